@@ -16,8 +16,9 @@ use syncline_core::array::{Element, ElementType};
 use syncline_core::bound::Bound;
 use syncline_core::container::HEADER_LEN;
 use syncline_core::huffman::IndexKind;
-use syncline_cuda::container::hash::{Gap, Hasher, Pieces};
-use syncline_cuda::container::parse::{Format, MOST_CHUNKS, RecordParser, Records};
+use syncline_cuda::container::hash::{ExcludedRange, Hasher, Pieces};
+use syncline_cuda::container::parse::{Format, RecordParser, Records};
+use syncline_cuda::container::parsed::MAX_CHUNKS;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
@@ -159,7 +160,7 @@ impl Bench<'_> {
     ) -> Result<[f64; 4]> {
         let stream = &self.stream;
         let (header, geometry) = (info.header(), info.geometry());
-        let chunks = 0..geometry.chunks().min(MOST_CHUNKS as u64);
+        let chunks = 0..geometry.chunks().min(MAX_CHUNKS as u64);
         let lengths: Vec<u32> = chunks.clone().map(|chunk| info.record(chunk).1 as u32).collect();
         let parser = RecordParser::new(self.device, header.element_type.size())?;
         let batch = ChunkBatch::new(geometry, header.group_log2, chunks)?;
@@ -179,7 +180,8 @@ impl Bench<'_> {
         let mut hash_arena = Arena::with_capacity(stream.clone(), 1 << 28)?;
         let places = parser.places(&mut frame, records)?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
-        let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: Gap::RECORD };
+        let pieces =
+            Pieces { starts: &places.starts, lengths: &places.lengths, longest, excluded: ExcludedRange::RECORD };
         let hashing = self.replayed(|| hasher.hash(&mut hash_arena.frame()?, input, &pieces, &mut hashes))?;
 
         let mut rebuilding = 0.0;

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use syncline_core::array::ElementType;
 use syncline_core::bound::Bound;
+use syncline_cuda::container::parsed::sums_len;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::status_text;
-use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way, sums_len};
+use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
 
 #[path = "../tests/common/stream.rs"]
 mod streams;

@@ -15,7 +15,7 @@ struct Divider {
         return (high + ((dividend - high) >> first_shift)) >> second_shift;
     }
     // That of a number of 32 bits by a divisor of 31 at most.
-    __device__ inline uint32_t near_quotient(uint32_t dividend) const {
+    __device__ inline uint32_t quotient_32(uint32_t dividend) const {
         const uint64_t low = uint64_t(uint32_t(magic)) * dividend, high = (magic >> 32) * dividend;
         const uint32_t top = uint32_t((high + (low >> 32)) >> 32);
         return (top + ((dividend - top) >> first_shift)) >> second_shift;
@@ -42,7 +42,7 @@ struct Tile {
 };
 
 // A tile by its numbers along b, z, y, x.
-struct Place {
+struct TileCoord {
     uint64_t b, z, y, x;
 };
 
@@ -58,39 +58,39 @@ struct Geometry {
     uint32_t chunk_tiles;
     uint32_t group_log2; // of the symbols in a group of codes
 
-    __device__ inline Place place(uint64_t number) const {
+    __device__ inline TileCoord coord(uint64_t number) const {
         uint64_t rows = by_grid[2].quotient(number), planes = by_grid[1].quotient(rows),
                  b = by_grid[0].quotient(planes);
         return {b, planes - b * grid[0], rows - planes * grid[1], number - rows * grid[2]};
     }
-    // The place of a tile a few numbers further.
-    __device__ inline void advance(Place &place, uint32_t tiles_further) const {
-        place.x += tiles_further;
-        while (place.x >= grid[2]) {
-            place.x -= grid[2];
-            if (++place.y == grid[1]) {
-                place.y = 0;
-                if (++place.z == grid[0]) {
-                    place.z = 0;
-                    ++place.b;
+    // The coord of a tile a few numbers further.
+    __device__ inline void advance(TileCoord &coord, uint32_t tiles_further) const {
+        coord.x += tiles_further;
+        while (coord.x >= grid[2]) {
+            coord.x -= grid[2];
+            if (++coord.y == grid[1]) {
+                coord.y = 0;
+                if (++coord.z == grid[0]) {
+                    coord.z = 0;
+                    ++coord.b;
                 }
             }
         }
     }
     // Whether from one tile to another of its chunk is a division of 32 bits.
-    __device__ inline bool is_near() const { return max_of(max_of(grid[0], grid[1]), grid[2]) <= 1u << 30; }
-    // The place of a tile so many numbers after another of its chunk, if that is near.
-    __device__ inline Place near_place(const Place &from, uint32_t further) const {
-        const uint32_t x = uint32_t(from.x) + further, rows = by_grid[2].near_quotient(x);
-        const uint32_t y = uint32_t(from.y) + rows, planes = by_grid[1].near_quotient(y);
-        const uint32_t z = uint32_t(from.z) + planes, fields = by_grid[0].near_quotient(z);
+    __device__ inline bool has_32_bit_coords() const { return max_of(max_of(grid[0], grid[1]), grid[2]) <= 1u << 30; }
+    // The coord of a tile so many numbers after another of its chunk, if that is near.
+    __device__ inline TileCoord nearby_coord(const TileCoord &from, uint32_t further) const {
+        const uint32_t x = uint32_t(from.x) + further, rows = by_grid[2].quotient_32(x);
+        const uint32_t y = uint32_t(from.y) + rows, planes = by_grid[1].quotient_32(y);
+        const uint32_t z = uint32_t(from.z) + planes, fields = by_grid[0].quotient_32(z);
         return {from.b + fields, z - fields * uint32_t(grid[0]), y - planes * uint32_t(grid[1]),
                 x - rows * uint32_t(grid[2])};
     }
     // Tile `number`, which must be below `tiles`.
-    __device__ inline Tile tile(uint64_t number) const { return tile(place(number)); }
-    __device__ inline Tile tile(const Place &place) const {
-        uint64_t b = place.b, z = place.z * side[0], y = place.y * side[1], x = place.x * side[2];
+    __device__ inline Tile tile(uint64_t number) const { return tile(coord(number)); }
+    __device__ inline Tile tile(const TileCoord &coord) const {
+        uint64_t b = coord.b, z = coord.z * side[0], y = coord.y * side[1], x = coord.x * side[2];
         Tile tile;
         tile.nz = uint32_t(min_of<uint64_t>(dims[1] - z, side[0]));
         tile.ny = uint32_t(min_of<uint64_t>(dims[2] - y, side[1]));

@@ -2,17 +2,22 @@
 
 pub mod assemble;
 pub mod hash;
+pub mod layout;
 pub mod parse;
 pub mod parsed;
-pub mod prepared;
 pub mod progress;
-pub mod records;
-
-pub use parsed::{Parsed, ParsedArgument, ParsedChunk};
+pub mod record;
+pub mod record_inputs;
+mod stream_coder;
+pub mod table;
+pub mod write;
 
 use crate::device::Specialization;
 
-/// What the compile check compiles.
+/// Every specialization of the kernels of this module, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    [vec![hash::specialization()], parse::specializations(), records::specializations()].concat()
+    let of_elements =
+        [4, 8].into_iter().flat_map(|bytes| [layout::specialization(bytes), write::specialization(bytes)]);
+    let others = [hash::specialization(), table::specialization()].into_iter().chain(parse::specializations());
+    of_elements.chain(others).collect()
 }

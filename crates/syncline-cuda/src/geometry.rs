@@ -124,7 +124,7 @@ impl DeviceGeometry {
     }
 
     /// Where tile `number` is in the grid of tiles: along the outermost axis, z, y and x.
-    fn grid_place(&self, number: u64) -> [u64; 4] {
+    fn grid_coord(&self, number: u64) -> [u64; 4] {
         let rows = self.by_grid[2].quotient(number);
         let planes = self.by_grid[1].quotient(rows);
         let b = self.by_grid[0].quotient(planes);
@@ -137,7 +137,7 @@ impl DeviceGeometry {
         if number >= self.tiles {
             return self.dims[0] * self.strides[0];
         }
-        let [b, z, y, x] = self.grid_place(number);
+        let [b, z, y, x] = self.grid_coord(number);
         let [z, y, x] = [z * u64::from(self.side[0]), y * u64::from(self.side[1]), x * u64::from(self.side[2])];
         let depth = (self.dims[1] - z).min(self.side[0].into());
         let height = (self.dims[2] - y).min(self.side[1].into());
@@ -145,7 +145,7 @@ impl DeviceGeometry {
     }
 
     /// Groups that the largest tile takes.
-    pub fn most_groups_of_tile(&self) -> u32 {
+    pub fn max_groups_of_tile(&self) -> u32 {
         self.groups_of([0, 1, 2].map(|axis| self.dims[axis + 1].min(self.side[axis].into()))) as u32
     }
 
@@ -165,9 +165,9 @@ impl DeviceGeometry {
     /// what works on codes takes them in larger pieces.
     pub(crate) fn chunk_slots(&self) -> u64 {
         let in_chunk = u64::from(self.chunk_tiles);
-        let bound = self.tiles.min(in_chunk) * u64::from(self.most_groups_of_tile());
+        let bound = self.tiles.min(in_chunk) * u64::from(self.max_groups_of_tile());
         let chunks = self.tiles.div_ceil(in_chunk);
-        if chunks > MOST_CHUNKS_COUNTED {
+        if chunks > MAX_CHUNKS_COUNTED {
             return bound;
         }
         let groups = Groups::new(self);
@@ -179,7 +179,7 @@ impl DeviceGeometry {
     fn full_chunks(&self, chunks: Range<u64>, slots: u64) -> (u64, u64) {
         let count = chunks.end - chunks.start;
         let (mut best, mut least, mut most) = ((count, slots), count * slots, 0);
-        if count > MOST_CHUNKS_COUNTED {
+        if count > MAX_CHUNKS_COUNTED {
             return best;
         }
         let groups = Groups::new(self);
@@ -229,7 +229,7 @@ impl<'g> Groups<'g> {
         if number >= geometry.tiles {
             return geometry.dims[0] * self.volume;
         }
-        let [b, z, y, x] = geometry.grid_place(number);
+        let [b, z, y, x] = geometry.grid_coord(number);
         let clipped = |axis: usize, tile: u64| {
             let side = u64::from(geometry.side[axis]);
             usize::from(geometry.dims[axis + 1] - tile * side < side)
@@ -241,14 +241,14 @@ impl<'g> Groups<'g> {
     /// Groups that a chunk needs room for.
     fn slots_of(&self, chunk: u64) -> u64 {
         let in_chunk = u64::from(self.geometry.chunk_tiles);
-        (self.before((chunk + 1) * in_chunk) - self.before(chunk * in_chunk)).next_multiple_of(SLOTS_TOGETHER)
+        (self.before((chunk + 1) * in_chunk) - self.before(chunk * in_chunk)).next_multiple_of(SLOT_MULTIPLE)
     }
 }
 
 /// Chunks of an array whose groups are counted, each, to see how much room they need.
-const MOST_CHUNKS_COUNTED: u64 = 1 << 12;
+const MAX_CHUNKS_COUNTED: u64 = 1 << 12;
 /// A chunk's groups of 64 or 128 codes are whole segments of the encoder's.
-const SLOTS_TOGETHER: u64 = 256;
+const SLOT_MULTIPLE: u64 = 256;
 
 /// Consecutive chunks that are worked on together, for kernels. Their tiles are numbered from the batch's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,11 +269,11 @@ unsafe impl DeviceRepr for ChunkBatch {}
 
 impl ChunkBatch {
     /// Most groups of codes in a batch: numbers of codes fit 32 bits with room to spare.
-    const MOST_GROUPS: u64 = 1 << 24;
+    const MAX_GROUPS: u64 = 1 << 24;
 
     /// Most chunks that a batch can have, 1 or more.
     pub(crate) fn most_chunks(geometry: &DeviceGeometry) -> u64 {
-        (Self::MOST_GROUPS / geometry.chunk_slots().max(1)).max(1)
+        (Self::MAX_GROUPS / geometry.chunk_slots().max(1)).max(1)
     }
 
     /// Chunks `chunks` of an array.
@@ -291,7 +291,7 @@ impl ChunkBatch {
         let device = DeviceGeometry::new(geometry, group_log2);
         let slots = device.chunk_slots();
         let count = chunks.end - chunks.start;
-        if count.saturating_mul(slots) > Self::MOST_GROUPS {
+        if count.saturating_mul(slots) > Self::MAX_GROUPS {
             return Err(CudaError::invalid(format!("{count} chunks of {slots} groups: work in smaller batches")));
         }
         let (full_chunks, later_slots) = device.full_chunks(chunks.clone(), slots);
@@ -453,7 +453,7 @@ mod tests {
                     for tile in geometry.range(0..u64::MAX) {
                         assert_eq!(device.elements_before(tile.number), elements);
                         assert_eq!(counted.before(tile.number), groups);
-                        assert!(tile.groups(1 << group_log2) <= device.most_groups_of_tile() as usize);
+                        assert!(tile.groups(1 << group_log2) <= device.max_groups_of_tile() as usize);
                         elements += tile.len() as u64;
                         groups += tile.groups(1 << group_log2) as u64;
                     }

@@ -17,6 +17,7 @@ pub mod geometry;
 pub mod huffman;
 pub mod lossless;
 pub mod lzss;
+pub mod observer;
 pub mod pipeline;
 pub mod quantize;
 pub mod reconstruct;

@@ -3,20 +3,28 @@
 //!
 //! Every array that comes out holds what `syncline_core::pipeline` has for the same chunk before entropy coding.
 
+mod bound_scan;
+mod codes;
+mod finish;
 mod gather;
-mod kernels;
+mod quantized;
 mod quantizer;
-mod scan;
+mod scalar_tile;
 mod step;
+mod summary;
+mod wide;
 
-pub(crate) use gather::SideOffsets;
+pub use bound_scan::BoundScan;
+pub(crate) use bound_scan::{DeviceStep, PendingScan};
+pub(crate) use finish::blocks_per_chunk;
 pub use gather::{SideLists, SideStarts};
-pub(crate) use quantizer::parts_of_chunk;
-pub use quantizer::{ChunkSummary, Quantized, Quantizer};
-pub use scan::BoundScan;
-pub(crate) use scan::{FoundStep, ScanBegun};
+pub use quantized::Quantized;
+pub(crate) use quantized::SideOffsets;
+pub use quantizer::Quantizer;
+pub(crate) use summary::RecordInputsArgument;
+pub use summary::{ChunkSummary, TileSums};
 
-use self::step::Kind;
+use self::step::KernelVariant;
 use crate::device::Specialization;
 
 /// What a tile is, in the 16 bits that the kernels keep of it.
@@ -39,7 +47,7 @@ impl TileBits {
         self.field(3)
     }
 
-    /// Code of the mask's kind in the stream: 0 nothing masked, 1 all, 2 a bitmap.
+    /// Code of the mask's variant in the stream: 0 nothing masked, 1 all, 2 a bitmap.
     pub fn mask(self) -> u8 {
         self.field(5)
     }
@@ -49,7 +57,7 @@ impl TileBits {
         self.field(7)
     }
 
-    /// Code of the kind of signs: 0 no value negative, 1 all, 2 a bitmap.
+    /// Code of the variant of signs: 0 no value negative, 1 all, 2 a bitmap.
     pub fn sign(self) -> u8 {
         self.field(9)
     }
@@ -59,14 +67,17 @@ impl TileBits {
     }
 }
 
-/// Every specialization of these stages' kernels, for the check that all of them compile.
+/// Every specialization of the kernels of this module, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let mut all = scan::specializations();
+    let mut all = bound_scan::specializations();
+    all.push(finish::specialization());
     for element_bytes in [4, 8] {
         for (logarithm, measure) in [(false, false), (false, true), (true, false)] {
             for axes in 1..=3 {
                 for patterns in [false, true] {
-                    all.extend(kernels::specializations(Kind { element_bytes, logarithm, axes, patterns, measure }));
+                    let variant = KernelVariant { element_bytes, logarithm, axes, patterns, measure };
+                    all.extend(codes::specializations(variant));
+                    all.extend(scalar_tile::specializations(variant));
                 }
             }
         }

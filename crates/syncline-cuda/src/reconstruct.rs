@@ -17,12 +17,12 @@ use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
-pub use launch::{Reconstructor, fuses, sums_len};
+pub use launch::{Reconstructor, fuses};
 
-use crate::container::Parsed;
+use crate::container::parsed::Parsed;
 use crate::device::{Source, Specialization, source};
 use crate::error::{CudaError, Result};
-use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, code_constants};
+use crate::huffman::decode::{BatchView, PAIRED_SHARE, SINGLE_LONG_ENTRIES, code_constants};
 
 const SOURCE: Source = source!("reconstruct/reconstruct.cu");
 const STRIPS_SOURCE: Source = source!("reconstruct/strips.cu");
@@ -39,8 +39,6 @@ const LIVE_COST: u32 = 3;
 const START_COST: u32 = 100;
 /// Threads in a block that does not.
 const CODES_THREADS: u32 = 128;
-/// Entries for long codewords in a block's tables, with one codebook and with four.
-pub(crate) const OWN_LONG: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 
 /// How a stream is reconstructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,7 +93,7 @@ pub struct Reconstruction<'d, 'v> {
     /// unless parsing has written it. Elements of chunks with another status than 0 are worthless. Written only where
     /// the codes are decoded.
     pub status: &'d mut CudaViewMut<'v, u32>,
-    /// Words that checksums are added up in, [`sums_len`] of them: 0 at the start, and again when all is done. Needed
+    /// Words that checksums are added up in, [`sums_len`](crate::container::parsed::sums_len) of them: 0 at the start, and again when all is done. Needed
     /// only where the codes are not decoded.
     pub sums: &'d mut CudaViewMut<'v, u32>,
 }
@@ -164,8 +162,8 @@ impl Format {
         let own = [
             ("FUSED", 1),
             ("APART", apart.into()),
-            ("OWN_LONG", OWN_LONG[0]),
-            ("OWN_LONG_MANY", OWN_LONG[1]),
+            ("OWN_LONG", SINGLE_LONG_ENTRIES[0]),
+            ("OWN_LONG_MANY", SINGLE_LONG_ENTRIES[1]),
             ("PAIRED_PERCENT", (PAIRED_SHARE * 100.0) as u32),
             ("THREADS", if apart { APART_THREADS } else { FUSED_THREADS }),
             ("LIVE_COST", LIVE_COST),

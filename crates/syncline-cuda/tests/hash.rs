@@ -5,15 +5,15 @@ mod common;
 use common::Random;
 use syncline_core::container::{ChunkKind, RecordBuilder, parse_record};
 use syncline_cuda::Device;
-use syncline_cuda::container::hash::{Gap, Hasher, Pieces};
+use syncline_cuda::container::hash::{ExcludedRange, Hasher, Pieces};
 use syncline_cuda::device::Arena;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// What a hash with a gap is.
-fn expected(piece: &[u8], gap: Gap) -> u64 {
+/// What a hash with a excluded is.
+fn expected(piece: &[u8], excluded: ExcludedRange) -> u64 {
     let mut hash = Xxh3Default::new();
-    hash.update(&piece[..gap.at as usize]);
-    hash.update(&piece[(gap.at + gap.bytes) as usize..]);
+    hash.update(&piece[..excluded.at as usize]);
+    hash.update(&piece[(excluded.at + excluded.bytes) as usize..]);
     hash.digest()
 }
 
@@ -24,7 +24,7 @@ fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
 
 /// Hashes `lengths` of `bytes` from `starts` on and compares each, twice, since counters must be left as they were
 /// found.
-fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], gap: Gap) {
+fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], excluded: ExcludedRange) {
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
     let hasher = Hasher::new(device).unwrap();
@@ -34,7 +34,7 @@ fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], gap: Ga
         starts: &starts_there.as_view(),
         lengths: &lengths_there.as_view(),
         longest: lengths.iter().copied().max().unwrap_or(0),
-        gap,
+        excluded,
     };
     let mut hashes = stream.clone_htod(&vec![u64::MAX; starts.len()]).unwrap();
     for _ in 0..2 {
@@ -44,7 +44,7 @@ fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], gap: Ga
     let found = stream.clone_dtoh(&hashes).unwrap();
     for ((&start, &length), &hash) in starts.iter().zip(lengths).zip(&found) {
         let piece = &bytes[start as usize..][..length as usize];
-        assert_eq!(hash, expected(piece, gap), "{length} bytes from {start}, gap {gap:?}");
+        assert_eq!(hash, expected(piece, excluded), "{length} bytes from {start}, excluded {excluded:?}");
     }
 }
 
@@ -58,15 +58,17 @@ fn every_class_of_lengths() {
         (0..=300).chain(kibs.flat_map(around)).chain([1 << 20, (1 << 20) + 17, 2_999_999]).collect();
     for alignment in [0, 8, 1, 5] {
         let starts: Vec<u64> = (0..lengths.len() as u64).map(|i| i * 16 + alignment).collect();
-        check(device, &bytes, &starts, &lengths, Gap::NONE);
-        // The gap of a record, and ones that words and stripes straddle.
-        for gap in [Gap::RECORD, Gap { at: 13, bytes: 3 }, Gap { at: 1100, bytes: 12 }] {
-            let room = (gap.at + gap.bytes) as u32;
+        check(device, &bytes, &starts, &lengths, ExcludedRange::NONE);
+        // The excluded of a record, and ones that words and stripes straddle.
+        for excluded in
+            [ExcludedRange::RECORD, ExcludedRange { at: 13, bytes: 3 }, ExcludedRange { at: 1100, bytes: 12 }]
+        {
+            let room = (excluded.at + excluded.bytes) as u32;
             let lengths: Vec<u32> = lengths.iter().map(|&length| length.max(room)).collect();
-            check(device, &bytes, &starts, &lengths, gap);
+            check(device, &bytes, &starts, &lengths, excluded);
         }
     }
-    check(device, &bytes, &[4], &[3_000_000], Gap::RECORD);
+    check(device, &bytes, &[4], &[3_000_000], ExcludedRange::RECORD);
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn long_pieces_are_chained_while_they_are_read() {
         let lengths: Vec<u32> = (0..count).map(|i| (511 << 10) + 9 + i * step).collect();
         let starts: Vec<u64> = (0..u64::from(count)).map(|i| i * 48).collect();
         for _ in 0..8 {
-            check(device, &bytes, &starts, &lengths, Gap::RECORD);
+            check(device, &bytes, &starts, &lengths, ExcludedRange::RECORD);
         }
     }
 }
@@ -88,7 +90,7 @@ fn long_pieces_are_chained_while_they_are_read() {
 fn hashes_as_the_plain_function() {
     let Some(_) = common::device() else { return };
     let bytes = random_bytes(1000, 2);
-    assert_eq!(expected(&bytes, Gap::NONE), xxh3_64(&bytes));
+    assert_eq!(expected(&bytes, ExcludedRange::NONE), xxh3_64(&bytes));
 }
 
 #[test]
@@ -101,7 +103,12 @@ fn pieces_are_not_trusted() {
     let starts = [0, 1 << 16, (1 << 16) + 1, u64::MAX, 1000, 2000, (1 << 16) - 100, 3000];
     let lengths = [u32::MAX, 0, 0, 16, 7, 1 << 16, 101, 40_000];
     let (starts, lengths) = (stream.clone_htod(&starts).unwrap(), stream.clone_htod(&lengths).unwrap());
-    let pieces = Pieces { starts: &starts.as_view(), lengths: &lengths.as_view(), longest: 10_000, gap: Gap::RECORD };
+    let pieces = Pieces {
+        starts: &starts.as_view(),
+        lengths: &lengths.as_view(),
+        longest: 10_000,
+        excluded: ExcludedRange::RECORD,
+    };
     let hasher = Hasher::new(device).unwrap();
     let mut hashes = stream.clone_htod(&[u64::MAX; 8]).unwrap();
     hasher.hash(&mut arena.frame().unwrap(), &on_device.as_view(), &pieces, &mut hashes.as_view_mut()).unwrap();
@@ -135,8 +142,12 @@ fn records_are_signed() {
     let mut on_device = stream.clone_htod(&unsigned).unwrap();
     let longest = *lengths.iter().max().unwrap();
     let (starts_there, lengths_there) = (stream.clone_htod(&starts).unwrap(), stream.clone_htod(&lengths).unwrap());
-    let pieces =
-        Pieces { starts: &starts_there.as_view(), lengths: &lengths_there.as_view(), longest, gap: Gap::RECORD };
+    let pieces = Pieces {
+        starts: &starts_there.as_view(),
+        lengths: &lengths_there.as_view(),
+        longest,
+        excluded: ExcludedRange::RECORD,
+    };
     let hasher = Hasher::new(device).unwrap();
     hasher.sign(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
     let signed = stream.clone_dtoh(&on_device).unwrap();

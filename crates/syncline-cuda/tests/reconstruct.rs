@@ -13,9 +13,10 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
+use syncline_cuda::container::parsed::sums_len;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::status_text;
-use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way, fuses, sums_len};
+use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way, fuses};
 
 const POISON: u8 = 0xa5;
 

@@ -12,14 +12,13 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{QuantizedChunk, quantize_chunk};
 use syncline_core::predict::codes::RADIUS;
 use syncline_cuda::Device;
-use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
-use syncline_cuda::container::prepared::TileSums;
+use syncline_cuda::container::assemble::{Assembler, BatchInput, BatchPlan, Bitmaps, Codes, RecordOutput};
 use syncline_cuda::container::progress::Progress;
-use syncline_cuda::container::records::{Contents, Lists};
+use syncline_cuda::container::record::{Contents, Lists};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use syncline_cuda::device::Arena;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
-use syncline_cuda::quantize::ChunkSummary;
+use syncline_cuda::quantize::{ChunkSummary, TileSums};
 
 fn packed(meta: &TileMeta) -> u16 {
     u16::from(meta.constant)
@@ -156,9 +155,11 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let quantized = Codes { codes: &mut codes, classes: with_classes.then_some(&classes_view) };
             let observer = &mut |_| Ok(());
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
-            let mut prepared = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
-            assembler.upload(&stream, &mut prepared, &batch, &arrays.told, &arrays.sums, &arrays.extremes).unwrap();
-            let begun = assembler.begin(&mut frame, prepared, quantized, observer).unwrap();
+            let mut record_inputs = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
+            assembler
+                .upload(&stream, &mut record_inputs, &batch, &arrays.told, &arrays.sums, &arrays.extremes)
+                .unwrap();
+            let started = assembler.start(&mut frame, record_inputs, quantized, observer).unwrap();
             let plan = BatchPlan::new(&batch, &arrays.told);
             let contents = Contents {
                 geometry: device_geometry,
@@ -175,21 +176,10 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             };
             let bitmaps = Bitmaps { masks: Some(masks.as_view()), signs: Some(signs.as_view()) };
             let mut view = output.as_view_mut();
-            assembler
-                .finish(
-                    &mut frame,
-                    begun,
-                    &plan,
-                    &summaries.as_view(),
-                    &mut codes,
-                    &bitmaps,
-                    &contents,
-                    &mut progress,
-                    first,
-                    &mut view,
-                    observer,
-                )
-                .unwrap();
+            let summaries = &summaries.as_view();
+            let input = BatchInput { plan: &plan, summaries, bitmaps: &bitmaps, contents: &contents, tokens: None };
+            let to = RecordOutput { progress: &mut progress, first, output: &mut view };
+            assembler.finish(&mut frame, started, input, &mut codes, to, observer).unwrap();
             first += batch_chunks;
         }
         let bytes = header.to_bytes();

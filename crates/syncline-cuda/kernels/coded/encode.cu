@@ -7,7 +7,7 @@
 #define LOGARITHM 0
 #include "device/block.cuh"
 #include "quantize/quantize.cuh"
-#include "container/sums.cuh"
+#include "quantize/summary.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 // A code of the usual radius minus this is the narrow one, if that is a byte.

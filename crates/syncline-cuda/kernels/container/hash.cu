@@ -12,18 +12,18 @@ struct Pieces {
     uint64_t available;      // bytes that there are
     const uint64_t *starts;  // of each piece, in bytes
     const uint32_t *lengths; // with the gap
-    uint64_t gap_at, gap_bytes;
+    uint64_t excluded_at, excluded_bytes;
     uint64_t sums_stride; // blocks of a piece that there is room for
 
     // A piece that is not wholly there is empty.
     __device__ inline bool is_there(uint32_t piece) const {
         const uint64_t start = starts[piece];
         const uint32_t length = lengths[piece];
-        return start <= available && length <= available - start && length >= gap_bytes &&
+        return start <= available && length <= available - start && length >= excluded_bytes &&
                length / HASH_BLOCK <= sums_stride;
     }
-    __device__ inline Hashed input(uint32_t piece) const {
-        return {bytes + starts[piece], lengths[piece] - gap_bytes, gap_at, gap_bytes};
+    __device__ inline HashInput input(uint32_t piece) const {
+        return {bytes + starts[piece], lengths[piece] - excluded_bytes, excluded_at, excluded_bytes};
     }
 };
 
@@ -36,10 +36,10 @@ struct Pieces {
 // to the first eight bytes of the gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is
 // not written to. `differs`, if that is given, is whether the hash that a piece has in the first eight bytes of its gap
 // is another; not where there is no such piece.
-__device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress,
-                                  uint64_t *hashes, uint8_t *sign, uint32_t *differs, const uint32_t *unwritten,
-                                  uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
-    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there
+__device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress,
+                                 uint64_t *hashes, uint8_t *sign, uint32_t *differs, const uint32_t *unwritten,
+                                 uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
+    // What comes next, if it knows how to wait, is_first when this one has waited: it then finds all that was there
     // before.
     if (unwritten == nullptr) {
         grid_dependency_wait();
@@ -51,7 +51,7 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
     if (there) {
-        const Hashed input = pieces.input(piece);
+        const HashInput input = pieces.input(piece);
         const HashParts parts(uint32_t(input.blocks()), most_parts);
         if (part >= parts.count) {
             return;
@@ -75,12 +75,12 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
     if (hashes != nullptr) {
         hashes[piece] = hash;
     }
-    const bool has_gap = there && pieces.lengths[piece] >= pieces.gap_at + 8 && pieces.gap_bytes >= 8;
-    if (sign != nullptr && has_gap) {
-        *reinterpret_cast<uint64_t *>(sign + pieces.starts[piece] + pieces.gap_at) = hash;
+    const bool has_hash = there && pieces.lengths[piece] >= pieces.excluded_at + 8 && pieces.excluded_bytes >= 8;
+    if (sign != nullptr && has_hash) {
+        *reinterpret_cast<uint64_t *>(sign + pieces.starts[piece] + pieces.excluded_at) = hash;
     }
     if (differs != nullptr) {
-        differs[piece] = has_gap && hash_at(pieces.bytes + pieces.starts[piece] + pieces.gap_at) != hash;
+        differs[piece] = has_hash && hash_at(pieces.bytes + pieces.starts[piece] + pieces.excluded_at) != hash;
     }
     if (signed_pieces != nullptr) {
         signal_release_add(signed_pieces, 1);
@@ -88,10 +88,10 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign,
-                uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces, const Span *spans,
-                uint32_t group_bytes) {
-    hash_share(pieces, most_parts, sums, progress, hashes, sign, differs, unwritten, signed_pieces, spans, group_bytes);
+    container_hash(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes,
+                   uint8_t *sign, uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces,
+                   const Span *spans, uint32_t group_bytes) {
+    hash_part(pieces, most_parts, sums, progress, hashes, sign, differs, unwritten, signed_pieces, spans, group_bytes);
     if (unwritten != nullptr && blockIdx.x == 0) {
         grid_dependency_wait();
     }

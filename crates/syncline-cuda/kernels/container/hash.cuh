@@ -35,7 +35,7 @@ __device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, ui
 }
 
 // A word of shared memory, asked for in the order of the program.
-__device__ inline uint2 ask(uint32_t address) {
+__device__ inline uint2 load_shared(uint32_t address) {
     uint2 word;
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "r"(address) : "memory");
     return word;
@@ -43,8 +43,8 @@ __device__ inline uint2 ask(uint32_t address) {
 
 // Goes on with a piece's accumulators from KiB `from` to `to`, one after another: eight lanes of the first warp do, the
 // other warps fetch sums. Called by the whole block; the first warp gets them.
-__device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator,
-                                   ChainScratch &scratch) {
+__device__ inline uint64_t chain_blocks(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator,
+                                        ChainScratch &scratch) {
     constexpr uint32_t IN_KIB = 8 * HASH_LANES / sizeof(uint4), FETCHERS = THREADS - WARP,
                        FETCHES = (CHAIN_BATCH * IN_KIB + FETCHERS - 1) / FETCHERS;
     constexpr uint32_t STEP = HASH_LANES * sizeof(uint64_t);
@@ -73,19 +73,19 @@ __device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t
             const uint32_t own = shared_address(scratch.fetched[(round + 1) % 2] + lane);
             const uint32_t count = min_of(to - (begin - CHAIN_BATCH), CHAIN_BATCH);
             // A few are on their way from shared memory while those before are added.
-            const uint2 first = ask(own);
+            const uint2 first = load_shared(own);
             accumulator += uint64_t(first.y) << 32 | first.x;
             uint32_t step = 1;
             uint2 next[CHAIN_UNROLLED];
 #pragma unroll
             for (uint32_t i = 0; i < CHAIN_UNROLLED; ++i) {
-                next[i] = ask(own + (step + i) * STEP);
+                next[i] = load_shared(own + (step + i) * STEP);
             }
             for (; step + CHAIN_UNROLLED <= count; step += CHAIN_UNROLLED) {
 #pragma unroll
                 for (uint32_t i = 0; i < CHAIN_UNROLLED; ++i) {
                     accumulator = scrambled_plus(accumulator, key, next[i]);
-                    next[i] = ask(own + (step + CHAIN_UNROLLED + i) * STEP);
+                    next[i] = load_shared(own + (step + CHAIN_UNROLLED + i) * STEP);
                 }
             }
 #pragma unroll
@@ -131,11 +131,11 @@ struct BlockKeys {
 };
 
 // How far a piece is, in a word that is 0 before and after: a bit for each part that is read, how many of them are
-// chained, and whether some block is at that.
-constexpr uint32_t MOST_HASH_PARTS = 56, CHAINED_AT = MOST_HASH_PARTS;
+// chain_blocks, and whether some block is at that.
+constexpr uint32_t MAX_HASH_PARTS = 56, CHAINED_AT = MAX_HASH_PARTS;
 constexpr uint64_t CHAINING = uint64_t(1) << 63;
-// Pieces of so many KiB are chained while they are read; of shorter ones the chain takes less than passing it on.
-constexpr uint32_t CHAINED_MEANWHILE = 512;
+// Pieces of so many KiB are chain_blocks while they are read; of shorter ones the chain takes less than passing it on.
+constexpr uint32_t MIN_CONCURRENT_CHAIN = 512;
 
 // The parts that a piece is read in: whole turns of a block.
 struct HashParts {
@@ -151,18 +151,18 @@ struct HashParts {
 };
 
 // What the KiB of a part add goes to `sums`. By a whole block.
-__device__ inline void read_part(const Hashed &input, uint32_t begin, uint32_t end, uint64_t *sums) {
+__device__ inline void read_part(const HashInput &input, uint32_t begin, uint32_t end, uint64_t *sums) {
     const BlockKeys keys;
     uint32_t block = begin + warp_id();
     // KiB with the gap in them, or not on words' boundaries.
-    const bool aligned = reinterpret_cast<uint64_t>(input.bytes + input.gap_bytes) % 8 == 0;
-    for (; block < end && (!aligned || uint64_t(block) * HASH_BLOCK < input.gap_at); block += HASH_WARPS) {
+    const bool aligned = reinterpret_cast<uint64_t>(input.bytes + input.excluded_bytes) % 8 == 0;
+    for (; block < end && (!aligned || uint64_t(block) * HASH_BLOCK < input.excluded_at); block += HASH_WARPS) {
         const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
         if (lane_id() < HASH_LANES) {
             sums[uint64_t(block) * HASH_LANES + lane_id()] = sum;
         }
     }
-    const uint64_t *words = reinterpret_cast<const uint64_t *>(input.bytes + input.gap_bytes) + lane_id();
+    const uint64_t *words = reinterpret_cast<const uint64_t *>(input.bytes + input.excluded_bytes) + lane_id();
     for (; block < end; block += KIB_AT_ONCE * HASH_WARPS) {
         uint64_t values[KIB_AT_ONCE][KIB_LOADS];
 #pragma unroll
@@ -200,10 +200,10 @@ __device__ inline uint64_t atomic_add(uint64_t *word, uint64_t more) {
 // it, and lets go where the next one is missing: nobody waits. Accumulators are passed on in place of the last sums
 // that went into them. Called by the whole block; true for the one that comes to the end, whose first warp gets the
 // hash.
-__device__ inline bool chain_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums,
+__device__ inline bool chain_parts(const HashInput &input, const HashParts &parts, uint32_t part, uint64_t *sums,
                                    uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
     const uint32_t lane = lane_id() % HASH_LANES;
-    const bool meanwhile = parts.blocks >= CHAINED_MEANWHILE;
+    const bool meanwhile = parts.blocks >= MIN_CONCURRENT_CHAIN;
     const uint64_t own = uint64_t(1) << part;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -225,7 +225,7 @@ __device__ inline bool chain_parts(const Hashed &input, const HashParts &parts, 
         if (ends && warp_id() == 0) {
             rest = stripes_sum(input, parts.blocks, stripes_left(input));
         }
-        accumulator = chained(sums, from, to, accumulator, scratch);
+        accumulator = chain_blocks(sums, from, to, accumulator, scratch);
         if (ends) {
             if (threadIdx.x == 0) {
                 *progress = 0;
@@ -262,7 +262,7 @@ __device__ inline uint64_t hash_at(const uint8_t *bytes) {
 
 // The hash of a piece, of which this block has a part. Called by the whole block; true for the one that comes to the
 // end, whose first thread gets it.
-__device__ inline bool hash_by_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums,
+__device__ inline bool hash_by_parts(const HashInput &input, const HashParts &parts, uint32_t part, uint64_t *sums,
                                      uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
     if (input.length <= LONGEST_SHORT) {
         hash = hash_short(input);

@@ -19,7 +19,7 @@ struct Streams {
     }
 };
 
-struct Sources {
+struct LayoutSources {
     const ChunkSummary *summaries;
     const TileSums *tiles; // `sums_of_chunk` of each chunk
     Streams narrow, wide, masks, signs;
@@ -29,29 +29,30 @@ struct Sources {
 };
 
 // Where records go, and what became of them.
-struct Output {
+struct LayoutOutput {
     uint64_t room;     // bytes that there are
     uint64_t start;    // where the first record of a stream starts
     uint64_t *state;   // where the next one starts, if there were room for all; status; `number`, when all is laid out
     uint64_t *starts;  // of each record of the batch
     uint32_t *lengths; // likewise
-    uint64_t begins;   // whether the batch is the first
+    uint64_t is_first; // whether the batch is the first
     uint64_t number;   // by which what writes the records sees that they are laid out
     uint32_t *streams_done;   // narrow streams that are laid out, to be 0 afterwards; null: nobody counts them
     uint32_t *unwritten;      // of each record, blocks that have yet to write something of it; null: nobody counts them
     uint32_t *signed_records; // of all batches
-    uint32_t groups_of_block, blocks_of_record; // that encode_write and record_write have
-    uint64_t are_all;                           // whether there are no streams but those that are counted
+    uint32_t groups_of_block, blocks_of_record; // that encode_write and container_write have
+    uint64_t only_narrow;                       // whether there are no streams but those that are counted
 };
 
 // A chunk as it was quantized.
-struct Chunk {
+struct QuantizedChunk {
     ChunkSummary summary;
     TileSums sums;
     uint32_t tiles, elements;
     bool is_raw; // whatever its streams come to
 
-    __device__ inline Chunk(const Geometry &geometry, const ChunkBatch &batch, const Sources &sources, uint32_t chunk)
+    __device__ inline QuantizedChunk(const Geometry &geometry, const ChunkBatch &batch, const LayoutSources &sources,
+                                     uint32_t chunk)
         : summary(sources.summaries[chunk]), sums{} {
         const uint32_t first = batch.chunk_first(chunk);
         tiles = batch.chunk_first(chunk + 1) - first;
@@ -67,15 +68,15 @@ struct Chunk {
 };
 
 // Of the chunks before, and of a chunk: entries of lists, and numbers of the streams that not every chunk has.
-struct Before {
+struct ListTotals {
     uint64_t outliers, verbatim;
     uint64_t streams; // with the wide radius, masks and signs, 20 bits each: a batch has fewer
 };
 
 // Where what a chunk has stands among that of the others. Called by the whole block, for chunks side by side; `before`
 // goes on.
-__device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t chunk, Before &before,
-                                         uint64_t *warp_sums) {
+__device__ inline ChunkParts assign_parts(const ChunkSummary &summary, uint32_t chunk, ListTotals &before,
+                                          uint64_t *warp_sums) {
     const bool wide = summary.radius > RADIUS, masks = summary.mask_bytes > 0, signs = summary.sign_bytes > 0;
     ChunkParts parts = {before.outliers, before.verbatim, summary.outliers, summary.verbatim,
                         summary.radius,  chunk,           NO_STREAM,        NO_STREAM};
@@ -101,15 +102,15 @@ __device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t c
     return parts;
 }
 
-__device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, const ChunkParts &parts,
-                                     uint32_t chunk) {
+__device__ inline RecordPlan plan_record(const LayoutSources &sources, const QuantizedChunk &own,
+                                         const ChunkParts &parts, uint32_t chunk) {
     const Streams &codes = parts.radius == RADIUS ? sources.narrow : sources.wide;
     const TileSums &sums = own.sums;
     const uint32_t tiles = own.tiles;
     RecordPlan plan = {};
     plan.live = sums.live;
     plan.flags = sums.flags | (codes.word(parts.codes, PLAN_CODEBOOKS) > 1 ? FLAG_CLASSES : 0);
-    plan.lengths[TILES] = TileWords(tiles, plan.live, plan.flags).bytes();
+    plan.lengths[TILES] = TileSectionWords(tiles, plan.live, plan.flags).bytes();
     plan.lengths[BASES] = aligned(ceil_div(tiles, WARP), 4) + 4 * sums.words_of_bases;
     uint32_t bad = codes.word(parts.codes, PLAN_STATUS);
     plan.lengths[CODES] = codes.word(parts.codes, PLAN_BYTES);
@@ -131,7 +132,7 @@ __device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, c
         RecordPlan shorter = plan;
         shorter.kind = KIND_TOKENS;
         shorter.flags = sums.flags;
-        shorter.lengths[TILES] = TileWords(tiles, shorter.live, shorter.flags).bytes();
+        shorter.lengths[TILES] = TileSectionWords(tiles, shorter.live, shorter.flags).bytes();
         shorter.lengths[CODES] = tokens.bytes;
         shorter.lengths[OUTLIERS] = outlier_bytes(tokens.outliers);
         shorter.bytes = section_start(shorter.lengths, SECTIONS);
@@ -148,18 +149,18 @@ __device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, c
 
 // Places the records of a batch one after another, and their streams in them. One block, a thread a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, ChunkParts *all_parts,
-                  RecordPlan *plans) {
+    container_layout(Geometry geometry, ChunkBatch batch, LayoutSources sources, LayoutOutput output,
+                     ChunkParts *all_parts, RecordPlan *plans) {
     launch_dependents();
     // While the streams are still being laid out: that kernel has let this one begin when all before it was done.
-    Chunk own(geometry, batch, sources, min_of(threadIdx.x, batch.chunks - 1));
+    QuantizedChunk own(geometry, batch, sources, min_of(threadIdx.x, batch.chunks - 1));
     __shared__ uint64_t warp_sums[WARPS];
-    uint64_t running = output.begins ? output.start : output.state[0], total;
+    uint64_t running = output.is_first ? output.start : output.state[0], total;
     uint32_t status = 0;
-    Before before = {};
-    ChunkParts parts = place_parts(threadIdx.x < batch.chunks ? own.summary : own.summary.of_raw(RADIUS), threadIdx.x,
-                                   before, warp_sums);
-    if (output.streams_done != nullptr && output.are_all) {
+    ListTotals before = {};
+    ChunkParts parts = assign_parts(threadIdx.x < batch.chunks ? own.summary : own.summary.of_raw(RADIUS), threadIdx.x,
+                                    before, warp_sums);
+    if (output.streams_done != nullptr && output.only_narrow) {
         if (threadIdx.x == 0) {
             wait_for_signal(output.streams_done, sources.narrow_streams);
         }
@@ -171,12 +172,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t chunk = begin + threadIdx.x;
         const bool exists = chunk < batch.chunks;
         if (begin > 0) {
-            own = Chunk(geometry, batch, sources, min_of(chunk, batch.chunks - 1));
-            parts = place_parts(exists ? own.summary : own.summary.of_raw(RADIUS), chunk, before, warp_sums);
+            own = QuantizedChunk(geometry, batch, sources, min_of(chunk, batch.chunks - 1));
+            parts = assign_parts(exists ? own.summary : own.summary.of_raw(RADIUS), chunk, before, warp_sums);
         }
         RecordPlan plan = {};
         if (exists) {
-            plan = plan_of(sources, own, parts, chunk);
+            plan = plan_record(sources, own, parts, chunk);
             output.lengths[chunk] = plan.bytes;
             if (output.unwritten != nullptr) {
                 // A block for what is in no segment.
@@ -224,8 +225,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) {
         status = (bad ? STATUS_BAD_STREAM : 0) | (no_room ? STATUS_NO_ROOM : 0);
         output.state[0] = running;
-        output.state[1] = status | (output.begins ? 0 : output.state[1]);
-        if (output.begins) {
+        output.state[1] = status | (output.is_first ? 0 : output.state[1]);
+        if (output.is_first) {
             *output.signed_records = 0;
         }
         if (output.streams_done != nullptr) {

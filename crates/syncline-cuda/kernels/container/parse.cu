@@ -12,14 +12,14 @@
 
 // Metas, first groups, bitmaps' starts, classes of groups. By the whole block.
 __device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
-                                      const Geometry &geometry, const ChunkBatch &batch, const Results &to,
+                                      const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
                                       RoleScratch &scratch) {
     const Section section = record.sections[TILES];
     const uint32_t tiles = chunk.tiles;
     if (section.length < TILE_HEADER_BYTES) {
         return PARSE_TILES;
     }
-    const uint8_t *bytes = bring(records, section, scratch.tiles.section);
+    const uint8_t *bytes = stage_section(records, section, scratch.tiles.section);
     const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
     const uint32_t radius = head.y, flags = head.z & 0xFF;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
@@ -165,9 +165,9 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
 
 // By the whole block.
 __device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk,
-                                      const Results &to, RoleScratch &scratch) {
+                                      const ParseResults &to, RoleScratch &scratch) {
     const Section section = record.sections[BASES];
-    const uint8_t *widths = bring(records, section, scratch.tiles.section);
+    const uint8_t *widths = stage_section(records, section, scratch.tiles.section);
     const uint32_t blocks = ceil_div(chunk.tiles, BLOCK_TILES);
     const uint32_t words_at = align_up(blocks, 4);
     if (section.length < words_at) {
@@ -257,7 +257,7 @@ __device__ inline uint32_t check_padding(const Records &records, const Record &r
 
 // Live groups before each 32, and their number. By the whole block.
 __device__ inline uint32_t read_ranks(const Records &records, const Record &record, const Chunk &chunk,
-                                      const Geometry &geometry, const ChunkBatch &batch, const Results &to,
+                                      const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
                                       RoleScratch &scratch) {
     const Section section = record.sections[CODES];
     const StreamHeader header = read_header(
@@ -289,7 +289,8 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
 
 // A sparse list: its places, and for each tile which of its values are the tile's. `part` of LIST_BLOCKS blocks.
 __device__ inline uint32_t read_list(const Records &records, const Record &record, const Chunk &chunk,
-                                     const Geometry &geometry, const Results &to, bool is_verbatim, uint32_t part) {
+                                     const Geometry &geometry, const ParseResults &to, bool is_verbatim,
+                                     uint32_t part) {
     const Section section = record.sections[is_verbatim ? VERBATIM : OUTLIERS];
     if (section.length == 0) {
         return 0;
@@ -338,7 +339,7 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
 
 // The elements of a raw chunk fill its record but for zeros up to the next multiple of 16.
 __device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk,
-                                    const Geometry &geometry, const Results &to) {
+                                    const Geometry &geometry, const ParseResults &to) {
     const uint64_t elements_at = record.start + RECORD_HEADER_BYTES;
     const uint64_t bytes = uint64_t(chunk.elements(geometry)) * ELEMENT_BYTES;
     if (record.length != RECORD_HEADER_BYTES + align_up(bytes, 16)) {
@@ -373,7 +374,7 @@ __device__ inline void check_hash(const Records &records, uint32_t number, const
     const uint32_t length = (records.starts[number + 1] - records.starts[number]) * 16;
     const bool there = length >= RECORD_HEADER_BYTES && length / HASH_BLOCK <= hashing.longest &&
                        start <= records.input_bytes && length <= records.input_bytes - start;
-    const Hashed input{records.input + start, there ? length - 8 : 0, HASH_AT, 8};
+    const HashInput input{records.input + start, there ? length - 8 : 0, HASH_AT, 8};
     const HashParts parts(uint32_t(input.blocks()), hashing.parts);
     uint64_t hash;
     if (part < parts.count &&
@@ -386,7 +387,7 @@ __device__ inline void check_hash(const Records &records, uint32_t number, const
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry,
-                    const __grid_constant__ ChunkBatch batch, const __grid_constant__ Results to,
+                    const __grid_constant__ ChunkBatch batch, const __grid_constant__ ParseResults to,
                     const __grid_constant__ Hashing hashing) {
     __shared__ __align__(16) RoleScratch scratch;
     // What comes after may have its blocks dealt out as soon as all of these have begun.
@@ -489,8 +490,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
 
 // Where records are, for hashes of long ones, which do not wait for parsing. A record that is not wholly there has
 // length 0. A thread a chunk.
-extern "C" __global__ void container_places(const __grid_constant__ Records records, uint32_t count, uint64_t *starts,
-                                            uint32_t *lengths) {
+extern "C" __global__ void container_parse_locate(const __grid_constant__ Records records, uint32_t count,
+                                                  uint64_t *starts, uint32_t *lengths) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) {
         const uint64_t start = records.first + uint64_t(records.starts[i]) * 16;
@@ -502,7 +503,7 @@ extern "C" __global__ void container_places(const __grid_constant__ Records reco
 }
 
 // One block, a thread a chunk.
-extern "C" __global__ void container_finish(const __grid_constant__ Ending ending, uint32_t count,
-                                            const ParsedChunk *chunks, const uint32_t *code_status) {
-    end_batch(ending, chunks, code_status, count);
+extern "C" __global__ void container_parse_finish(const __grid_constant__ BatchFinish ending, uint32_t count,
+                                                  const ParsedChunk *chunks, const uint32_t *code_status) {
+    finish_batch(ending, chunks, code_status, count);
 }

@@ -21,10 +21,10 @@ constexpr uint32_t NARROW_SYMBOLS = 2 * SMALL_RADIUS;
 static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS,
               "a codebook's symbols and tables have room");
 // Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
-constexpr uint32_t MOST_TILES = 8192;
+constexpr uint32_t MAX_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
-constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
-static_assert(MOST_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
+constexpr uint32_t MAX_BLOCKS = MAX_TILES / BLOCK_TILES;
+static_assert(MAX_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
 
 // Who does what of a chunk. Several blocks share a list.
 // The first MOST_BOOKS read the codes' codebooks.
@@ -44,11 +44,11 @@ struct Records {
     const uint8_t *input;
     uint64_t input_bytes;
     uint64_t first;
-    uint32_t starts[MOST_CHUNKS + 1];
+    uint32_t starts[MAX_CHUNKS + 1];
 };
 
 // Where results go. Null where no chunk can have such a thing.
-struct Results {
+struct ParseResults {
     ParsedChunk *chunks; // 0 at the start
     uint16_t *metas;
     int32_t *bases;
@@ -166,22 +166,22 @@ struct TileSizes {
     uint64_t first; // number of the chunk's first tile
     uint32_t unclipped;
     bool regular; // no tile is clipped
-    bool is_near;
-    Place place; // of the first
+    bool has_32_bit_coords;
+    TileCoord coord; // of the first
 
     __device__ inline TileSizes(const Geometry &g, uint64_t first_tile)
         : geometry(g), first(first_tile), unclipped(g.side[0] * g.side[1] * g.side[2]),
           regular(g.dims[1] % g.side[0] == 0 && g.dims[2] % g.side[1] == 0 && g.dims[3] % g.side[2] == 0),
-          is_near(g.is_near()), place(g.place(first_tile)) {}
+          has_32_bit_coords(g.has_32_bit_coords()), coord(g.coord(first_tile)) {}
 
     __device__ inline uint32_t operator()(uint32_t tile) const {
         if (regular) {
             return unclipped;
         }
-        if (!is_near) {
+        if (!has_32_bit_coords) {
             return geometry.tile(first + tile).elements();
         }
-        const Place at = geometry.near_place(place, tile);
+        const TileCoord at = geometry.nearby_coord(coord, tile);
         return extent(0, uint32_t(at.z)) * extent(1, uint32_t(at.y)) * extent(2, uint32_t(at.x));
     }
 
@@ -204,9 +204,9 @@ union RoleScratch {
     struct {
         uint64_t warp_sums[PARSE_WARPS];
         uint32_t warp_sums_again[PARSE_WARPS];
-        uint32_t block_words[MOST_BLOCKS]; // where a block's packed bases start
-        uint32_t block_bases[MOST_BLOCKS];
-        uint8_t groups[MOST_TILES]; // of tiles that have codes
+        uint32_t block_words[MAX_BLOCKS]; // where a block's packed bases start
+        uint32_t block_bases[MAX_BLOCKS];
+        uint8_t groups[MAX_TILES]; // of tiles that have codes
         alignas(16) uint8_t section[STAGED_SECTION];
     } tiles;
     uint32_t warp_sums[PARSE_WARPS];
@@ -215,7 +215,7 @@ union RoleScratch {
 
 // A section in shared memory, if it fits; else where it is. It starts on a multiple of 16, and its record has whole
 // units of that. By the whole block.
-__device__ inline const uint8_t *bring(const Records &records, const Section &section, uint8_t *to) {
+__device__ inline const uint8_t *stage_section(const Records &records, const Section &section, uint8_t *to) {
     const uint8_t *from = records.input + section.offset;
     if (section.length > STAGED_SECTION) {
         return from;

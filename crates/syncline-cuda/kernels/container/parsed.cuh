@@ -10,7 +10,7 @@
 
 constexpr uint32_t CHUNK_RAW = 0, CHUNK_QUANTIZED = 2, CHUNK_TOKENS = 4;
 // Chunks of a batch at most.
-constexpr uint32_t MOST_CHUNKS = 256;
+constexpr uint32_t MAX_CHUNKS = 256;
 
 // Offsets are bytes from the start of the input.
 struct ParsedChunk {
@@ -69,7 +69,7 @@ struct Parsed {
 
 // How a batch ends; mirrored in container/parse/ending.rs. What the host is told of each chunk: bits 0 to 15 what
 // parsing found, bits 16 to 23 the codes' status, 24 to 31 the bitmaps'.
-struct Ending {
+struct BatchFinish {
     uint32_t *result;              // a word a chunk; null if the batch ends elsewhere
     const uint32_t *bitmap_status; // `bitmaps` words a chunk: of all chunks the first, then the second
     uint32_t *clear;               // words that the next batch needs to be 0
@@ -79,8 +79,8 @@ struct Ending {
 
 // Brings statuses together and clears what the next batch needs to be 0, when everything else is done. By a whole
 // block.
-__device__ inline void end_batch(const Ending &ending, const ParsedChunk *chunks, const uint32_t *code_status,
-                                 uint32_t count) {
+__device__ inline void finish_batch(const BatchFinish &ending, const ParsedChunk *chunks, const uint32_t *code_status,
+                                    uint32_t count) {
     for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
         uint32_t status = chunks[i].status | (__ldcg(&code_status[i]) & 0xFF) << 16;
         for (uint32_t bitmap = 0; bitmap < ending.bitmaps; ++bitmap) {

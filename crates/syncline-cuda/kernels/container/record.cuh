@@ -1,6 +1,6 @@
 // What the kernels that write chunk records share (docs/FORMAT.md, "Chunk record"). Mirrored by container/record.rs.
 #pragma once
-#include "container/sums.cuh"
+#include "quantize/summary.cuh"
 #include "geometry.cuh"
 
 constexpr uint32_t RADIUS = 512, NARROW_RADIUS = 128;
@@ -9,7 +9,7 @@ constexpr uint32_t KIND_RAW = 0, KIND_QUANTIZED = 2, KIND_TOKENS = 4, KIND_NO_RO
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
 constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
 // A chunk has at most 2^22 elements and a whole tile at least 512.
-constexpr uint32_t MOST_TILES = 1 << 13;
+constexpr uint32_t MAX_TILES = 1 << 13;
 // In place of the number of a stream that there is not, and of its place.
 constexpr uint32_t NO_STREAM = 0xFFFFFFFF;
 constexpr uint64_t NO_PLACE = ~0ull;
@@ -66,10 +66,10 @@ __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t secti
 }
 
 // The packed parts of section 0, in words.
-struct TileWords {
+struct TileSectionWords {
     uint32_t constant, predictors, classes, masks, signs;
 
-    __device__ inline TileWords(uint32_t tiles, uint32_t live, uint32_t flags)
+    __device__ inline TileSectionWords(uint32_t tiles, uint32_t live, uint32_t flags)
         : constant(ceil_div(tiles, 32)), predictors(ceil_div(2 * live, 32)),
           classes(flags & FLAG_CLASSES ? predictors : 0), masks(flags & FLAG_MASKS ? ceil_div(4 * tiles, 32) : 0),
           signs(flags & FLAG_SIGNS ? ceil_div(2 * tiles, 32) : 0) {}

@@ -32,7 +32,7 @@ __device__ inline void write_end(const StreamHeader &header, const uint32_t *len
     __syncthreads();
     if (threadIdx.x / WARP == 0) {
         const uint64_t hash =
-            hash_by_warp(Hashed{output + table_at, table_bytes + 16, table_bytes, padded - table_bytes});
+            hash_by_warp(HashInput{output + table_at, table_bytes + 16, table_bytes, padded - table_bytes});
         if (lane_id() == 0) {
             trailer[2] = hash;
         }
@@ -40,7 +40,7 @@ __device__ inline void write_end(const StreamHeader &header, const uint32_t *len
 }
 
 // What the host is told; mirrored in container/records.rs.
-struct Told {
+struct StreamReport {
     uint64_t bytes, status;
     uint64_t number; // the stream's, by which the host sees that all is written
 };
@@ -48,8 +48,8 @@ struct Told {
 // Writes the header, and the table of `chunks` record lengths and the trailer to where the records end, beside the
 // kernel before, which hashes. When that is done, too, tells the host where the stream ends, and the status. One block.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
-                 uint8_t *output, uint64_t number, Told *host, const uint32_t *signed_records) {
+    container_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
+                    uint8_t *output, uint64_t number, StreamReport *host, const uint32_t *signed_records) {
     if (chunks == 0) {
         launch_dependents_and_wait(); // whatever it is
     }

@@ -1,16 +1,16 @@
 // The bytes of chunk records, but for the Huffman streams, which are written straight to their places, and the hash.
 //
-// THREADS        threads in a block, at least MOST_BLOCKS
+// THREADS        threads in a block, at least MAX_BLOCKS
 // ELEMENT_BYTES  4 or 8
 #include "device/sync.cuh"
 #include "device/block.cuh"
 #include "container/record.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-constexpr uint32_t MOST_BLOCKS = MOST_TILES / WARP;
-static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of 32 tiles");
+constexpr uint32_t MAX_BLOCKS = MAX_TILES / WARP;
+static_assert(THREADS >= MAX_BLOCKS, "a thread for each block of 32 tiles");
 // Blocks of 32 tiles of a warp. What is read of them stays in registers, so that all loads wait for memory together.
-constexpr uint32_t ROUNDS = MOST_BLOCKS / WARPS;
+constexpr uint32_t ROUNDS = MAX_BLOCKS / WARPS;
 // Whether a round has any of so many tiles: a block runs its code once, and most of its time waits for it.
 __device__ inline bool is_round(uint32_t round, uint32_t tiles) { return round * WARPS * WARP < tiles; }
 
@@ -31,7 +31,7 @@ struct Lists {
     const uint32_t *narrow_values;
 };
 
-struct Record {
+struct RecordTarget {
     uint8_t *out; // its first byte
     const RecordPlan *plan;
 
@@ -41,7 +41,7 @@ struct Record {
 };
 
 // Header and table of sections, and the zeros behind the header, the table and every section.
-__device__ inline void write_frame(const Record &record, uint64_t chunk) {
+__device__ inline void write_header(const RecordTarget &record, uint64_t chunk) {
     const RecordPlan &plan = *record.plan;
     uint32_t *out = reinterpret_cast<uint32_t *>(record.out);
     const bool raw = plan.kind == KIND_RAW;
@@ -71,12 +71,12 @@ __device__ inline void write_frame(const Record &record, uint64_t chunk) {
 
 // The packed parts of section 0 that most chunks have, which follow from the tiles alone.
 struct PackedTiles {
-    uint32_t constant[MOST_BLOCKS], predictors[2 * MOST_TILES / 32], classes[2 * MOST_TILES / 32];
+    uint32_t constant[MAX_BLOCKS], predictors[2 * MAX_TILES / 32], classes[2 * MAX_TILES / 32];
 };
 
 // By one block, before it is known where the record goes.
 __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedTiles &packed) {
-    __shared__ uint32_t live_before[MOST_BLOCKS], warp_sums[WARPS];
+    __shared__ uint32_t live_before[MAX_BLOCKS], warp_sums[WARPS];
     uint32_t own_metas[ROUNDS];
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
@@ -119,10 +119,10 @@ __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedT
 }
 
 // Section 0, by one block.
-__device__ inline void write_tiles(const Record &record, const PackedTiles &packed, const uint16_t *metas,
+__device__ inline void write_tiles(const RecordTarget &record, const PackedTiles &packed, const uint16_t *metas,
                                    uint32_t tiles, uint32_t radius) {
     const RecordPlan &plan = *record.plan;
-    const TileWords words(tiles, plan.live, plan.flags);
+    const TileSectionWords words(tiles, plan.live, plan.flags);
     uint32_t *to = record.section(TILES);
     if (threadIdx.x == 0) {
         to[0] = tiles;
@@ -130,7 +130,7 @@ __device__ inline void write_tiles(const Record &record, const PackedTiles &pack
         to[2] = plan.flags;
         to[3] = 0;
     }
-    to += TileWords::TILES_HEADER / 4;
+    to += TileSectionWords::TILES_HEADER / 4;
     auto copy = [&](const uint32_t *from, uint32_t count) {
         for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
             to[i] = from[i];
@@ -160,7 +160,7 @@ __device__ inline void write_tiles(const Record &record, const PackedTiles &pack
 // A warp's values of `width` bits each, side by side: lane `l` gets word `l` if that is below `width`.
 __device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
     uint32_t word = 0;
-    // A word begins within the value `first`.
+    // A word is_first within the value `first`.
     const uint32_t first = width == 0 ? 0 : lane_id() * WARP / width;
     for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
         const uint32_t piece = __shfl_sync(ALL_LANES, value, (first + j) % WARP);
@@ -177,7 +177,7 @@ struct Bases {
 
 // Bits of each block of 32 bases, and where its words start.
 struct PackedBases {
-    uint32_t widths[MOST_BLOCKS], starts[MOST_BLOCKS];
+    uint32_t widths[MAX_BLOCKS], starts[MAX_BLOCKS];
 };
 
 // By one block, before it is known where the record goes.
@@ -213,7 +213,8 @@ __device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedB
 }
 
 // Section 1, by one block.
-__device__ inline void write_bases(const Record &record, const Bases &own, const PackedBases &packed, uint32_t tiles) {
+__device__ inline void write_bases(const RecordTarget &record, const Bases &own, const PackedBases &packed,
+                                   uint32_t tiles) {
     const uint32_t blocks = ceil_div(tiles, WARP);
     uint32_t *out = record.section(BASES);
     for (uint32_t word = threadIdx.x; word < ceil_div(blocks, 4); word += THREADS) {
@@ -255,8 +256,9 @@ __device__ inline void write_list(uint32_t *out, const uint32_t *positions, cons
 }
 
 // Elements of the tiles `rank`, `rank + step`, ... of a raw chunk, a warp a tile.
-__device__ inline void write_raw(const Record &record, const Geometry &geometry, uint64_t first_tile, uint32_t tiles,
-                                 const Element *input, uint64_t first_element, uint32_t rank, uint32_t step) {
+__device__ inline void write_raw(const RecordTarget &record, const Geometry &geometry, uint64_t first_tile,
+                                 uint32_t tiles, const Element *input, uint64_t first_element, uint32_t rank,
+                                 uint32_t step) {
     Element *out = reinterpret_cast<Element *>(record.out + RECORD_HEADER);
     const uint64_t before = geometry.elements_before(first_tile);
     for (uint32_t number = rank; number < tiles; number += step) {
@@ -276,10 +278,10 @@ __device__ inline void write_raw(const Record &record, const Geometry &geometry,
 // share of the lists or raw elements. They begin when `laid_out` is `laid_out_number`. `unwritten`, if it is given, has
 // the number of blocks that a record still waits for.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    record_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans,
-                 const uint16_t *metas, const int32_t *bases, Lists lists, const Element *input, uint64_t first_element,
-                 uint32_t parts_of_record, uint8_t *output, const uint64_t *laid_out, uint64_t laid_out_number,
-                 uint32_t *unwritten) {
+    container_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans,
+                    const uint16_t *metas, const int32_t *bases, Lists lists, const Element *input,
+                    uint64_t first_element, uint32_t parts_of_record, uint8_t *output, const uint64_t *laid_out,
+                    uint64_t laid_out_number, uint32_t *unwritten) {
     const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
     __shared__ RecordPlan plan;
     __shared__ union {
@@ -290,11 +292,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     launch_dependents();
     // Tiles and bases are there: what lays the records out began when all was done but the layout of the streams.
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
-    Bases own_bases = {};
+    Bases packed_base_words = {};
     if (part == 0) {
         pack_tiles(metas + first, tiles, packed.tiles);
     } else if (part == 1) {
-        own_bases = pack_bases(bases + first, tiles, packed.bases);
+        packed_base_words = pack_bases(bases + first, tiles, packed.bases);
     }
     if (threadIdx.x == 0) {
         wait_for_signal(laid_out, laid_out_number);
@@ -306,9 +308,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             return;
         }
         const ChunkParts parts = all_parts[chunk];
-        const Record record{output + plan.place, &plan};
+        const RecordTarget record{output + plan.place, &plan};
         if (part == parts_of_record - 1) {
-            write_frame(record, batch.first_chunk + chunk);
+            write_header(record, batch.first_chunk + chunk);
         }
         if (plan.kind == KIND_RAW) {
             const uint64_t tile = batch.first_tile + first;
@@ -327,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             write_tiles(record, packed.tiles, metas + first, tiles,
                         plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
         } else if (part == 1) {
-            write_bases(record, own_bases, packed.bases, tiles);
+            write_bases(record, packed_base_words, packed.bases, tiles);
         }
         const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
         if (plan.kind == KIND_TOKENS) {

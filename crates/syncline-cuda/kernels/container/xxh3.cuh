@@ -25,13 +25,15 @@ constexpr uint64_t PRIME64_1 = 0x9E3779B185EBCA87, PRIME64_2 = 0xC2B2AE3D27D4EB4
 constexpr uint64_t PRIME64_4 = 0x85EBCA77C2B2AE63, PRIME64_5 = 0x27D4EB2F165667C5;
 constexpr uint64_t MIX_1 = 0x165667919E3779F9, MIX_2 = 0x9FB21C651E98DF25;
 
-// Bytes to hash: `gap_bytes` from `gap_at` on are left out.
-struct Hashed {
+// Bytes to hash: `excluded_bytes` from `excluded_at` on are left out.
+struct HashInput {
     const uint8_t *bytes;
     uint64_t length; // without the gap
-    uint64_t gap_at, gap_bytes;
+    uint64_t excluded_at, excluded_bytes;
 
-    __device__ inline const uint8_t *address(uint64_t at) const { return bytes + at + (at < gap_at ? 0 : gap_bytes); }
+    __device__ inline const uint8_t *address(uint64_t at) const {
+        return bytes + at + (at < excluded_at ? 0 : excluded_bytes);
+    }
     __device__ inline uint64_t assembled(uint64_t at, uint32_t count) const {
         uint64_t word = 0;
         for (uint32_t i = 0; i < count; ++i) {
@@ -42,7 +44,7 @@ struct Hashed {
     // The word at any byte that has eight bytes from there on.
     __device__ inline uint64_t word(uint64_t at) const {
         const uint8_t *from = address(at);
-        if (reinterpret_cast<uint64_t>(from) % 8 == 0 && (at >= gap_at || at + 8 <= gap_at)) {
+        if (reinterpret_cast<uint64_t>(from) % 8 == 0 && (at >= excluded_at || at + 8 <= excluded_at)) {
             return *reinterpret_cast<const uint64_t *>(from);
         }
         return assembled(at, 8);
@@ -74,7 +76,7 @@ __device__ inline uint64_t bytes_swapped(uint64_t value) {
     return uint64_t(__byte_perm(uint32_t(value), 0, 0x0123)) << 32 | __byte_perm(uint32_t(value >> 32), 0, 0x0123);
 }
 
-__device__ inline uint64_t hash_to_16(const Hashed &input) {
+__device__ inline uint64_t hash_to_16(const HashInput &input) {
     const uint32_t length = uint32_t(input.length);
     if (length > 8) {
         const uint64_t low = input.word(0) ^ SECRET[3] ^ SECRET[4];
@@ -97,12 +99,12 @@ __device__ inline uint64_t hash_to_16(const Hashed &input) {
     return avalanche_xxh64(SECRET[7] ^ SECRET[8]);
 }
 
-__device__ inline uint64_t mix_16(const Hashed &input, uint64_t at, uint32_t secret_at) {
+__device__ inline uint64_t mix_16(const HashInput &input, uint64_t at, uint32_t secret_at) {
     return product_folded(input.word(at) ^ secret_word(secret_at), input.word(at + 8) ^ secret_word(secret_at + 8));
 }
 
 // Of up to LONGEST_SHORT bytes, by one thread.
-__device__ inline uint64_t hash_short(const Hashed &input) {
+__device__ inline uint64_t hash_short(const HashInput &input) {
     const uint32_t length = uint32_t(input.length);
     if (length <= 16) {
         return hash_to_16(input);
@@ -125,7 +127,7 @@ __device__ inline uint64_t hash_short(const Hashed &input) {
 }
 
 // What the stripes of a block add to accumulator `lane % 8`, on every lane of a warp; `stripes` of the block count.
-__device__ inline uint64_t stripes_sum(const Hashed &input, uint64_t block, uint32_t stripes) {
+__device__ inline uint64_t stripes_sum(const HashInput &input, uint64_t block, uint32_t stripes) {
     constexpr uint32_t AT_A_TIME = WARP / HASH_LANES;
     uint64_t values[STRIPES_IN_BLOCK / AT_A_TIME];
 #pragma unroll
@@ -156,13 +158,13 @@ __device__ inline uint64_t scrambled(uint64_t accumulator, uint64_t key) {
 }
 
 // Stripes of the last, unfinished block; the very last 64 bytes count once more, whatever they overlap.
-__device__ inline uint32_t stripes_left(const Hashed &input) {
+__device__ inline uint32_t stripes_left(const HashInput &input) {
     return uint32_t((input.length - 1 - input.blocks() * HASH_BLOCK) / STRIPE);
 }
 
 // The hash from the accumulators after all stripes but the last 64 bytes, by a whole warp; accumulator `lane % 8` is a
 // lane's. Every lane gets it.
-__device__ inline uint64_t hash_finished(const Hashed &input, uint64_t accumulator) {
+__device__ inline uint64_t hash_finished(const HashInput &input, uint64_t accumulator) {
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t value = input.word(input.length - STRIPE + lane * 8);
     const uint64_t keyed = value ^ secret_word(121 + lane * 8);
@@ -175,7 +177,7 @@ __device__ inline uint64_t hash_finished(const Hashed &input, uint64_t accumulat
 }
 
 // The hash of anything, by a whole warp, block after block. Every lane gets it.
-__device__ inline uint64_t hash_by_warp(const Hashed &input) {
+__device__ inline uint64_t hash_by_warp(const HashInput &input) {
     if (input.length <= LONGEST_SHORT) {
         return hash_short(input);
     }

@@ -1,6 +1,6 @@
 // What is in an array, in one reading and one launch: `bound/scan.rs` of the core on the device.
 //
-// Bits are compared as signed integers, the magnitude of negative ones flipped ("keys"): their order is that of the
+// Bits are compared as signed integers, the magnitude of negative ones flipped ("keys"): their request is that of the
 // values. Each block leaves what it found, the last one to do so adds all up and tells the host.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
@@ -28,7 +28,7 @@ constexpr uint32_t IN_VECTOR = 16 / ELEMENT_BYTES;
 constexpr uint32_t IN_BATCH = IN_VECTOR * UNROLL;
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// Keys as unsigned numbers in the same order; that of a finite value is not 0, and neither is its complement.
+// Keys as unsigned numbers in the same request; that of a finite value is not 0, and neither is its complement.
 typedef Bits Ordered;
 
 __device__ inline Key key_of(Bits bits) { return Key(bits ^ (Bits(Key(bits) >> (8 * ELEMENT_BYTES - 1)) & MAGNITUDE)); }
@@ -75,7 +75,7 @@ typedef Partial<uint32_t> BlockPartial;
 constexpr uint32_t PARTIAL_WORDS = sizeof(BlockPartial) / 4;
 
 // What the host is told; mirrored in quantize/scan.rs.
-struct Found {
+struct ScanReport {
     uint64_t lowest, highest; // as in `Partial`
     uint64_t counts[COUNTS];
     uint64_t first_nan;
@@ -176,10 +176,11 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
 
 // `stride` says every which element is a sample, from number `first_sample` on; 0: none. `partials` has room for one a
 // block; `blocks_done` is 0, and is again when all is done. `step`, if given, gets the quantizer's constants for a
-// bound of `order`, which what is launched behind takes if it knows how to wait.
+// bound of `request`, which what is launched behind takes if it knows how to wait.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride,
-               BlockPartial *partials, uint32_t *blocks_done, Order order, Step *step, uint64_t number, Found *host) {
+    quantize_bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride,
+                        BlockPartial *partials, uint32_t *blocks_done, BoundRequest request, Step *step,
+                        uint64_t number, ScanReport *host) {
     launch_dependents();
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
     // A thread's first sample arrives while it does everything else.
@@ -311,7 +312,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
     }
     merge_block(sum, all);
-    Found found = {};
+    ScanReport found = {};
     if (threadIdx.x == 0) {
         found.lowest = widened(all.maxima[LOWEST], 0);
         found.highest = widened(all.maxima[HIGHEST], 1);
@@ -329,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         found.greatest_below = widened(high ? all.seconds[1] : all.maxima[HIGH], 1);
         if (step != nullptr) {
             // Adding 0 makes -0 positive.
-            found.step = step_of(order, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0,
+            found.step = step_of(request, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0,
                                  found.counts[MINUS_ZEROS] > 0);
             *step = found.step;
         }

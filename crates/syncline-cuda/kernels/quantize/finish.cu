@@ -10,7 +10,7 @@
 #define ELEMENT_BYTES 4
 #define LOGARITHM 0
 #include "quantize/quantize.cuh"
-#include "container/sums.cuh"
+#include "quantize/summary.cuh"
 
 #if __CUDA_ARCH__ >= 900
 #define PARTS CLUSTER
@@ -31,17 +31,17 @@ struct SideOffsets {
 };
 
 // Sums of tiles, or of the tiles before one.
-struct Running {
+struct TilePrefix {
     uint64_t lists;   // outliers, verbatim values << 32
     uint64_t bitmaps; // bytes of masks, of signs << 32
     uint32_t based;   // number of the last tile that has a base of its own, plus 1; 0: none
 
-    __device__ inline Running plus(const Running &later) const {
+    __device__ inline TilePrefix plus(const TilePrefix &later) const {
         return {lists + later.lists, bitmaps + later.bitmaps, later.based > 0 ? later.based : based};
     }
     // Of the lanes below. Most tiles have neither lists nor bitmaps.
-    __device__ inline Running before() const {
-        Running sum = {};
+    __device__ inline TilePrefix exclusive_scan() const {
+        TilePrefix sum = {};
         if (__any_sync(ALL_LANES, lists != 0 || bitmaps != 0)) {
             sum.lists = lists, sum.bitmaps = bitmaps;
             for (uint32_t distance = 1; distance < WARP; distance *= 2) {
@@ -68,7 +68,7 @@ constexpr uint32_t ROUNDS = MOST_TILES / PARTS / THREADS;
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" : : : "memory"); }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" : : : "memory"); }
 // A word of another block's shared memory, where this block has `own`.
-template <typename T> __device__ inline T word_of_part(const T &own, uint32_t part) {
+template <typename T> __device__ inline T load_from_block(const T &own, uint32_t part) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a word");
     uint32_t address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(&own)), "r"(part));
@@ -85,15 +85,15 @@ template <typename T> __device__ inline T word_of_part(const T &own, uint32_t pa
 #else
 __device__ inline void cluster_arrive() {}
 __device__ inline void cluster_wait() { __syncthreads(); }
-template <typename T> __device__ inline T word_of_part(const T &own, uint32_t) { return own; }
+template <typename T> __device__ inline T load_from_block(const T &own, uint32_t) { return own; }
 #endif
 
 // The sum over the blocks of a cluster of a word of each.
-template <typename T> __device__ inline T all_of(const T &own) {
+template <typename T> __device__ inline T cluster_sum(const T &own) {
     T sum = 0;
 #pragma unroll
     for (uint32_t part = 0; part < PARTS; ++part) {
-        sum += word_of_part(own, part);
+        sum += load_from_block(own, part);
     }
     return sum;
 }
@@ -119,7 +119,7 @@ __device__ inline uint32_t reduced(uint32_t value, bool largest) {
 // a word of a block a lane.
 constexpr uint32_t SLOTS = 8;
 static_assert(SUMS <= SLOTS && PARTS * SLOTS <= WARP, "a lane a word");
-__device__ inline uint32_t over_parts(uint32_t word, bool take) {
+__device__ inline uint32_t reduce_over_blocks(uint32_t word, bool take) {
     uint32_t value = take ? word : 0;
 #pragma unroll
     for (uint32_t distance = SLOTS; distance < PARTS * SLOTS; distance *= 2) {
@@ -131,13 +131,13 @@ __device__ inline uint32_t over_parts(uint32_t word, bool take) {
 
 extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
     quantize_finish(Geometry geometry, ChunkBatch batch, uint32_t with_classes, Outputs outputs, SideOffsets *offsets,
-                    uint8_t *group_classes, ChunkSummary *summaries, ForRecords records) {
+                    uint8_t *group_classes, ChunkSummary *summaries, RecordInputs records) {
     __shared__ uint32_t part_bins[BINS_OF_LANE * WARP], bins[BINS_OF_LANE * WARP];
     __shared__ uint32_t part_sums[SLOTS];
     __shared__ uint64_t part_errors[ERRORS];
     __shared__ uint32_t warp_sums[SUMS][WARPS];
     __shared__ uint64_t warp_errors[ERRORS][WARPS];
-    __shared__ Running warp_running[ROUNDS][WARPS];
+    __shared__ TilePrefix warp_running[ROUNDS][WARPS];
     const uint32_t chunk = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     const uint32_t first = batch.chunk_first(chunk), tiles_of_chunk = batch.chunk_first(chunk + 1) - first;
     // A block has as many tiles as the others of its chunk, in whole warps.
@@ -263,8 +263,9 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
     cluster_arrive();
     cluster_wait();
     const bool has_word = lane_id() < PARTS * SLOTS;
-    const uint32_t word = has_word ? word_of_part(part_sums[lane_id() % SLOTS], lane_id() / SLOTS) : 0;
-    const uint32_t chunk_sums = over_parts(word, true), sums_before = over_parts(word, lane_id() / SLOTS < part);
+    const uint32_t word = has_word ? load_from_block(part_sums[lane_id() % SLOTS], lane_id() / SLOTS) : 0;
+    const uint32_t chunk_sums = reduce_over_blocks(word, true),
+                   sums_before = reduce_over_blocks(word, lane_id() / SLOTS < part);
     auto of_chunk = [&](uint32_t i) { return __shfl_sync(ALL_LANES, chunk_sums, i); };
     auto before_part = [&](uint32_t i) { return __shfl_sync(ALL_LANES, sums_before, i); };
     const uint32_t outliers = of_chunk(OUTLIERS);
@@ -276,7 +277,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         for (uint32_t i = 0; i < BINS_OF_LANE; ++i) {
             own[i] = 0;
             for (uint32_t other = 0; other < PARTS; ++other) {
-                own[i] += word_of_part(part_bins[lane_id() * BINS_OF_LANE + i], other);
+                own[i] += load_from_block(part_bins[lane_id() * BINS_OF_LANE + i], other);
             }
             sum += own[i];
         }
@@ -295,8 +296,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         summary.mask_bytes = of_chunk(MASKS);
         summary.sign_bytes = of_chunk(SIGNS);
         summary.radius = wide ? WIDE_RADIUS : RADIUS;
-        summary.squared_error = all_of(part_errors[ERROR]);
-        summary.counted = all_of(part_errors[COUNTED]);
+        summary.squared_error = cluster_sum(part_errors[ERROR]);
+        summary.counted = cluster_sum(part_errors[COUNTED]);
         if (lane_id() == 0) {
             summaries[chunk] = summary;
             if (for_records) {
@@ -313,7 +314,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
             }
         }
     }
-    auto own_of = [&](uint32_t round) -> Running {
+    auto own_of = [&](uint32_t round) -> TilePrefix {
         const uint32_t meta = metas[round], tile = first_of_part + round * THREADS + threadIdx.x;
         if (tile >= tiles) {
             return {};
@@ -324,15 +325,15 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS; ++round) {
         if (first_of_part + round * THREADS < tiles) {
-            const Running own = own_of(round), through = own.before().plus(own);
+            const TilePrefix own = own_of(round), through = own.exclusive_scan().plus(own);
             if (lane_id() == WARP - 1) {
                 warp_running[round][warp_id()] = through;
             }
         }
     }
     __syncthreads();
-    Running carried = {before_part(wide ? WIDE : OUTLIERS) | uint64_t(before_part(VERBATIM)) << 32,
-                       before_part(MASKS) | uint64_t(before_part(SIGNS)) << 32, before_part(BASED)};
+    TilePrefix carried = {before_part(wide ? WIDE : OUTLIERS) | uint64_t(before_part(VERBATIM)) << 32,
+                          before_part(MASKS) | uint64_t(before_part(SIGNS)) << 32, before_part(BASED)};
     cluster_arrive();
     TileSums own_sums = {};
 #pragma unroll
@@ -340,13 +341,14 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         if (first_of_part + round * THREADS >= tiles) {
             break;
         }
-        const Running of_warps = lane_id() < WARPS ? warp_running[round][lane_id()] : Running{},
-                      warps_before = of_warps.before();
-        auto from = [&](const Running &running, uint32_t lane) -> Running {
+        const TilePrefix of_warps = lane_id() < WARPS ? warp_running[round][lane_id()] : TilePrefix{},
+                         warps_before = of_warps.exclusive_scan();
+        auto from = [&](const TilePrefix &running, uint32_t lane) -> TilePrefix {
             return {__shfl_sync(ALL_LANES, running.lists, lane), __shfl_sync(ALL_LANES, running.bitmaps, lane),
                     __shfl_sync(ALL_LANES, running.based, lane)};
         };
-        const Running own = own_of(round), sum = carried.plus(from(warps_before, warp_id())).plus(own.before());
+        const TilePrefix own = own_of(round),
+                         sum = carried.plus(from(warps_before, warp_id())).plus(own.exclusive_scan());
         carried = carried.plus(from(warps_before.plus(of_warps), WARPS - 1));
         const uint32_t tile = first_of_part + round * THREADS + threadIdx.x, number = first + tile;
         const uint32_t meta = metas[round] & 0xFFFF;

@@ -3,7 +3,7 @@
 // AXES   axes along which tiles extend
 // WARPS  warps in a block
 #define MEASURE 0
-#include "quantize/tile.cuh"
+#include "quantize/scalar_tile.cuh"
 
 // Where things start; mirrored in quantize/gather.rs. For each chunk, in entries, and for bitmaps in bytes.
 struct SideStarts {
@@ -54,7 +54,7 @@ __device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint
 // The bitmaps of a tile of which nothing is stored verbatim: what has the pattern is filled, and all else has an
 // integer.
 __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const TileSource &source, uint32_t meta,
-                                    TileWords &words) {
+                                    TileBitmaps &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     const Bits pattern = Bits(step.patterns[meta >> META_PATTERN & 3]);
     const bool has_mask = (meta >> META_MASK & 3) != KIND_NONE;
@@ -84,7 +84,7 @@ __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step,
                     const SideStarts *starts, const SideOffsets *offsets, Outputs outputs, SideLists lists) {
-    __shared__ int32_t integers[WARPS][MOST_ELEMENTS];
+    __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
     const uint32_t number = blockIdx.x * WARPS + warp_id(), lane = lane_id();
     if (number >= batch.tiles) {
         return;
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
     const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3],
                             geometry.dims[3]};
-    TileWords words;
+    TileBitmaps words;
     TileResult result = {};
     if (outliers > 0 || verbatim > 0) {
         result = quantize_tile(step, tile, source, integers[warp_id()], words);
@@ -118,17 +118,17 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     if (outliers > 0) {
         uint64_t at = uint64_t(start.outliers) + offset.outliers;
         const int32_t radius = int32_t(start.radius);
-        each_residual(tile, integers[warp_id()], result, (elements + WARP - 1) / WARP * WARP,
-                      [&](uint32_t i, int32_t residual) {
-                          bool outside = is_outlier(residual, radius);
-                          uint32_t all = __ballot_sync(ALL_LANES, outside);
-                          if (outside) {
-                              uint64_t to = at + __popc(all & before_lane());
-                              lists.outlier_positions[to] = position + i;
-                              lists.residuals[to] = residual;
-                          }
-                          at += __popc(all);
-                      });
+        for_each_residual(tile, integers[warp_id()], result, (elements + WARP - 1) / WARP * WARP,
+                          [&](uint32_t i, int32_t residual) {
+                              bool outside = is_outlier(residual, radius);
+                              uint32_t all = __ballot_sync(ALL_LANES, outside);
+                              if (outside) {
+                                  uint64_t to = at + __popc(all & before_lane());
+                                  lists.outlier_positions[to] = position + i;
+                                  lists.residuals[to] = residual;
+                              }
+                              at += __popc(all);
+                          });
     }
     if (verbatim > 0) {
         uint64_t at = uint64_t(start.verbatim) + offset.verbatim;

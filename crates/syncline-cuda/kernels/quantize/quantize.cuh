@@ -108,7 +108,7 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
 }
 
 // Square of a value's error in units of 1 / error_scale, rounded to an integer and at most 2^30: sums of them do not
-// depend on their order.
+// depend on their request.
 __device__ inline double squared_error(const Step &step, Element x, Element back) {
     double error = rint((double(x) - double(back)) * step.error_scale);
     error = fmin(fmax(error, -32768.0), 32768.0);
@@ -169,7 +169,7 @@ struct Extremes {
         least = __viaddmin_u16x2(eight.z, MINUS_ONES, __viaddmin_u16x2(eight.w, MINUS_ONES, least));
     }
     // Adds them to a chunk's: the largest, and the smallest less 1 from 0xFFFF. Both begin as 0. By a whole warp.
-    __device__ inline void note(uint32_t *of_chunk) const {
+    __device__ inline void merge_into(uint32_t *of_chunk) const {
         uint32_t largest = max_of(most & 0xFFFF, most >> 16),
                  to_smallest = 0xFFFF - min_of(least & 0xFFFF, least >> 16);
         largest = warp_reduce_max(largest);

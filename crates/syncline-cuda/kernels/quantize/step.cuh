@@ -3,7 +3,7 @@
 #pragma once
 #include "common.cuh"
 
-constexpr uint32_t MOST_PATTERNS = 4;
+constexpr uint32_t MAX_PATTERNS = 4;
 
 // Mirrored by `Step` in quantize/step.rs.
 struct Step {
@@ -20,11 +20,11 @@ struct Step {
     uint32_t pattern_count;
     uint32_t minus_zeros; // 0: no element is -0.0
     uint32_t unused;
-    uint64_t patterns[MOST_PATTERNS];
+    uint64_t patterns[MAX_PATTERNS];
 };
 
-// A bound as it is asked for; mirrored by `Order` in quantize/scan.rs.
-struct Order {
+// A bound as it is asked for; mirrored by `BoundRequest` in quantize/scan.rs.
+struct BoundRequest {
     double bound;
     uint32_t relative; // 1: to the range
     uint32_t element_bytes;
@@ -35,10 +35,10 @@ __device__ inline float next_down(float x) { return __uint_as_float(__float_as_u
 
 // The constants for elements from `low` to `high`, without patterns. Where the host would do otherwise, or not quantize
 // at all, they are others than it finds: it compares them.
-__device__ inline Step step_of(const Order &order, double low, double high, bool minus_zeros) {
-    const bool narrow = order.element_bytes == 4;
+__device__ inline Step step_of(const BoundRequest &request, double low, double high, bool minus_zeros) {
+    const bool narrow = request.element_bytes == 4;
     const double magnitude = fmax(fabs(low), fabs(high)),
-                 resolved = order.relative != 0 ? order.bound * (high - low) : order.bound;
+                 resolved = request.relative != 0 ? request.bound * (high - low) : request.bound;
     const double bound = fmin(fmin(resolved, magnitude), narrow ? 0x1p120 : 0x1p1000),
                  rounding = magnitude * (narrow ? 0x1p-24 : 0x1p-53);
     Step out = {};

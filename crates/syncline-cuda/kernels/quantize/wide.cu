@@ -1,12 +1,12 @@
 // Codes of radius 32768, in the place of those of radius 512, for the chunks listed; a warp a tile. AXES and WARPS as
 // in quantize/gather.cu.
 #define MEASURE 0
-#include "quantize/tile.cuh"
+#include "quantize/scalar_tile.cuh"
 
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     quantize_wide(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step,
                   const uint32_t *chunks, Outputs outputs) {
-    __shared__ int32_t integers[WARPS][MOST_ELEMENTS];
+    __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
     const uint32_t chunk = chunks[blockIdx.y];
     const uint32_t number = batch.chunk_first(chunk) + blockIdx.x * WARPS + warp_id();
     if (number >= batch.chunk_first(chunk + 1) || (outputs.metas[number] & META_CONSTANT) != 0) {
@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     const TileBox tile(geometry.tile(batch.first_tile + number));
     const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3],
                             geometry.dims[3]};
-    TileWords words;
+    TileBitmaps words;
     const TileResult result = quantize_tile(step, tile, source, integers[warp_id()], words);
     uint16_t *codes = outputs.codes + ((batch.first_slot(chunk) + outputs.first_groups[number]) << geometry.group_log2);
     uint32_t outliers, wide_outliers;

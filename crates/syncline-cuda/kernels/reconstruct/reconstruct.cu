@@ -9,7 +9,7 @@
 // FUSED     codes are decoded here
 // APART     they are, but their rows go to memory instead of elements (`out`: CODES of 16 bits a group), for
 // reconstruct/strips.cu OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several
-// (OWN_LONG_MANY) THREADS   threads in a block, at least MOST_CHUNKS if fused LIVE_COST what a tile with codes costs,
+// (OWN_LONG_MANY) THREADS   threads in a block, at least MAX_CHUNKS if fused LIVE_COST what a tile with codes costs,
 // in constant ones START_COST what it costs a block to begin with a chunk, likewise
 #include "device/sync.cuh"
 #include "device/warp.cuh"
@@ -17,13 +17,13 @@
 #if FUSED
 #include "reconstruct/fused.cuh"
 #include "reconstruct/progress.cuh"
-static_assert(THREADS >= MOST_CHUNKS, "a thread for each chunk");
+static_assert(THREADS >= MAX_CHUNKS, "a thread for each chunk");
 
 // What the chunks before each cost. By the whole block.
 __device__ inline void add_up_costs(uint32_t cost, uint32_t chunks, uint32_t *before) {
-    __shared__ uint32_t warp_sums[MOST_CHUNKS / WARP];
+    __shared__ uint32_t warp_sums[MAX_CHUNKS / WARP];
     uint32_t sum = warp_inclusive_sum(cost);
-    if (lane_id() == WARP - 1 && threadIdx.x < MOST_CHUNKS) {
+    if (lane_id() == WARP - 1 && threadIdx.x < MAX_CHUNKS) {
         warp_sums[warp_id()] = sum;
     }
     __syncthreads();
@@ -82,7 +82,7 @@ __device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, c
     __syncthreads();
     const uint32_t most = shared.most_left;
     __syncthreads();
-    return most == 0 ? NONE : most % MOST_CHUNKS;
+    return most == 0 ? NONE : most % MAX_CHUNKS;
 }
 
 // What the blocks before one take of so much, in equal shares.
@@ -112,14 +112,15 @@ __device__ inline void compare_checksums(const Geometry &geometry, const Parsed 
 }
 
 // Sets counters of draws back and ends the batch, if that is to be done here, when this block has done all else.
-__device__ inline void end_with(const Ending &ending, const Parsed &parsed, const uint32_t *status, uint32_t *sums) {
+__device__ inline void end_with(const BatchFinish &ending, const Parsed &parsed, const uint32_t *status,
+                                uint32_t *sums) {
     const uint32_t chunks = parsed.chunk_count;
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < 2 * chunks; i += THREADS) {
         sums[2 * chunks + 1 + i] = 0;
     }
     if (ending.result != nullptr) {
-        end_batch(ending, parsed.chunks, status, parsed.chunk_count);
+        finish_batch(ending, parsed.chunks, status, parsed.chunk_count);
     }
 }
 
@@ -129,9 +130,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                 const __grid_constant__ Values values, const __grid_constant__ Request request, const Stream *streams,
                 const Book *books, const uint16_t *symbols, uint32_t *sums, uint32_t *status, Element *out,
-                const __grid_constant__ Ending ending) {
+                const __grid_constant__ BatchFinish ending) {
     __shared__ Shared shared;
-    __shared__ uint32_t before[MOST_CHUNKS + 1];
+    __shared__ uint32_t before[MAX_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
 #if APART && !WIDE
     // The next kernel takes from this one's place that what parsing has left is there.

@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                        const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                        const __grid_constant__ Request request, const __grid_constant__ Strips strips,
                        const uint16_t *codes, const uint8_t *states, Element *out, uint32_t *sums,
-                       const __grid_constant__ Ending ending, const uint32_t *status) {
+                       const __grid_constant__ BatchFinish ending, const uint32_t *status) {
     // Until it waits for all before it looks at what parsing and reconstruct/flat.cu have left, while codes are still
     // being decoded.
     launch_dependents();
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             *left = 0;
         }
         if (ending.result != nullptr) {
-            end_batch(ending, parsed.chunks, status, parsed.chunk_count);
+            finish_batch(ending, parsed.chunks, status, parsed.chunk_count);
         }
     }
 }

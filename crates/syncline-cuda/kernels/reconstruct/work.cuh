@@ -59,18 +59,18 @@ __device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed,
 // Where a chunk starts.
 struct ChunkStart {
     uint64_t tile, elements_before; // of the array
-    Place place;                    // of its first tile
-    bool is_near;                   // as Geometry has it
+    TileCoord place;                // of its first tile
+    bool has_32_bit_coords;         // as Geometry has it
 
     __device__ inline ChunkStart() {}
     __device__ inline ChunkStart(const Geometry &geometry, uint64_t chunk)
         : tile(geometry.first_tile(chunk)), elements_before(geometry.elements_before(tile)),
-          place(geometry.place(tile)), is_near(geometry.is_near()) {}
+          place(geometry.coord(tile)), has_32_bit_coords(geometry.has_32_bit_coords()) {}
 };
 
 // The place of a tile of a chunk.
-__device__ inline Place place_in_chunk(const Geometry &geometry, const ChunkStart &start, uint32_t number) {
-    return start.is_near ? geometry.near_place(start.place, number) : geometry.place(start.tile + number);
+__device__ inline TileCoord place_in_chunk(const Geometry &geometry, const ChunkStart &start, uint32_t number) {
+    return start.has_32_bit_coords ? geometry.nearby_coord(start.place, number) : geometry.coord(start.tile + number);
 }
 
 // What parsing found out about a tile.

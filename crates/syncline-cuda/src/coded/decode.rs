@@ -7,12 +7,12 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::huffman::IndexKind;
 
-use crate::container::assemble::Observer;
 use crate::container::parse::{ParsedRecords, Records, STATUS_TOKENS};
 use crate::device::{Arena, Device, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
 use crate::lossless::{Head, TokenDecoder, Tokens};
+use crate::observer::Observer;
 
 const SOURCE: Source = source!("coded/decode.cu");
 const THREADS: u32 = 512;

@@ -12,12 +12,12 @@ use syncline_core::pipeline::{
 };
 use syncline_core::predict::codes::NARROW_RADIUS;
 
-use crate::container::assemble::Observer;
-use crate::container::records::{TokenLists, TokenParts};
+use crate::container::record::{TokenLists, TokenParts};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
+use crate::observer::Observer;
 use crate::quantize::{ChunkSummary, Quantized, Quantizer, SideLists, SideOffsets};
 use crate::workers;
 

@@ -18,8 +18,8 @@ pub(super) const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
 /// Blocks of threads for each that the device runs at a time.
 const BLOCKS_IN_PLACE: u32 = 4;
-/// Parts that a piece is read in, at most: `MOST_HASH_PARTS` in container/hash.cuh.
-pub(super) const MOST_PARTS: u32 = 56;
+/// Parts that a piece is read in, at most: `MAX_HASH_PARTS` in container/hash.cuh.
+pub(super) const MAX_PARTS: u32 = 56;
 /// Blocks of threads that a multiprocessor holds.
 const BLOCKS_AT_A_TIME: u32 = 5;
 
@@ -30,14 +30,14 @@ pub(super) fn specialization() -> Specialization {
 
 /// Bytes of a piece that its hash leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gap {
+pub struct ExcludedRange {
     /// Where they start in the piece.
     pub at: u64,
     /// How many they are; every piece must have as many.
     pub bytes: u64,
 }
 
-impl Gap {
+impl ExcludedRange {
     /// Nothing is left out.
     pub const NONE: Self = Self { at: 0, bytes: 0 };
     /// A record's own hash.
@@ -54,7 +54,7 @@ pub struct Pieces<'a> {
     /// No length is above this: a longer piece counts as not there.
     pub longest: u32,
     /// What is left out of each.
-    pub gap: Gap,
+    pub excluded: ExcludedRange,
 }
 
 impl Pieces<'_> {
@@ -71,7 +71,7 @@ pub(super) fn sums_words(pieces: usize, longest: u32) -> usize {
 /// How it is seen that pieces are written, where nobody waits for the kernels that do to end, and where the sums of
 /// each piece go meanwhile. Addresses in device memory, or 0.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Written {
+pub(crate) struct PendingWrites {
     /// Of each piece the number of blocks that have yet to write something of it.
     pub unwritten: CUdeviceptr,
     /// The list of streams, one of each piece: its sums go to where its groups were, which must be enough.
@@ -85,7 +85,7 @@ pub(crate) struct Written {
 /// Where hashes go, each an address or 0: an array of them, the gaps of the pieces' own buffer, or what they are
 /// compared with there and whether they differ.
 #[derive(Debug, Clone, Copy, Default)]
-struct Destination {
+struct HashDestination {
     hashes: CUdeviceptr,
     sign: CUdeviceptr,
     differs: CUdeviceptr,
@@ -94,18 +94,18 @@ struct Destination {
 /// `Pieces` in container/hash.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct PiecesPointers {
+struct DevicePieces {
     bytes: CUdeviceptr,
     available: u64,
     starts: CUdeviceptr,
     lengths: CUdeviceptr,
-    gap_at: u64,
-    gap_bytes: u64,
+    excluded_at: u64,
+    excluded_bytes: u64,
     sums_stride: u64,
 }
 
 // SAFETY: seven words of 64 bits, as `Pieces` has.
-unsafe impl DeviceRepr for PiecesPointers {}
+unsafe impl DeviceRepr for DevicePieces {}
 
 /// Hashes pieces of buffers.
 #[derive(Debug, Clone)]
@@ -120,7 +120,7 @@ impl Hasher {
     /// # Errors
     /// Those of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = device.kernel(&specialization(), "hash_pieces")?;
+        let kernel = device.kernel(&specialization(), "container_hash")?;
         Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
@@ -151,9 +151,9 @@ impl Hasher {
         let (pointer, _reads) = bytes.device_ptr(&stream);
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut sums = frame.slice::<u64>(pieces.sums_words())?;
-        let to = Destination { hashes, ..Destination::default() };
+        let to = HashDestination { hashes, ..HashDestination::default() };
         let sums = sums.device_ptr_mut(&stream).0;
-        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to, Written::default())
+        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to, PendingWrites::default())
     }
 
     /// Compares the hash of each piece of `bytes` with what it has in its gap, as records have it: writes to `differs`
@@ -177,9 +177,9 @@ impl Hasher {
         let (differs, _order) = differs.device_ptr_mut(&stream);
         let (pointer, _reads) = bytes.device_ptr(&stream);
         let mut sums = frame.slice::<u64>(pieces.sums_words())?;
-        let to = Destination { differs, ..Destination::default() };
+        let to = HashDestination { differs, ..HashDestination::default() };
         let sums = sums.device_ptr_mut(&stream).0;
-        self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to, Written::default())
+        self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to, PendingWrites::default())
     }
 
     /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left
@@ -190,7 +190,7 @@ impl Hasher {
     pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut scratch = frame.slice::<u16>(0)?;
-        self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, Written::default())
+        self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, PendingWrites::default())
     }
 
     /// [`Self::sign`] with words of progress that are 0, one a piece, which they are again afterwards. Works in
@@ -204,12 +204,12 @@ impl Hasher {
         pieces: &Pieces<'_>,
         progress: &mut CudaViewMut<'_, u64>,
         scratch: &mut CudaViewMut<'_, u16>,
-        written: Written,
+        written: PendingWrites,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         let length = bytes.len();
         let (pointer, _order) = bytes.device_ptr_mut(&stream);
-        if !pointer.is_multiple_of(8) || !pieces.gap.at.is_multiple_of(8) || pieces.gap.bytes < 8 {
+        if !pointer.is_multiple_of(8) || !pieces.excluded.at.is_multiple_of(8) || pieces.excluded.bytes < 8 {
             return Err(CudaError::invalid("a hash is written to a multiple of 8 bytes, in a gap of at least as many"));
         }
         let words = pieces.sums_words();
@@ -217,7 +217,7 @@ impl Hasher {
             true => scratch.device_ptr_mut(&stream).0,
             false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
         };
-        let to = Destination { sign: pointer, ..Destination::default() };
+        let to = HashDestination { sign: pointer, ..HashDestination::default() };
         self.launch(&stream, pointer, length, pieces, progress, sums, to, written)
     }
 
@@ -230,8 +230,8 @@ impl Hasher {
         pieces: &Pieces<'_>,
         progress: &mut CudaViewMut<'_, u64>,
         sums: CUdeviceptr,
-        to: Destination,
-        written: Written,
+        to: HashDestination,
+        written: PendingWrites,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
         let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
@@ -247,14 +247,14 @@ impl Hasher {
         let parts = (BLOCKS_IN_PLACE * self.blocks_at_a_time)
             .div_ceil(count)
             .min(blocks_in_piece.div_ceil(THREADS / 32))
-            .clamp(1, MOST_PARTS);
-        let pointers = PiecesPointers {
+            .clamp(1, MAX_PARTS);
+        let pointers = DevicePieces {
             bytes,
             available: available as u64,
             starts: pieces.starts.device_ptr(stream).0,
             lengths: pieces.lengths.device_ptr(stream).0,
-            gap_at: pieces.gap.at,
-            gap_bytes: pieces.gap.bytes,
+            excluded_at: pieces.excluded.at,
+            excluded_bytes: pieces.excluded.bytes,
             sums_stride: u64::from(blocks_in_piece),
         };
         // Only writers of records are followed by kernels and not by copies.

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-mod ending;
+mod finish;
 mod format;
 mod hashing;
 mod memory;
@@ -15,27 +15,24 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::MAX_CLASSES;
 
-pub(crate) use ending::Ending;
 pub use format::Format;
 pub(crate) use format::cleared_bytes;
 use format::rank_stride;
 pub use hashing::Hashing;
-use memory::Memory;
+use memory::ParseMemory;
 pub use results::{ParsedRecords, Tiles};
 pub use status::chunk_status_text;
 pub(crate) use status::{STATUS_HASH, STATUS_TOKENS};
 
-use super::ParsedChunk;
+use super::parsed::{MAX_CHUNKS, ParsedChunk};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::huffman::decode::SINGLE_LONG_ENTRIES;
 use crate::huffman::decode::parse::parse_constants;
-use crate::reconstruct::OWN_LONG;
 
 const SOURCE: Source = source!("container/parse.cu");
 
-/// Chunks of a batch at most: where their records start travels as an argument.
-pub const MOST_CHUNKS: usize = 256;
 /// Blocks that share a chunk's work: four for codebooks, then tiles, bases, ranks, and two for each list (`ROLE_MASKS`
 /// of the kernel).
 const ROLES: u32 = 11;
@@ -47,19 +44,20 @@ pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
 const BOOKS: usize = MAX_CLASSES;
 /// Threads of a block of `container_parse`: blocks are many, and mostly wait.
 const THREADS: u32 = 256;
-/// Threads of a block of `container_places`.
+/// Threads of a block of `container_parse_locate`.
 const PLACES_THREADS: u32 = 128;
-/// Threads of `container_finish`, which is a block: one for each chunk.
-const FINISH_THREADS: u32 = MOST_CHUNKS as u32;
+/// Threads of `container_parse_finish`, which is a block: one for each chunk.
+const FINISH_THREADS: u32 = MAX_CHUNKS as u32;
 /// Records start on multiples of this.
 const ALIGNMENT: u64 = 16;
 
 fn specialization(element_bytes: usize) -> Specialization {
     // Widths of symbols and groups are arguments here; the constants are those of codes.
     let mut constants = parse_constants(2, 7, THREADS);
-    let of_tables = [("OWN_LONG", OWN_LONG[0].into()), ("OWN_LONG_MANY", OWN_LONG[1].into())];
+    let table_constants =
+        [("OWN_LONG", SINGLE_LONG_ENTRIES[0].into()), ("OWN_LONG_MANY", SINGLE_LONG_ENTRIES[1].into())];
     constants.extend([("ELEMENT_BYTES", element_bytes as u64), ("ROLES", ROLES.into())]);
-    constants.extend(of_tables);
+    constants.extend(table_constants);
     Specialization { source: SOURCE, constants }
 }
 
@@ -86,7 +84,7 @@ struct DeviceRecords {
     input: CUdeviceptr,
     input_bytes: u64,
     first: u64,
-    starts: [u32; MOST_CHUNKS + 1],
+    starts: [u32; MAX_CHUNKS + 1],
     unused: u32,
 }
 
@@ -95,14 +93,14 @@ unsafe impl DeviceRepr for DeviceRecords {}
 
 /// Where records are, in device memory: for [`Hasher`](super::hash::Hasher).
 #[derive(Debug)]
-pub struct RecordPlaces<'a> {
+pub struct RecordLocations<'a> {
     /// Where each starts in the input.
     pub starts: CudaView<'a, u64>,
     /// Bytes of each, 0 of one that is not wholly there.
     pub lengths: CudaView<'a, u32>,
 }
 
-impl RecordPlaces<'_> {
+impl RecordLocations<'_> {
     /// Bytes of an arena that [`RecordParser::places`] takes.
     pub fn workspace(count: usize) -> usize {
         Arena::bytes_for::<u64>(count) + Arena::bytes_for::<u32>(count)
@@ -128,9 +126,9 @@ impl RecordParser {
         }
         let specialization = specialization(element_bytes);
         Ok(Self {
-            places: device.kernel(&specialization, "container_places")?,
+            places: device.kernel(&specialization, "container_parse_locate")?,
             parse: device.kernel(&specialization, "container_parse")?,
-            finish: device.kernel(&specialization, "container_finish")?,
+            finish: device.kernel(&specialization, "container_parse_finish")?,
         })
     }
 
@@ -138,7 +136,7 @@ impl RecordParser {
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn places<'a>(&self, frame: &mut Frame<'a>, records: Records<'_>) -> Result<RecordPlaces<'a>> {
+    pub fn places<'a>(&self, frame: &mut Frame<'a>, records: Records<'_>) -> Result<RecordLocations<'a>> {
         let stream = frame.stream().clone();
         let (device_records, _) = device_records(&records, records.lengths.len(), &stream)?;
         let mut starts = frame.slice::<u64>(records.lengths.len())?;
@@ -149,17 +147,17 @@ impl RecordParser {
         let grid = Kernel::grid(count.div_ceil(PLACES_THREADS), PLACES_THREADS, 0);
         // SAFETY: parameters (Records, u32, u64 *, u32 *): a start and a length for each record.
         unsafe { launch.launch(grid) }.doing("placing records")?;
-        Ok(RecordPlaces { starts: starts.into_view(), lengths: lengths.into_view() })
+        Ok(RecordLocations { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
     /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are
-    /// wanted, for decoders of whole streams. `kept`: memory of `cleared_bytes` that is 0 and that [`Self::finish`]
+    /// wanted, for decoders of whole streams. `reused`: memory of `cleared_bytes` that is 0 and that [`Self::finish`]
     /// clears again; without it some of the frame's is cleared, which takes a call more. `hashing`: records' hashes are
     /// compared on the way.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more
-    /// than [`MOST_CHUNKS`]; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged records are no error here: see
+    /// than [`MAX_CHUNKS`]; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged records are no error here: see
     /// [`ParsedChunk::status`].
     #[expect(clippy::too_many_arguments, reason = "what is parsed, what it is, and where the results go")]
     pub fn parse<'a>(
@@ -170,7 +168,7 @@ impl RecordParser {
         geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         classes: bool,
-        kept: Option<CudaViewMut<'a, u8>>,
+        reused: Option<CudaViewMut<'a, u8>>,
         hashing: Option<Hashing<'_, '_>>,
     ) -> Result<ParsedRecords<'a>> {
         let stream = frame.stream().clone();
@@ -182,7 +180,7 @@ impl RecordParser {
             format.bitmap_bounds(batch, record_bytes, input_bytes),
         ];
         let bitmap_count = bounds[1].streams as usize;
-        let mut memory = Memory::new(frame, format, geometry, batch, bitmap_count, classes, kept)?;
+        let mut memory = ParseMemory::new(frame, format, geometry, batch, bitmap_count, classes, reused)?;
         let results = memory.on_device(&stream, format);
         let hashing = hashing.map(|hashing| hashing.on_device(frame, chunks)).transpose()?.unwrap_or_default();
         let mut launch = stream.launch_builder(self.parse.function());
@@ -209,12 +207,12 @@ impl RecordParser {
         parsed: &mut ParsedRecords<'_>,
         result: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let ending = parsed.ending(stream, result)?;
+        let ending = parsed.batch_finish(stream, result)?;
         let chunks = parsed.tiles.chunks.as_view();
         let codes = parsed.code_status.as_view();
         let mut launch = stream.launch_builder(self.finish.function());
         launch.arg(&ending).arg(&parsed.tiles.chunk_count).arg(&chunks).arg(&codes);
-        // SAFETY: parameters (Ending, u32, const ParsedChunk *, const u32 *): a chunk, a status and a word of the
+        // SAFETY: parameters (BatchFinish, u32, const ParsedChunk *, const u32 *): a chunk, a status and a word of the
         // result for each chunk, of which a batch has no more than there are threads, and `bitmaps` words of bitmaps.
         // What is cleared is memory of `parsed`, of a multiple of 4 bytes, or none.
         unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }.doing("bringing statuses together").map(drop)
@@ -223,14 +221,14 @@ impl RecordParser {
 
 /// Where the records of a batch start, for the kernel, and the bytes of all.
 fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> Result<(DeviceRecords, u64)> {
-    if records.lengths.len() != chunks || chunks == 0 || chunks > MOST_CHUNKS {
-        return Err(CudaError::invalid(format!("a batch has a record for each chunk, and at most {MOST_CHUNKS}")));
+    if records.lengths.len() != chunks || chunks == 0 || chunks > MAX_CHUNKS {
+        return Err(CudaError::invalid(format!("a batch has a record for each chunk, and at most {MAX_CHUNKS}")));
     }
     let input = records.input.device_ptr(stream).0;
     if !input.is_multiple_of(ALIGNMENT) || !records.first.is_multiple_of(ALIGNMENT) {
         return Err(CudaError::invalid("input and records start on multiples of 16 bytes"));
     }
-    let mut starts = [0; MOST_CHUNKS + 1];
+    let mut starts = [0; MAX_CHUNKS + 1];
     let mut units = 0_u64;
     for (start, &length) in starts[1..].iter_mut().zip(records.lengths) {
         if !u64::from(length).is_multiple_of(ALIGNMENT) {

@@ -135,3 +135,30 @@ impl Parsed<'_> {
         }
     }
 }
+
+/// Chunks of a batch at most: the starts of their records are passed to a kernel by value.
+pub const MAX_CHUNKS: usize = 256;
+
+/// Words of [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums) for `chunks` chunks.
+pub fn sums_len(chunks: usize) -> usize {
+    4 * chunks + 4
+}
+
+/// `BatchFinish` of `container/parsed.cuh`: the memory that the last kernel of a batch reads statuses from and clears.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct BatchFinish {
+    pub(super) result: CUdeviceptr,
+    pub(super) bitmap_status: CUdeviceptr,
+    pub(super) clear: CUdeviceptr,
+    pub(super) clear_bytes: u32,
+    pub(super) bitmaps: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as the kernels' struct.
+unsafe impl DeviceRepr for BatchFinish {}
+
+impl BatchFinish {
+    /// Another kernel finishes the batch.
+    pub(crate) const NONE: Self = Self { result: 0, bitmap_status: 0, clear: 0, clear_bytes: 0, bitmaps: 0 };
+}

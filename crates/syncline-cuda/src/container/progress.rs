@@ -6,14 +6,12 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
-use syncline_core::container::{ALIGNMENT, HEADER_LEN};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
+use syncline_core::container::ALIGNMENT;
 
-use crate::device::{Device, Kernel, Pinned, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::Pinned;
 use crate::error::{CudaError, DriverContext, Result};
 
-const TABLE: Source = source!("container/table.cu");
-const THREADS: u32 = 1024;
 const STATUS_BAD_STREAM: u32 = 1;
 /// Words of 64 bits that say how far a stream is written: where the next record starts, the status, the number of the
 /// last batch that was laid out, and how many records are signed.
@@ -22,33 +20,20 @@ const STATE_WORDS: usize = 4;
 const LAID_OUT_AT: usize = 2 * size_of::<u64>();
 const SIGNED_AT: usize = 3 * size_of::<u64>();
 
-pub(super) fn specialization() -> Specialization {
-    let constants = vec![("THREADS", THREADS.into()), ("STREAM_HEADER", HEADER_LEN as u64)];
-    Specialization { source: TABLE, constants }
-}
-
-/// `StreamHeader` in container/table.cu.
-#[derive(Clone, Copy)]
-#[repr(C, align(4))]
-struct StreamHeader([u8; HEADER_LEN]);
-
-// SAFETY: as many bytes as `StreamHeader` has, aligned like it.
-unsafe impl DeviceRepr for StreamHeader {}
-
-/// `Told` in container/table.cu.
+/// `StreamReport` in container/table.cu.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-struct Told {
+pub(super) struct StreamReport {
     bytes: u64,
     status: u64,
     /// The number of the stream, written last.
     number: u64,
 }
 
-// SAFETY: three u64, laid out as `Told` in container/table.cu.
-unsafe impl DeviceRepr for Told {}
+// SAFETY: three u64, laid out as `StreamReport` in container/table.cu.
+unsafe impl DeviceRepr for StreamReport {}
 // SAFETY: numbers.
-unsafe impl ValidAsZeroBits for Told {}
+unsafe impl ValidAsZeroBits for StreamReport {}
 
 /// How far a stream is written: lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]
@@ -59,16 +44,16 @@ pub struct Progress {
     pub(super) lengths: CudaSlice<u32>,
     /// Where the host reads both, made when it first does.
     host: Option<(Pinned<u64>, Pinned<u32>)>,
-    told: Pinned<Told>,
+    pub(super) report: Pinned<StreamReport>,
     stream: Arc<CudaStream>,
     /// Streams so far.
-    number: u64,
+    pub(super) number: u64,
     /// Batches so far, of all streams.
     pub(super) batches: u64,
     /// Where the first record starts.
     pub(super) start: u64,
     /// Whether a batch has been laid out.
-    pub(super) begun: bool,
+    pub(super) started: bool,
 }
 
 /// What a stream came out as.
@@ -87,7 +72,7 @@ impl Progress {
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, chunks: u64) -> Result<Self> {
         let length = usize::try_from(chunks).unwrap_or(usize::MAX).max(1);
-        let told = Pinned::new(stream, 1)?;
+        let report = Pinned::new(stream, 1)?;
         let allocate = || {
             let state = stream.alloc_zeros(STATE_WORDS)?;
             let lengths = stream.alloc_zeros(length)?;
@@ -95,12 +80,12 @@ impl Progress {
                 state,
                 lengths,
                 host: None,
-                told,
+                report,
                 stream: stream.clone(),
                 number: 0,
                 batches: 0,
                 start: 0,
-                begun: false,
+                started: false,
             })
         };
         allocate().allocating(4 * chunks)
@@ -114,7 +99,7 @@ impl Progress {
         if !start.is_multiple_of(ALIGNMENT as u64) {
             return Err(CudaError::invalid("records start on multiples of 16"));
         }
-        (self.start, self.begun) = (start, false);
+        (self.start, self.started) = (start, false);
         Ok(())
     }
 
@@ -140,7 +125,7 @@ impl Progress {
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer, or a Huffman stream is not valid,
     /// which those of quantized codes never are.
     pub fn records(&mut self, count: u64) -> Result<(Outcome, Vec<u32>)> {
-        if !self.begun {
+        if !self.started {
             return Ok((Outcome { bytes: self.start, fits: true }, Vec::new()));
         }
         let count = usize::try_from(count).ok().filter(|&count| count <= self.lengths.len());
@@ -160,13 +145,13 @@ impl Progress {
         Ok((outcome, lengths.wait()?[..count].to_vec()))
     }
 
-    /// What [`StreamEnd::finish`] has said, which waits for the stream.
+    /// What [`TableWriter::finish`](super::table::TableWriter::finish) has said, which waits for the stream.
     ///
     /// # Errors
     /// As [`Self::records`].
     pub fn outcome(&self) -> Result<Outcome> {
-        let told = self.told.wait_for(offset_of!(Told, number), self.number)?[0];
-        Self::outcome_of(told.bytes, told.status)
+        let report = self.report.wait_for(offset_of!(StreamReport, number), self.number)?[0];
+        Self::outcome_of(report.bytes, report.status)
     }
 
     fn outcome_of(bytes: u64, status: u64) -> Result<Outcome> {
@@ -175,54 +160,5 @@ impl Progress {
             return Err(CudaError::invalid("symbols without a codeword in a chunk"));
         }
         Ok(Outcome { bytes, fits: status == 0 })
-    }
-}
-
-/// Writes the ends of streams.
-#[derive(Debug)]
-pub struct StreamEnd {
-    kernel: Kernel,
-}
-
-impl StreamEnd {
-    /// For this device.
-    ///
-    /// # Errors
-    /// Those of [`Device::kernel`].
-    pub fn new(device: &Device) -> Result<Self> {
-        Ok(Self { kernel: device.kernel(&specialization(), "record_table")? })
-    }
-
-    /// Writes the header in front of the records, the chunk table and the trailer behind them, behind what signs the
-    /// records of the last batch on the same stream.
-    ///
-    /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are other chunks; [`CudaError::Driver`].
-    pub fn finish(
-        &self,
-        stream: &Arc<CudaStream>,
-        progress: &mut Progress,
-        header: &[u8; HEADER_LEN],
-        chunks: u64,
-        output: &mut CudaViewMut<'_, u8>,
-    ) -> Result<()> {
-        if chunks > progress.chunks() || progress.start != HEADER_LEN as u64 || progress.begun != (chunks > 0) {
-            return Err(CudaError::invalid("the stream was begun with other chunks"));
-        }
-        let room = output.len() as u64;
-        let header = StreamHeader(*header);
-        progress.number += 1;
-        let (number, told) = (progress.number, progress.told.device_pointer());
-        let signed = progress.signed();
-        let launch =
-            ProgrammaticDependentLaunch::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
-        let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(told).value(signed);
-        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, Told *,
-        // const u32 *); it reads `chunks` lengths and the state, and writes only where `room` bytes hold all that it
-        // writes, and what the host is told, which waits for the event below. It tells when all records are signed; the
-        // kernel before it, which signs them, lets it begin when all that it reads is there, and touches nothing that
-        // it writes; and if there is none it waits at its start.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
-        progress.told.written()
     }
 }

@@ -43,6 +43,8 @@ const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
+/// The same in tables of single codewords for reconstruction, with one codebook and with several.
+pub(crate) const SINGLE_LONG_ENTRIES: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 
 /// What a status word says, or `None` if it is 0 and the stream's symbols are right.
 pub fn status_text(status: u32) -> Option<&'static str> {

@@ -15,11 +15,11 @@ use super::choice::Samples;
 use super::records::{HEAD_BYTES, Record};
 use super::tiles::{NO_PLACE, Predicted, Slots, Summary, Tiles};
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
-use crate::container::assemble::Observer;
-use crate::container::hash::{self, Gap, Hasher};
+use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, Frame, Pinned, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
+use crate::observer::Observer;
 use crate::pipeline::{ChunkRecords, Compressed, max_compressed_len};
 use crate::pipeline::{check_array, check_output};
 
@@ -366,7 +366,11 @@ impl Layout {
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let (starts, lengths) = (frame.upload(&self.places)?, frame.upload(&self.lengths)?);
         let (starts, lengths) = (starts.as_view(), lengths.as_view());
-        hasher.sign(frame, output, &hash::Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD })
+        hasher.sign(
+            frame,
+            output,
+            &hash::Pieces { starts: &starts, lengths: &lengths, longest, excluded: ExcludedRange::RECORD },
+        )
     }
 }
 

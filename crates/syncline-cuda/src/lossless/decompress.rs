@@ -12,11 +12,11 @@ use syncline_core::error::Error;
 use super::heads::{Head, HeadParser, Records};
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
 use super::tiles::{ChunkSource, Tiles};
-use crate::container::assemble::Observer;
-use crate::container::hash::{self, Gap, Hasher};
+use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
+use crate::observer::Observer;
 use crate::pipeline::StreamInfo;
 
 /// Bytes of elements of a batch.
@@ -278,7 +278,8 @@ impl LosslessDecompressor {
         let (device_places, device_lengths) = (frame.upload(&places)?, frame.upload(&lengths)?);
         let (place_view, length_view) = (device_places.as_view(), device_lengths.as_view());
         let mut hashes = frame.slice::<u64>(lengths.len())?;
-        let pieces = hash::Pieces { starts: &place_view, lengths: &length_view, longest, gap: Gap::RECORD };
+        let pieces =
+            hash::Pieces { starts: &place_view, lengths: &length_view, longest, excluded: ExcludedRange::RECORD };
         self.hasher.hash(&mut frame, part.input, &pieces, &mut hashes)?;
         observer("hash")?;
         let hash_view = hashes.as_view();

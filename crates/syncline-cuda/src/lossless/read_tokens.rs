@@ -11,11 +11,11 @@ use super::heads::{FIRST_PLANES, Head, HeadPlane};
 use super::pieces::{Join, Pieces};
 use super::planes::{GROUP, PlaneDecoder};
 use super::records::{BLOCKS, PARAMETER_BYTES};
-use crate::container::assemble::Observer;
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::Result;
 use crate::huffman::decode::StreamPlace;
 use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
+use crate::observer::Observer;
 
 /// Bits of a chunk's status: its Huffman streams, or its tokens, are not right.
 pub(crate) const STATUS_PLANES: u32 = 1;

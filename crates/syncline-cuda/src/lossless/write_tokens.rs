@@ -12,11 +12,11 @@ use super::pieces::{Copies, CountedPlane, Patches, Pieces};
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
 use super::tiles::NO_PLACE;
-use crate::container::assemble::Observer;
 use crate::device::{Device, Frame, Pinned, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
 use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, Plan, Span, WORD_PLANES};
+use crate::observer::Observer;
 
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]

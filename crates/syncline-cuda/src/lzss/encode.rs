@@ -10,7 +10,7 @@ use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::sections::{Batch, Encoded, Form, Plan};
 use super::{constants, match_constants, params};
-use crate::container::hash::{Gap, Hasher, Pieces};
+use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -234,7 +234,8 @@ impl Encoder {
 
         if batch.form == Form::Records {
             let (starts, lengths) = (encoded.places.slice(..chunks as usize), encoded.lengths.as_view());
-            let pieces = Pieces { starts: &starts, lengths: &lengths, longest: batch.longest, gap: Gap::RECORD };
+            let pieces =
+                Pieces { starts: &starts, lengths: &lengths, longest: batch.longest, excluded: ExcludedRange::RECORD };
             self.hasher.sign(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
             launched("container_hash")?;
         }

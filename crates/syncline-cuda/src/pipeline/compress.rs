@@ -16,13 +16,14 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary as Errors, LosslessOptions, max_compressed_len};
 
 use crate::coded::CodeEncoder;
-use crate::container::assemble::{Assembler, Observer};
+use crate::container::assemble::Assembler;
 use crate::container::progress::Progress;
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
+use crate::observer::Observer;
 use crate::pipeline::{check_array, check_output};
-use crate::quantize::{BoundScan, ChunkSummary, Quantizer, ScanBegun};
+use crate::quantize::{BoundScan, ChunkSummary, PendingScan, Quantizer};
 
 mod batch;
 mod batches;
@@ -93,7 +94,7 @@ pub struct Compressor<'d> {
 #[derive(Debug)]
 struct Pending<'i> {
     /// The scan, until it is waited for.
-    begun: Option<ScanBegun>,
+    begun: Option<PendingScan>,
     input: &'i CudaView<'i, u8>,
     bound: Bound,
     /// The bound as the host resolves it, then.
@@ -212,7 +213,7 @@ impl<'d> Compressor<'d> {
         let mut header = header_of(&unresolved);
         let is_early = matches!(options.bound, Bound::Abs(_) | Bound::Rel(_))
             && prepared.as_ref().is_ok_and(|batches| batches.chunks() > 0)
-            && self.quantizer.as_ref().is_some_and(|quantizer| quantizer.may_begin_early(&header, &geometry));
+            && self.quantizer.as_ref().is_some_and(|quantizer| quantizer.can_start_before_bound(&header, &geometry));
         let (mut resolved, batches) = if is_early {
             let batches = prepared?;
             observer("scan")?;
@@ -268,7 +269,7 @@ impl<'d> Compressor<'d> {
         element_type: ElementType,
         shape: Shape,
         options: &CompressOptions,
-    ) -> Result<ScanBegun> {
+    ) -> Result<PendingScan> {
         check_array(input, element_type, shape)?;
         options.bound.validate(element_type)?;
         self.lossless.validate(options.bound)?;
@@ -280,12 +281,12 @@ impl<'d> Compressor<'d> {
             None => BoundScan::new(self.device, element_type)?,
         };
         let (_, scan) = self.scan.insert((element_type, scan));
-        scan.begin(&self.stream, input, options.fill, Some(options.bound))
+        scan.start(&self.stream, input, options.fill, Some(options.bound))
     }
 
     fn finish_scan(
         &mut self,
-        begun: ScanBegun,
+        begun: PendingScan,
         input: &CudaView<'_, u8>,
         element_type: ElementType,
         options: &CompressOptions,
@@ -346,7 +347,7 @@ impl<'d> Compressor<'d> {
             return Err(CudaError::invalid("no stream was begun"));
         };
         assembler.finish_stream(&self.stream, progress, &header.to_bytes(), batches.chunks(), output)?;
-        observer("record_table")?;
+        observer("container_table")?;
         let outcome = progress.outcome()?;
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available });

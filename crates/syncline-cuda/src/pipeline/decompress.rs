@@ -12,16 +12,17 @@ use super::StreamInfo;
 use super::batches::Batch;
 use super::code_decoder::CodeDecoder;
 use crate::coded::CodeTokens;
-use crate::container::assemble::Observer;
-use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
+use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::container::parse::{
-    BITMAP_GROUP_LOG2, Ending, Format, Hashing, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records,
-    STATUS_HASH, chunk_status_text, cleared_bytes,
+    BITMAP_GROUP_LOG2, Format, Hashing, ParsedRecords, RecordLocations, RecordParser, Records, STATUS_HASH,
+    chunk_status_text, cleared_bytes,
 };
+use crate::container::parsed::{BatchFinish, MAX_CHUNKS};
 use crate::device::{Arena, Device, Frame, SideStream, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
+use crate::observer::Observer;
 use crate::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
 
 /// Elements of a batch of chunks at most, where codes are decoded and reconstructed in one go, and where codes go
@@ -113,7 +114,7 @@ impl Decompressor {
         // Hashing takes memory for each chunk as for the longest record, which in a damaged stream may be far longer
         // than its elements: it then counts, too.
         let elements_of_record = info.longest_record() / (2 * header.element_type.size() as u64);
-        let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, MOST_CHUNKS as u64);
+        let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, MAX_CHUNKS as u64);
         // One at least: devices without memory pools allocate nothing less than a byte.
         let most = chunks_in_batch.min(chunks as u64).max(1) as usize;
         let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
@@ -184,7 +185,8 @@ impl Decompressor {
             match Hashing::pays(own.longest()) {
                 true => bytes += Hashing::workspace(count, own.longest()),
                 false => {
-                    side = side.max(Hasher::workspace(count, own.longest() as usize) + RecordPlaces::workspace(count))
+                    side =
+                        side.max(Hasher::workspace(count, own.longest() as usize) + RecordLocations::workspace(count))
                 }
             }
             main = main.max(bytes);
@@ -348,17 +350,22 @@ impl Decompressor {
             Some(kept),
             hashing,
         )?;
-        observer("record_parse")?;
+        observer("container_parse")?;
         let mut result = self.statuses.slice_mut(own);
         let rest = || -> Result<bool> {
             if beside {
                 self.side.follow()?;
                 let mut side_frame = self.side_arena.frame()?;
                 let places = self.parser.places(&mut side_frame, records)?;
-                let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
+                let pieces = Pieces {
+                    starts: &places.starts,
+                    lengths: &places.lengths,
+                    longest,
+                    excluded: ExcludedRange::RECORD,
+                };
                 self.hasher.verify(&mut side_frame, input, &pieces, &mut progress, &mut differs)?;
             }
-            let ending = parsed.ending(&stream, &mut result)?;
+            let ending = parsed.batch_finish(&stream, &mut result)?;
             let none = frame.slice::<u8>(0)?.into_view();
             if let (Some(decoder), Some(bitmaps), Some(bytes)) =
                 (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
@@ -399,7 +406,7 @@ impl Decompressor {
             self.parser.finish(&stream, &mut parsed, &mut result)?;
         }
         self.kept_is_clear = true;
-        observer("record_finish")
+        observer("container_parse_finish")
     }
 }
 
@@ -431,7 +438,7 @@ fn reconstruct<'a>(
     parsed: &mut ParsedRecords<'a>,
     output: &mut CudaViewMut<'_, u8>,
     part: Part,
-    ending: Ending,
+    ending: BatchFinish,
     observer: &mut Observer<'_>,
 ) -> Result<bool> {
     let mut decoded = None;

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
 
-use super::kernels::WARPS;
-use super::quantizer::{ChunkSummary, Outputs, Quantized, Quantizer};
+use super::quantized::{Outputs, Quantized, SideOffsets};
+use super::quantizer::Quantizer;
+use super::scalar_tile::WARPS;
+use super::summary::ChunkSummary;
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
@@ -33,23 +35,15 @@ pub struct SideStarts {
 // SAFETY: plain numbers without padding, laid out as `SideStarts` in quantize/gather.cu.
 unsafe impl DeviceRepr for SideStarts {}
 
-/// Where a tile's entries start in its chunk's lists: `SideOffsets` of the kernels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct SideOffsets([u32; 4]);
-
-// SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize/finish.cu.
-unsafe impl DeviceRepr for SideOffsets {}
-
 /// `SideLists` in quantize/gather.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Pointers([CUdeviceptr; 6]);
+struct SideListPointers([CUdeviceptr; 6]);
 
 // SAFETY: six device addresses, as `SideLists` has.
-unsafe impl DeviceRepr for Pointers {}
+unsafe impl DeviceRepr for SideListPointers {}
 
-impl Pointers {
+impl SideListPointers {
     /// To lists of outliers, and to the others of `lists`.
     fn new(stream: &Arc<CudaStream>, [positions, residuals]: [CUdeviceptr; 2], lists: &mut SideLists<'_>) -> Self {
         Self([
@@ -64,12 +58,12 @@ impl Pointers {
 }
 
 /// What there is to gather, and where it goes.
-struct Entries<'e> {
+struct GatherArguments<'e> {
     /// How many entries each tile has, and its codes.
     outputs: Outputs,
     starts: &'e CudaView<'e, SideStarts>,
     offsets: &'e CudaView<'e, SideOffsets>,
-    lists: Pointers,
+    lists: SideListPointers,
 }
 
 /// What few elements need beside their codes. Chunks stand one after another, without gaps.
@@ -128,7 +122,7 @@ impl Quantizer {
             next.masks = sum(next.masks, summary.mask_bytes)?;
             next.signs = sum(next.signs, summary.sign_bytes)?;
         }
-        let element_bytes = self.kind.element_bytes as usize;
+        let element_bytes = self.variant.element_bytes as usize;
         let mut lists = SideLists {
             device_starts: frame.slice(starts.len())?,
             outlier_positions: frame.slice(next.outliers as usize)?,
@@ -144,9 +138,9 @@ impl Quantizer {
         }
         stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading where lists start")?;
         let outliers = [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
-        let entries = Entries {
-            outputs: quantized.pointers(&stream),
-            lists: Pointers::new(&stream, outliers, &mut lists),
+        let entries = GatherArguments {
+            outputs: quantized.outputs(&stream),
+            lists: SideListPointers::new(&stream, outliers, &mut lists),
             starts: &lists.device_starts.as_view(),
             offsets: &quantized.offsets.as_view(),
         };
@@ -161,9 +155,9 @@ impl Quantizer {
         stream: &Arc<CudaStream>,
         slab: &Slab<'_>,
         batch: &ChunkBatch,
-        entries: &Entries<'_>,
+        entries: &GatherArguments<'_>,
     ) -> Result<()> {
-        let mut launch = stream.launch_builder(self.gather.function());
+        let mut launch = stream.launch_builder(self.scalar_tile.gather.function());
         launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
         launch.arg(entries.starts).arg(entries.offsets).arg(&entries.outputs).arg(&entries.lists);
         let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
@@ -212,9 +206,9 @@ impl Quantizer {
         let mut device_starts = frame.slice::<SideStarts>(starts.len())?;
         stream.memcpy_htod(&starts, &mut device_starts).doing("uploading where lists start")?;
         let outliers = [positions.device_ptr_mut(&stream).0, residuals.device_ptr_mut(&stream).0];
-        let entries = Entries {
-            outputs: quantized.pointers(&stream).with_outliers(counts.device_ptr_mut(&stream).0),
-            lists: Pointers::new(&stream, outliers, lists),
+        let entries = GatherArguments {
+            outputs: quantized.outputs(&stream).with_outliers(counts.device_ptr_mut(&stream).0),
+            lists: SideListPointers::new(&stream, outliers, lists),
             starts: &device_starts.as_view(),
             offsets,
         };

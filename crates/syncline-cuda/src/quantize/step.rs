@@ -13,7 +13,7 @@ use crate::error::{CudaError, Result};
 
 /// What a stream's header says about the kernels to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Kind {
+pub(super) struct KernelVariant {
     pub element_bytes: u32,
     pub logarithm: bool,
     pub axes: u32,
@@ -53,12 +53,12 @@ pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 // SAFETY: plain numbers without padding, laid out as `Step` in quantize/step.cuh.
 unsafe impl DeviceRepr for Step {}
 
-impl Kind {
+impl KernelVariant {
     /// The kernels for a header.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for a stream that is not quantized: the CPU compresses those.
-    pub(super) fn of(header: &Header, axes: u32) -> Result<Self> {
+    pub(super) fn from_header(header: &Header, axes: u32) -> Result<Self> {
         let element_bytes = match (header.pipeline, header.element_type) {
             (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => 4,
             (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => 8,
@@ -79,24 +79,23 @@ impl Kind {
 }
 
 /// Largest integers that a single rounding of f32 serves, as a power of two: beyond it, too many rows are done again.
-const LARGEST_SHORT_BITS: u32 = 14;
+const MAX_SHORT_BITS: u32 = 14;
 /// Smallest, so that the elements at a range's ends are inside.
-const SMALLEST_SHORT_BITS: u32 = 6;
+const MIN_SHORT_BITS: u32 = 6;
 
-/// Integers below it can be told from others by the bits of their sum with a magic number.
-const LARGEST_KNOWN: f64 = 2_097_150.0;
+/// Integers below it can be report from others by the bits of their sum with a magic number.
+const MAX_KNOWN_INTEGER: f64 = 2_097_150.0;
 
 /// The magnitude of the largest integer that the range allows.
-fn largest_integer(header: &Header) -> f64 {
+fn max_integer(header: &Header) -> f64 {
     header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step)
 }
 
 /// Of the short way of f32: bits that integers and their signs take at most, half of that range, and the error within
 /// which an integer is sure. 0 bits if integers may be too large for it.
-fn short_way(header: &Header, bound: f32) -> (u32, f32, f32) {
-    let largest = largest_integer(header);
-    let Some(bits) = (SMALLEST_SHORT_BITS..=LARGEST_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0)
-    else {
+fn single_rounding(header: &Header, bound: f32) -> (u32, f32, f32) {
+    let largest = max_integer(header);
+    let Some(bits) = (MIN_SHORT_BITS..=MAX_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0) else {
         return (0, 0.0, 0.0);
     };
     let reach = f64::from(1_u32 << bits);
@@ -143,7 +142,7 @@ impl Step {
             Pipeline::LogQuantized => StepLog::new(header.step, header.resolved).ratio,
             _ => wide.bound,
         };
-        let (short_bits, short_reach, short_bound) = short_way(header, narrow.bound);
+        let (short_bits, short_reach, short_bound) = single_rounding(header, narrow.bound);
         let first = header.patterns.first().copied().unwrap_or(0);
         let pattern = |i: usize| header.patterns.get(i).copied().unwrap_or(first);
         Self {
@@ -159,7 +158,7 @@ impl Step {
             short_bound,
             short_reach,
             short_bits,
-            reach_known: u32::from(largest_integer(header) < LARGEST_KNOWN),
+            reach_known: u32::from(max_integer(header) < MAX_KNOWN_INTEGER),
             pattern_count: header.patterns.len().min(MAX_PATTERNS) as u32,
             minus_zeros: minus_zeros.into(),
             unused: 0,

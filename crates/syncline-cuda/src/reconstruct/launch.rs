@@ -8,29 +8,23 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
 use super::strips::{self, Strips};
-use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction, Way};
-use crate::container::ParsedArgument;
-use crate::container::parse::{Ending, MOST_CHUNKS};
+use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, Way};
+use crate::container::parsed::{BatchFinish, MAX_CHUNKS, ParsedArgument, sums_len};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
-use crate::huffman::decode::{BatchView, TABLE_BITS};
+use crate::huffman::decode::{BatchView, SINGLE_LONG_ENTRIES, TABLE_BITS};
 
 /// Shared memory that a block which decodes has beside the dynamic one, and the driver's.
 const OWN_SHARED_MEMORY: u32 = 2304;
 /// What such a block needs: tables of four codebooks of any symbols, sums of a warp, and some words of input with what
 /// a damaged stream may read behind them.
-const OF_ANY_SYMBOLS: u32 = 16 * ((1 << TABLE_BITS) + OWN_LONG[1]) + (32 << 9) + 600;
+const OF_ANY_SYMBOLS: u32 = 16 * ((1 << TABLE_BITS) + SINGLE_LONG_ENTRIES[1]) + (32 << 9) + 600;
 /// The same while tables with pairs are made: these, and the tables of single codewords that they are made of.
-const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * OWN_LONG[1]) + 4 * (2 << TABLE_BITS);
+const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * SINGLE_LONG_ENTRIES[1]) + 4 * (2 << TABLE_BITS);
 
 /// Shared memory of a block in bytes with which streams are decoded while they are reconstructed.
 const TO_FUSE: u32 = if OF_ANY_SYMBOLS > OF_PAIRS { OF_ANY_SYMBOLS } else { OF_PAIRS } + OWN_SHARED_MEMORY;
-
-/// Words that [`Reconstruction::sums`] has for so many chunks.
-pub fn sums_len(chunks: usize) -> usize {
-    4 * chunks + 4
-}
 
 /// Whether streams with such an index are decoded while they are reconstructed, where a block has so many bytes of
 /// shared memory.
@@ -208,7 +202,7 @@ impl Reconstructor {
     /// that are not there; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see
     /// [`Reconstruction::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, work: Reconstruction<'_, '_>) -> Result<()> {
-        self.launch_ending(frame, work, Ending::ELSEWHERE).map(drop)
+        self.launch_ending(frame, work, BatchFinish::NONE).map(drop)
     }
 
     /// [`Self::launch`], and ends the batch that `ending` is of, if that can be done on the way: whether it is.
@@ -219,7 +213,7 @@ impl Reconstructor {
         &self,
         frame: &mut Frame<'_>,
         work: Reconstruction<'_, '_>,
-        ending: Ending,
+        ending: BatchFinish,
     ) -> Result<bool> {
         let tiles = self.check(frame, &work)?;
         if tiles.is_empty() {
@@ -268,13 +262,13 @@ impl Reconstructor {
                 let dynamic_bytes = (self.shared_memory - OWN_SHARED_MEMORY - strips.shared_beside()).max(least);
                 let coded = Coded { wanted: &wanted, input, batch, dynamic_bytes };
                 let to = (&mut bytes, &mut *status, &mut *sums);
-                self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
+                self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, BatchFinish::NONE)?;
                 // SAFETY: the kernel before waits for parsing and tells by a sum how many blocks are to come before it
                 // lets another begin, and has nothing else to do with output, states and last sums; it has a block for
                 // each multiprocessor; `check` has seen that the output has the elements of the tiles.
                 unsafe { strips.launch_flat(frame, &wanted, &mut strip_batch, output, sums) }?;
                 let to = (&mut bytes, &mut *status, &mut *sums);
-                self.launch_decoding(frame, wide, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
+                self.launch_decoding(frame, wide, APART_THREADS, &coded, to, BatchFinish::NONE)?;
                 let rows = rows.as_view();
                 // SAFETY: the kernels before have left sums for all slots, and states; `check` has seen that the output
                 // has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
@@ -315,7 +309,7 @@ impl Reconstructor {
         threads: u32,
         coded: &Coded<'_, '_>,
         (output, status, sums): (&mut CudaViewMut<'_, u8>, &mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>),
-        ending: Ending,
+        ending: BatchFinish,
     ) -> Result<()> {
         let Coded { wanted, input, batch, dynamic_bytes } = *coded;
         let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..wanted.request };
@@ -332,8 +326,8 @@ impl Reconstructor {
         // It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel
         // for wide codes reads before that which chunks have any, as parsing has left it, for which the kernel for
         // others has waited. SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const
-        // Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
-        // for each chunk, MOST_CHUNKS at most, and four words more (`check`); streams lie in the input, and positions
+        // Book *, const u16 *, u32 *, u32 *, Element *, BatchFinish). There are a stream, a word of status and four of sums
+        // for each chunk, MAX_CHUNKS at most, and four words more (`check`); streams lie in the input, and positions
         // that codewords and index give are bounded by their bits, and in shared memory by the room behind the last
         // warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or
         // the rows of all slots, lie in the output. What the ending points to is of the batch whose chunks these are.
@@ -381,7 +375,7 @@ impl Reconstructor {
                 output_misaligned || input_misaligned || codes_misaligned,
                 "input and codes start on multiples of 16 bytes, the output on one of an element",
             ),
-            (parsed.chunk_count as usize > MOST_CHUNKS, "a batch has 256 chunks at most"),
+            (parsed.chunk_count as usize > MAX_CHUNKS, "a batch has 256 chunks at most"),
             (codes_short, "there is a stream for each chunk, and decoded codes fill each chunk's slots"),
             (work.status.len() < parsed.chunk_count as usize, "there is one word of status for each chunk"),
             (

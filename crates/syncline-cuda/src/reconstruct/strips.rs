@@ -9,7 +9,7 @@ use syncline_core::geometry::Geometry;
 
 use super::Format;
 use super::launch::Wanted;
-use crate::container::parse::Ending;
+use crate::container::parsed::BatchFinish;
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch};
 use crate::error::{CudaError, Result};
 
@@ -205,7 +205,7 @@ impl Strips {
         rows_of_sums: &CudaView<'_, u16>,
         output: &mut CudaViewMut<'_, u8>,
         sums: &mut CudaViewMut<'_, u32>,
-        ending: Ending,
+        ending: BatchFinish,
         status: &CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, frame.stream()).reads(input).value(wanted.geometry);
@@ -213,7 +213,7 @@ impl Strips {
         let launch = launch.reads(rows_of_sums).reads(&batch.states).writes(output);
         let launch = launch.writes(sums).value(ending).reads(status);
         // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u8 *, Element
-        // *, u32 *, Ending, const u32 *). There is a block for each strip; strips are those of the tiles, whose
+        // *, u32 *, BatchFinish, const u32 *). There is a block for each strip; strips are those of the tiles, whose
         // elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left
         // of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for which there are
         // sums. Before it waits for the kernels before it, it reads states that it has waited for, and what parsing has

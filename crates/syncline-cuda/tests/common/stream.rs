@@ -20,8 +20,7 @@ use syncline_core::pipeline::{
     DecodeScratch, ElementSource, EncodeScratch, LosslessOptions, decode_chunk, encode_chunk,
 };
 use syncline_core::quantize::mask::{MaskKind, TileMask};
-use syncline_cuda::container::parsed::{CHUNK_QUANTIZED, CHUNK_RAW};
-use syncline_cuda::container::{Parsed, ParsedChunk};
+use syncline_cuda::container::parsed::{CHUNK_QUANTIZED, CHUNK_RAW, Parsed, ParsedChunk};
 use syncline_cuda::cudarc;
 use syncline_cuda::geometry::ChunkBatch;
 use syncline_cuda::huffman::decode::{Batch, BatchStream};

@@ -110,7 +110,7 @@ fn check_chunks(
 ) {
     let stream = device.context().default_stream();
     let quantizer = Quantizer::new(device, header, geometry).unwrap();
-    let quantizer = if fast { quantizer } else { quantizer.without_fast_way() };
+    let quantizer = if fast { quantizer } else { quantizer.scalar_only() };
     let size = header.element_type.size();
     let batch = ChunkBatch::new(geometry, header.group_log2, chunks.clone()).unwrap();
     let span = element_span(geometry, &batch);
@@ -241,7 +241,7 @@ pub fn check_scan<T: Real>(device: &Device, bytes: &[u8], fill: Fill, what: &str
         let mut look = |empty: &Scan| {
             let mut part = |from: usize, to: usize| {
                 let view = buffer.slice(skip + from * size_of::<T>()..skip + to * size_of::<T>());
-                scan.look(&stream, &view, from as u64, empty)
+                scan.scan_range(&stream, &view, from as u64, empty)
             };
             let (a, b) = (len / 3, len * 3 / 5);
             Ok::<_, CudaError>(part(0, a)?.merge(part(a, b)?).merge(part(b, len)?))

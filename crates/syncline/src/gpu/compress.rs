@@ -207,7 +207,7 @@ impl<'g> Compression<'g> {
                         }
                         let bytes = ((end - part.elements.start) * size) as usize;
                         let elements = part.slab.slice(..bytes);
-                        part.scan.look(&lane.stream, &elements, part.elements.start, empty).map_err(failure)
+                        part.scan.scan_range(&lane.stream, &elements, part.elements.start, empty).map_err(failure)
                     }))
                 })
                 .collect();

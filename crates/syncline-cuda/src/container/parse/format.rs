@@ -7,11 +7,11 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::quantize::mask::TileMask;
 
 use super::{BITMAP_GROUP_LOG2, BOOKS, ParsedChunk};
+use crate::container::parsed::sums_len;
 use crate::device::Arena;
 use crate::geometry::ChunkBatch;
 use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds};
-use crate::reconstruct::sums_len;
 
 /// What parsing needs to know of a stream, from its header.
 #[derive(Debug, Clone, Copy)]

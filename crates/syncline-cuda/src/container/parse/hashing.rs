@@ -5,16 +5,16 @@
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaViewMut, DevicePtrMut, DeviceRepr};
 
-use crate::container::hash::{BLOCK, MOST_PARTS, sums_words};
+use crate::container::hash::{BLOCK, MAX_PARTS, sums_words};
 use crate::device::{Arena, Frame};
 use crate::error::{CudaError, Result};
 
 /// Longest records whose hashes are compared while they are parsed, in bytes. What comes behind waits for both: parsing
 /// takes some 20 microseconds, the chain of XXH3 by reckoning 9 for so many (30 cycles a KiB). Longer ones have not
 /// been timed so.
-const LONGEST: u32 = 512 << 10;
+const MAX_RECORD_BYTES: u32 = 512 << 10;
 /// Bytes of a record that a block has.
-const SHARE: u32 = 32 << 10;
+const BYTES_PER_BLOCK: u32 = 32 << 10;
 
 /// What comparing records' hashes takes.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ unsafe impl DeviceRepr for DeviceHashing {}
 impl Hashing<'_, '_> {
     /// Whether this is worth it where no record has more than `longest` bytes.
     pub fn pays(longest: u32) -> bool {
-        longest <= LONGEST
+        longest <= MAX_RECORD_BYTES
     }
 
     /// Bytes of an arena that it takes for so many records of up to `longest` bytes.
@@ -65,7 +65,7 @@ impl Hashing<'_, '_> {
             progress: self.progress.device_ptr_mut(&stream).0,
             differs: self.differs.device_ptr_mut(&stream).0,
             longest: self.longest / BLOCK,
-            parts: self.longest.div_ceil(SHARE).clamp(1, MOST_PARTS),
+            parts: self.longest.div_ceil(BYTES_PER_BLOCK).clamp(1, MAX_PARTS),
         })
     }
 }

@@ -10,13 +10,13 @@ use syncline_core::huffman::IndexKind;
 
 use super::results::{ParsedRecords, Tiles};
 use super::{BOOKS, Format, cleared_bytes, rank_stride};
+use crate::container::parsed::sums_len;
 use crate::device::{Cleared, Frame};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
 use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds};
-use crate::reconstruct::sums_len;
 
 /// `Results` of the kernel.
 #[derive(Clone, Copy)]
@@ -86,8 +86,8 @@ impl<'a> Streams<'a> {
     }
 }
 
-/// Memory for a batch's results, and for what the kernel needs beside them.
-pub(super) struct Memory<'a> {
+/// ParseMemory for a batch's results, and for what the kernel needs beside them.
+pub(super) struct ParseMemory<'a> {
     tiles: Tiles<'a>,
     codes: Streams<'a>,
     code_status: CudaViewMut<'a, u32>,
@@ -98,11 +98,11 @@ pub(super) struct Memory<'a> {
     bitmap_status: CudaViewMut<'a, u32>,
     done: CudaViewMut<'a, u32>,
     marks: CudaViewMut<'a, u8>,
-    kept: (CUdeviceptr, u32),
+    reused: (CUdeviceptr, u32),
 }
 
-impl<'a> Memory<'a> {
-    /// For a batch of that many streams of bitmaps. `kept` is as [`RecordParser::parse`](super::RecordParser::parse)
+impl<'a> ParseMemory<'a> {
+    /// For a batch of that many streams of bitmaps. `reused` is as [`RecordParser::parse`](super::RecordParser::parse)
     /// takes it.
     pub fn new(
         frame: &mut Frame<'a>,
@@ -111,11 +111,11 @@ impl<'a> Memory<'a> {
         batch: &ChunkBatch,
         bitmap_count: usize,
         has_classes: bool,
-        kept: Option<CudaViewMut<'a, u8>>,
+        reused: Option<CudaViewMut<'a, u8>>,
     ) -> Result<Self> {
         let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
         let mut again = (0, 0);
-        let mut cleared = match kept {
+        let mut cleared = match reused {
             Some(mut memory) => {
                 again = (address(&mut memory, frame.stream()), memory.len() as u32);
                 Cleared::of(memory)
@@ -162,7 +162,7 @@ impl<'a> Memory<'a> {
             code_sums: cleared.take(sums_len(chunks))?,
             bitmap_status: cleared.take(bitmap_count)?,
             classes: frame.slice(class_count)?,
-            kept: again,
+            reused: again,
         })
     }
 
@@ -223,7 +223,7 @@ impl<'a> Memory<'a> {
             bitmaps,
             bitmap_bytes,
             bitmap_status: self.bitmap_status,
-            kept: self.kept,
+            reused: self.reused,
         })
     }
 }

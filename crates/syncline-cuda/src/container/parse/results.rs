@@ -3,7 +3,7 @@
 use cudarc::driver::CudaViewMut;
 use cudarc::driver::sys::CUdeviceptr;
 
-use crate::container::{Parsed, ParsedChunk};
+use crate::container::parsed::{Parsed, ParsedChunk};
 use crate::huffman::decode::BatchView;
 
 /// The arrays that a batch's records are parsed into.
@@ -80,6 +80,6 @@ pub struct ParsedRecords<'a> {
     pub bitmap_bytes: Option<CudaViewMut<'a, u8>>,
     /// A word for each stream of bitmaps.
     pub bitmap_status: CudaViewMut<'a, u32>,
-    /// Memory of some of these that has to be cleared again: where, and how many bytes.
-    pub(super) kept: (CUdeviceptr, u32),
+    /// ParseMemory of some of these that has to be cleared again: where, and how many bytes.
+    pub(super) reused: (CUdeviceptr, u32),
 }

@@ -9,11 +9,12 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::ChunkSummary as Errors;
 
 use super::{Compressor, Pending};
-use crate::container::assemble::{BatchPlan, Bitmaps, Codes, Observer, TokenCodes};
-use crate::container::records::{Contents, Lists};
+use crate::container::assemble::{BatchInput, BatchPlan, Bitmaps, Codes, RecordOutput, TokenCodes};
+use crate::container::record::{Contents, Lists};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::quantize::{BoundScan, FoundStep};
+use crate::observer::Observer;
+use crate::quantize::{BoundScan, DeviceStep};
 
 impl Pending<'_> {
     /// Waits for the scan and resolves the bound, by which `header` becomes the stream's. Whether there may be -0.0
@@ -23,7 +24,7 @@ impl Pending<'_> {
         scan: &mut BoundScan,
         stream: &Arc<CudaStream>,
         header: &mut Header,
-    ) -> Result<(bool, FoundStep)> {
+    ) -> Result<(bool, DeviceStep)> {
         let Some(begun) = self.begun.take() else { return Err(CudaError::invalid("no scan was begun")) };
         let (found, step) = scan.finish(begun, stream, self.input)?;
         let resolved = self.resolved.insert(resolve(self.bound, header.element_type, &found)?);
@@ -62,13 +63,13 @@ impl Compressor<'_> {
             self.stream.memset_zeros(&mut control.words).doing("clearing counters")?;
         }
         let mut counters = control.words.slice_mut(..quantizer.control_words(batch.chunks().into()));
-        let mut prepared = assembler.prepare(&mut frame, batch, most_chunks)?;
+        let mut record_inputs = assembler.prepare(&mut frame, batch, most_chunks)?;
         let words = counters.len() as u64;
         let clear = (counters.device_ptr_mut(&self.stream).0, words);
-        let wanted = prepared.wanted(&self.stream, Some(clear), Some(host))?;
+        let records = record_inputs.argument(&self.stream, Some(clear), Some(host))?;
         let scan = self.scan.as_mut().filter(|_| pending.is_some()).map(|(_, scan)| scan);
         let step = scan.as_ref().and_then(|scan| scan.step());
-        let mut quantized = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, wanted, step.as_ref())?;
+        let mut quantized = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, records, step.as_ref())?;
         host.written()?;
         control.used = false;
         observer("quantize")?;
@@ -88,7 +89,7 @@ impl Compressor<'_> {
         let classes = quantized.group_classes.as_view();
         let classes = (header.index == IndexKind::Symbol).then_some(&classes);
         let codes = Codes { codes: &mut quantized.codes, classes };
-        let begun = assembler.begin(&mut frame, prepared, codes, observer)?;
+        let started = assembler.start(&mut frame, record_inputs, codes, observer)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(batch, summaries);
@@ -135,20 +136,10 @@ impl Compressor<'_> {
             }
             _ => None,
         };
-        assembler.finish_with(
-            &mut frame,
-            begun,
-            &plan,
-            device_summaries,
-            codes,
-            &bitmaps,
-            &contents,
-            tokens,
-            progress,
-            first,
-            output,
-            observer,
-        )?;
+        let input =
+            BatchInput { plan: &plan, summaries: device_summaries, bitmaps: &bitmaps, contents: &contents, tokens };
+        let to = RecordOutput { progress, first, output };
+        assembler.finish(&mut frame, started, input, codes, to, observer)?;
         let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
         Ok(Some(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() }))
     }

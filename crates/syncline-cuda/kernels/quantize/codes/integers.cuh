@@ -1,10 +1,10 @@
 // Elements to integers, kept as floats: what both fast ways of quantizing share.
 #pragma once
-#include "quantize/lanes.cuh"
+#include "quantize/codes/lanes.cuh"
 
 // The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers
 // (below 2^22) are good.
-__device__ inline float quantize_long(const Step &step, Element x, bool &good) {
+__device__ inline float quantize_exact(const Step &step, Element x, bool &good) {
 #if LOGARITHM
     int32_t q;
     good = quantize(step, x, q) && good;
@@ -55,13 +55,13 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
 #endif
 #pragma unroll
     for (uint32_t j = 0; j < QUAD; ++j) {
-        q[j] = quantize_long(step, x[j], good);
+        q[j] = quantize_exact(step, x[j], good);
     }
 }
 
 // The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums under all
 // four.
-__device__ inline void smallest_sum(const uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
+__device__ inline void best_predictor_of_sums(const uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
     const uint32_t lane = lane_id();
     // Half of the lanes go on with half of the sums, twice.
     const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
@@ -81,7 +81,7 @@ __device__ inline void smallest_sum(const uint32_t (&sums)[4], uint32_t &predict
 }
 
 // What becomes of codes that were made under a predictor that was likely.
-struct Guessed {
+struct GuessResult {
     bool live;  // the tile has codes
     bool again; // but not these
 };
@@ -89,8 +89,8 @@ struct Guessed {
 // The guess serves where it is right and no residual is outside: a lane's sum below the radius says so. In 3-D
 // predictors 3 and 2 were likely, whose codes are `codes` and `others`.
 template <typename Result>
-__device__ inline Guessed settle_guess(const Result &result, const float (&sums)[4], uint32_t guess,
-                                       uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
+__device__ inline GuessResult apply_guess(const Result &result, const float (&sums)[4], uint32_t guess,
+                                          uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
     float own_sum = sums[0];
 #pragma unroll
     for (uint32_t p = 1; p <= AXES; ++p) {
@@ -105,7 +105,7 @@ __device__ inline Guessed settle_guess(const Result &result, const float (&sums)
             codes[k].y = result.predictor == 2 ? others[k].y : codes[k].y;
         }
     }
-    const bool live = result.fast && result.activity > 0;
+    const bool live = result.valid && result.activity > 0;
     return {live, live && (!right || own_sum >= float(RADIUS))};
 }
 

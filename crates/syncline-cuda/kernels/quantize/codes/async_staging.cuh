@@ -1,9 +1,9 @@
 // Where a warp's elements arrive in shared memory, while it works on those before.
 #pragma once
-#include "quantize/rows.cuh"
+#include "quantize/codes/vector.cuh"
 
 // A tile of a block's work.
-struct WorkTile {
+struct TileExtents {
     uint64_t first_element; // from the slab's start
     uint32_t nz_ny_nx;      // 8, 8 and 16 bits; 0 if there is no such tile
     uint32_t elements;
@@ -16,7 +16,7 @@ constexpr bool ASYNCHRONOUS = false;
 #endif
 
 // Each lane has its rows in places of its own: piece i of 16 bytes of row k, of all lanes, side by side.
-struct Landing {
+struct StagingBuffer {
     static constexpr uint32_t PIECES = ELEMENT_BYTES / 4;
     static constexpr uint32_t PIECE = QUAD / PIECES;
 
@@ -33,7 +33,7 @@ struct Landing {
 
     // Asks for the unit's elements; those that are not there are left out. `tiles` are the unit's, `row` and `plane`
     // the array's, in elements.
-    __device__ inline void fetch(const Element *slab, const FastTile &tile, const WorkTile *tiles, uint64_t row,
+    __device__ inline void fetch(const Element *slab, const VectorTile &tile, const TileExtents *tiles, uint64_t row,
                                  uint64_t plane, bool aligned) {
         // Others may still be at what is written over.
         __syncwarp();
@@ -54,7 +54,7 @@ struct Landing {
         full = false;
     }
     // Gives elements that are not there the tile's first.
-    __device__ inline void complete(const FastTile &tile) {
+    __device__ inline void complete(const VectorTile &tile) {
         const Element value = first();
         // A tile that is not there at all has no first element: its leader writes over what the others read.
         __syncwarp();
@@ -90,7 +90,7 @@ struct Landing {
 
   private:
     // Each lane its own rows. Their quads are all there or not at all.
-    __device__ inline void fetch_quads(const Element *slab, const FastTile &tile) {
+    __device__ inline void fetch_quads(const Element *slab, const VectorTile &tile) {
         // Lanes side by side have elements side by side: each fetches a piece of all of theirs, so that pieces fetched
         // together are side by side.
         const uint32_t own = lane_id() % PIECES;
@@ -107,9 +107,9 @@ struct Landing {
         }
     }
     // Whole rows by lanes side by side, an element a lane: in 3-D a row of each tile and the next.
-    __device__ inline void fetch_elements(const Element *slab, const WorkTile *tiles, uint64_t row, uint64_t plane) {
+    __device__ inline void fetch_elements(const Element *slab, const TileExtents *tiles, uint64_t row, uint64_t plane) {
         const uint32_t lane = lane_id(), x = AXES == 3 ? lane % 8 : lane, y = AXES == 3 ? lane / 16 : 0;
-        const WorkTile &tile = tiles[AXES == 3 ? lane / 8 % 2 : 0];
+        const TileExtents &tile = tiles[AXES == 3 ? lane / 8 % 2 : 0];
         const Element *from = slab + tile.first_element + y * row + x;
         uint32_t to = shared_address(memory + lane % QUAD / PIECE * WARP * PIECE + lane / QUAD * PIECE + lane % PIECE);
         const uint32_t nx = tile.nz_ny_nx & 0xFFFF, ny = tile.nz_ny_nx >> 16 & 0xFF, nz = tile.nz_ny_nx >> 24;

@@ -1,16 +1,17 @@
 // Elements to codes: quantization, prediction, the choice of the predictor, and codes dense in each chunk, in one
 // reading.
 //
-// A block takes UNITS units of 1,024 elements (quantize/unit.cuh) after another, a warp each. What the fast ways cannot
-// do a warp does the plain way (quantize/tile.cuh), in shared memory. The elements of a warp's next unit are on their
-// way to shared memory while it works on this one. One warp more, the clerk, sets out the work of the others.
+// A block takes UNITS units of 1,024 elements (quantize/codes/unit.cuh) after another, a warp each. What the fast ways
+// cannot do a warp does the plain way (quantize/scalar_tile.cuh), in shared memory. The elements of a warp's next unit
+// are on their way to shared memory while it works on this one. One warp more, the clerk, sets out the work of the
+// others.
 //
 // Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by
 // looking back at those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest:
 // each is found only after the codes of the block's next units are made, until when the codes stay in shared memory. So
 // a block has one barrier for its units: behind it are the places of its last units and what these take. Several chunks
-// are worked on in turn, so that few of a chunk's blocks are under way at a time and there is not far to look. Work is
-// handed out in order, so nobody waits for what has not been started.
+// are worked on in turn, so that few of a chunk's blocks are under way at a time and there is not far to look. WorkItem
+// is handed out in request, so nobody waits for what has not been started.
 //
 // AXES      axes along which tiles extend
 // PATTERNS  1 if there may be fill patterns that the fast way must look for
@@ -20,14 +21,14 @@
 // BLOCKS    blocks on a multiprocessor
 #include "device/lookback.cuh"
 #include "device/sync.cuh"
-#include "quantize/tile.cuh"
-#include "quantize/unit.cuh"
-#include "quantize/work.cuh"
+#include "quantize/codes/schedule.cuh"
+#include "quantize/codes/unit.cuh"
+#include "quantize/scalar_tile.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
 
 // What a block finds about a tile, to be written together.
-struct Found {
+struct TileOutput {
     int32_t base;
     uint16_t meta, verbatim, outliers, wide_outliers;
     uint32_t bin;
@@ -38,15 +39,15 @@ struct Found {
 };
 
 // Turns that work is set out ahead: elements of the next are on their way while those of this are worked on.
-constexpr uint32_t AHEAD = 2;
-constexpr uint32_t WORKS = 8; // a power of two, more than those ahead, this one and the two before
+constexpr uint32_t LOOKAHEAD = 2;
+constexpr uint32_t WORK_SLOTS = 8; // a power of two, more than those ahead, this one and the two before
 // The warp that has no units of its own. It sets out the others' work and finds where their codes go, a turn behind
 // them.
-constexpr uint32_t CLERK = UNITS;
+constexpr uint32_t SCHEDULER_WARP = UNITS;
 constexpr uint32_t THREADS = (UNITS + 1) * WARP;
-// Where the clerk and the others meet. They come there from different places, which synccheck takes for a mistake,
-// unless the barrier is one that allows for it: that costs 1 to 2 % of a call.
-__device__ inline void meet() {
+// Where the clerk and the others block_barrier. They come there from different places, which synccheck takes for a
+// mistake, unless the barrier is one that allows for it: that costs 1 to 2 % of a call.
+__device__ inline void turn_barrier() {
 #if UNDER_SYNCCHECK
     asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
 #else
@@ -54,16 +55,16 @@ __device__ inline void meet() {
 #endif
 }
 // The turn before the first.
-constexpr uint32_t REHEARSAL = ~0u;
-constexpr bool REHEARSES = PATTERNS == 0 && MEASURE == 0;
+constexpr uint32_t ICACHE_WARMUP = ~0u;
+constexpr bool HAS_ICACHE_WARMUP = PATTERNS == 0 && MEASURE == 0;
 
 struct Shared {
     alignas(16) uint16_t codes[2][UNITS][UNIT_ELEMENTS];
     // Elements of the next unit on their way; or integers, also as floats.
     alignas(16) Element elements[UNITS][UNIT_ELEMENTS];
-    Work work[WORKS];
+    WorkItem work[WORK_SLOTS];
     uint32_t tile_groups[2][BLOCK_TILES];
-    Found found[2][BLOCK_TILES];
+    TileOutput tile_outputs[2][BLOCK_TILES];
     uint32_t before[2];             // groups of the chunk before the block's last units
     uint32_t tiles_before[2][WARP]; // and of the block before each of their tiles, and before the next block
     Step step;
@@ -74,7 +75,7 @@ static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 46
 // The codes of this warp's last unit; and the chunk's extremes. `before` is what the chunk's tiles before the block
 // take, `tiles_before` what the block's before each.
 __device__ inline void store_codes(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs,
-                                   const Work &work, uint32_t before, const uint32_t (&tiles_before)[WARP],
+                                   const WorkItem &work, uint32_t before, const uint32_t (&tiles_before)[WARP],
                                    const uint16_t *unit_codes, uint32_t *control) {
     const uint32_t first = tiles_before[warp_id() * UNIT_TILES], end = tiles_before[(warp_id() + 1) * UNIT_TILES];
     uint16_t *codes = outputs.codes + ((batch.first_slot(work.chunk) + before + first) << geometry.group_log2);
@@ -87,15 +88,16 @@ __device__ inline void store_codes(const Geometry &geometry, const ChunkBatch &b
         extremes.add(eight);
     }
     if (vectors > 0) {
-        extremes.note(extremes_of(control, work.chunk));
+        extremes.merge_into(extremes_of(control, work.chunk));
     }
 }
 
 // All but the places of the units' tiles. Called by one warp.
-__device__ inline void store_found(const Outputs &outputs, const Found (&all)[BLOCK_TILES], const Work &work) {
+__device__ inline void store_tile_outputs(const Outputs &outputs, const TileOutput (&all)[BLOCK_TILES],
+                                          const WorkItem &work) {
     const uint32_t number = work.first_tile + lane_id();
     if (lane_id() < BLOCK_TILES && number < work.end_tile) {
-        const Found &found = all[lane_id()];
+        const TileOutput &found = all[lane_id()];
         outputs.metas[number] = found.meta;
         outputs.bases[number] = found.base;
         outputs.bins[number] = uint8_t(found.bin);
@@ -110,7 +112,7 @@ __device__ inline void store_found(const Outputs &outputs, const Found (&all)[BL
 }
 
 // Puts the codes of the lane's rows where they belong in the tile's, and fills the last group up.
-__device__ inline void place_codes(const FastTile &tile, const WorkTile &extents, uint32_t codes_end,
+__device__ inline void place_codes(const VectorTile &tile, const TileExtents &extents, uint32_t codes_end,
                                    const uint2 (&codes)[ROWS], uint16_t *to) {
     if (tile.whole) {
 #pragma unroll
@@ -155,12 +157,12 @@ __device__ inline void place_codes(const FastTile &tile, const WorkTile &extents
 
 // What the clerk does, turn by turn, until the block has no more work. `ticket` is that of the third turn, on the first
 // lane.
-__device__ inline void keep_books(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch,
-                                  const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket) {
+__device__ inline void run_scheduler_warp(const Geometry &geometry, const ChunkBatch &batch, const CodesLaunch &launch,
+                                          const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket) {
     const uint32_t lane = lane_id();
     for (uint32_t turn = 0;; ++turn) {
-        const bool more = __any_sync(ALL_LANES, shared.work[turn % WORKS].chunk < batch.chunks);
-        const Work &last = shared.work[(turn + WORKS - 1) % WORKS];
+        const bool more = __any_sync(ALL_LANES, shared.work[turn % WORK_SLOTS].chunk < batch.chunks);
+        const WorkItem &last = shared.work[(turn + WORK_SLOTS - 1) % WORK_SLOTS];
         const uint32_t parity = (turn + 1) % 2; // of the last turn
         uint32_t *states = states_of(control, batch.chunks), tile_group = 0;
         if (turn > 0) {
@@ -173,12 +175,13 @@ __device__ inline void keep_books(const Geometry &geometry, const ChunkBatch &ba
             }
         }
         if (more) {
-            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[(turn + AHEAD) % WORKS]);
+            set_up_work(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0),
+                        shared.work[(turn + LOOKAHEAD) % WORK_SLOTS]);
             // Drawn a turn before it is wanted, as it takes long.
             ticket = lane == 0 ? atomicAdd(control, 1u) : 0;
         }
         if (turn > 0) {
-            store_found(outputs, shared.found[parity], last);
+            store_tile_outputs(outputs, shared.tile_outputs[parity], last);
             const uint32_t before = look_back(states, 0, last.block, __shfl_sync(ALL_LANES, tile_group, WARP - 1)),
                            number = last.first_tile + lane;
             if (lane == 0) {
@@ -188,7 +191,7 @@ __device__ inline void keep_books(const Geometry &geometry, const ChunkBatch &ba
                 outputs.first_groups[number] = before + tile_group;
             }
         }
-        meet();
+        turn_barrier();
         if (!more) {
             return;
         }
@@ -198,25 +201,27 @@ __device__ inline void keep_books(const Geometry &geometry, const ChunkBatch &ba
 // Units that are quantized while the constants are not there yet, so that the instructions are when they come: they are
 // waited for longer than elements, and every launch finds them gone. Integers are the elements, in shared memory; of
 // every four units one is clipped along x, and in 3-D one along z.
-__device__ inline void set_out_rehearsal(Shared &shared) {
+__device__ inline void set_up_icache_warmup(Shared &shared) {
     if (threadIdx.x == 0) {
-        Step plain = {};
-        plain.inverse = plain.step = 1.0;
-        plain.inverse_high = plain.high = 1.0f;
-        plain.limit = 0.75;
-        plain.bound = 0.75f;
-        plain.reach_known = 1;
-        shared.step = plain;
+        Step unit_step = {};
+        unit_step.inverse = unit_step.step = 1.0;
+        unit_step.inverse_high = unit_step.high = 1.0f;
+        unit_step.limit = 0.75;
+        unit_step.bound = 0.75f;
+        unit_step.reach_known = 1;
+        shared.step = unit_step;
     }
     if (threadIdx.x < BLOCK_TILES) {
         constexpr uint32_t SIDE_Z = AXES == 3 ? 8 : 1,
                            SIDE_Y = AXES == 3   ? 8
                                     : AXES == 2 ? 32
                                                 : 1,
-                           SIDE_X = MOST_ELEMENTS / SIDE_Y / SIDE_Z;
+                           SIDE_X = MAX_ELEMENTS / SIDE_Y / SIDE_Z;
         const uint32_t unit = threadIdx.x / UNIT_TILES % 4;
-        const uint32_t nz = AXES == 3 && unit == 3 ? FLAT : SIDE_Z, nx = AXES > 1 && unit == 1 ? SIDE_X - 5 : SIDE_X;
-        shared.work[REHEARSAL % WORKS].tiles[threadIdx.x] = {0, nz << 24 | SIDE_Y << 16 | nx, nz * SIDE_Y * nx};
+        const uint32_t nz = AXES == 3 && unit == 3 ? THIN_ROWS : SIDE_Z,
+                       nx = AXES > 1 && unit == 1 ? SIDE_X - 5 : SIDE_X;
+        shared.work[ICACHE_WARMUP % WORK_SLOTS].tiles[threadIdx.x] = {0, nz << 24 | SIDE_Y << 16 | nx,
+                                                                      nz * SIDE_Y * nx};
     }
     for (uint32_t i = lane_id(); i < UNIT_ELEMENTS; i += WARP) {
         shared.elements[warp_id()][i] = Element(i * 5 % 13);
@@ -226,8 +231,8 @@ __device__ inline void set_out_rehearsal(Shared &shared) {
 // `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
 // The constants are `known`, or if there is `later` what is there once what was launched before is done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    quantize_codes(const Element *slab, Geometry geometry, ChunkBatch batch, Step known, Launch launch, Outputs outputs,
-                   uint32_t *control, const Step *later) {
+    quantize_codes_staged(const Element *slab, Geometry geometry, ChunkBatch batch, Step known, CodesLaunch launch,
+                          Outputs outputs, uint32_t *control, const Step *later) {
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     const Step &step = shared.step;
@@ -237,96 +242,97 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (later == nullptr) {
         grid_dependency_wait();
     }
-    if (warp_id() == CLERK) {
+    if (warp_id() == SCHEDULER_WARP) {
         auto draw = [&]() { return lane == 0 ? atomicAdd(control, 1u) : 0; };
-        auto take_drawn = [&](uint32_t ticket, uint32_t turn) {
-            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn]);
+        auto set_up_drawn = [&](uint32_t ticket, uint32_t turn) {
+            set_up_work(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn]);
         };
-        take_drawn(draw(), 0);
-        meet();
-        meet();
+        set_up_drawn(draw(), 0);
+        turn_barrier();
+        turn_barrier();
         grid_dependency_wait();
         // Not sooner: blocks that begin first would have work for their second turn that those who begin last wait for
         // in their first.
         const uint32_t ticket = draw();
-        meet();
-        take_drawn(ticket, 1);
+        turn_barrier();
+        set_up_drawn(ticket, 1);
         // The others wait for it in their first turn, if they have one.
         if (__any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
-            meet();
+            turn_barrier();
         }
-        keep_books(geometry, batch, launch, outputs, control, shared, draw());
+        run_scheduler_warp(geometry, batch, launch, outputs, control, shared, draw());
         return;
     }
-    const bool rehearses = REHEARSES && later != nullptr && launch.use_fast != 0;
-    if (rehearses) {
-        set_out_rehearsal(shared);
+    const bool warms_up = HAS_ICACHE_WARMUP && later != nullptr && launch.use_vector != 0;
+    if (warms_up) {
+        set_up_icache_warmup(shared);
     }
-    meet();
+    turn_barrier();
     const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
     const uint32_t own_tile = warp_id() * UNIT_TILES + (tile_leader() != 0); // of the block
     const uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
     const uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
     const uint64_t lane_offset = y * row + x;
-    auto describe = [&](const WorkTile &extents, FastTile &tile) {
+    auto describe = [&](const TileExtents &extents, VectorTile &tile) {
         const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
         // In 1-D a clipped tile goes the plain way: it is the array's last.
-        tile.eligible = extents.elements > 0 && launch.use_fast != 0 && (AXES > 1 || nx == MOST_ELEMENTS);
+        tile.eligible = extents.elements > 0 && launch.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS);
         tile.first = extents.first_element + lane_offset;
         tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
         tile.cols = AXES == 1 ? QUAD : min_of(nx - min_of(x, nx), QUAD);
         tile.rows = tile.eligible ? tile.rows : 0;
         tile.whole = __all_sync(ALL_LANES, tile.rows == ROWS && tile.cols == QUAD);
     };
-    FastTile tile;
+    VectorTile tile;
     tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
-    Landing landing = {shared.elements[warp_id()], false};
+    StagingBuffer staging = {shared.elements[warp_id()], false};
     int32_t *integers = reinterpret_cast<int32_t *>(shared.elements[warp_id()]);
-    Expected expected = {AXES, NARROW, 0};
+    UnitHint hint = {AXES, STRATEGY_HALF2, 0};
     bool has_second = false; // the second turn's work is known
     // The turn before the first asks for the first units' elements, and makes nothing that is kept.
-    landing.full = __any_sync(ALL_LANES, rehearses);
-    for (uint32_t turn = REHEARSAL;; ++turn) {
-        const bool begun = turn != REHEARSAL;
-        const Work &work = shared.work[turn % WORKS], &last = shared.work[(turn + WORKS - 1) % WORKS];
+    staging.full = __any_sync(ALL_LANES, warms_up);
+    for (uint32_t turn = ICACHE_WARMUP;; ++turn) {
+        const bool begun = turn != ICACHE_WARMUP;
+        const WorkItem &work = shared.work[turn % WORK_SLOTS],
+                       &last = shared.work[(turn + WORK_SLOTS - 1) % WORK_SLOTS];
         // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being
         // apart.
-        const bool more = __any_sync(ALL_LANES, begun ? work.chunk < batch.chunks : rehearses);
+        const bool more = __any_sync(ALL_LANES, begun ? work.chunk < batch.chunks : warms_up);
         if (more) {
-            const WorkTile &extents = work.tiles[own_tile];
+            const TileExtents &extents = work.tiles[own_tile];
             const bool exists = extents.elements > 0;
             describe(extents, tile);
             auto locate = [&]() {
-                FastTile again;
+                VectorTile again;
                 again.row_stride = tile.row_stride;
                 describe(work.tiles[own_tile], again);
                 return again;
             };
             auto refill = [&]() {
-                const Work &next = shared.work[(turn + 1) % WORKS];
+                const WorkItem &next = shared.work[(turn + 1) % WORK_SLOTS];
                 // The clerk sets out the second turn's work while this warp finds its first integers.
                 if (turn == 0 && !has_second) {
-                    meet();
+                    turn_barrier();
                 }
                 has_second = true;
                 if (ASYNCHRONOUS && __any_sync(ALL_LANES, next.chunk < batch.chunks)) {
-                    FastTile following;
+                    VectorTile following;
                     following.row_stride = tile.row_stride;
                     describe(next.tiles[own_tile], following);
-                    landing.fetch(slab, following, next.tiles + warp_id() * UNIT_TILES, row, plane,
+                    staging.fetch(slab, following, next.tiles + warp_id() * UNIT_TILES, row, plane,
                                   launch.aligned != 0);
                 }
             };
             uint2 codes[ROWS];
-            if (!__any_sync(ALL_LANES, landing.full)) {
-                landing.fetch(slab, tile, work.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+            if (!__any_sync(ALL_LANES, staging.full)) {
+                staging.fetch(slab, tile, work.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
             }
-            landing.wait();
+            staging.wait();
             if (!tile.whole) {
-                landing.complete(tile);
+                staging.complete(tile);
             }
-            const FastResult fast = quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, landing,
-                                                  refill, locate, expected, codes);
+            const VectorResult fast = quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, staging,
+                                                    refill, locate, hint, codes);
             TileResult result = {};
             result.base = fast.base;
             result.predictor = fast.predictor;
@@ -337,16 +343,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             result.counted = fast.counted;
             uint32_t outliers = fast.outliers, wide_outliers = fast.wide_outliers;
             // The others the plain way. Everything about a tile is in the registers of its lanes.
-            const uint32_t plain = __ballot_sync(ALL_LANES, begun && exists && !fast.fast);
-            if (plain != 0) {
-                landing.discard();
+            const uint32_t scalar_lanes = __ballot_sync(ALL_LANES, begun && exists && !fast.valid);
+            if (scalar_lanes != 0) {
+                staging.discard();
                 for (uint32_t t = 0; t < UNIT_TILES; ++t) {
-                    if ((plain >> (2 * t) & 1) != 0) {
+                    if ((scalar_lanes >> (2 * t) & 1) != 0) {
                         const TileBox other(
                             geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
                         TileSource source{slab + (other.first_element - launch.first_element), plane, row};
-                        TileWords words;
-                        TileResult found = quantize_tile(step, other, source, integers + t * MOST_ELEMENTS, words);
+                        TileBitmaps words;
+                        TileResult found = quantize_tile(step, other, source, integers + t * MAX_ELEMENTS, words);
                         if (tile_leader() == 2 * t) {
                             result = found;
                         }
@@ -358,13 +364,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             const uint32_t first_groups = __shfl_sync(ALL_LANES, own_groups, 0);
             const uint32_t own_start = (tile_leader() != 0 ? first_groups : 0) << geometry.group_log2;
             uint16_t *unit_codes = shared.codes[turn % 2][warp_id()];
-            if (exists && fast.fast && own_groups > 0) {
+            if (exists && fast.valid && own_groups > 0) {
                 place_codes(tile, extents, own_groups << geometry.group_log2, codes, unit_codes + own_start);
             }
-            if (plain != 0) {
+            if (scalar_lanes != 0) {
                 for (uint32_t t = 0; t < UNIT_TILES; ++t) {
                     const bool live = __shfl_sync(ALL_LANES, own_groups, 2 * t) > 0;
-                    if ((plain >> (2 * t) & 1) != 0 && live) {
+                    if ((scalar_lanes >> (2 * t) & 1) != 0 && live) {
                         const TileBox other(
                             geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
                         TileResult found = result;
@@ -372,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                         found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
                         uint16_t *to = unit_codes + __shfl_sync(ALL_LANES, own_start, 2 * t);
                         uint32_t codes_end = geometry.groups(other.elements()) << geometry.group_log2, near, far;
-                        write_codes(other, integers + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near, far);
+                        write_codes(other, integers + t * MAX_ELEMENTS, found, codes_end, RADIUS, to, near, far);
                         if (tile_leader() == 2 * t) {
                             outliers = near;
                             wide_outliers = far;
@@ -380,12 +386,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     }
                 }
             }
-            if (!__any_sync(ALL_LANES, landing.full)) {
+            if (!__any_sync(ALL_LANES, staging.full)) {
                 refill();
             }
             if (lane == tile_leader()) {
                 const bool constant = result.activity == 0;
-                Found &found = shared.found[turn % 2][own_tile];
+                TileOutput &found = shared.tile_outputs[turn % 2][own_tile];
                 const uint32_t meta = result.meta | (constant ? META_CONSTANT : result.predictor << META_PREDICTOR);
                 found.base = result.base;
                 found.meta = uint16_t(meta | (geometry.groups(extents.elements) - 1) << META_GROUPS);
@@ -403,21 +409,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (!begun) {
             if (!more && __any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
                 describe(shared.work[0].tiles[own_tile], tile);
-                landing.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane,
+                staging.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane,
                               launch.aligned != 0);
             }
-            meet();
+            turn_barrier();
             grid_dependency_wait();
             if (threadIdx.x < sizeof(Step) / 4) {
                 reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] =
                     reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];
             }
-            meet();
+            turn_barrier();
             has_second = false;
-            expected = {AXES, NARROW, 0};
+            hint = {AXES, STRATEGY_HALF2, 0};
             continue;
         }
-        meet();
+        turn_barrier();
         if (turn > 0) {
             const uint32_t parity = (turn + 1) % 2;
             store_codes(geometry, batch, outputs, last, shared.before[parity], shared.tiles_before[parity],

@@ -7,9 +7,9 @@
 #include "device/warp.cuh"
 #include "quantize/quantize.cuh"
 
-constexpr uint32_t MOST_ELEMENTS = AXES == 3 ? 512 : 1024;
+constexpr uint32_t MAX_ELEMENTS = AXES == 3 ? 512 : 1024;
 // Words of elements loaded together.
-constexpr uint32_t AT_ONCE = LOGARITHM ? 1 : 4;
+constexpr uint32_t WORDS_AT_ONCE = LOGARITHM ? 1 : 4;
 
 // A tile whose elements' places are asked for: division by its extents as multiplication, exact for 1,024 elements and
 // extents up to 32.
@@ -40,7 +40,7 @@ struct TileSource {
 };
 
 // Bitmaps over a tile's elements, a word a lane.
-struct TileWords {
+struct TileBitmaps {
     uint32_t fill;
     uint32_t verbatim;
     uint32_t negative; // not those excluded
@@ -151,20 +151,20 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t v
 
 // Quantizes a tile and finds its predictor. `q`, in shared memory, gets its integers.
 __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q,
-                                           TileWords &words) {
+                                           TileBitmaps &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
-    uint32_t exact = 0, negative = 0, matching[MOST_PATTERNS] = {};
+    uint32_t exact = 0, negative = 0, matching[MAX_PATTERNS] = {};
     __syncwarp();
-    for (uint32_t first_word = 0; first_word * WARP < elements; first_word += AT_ONCE) {
+    for (uint32_t first_word = 0; first_word * WARP < elements; first_word += WORDS_AT_ONCE) {
         // Several loads on their way together.
-        Element values[AT_ONCE];
+        Element values[WORDS_AT_ONCE];
 #pragma unroll
-        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+        for (uint32_t k = 0; k < WORDS_AT_ONCE; ++k) {
             uint32_t i = (first_word + k) * WARP + lane;
             values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
         }
 #pragma unroll
-        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+        for (uint32_t k = 0; k < WORDS_AT_ONCE; ++k) {
             const uint32_t word = first_word + k, i = word * WARP + lane;
             const bool inside = i < elements;
             const Element x = values[k];
@@ -178,7 +178,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
             mask = __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0);
             negative = lane == word ? mask : negative;
 #pragma unroll
-            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+            for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
                 if (p < step.pattern_count) {
                     mask = __ballot_sync(ALL_LANES, inside && bits_of(x) == Bits(step.patterns[p]));
                     matching[p] = lane == word ? mask : matching[p];
@@ -192,7 +192,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     TileResult result = {};
     uint32_t most = 0, pattern = 0, fill = 0, any_pattern = 0;
 #pragma unroll
-    for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+    for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
         if (p < step.pattern_count) {
             uint32_t count = warp_reduce_sum(uint32_t(__popc(matching[p])));
             any_pattern |= matching[p];
@@ -251,8 +251,8 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
 // Calls `visit(element, residual)` for all elements in turns of a warp; the element may be past the last, its residual
 // is then 0.
 template <typename Visit>
-__device__ inline void each_residual(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t end,
-                                     Visit visit) {
+__device__ inline void for_each_residual(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t end,
+                                         Visit visit) {
     const uint32_t elements = tile.elements();
     for (uint32_t i = lane_id(); i < end; i += WARP) {
         uint32_t value = 0;
@@ -273,7 +273,7 @@ __device__ inline void write_codes(const TileBox &tile, const int32_t *q, const 
                                    int32_t radius, uint16_t *codes, uint32_t &outliers, uint32_t &wide_outliers) {
     outliers = 0;
     wide_outliers = 0;
-    each_residual(tile, q, result, codes_end, [&](uint32_t i, int32_t residual) {
+    for_each_residual(tile, q, result, codes_end, [&](uint32_t i, int32_t residual) {
         bool outside = is_outlier(residual, radius);
         outliers += outside;
         wide_outliers += is_outlier(residual, WIDE_RADIUS);

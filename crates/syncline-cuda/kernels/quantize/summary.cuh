@@ -26,7 +26,7 @@ struct TileSums {
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 
 // Where all of it goes.
-struct ForRecords {
+struct RecordInputs {
     Span *spans;         // of `streams` streams, the first ones those of the chunks; null: nobody makes records
     TileSums *tile_sums; // as many of each chunk as blocks share it
     uint64_t *hashed;    // a word a chunk, to be cleared

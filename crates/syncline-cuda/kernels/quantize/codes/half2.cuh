@@ -6,9 +6,9 @@
 // are exact, and one that is larger stays larger however it is rounded.
 //
 // A word has the integers less the tile's base, plus 1024 while they are found. Elements that are not there hold the
-// tile's first; along x they are taken from themselves. Of flat units lanes have at most DEPTH rows.
+// tile's first; along x they are taken from themselves. Of thin units lanes have at most DEPTH rows.
 #pragma once
-#include "quantize/landing.cuh"
+#include "quantize/codes/async_staging.cuh"
 
 constexpr uint32_t PAIRS = QUAD / 2;
 constexpr uint32_t PAIR_REACH_LOG2 = 11; // integers less the base are from -1024 to 1023
@@ -17,7 +17,7 @@ constexpr uint32_t PAIR_CENTER = uint32_t(RADIUS) << 16 | uint32_t(RADIUS); // t
 constexpr uint32_t PAIR_MINUS_ONE = 0xBC00BC00u;                            // the halves -1.0
 // Bits that halves below 2048 do not have.
 constexpr uint32_t PAIR_INEXACT = 0xF800F800u;
-constexpr float PAIR_LARGEST_BASE = 2097152.0f;
+constexpr float PAIR_MAX_BASE = 2097152.0f;
 
 __device__ inline uint32_t pair_add(uint32_t a, uint32_t b) {
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
@@ -62,7 +62,7 @@ __device__ inline uint32_t sign_word(double a) { return uint32_t(__double2hiint(
 
 // Whether 1024 and all integers less the base are from 0 to 2047: bits above those are then the magic number's in all
 // sums with it. What has no other bits is smaller by 2^22 or more, which `Step::reach_known` excludes.
-struct Reach {
+struct RangeCheck {
     uint32_t any = 0;
 #if ELEMENT_BYTES == 8
     uint32_t any_high = 0;
@@ -94,22 +94,22 @@ struct Reach {
 // of what is reconstructed, each of them at most an integer's 2^-24 (2^-53) share, and some of half a step. Rows in
 // which it does not are done again the long way, as are those that have -0.0.
 template <uint32_t DEPTH>
-__device__ inline bool pair_words(const Step &step, const Landing &landing, const FastTile &tile, float &base,
+__device__ inline bool pair_words(const Step &step, const StagingBuffer &staging, const VectorTile &tile, float &base,
                                   PairRows &words) {
     bool good = true;
-    const Element first = landing.first();
-    base = quantize_long(step, first, good);
-    good = good && fabsf(base) < PAIR_LARGEST_BASE;
+    const Element first = staging.first();
+    base = quantize_exact(step, first, good);
+    good = good && fabsf(base) < PAIR_MAX_BASE;
     const Element inverse = quick_inverse(step), shift = PAIR_MAGIC - Element(base);
     // No integer here is larger than the unit's reach allows, nor larger than the array's are.
     const float largest = step.short_bits > 0 ? min_of(fabsf(base) + 1024.0f, step.short_reach) : fabsf(base) + 1024.0f;
     const Element sure_below = Element(0.5) - (Element(largest) + 64) * PAIR_ROUNDING;
-    Reach reach;
+    RangeCheck reach;
     uint32_t doubtful = 0;
 #pragma unroll
     for (uint32_t k = 0; k < DEPTH; ++k) {
         Element x[QUAD];
-        landing.row(k, x);
+        staging.row(k, x);
         uint32_t low[QUAD], unsure = 0;
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
@@ -123,7 +123,7 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
 #pragma unroll
-            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+            for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
                 good = bits_of(x[j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
             }
         }
@@ -138,7 +138,7 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
 #pragma unroll 1
         for (uint32_t k = 0; k < DEPTH; ++k) {
             Element x[QUAD];
-            landing.row(k, x);
+            staging.row(k, x);
             const bool any = bits_of(x[0]) == SIGN_BIT || bits_of(x[1]) == SIGN_BIT || bits_of(x[2]) == SIGN_BIT ||
                              bits_of(x[3]) == SIGN_BIT;
             doubtful |= any ? 1u << (DEPTH - 1 - k) : 0;
@@ -148,10 +148,10 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
 #pragma unroll 1
         for (uint32_t k = 0; k < DEPTH; ++k) {
             Element x[QUAD];
-            landing.row(k, x);
+            staging.row(k, x);
 #pragma unroll
             for (uint32_t j = 0; j < QUAD; ++j) {
-                good = fabs(x[j] * inverse) < Element(PAIR_LARGEST_BASE) && good;
+                good = fabs(x[j] * inverse) < Element(PAIR_MAX_BASE) && good;
             }
         }
     }
@@ -165,11 +165,11 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
                 continue;
             }
             Element x[QUAD];
-            landing.row(k, x);
+            staging.row(k, x);
             uint32_t low[QUAD];
 #pragma unroll
             for (uint32_t j = 0; j < QUAD; ++j) {
-                low[j] = reach.add((Element(quantize_long(step, x[j], good)) - Element(base)) + PAIR_MAGIC);
+                low[j] = reach.add((Element(quantize_exact(step, x[j], good)) - Element(base)) + PAIR_MAGIC);
             }
             const uint32_t low_word = __byte_perm(low[0], low[1], 0x5410),
                            high_word = __byte_perm(low[2], low[3], 0x5410);
@@ -185,13 +185,13 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
 }
 
 // What stands before a row's words along x, so that elements that are not there are taken from themselves.
-template <bool WHOLE> struct BeforeX {
+template <bool WHOLE> struct LeftNeighbors {
     uint32_t first, second;  // selectors of what stands before both words
     uint32_t source;         // 3-D: the lane that has what stands before the row, or above its first element
     bool at_left, at_corner; // no quad to the left; nor any row above
     uint32_t not_left;       // -1, but 0 for the first element along x
 
-    __device__ inline explicit BeforeX(const FastTile &tile) {
+    __device__ inline explicit LeftNeighbors(const VectorTile &tile) {
         const uint32_t lane = lane_id();
         at_left = AXES == 3 ? (lane & 1) == 0 : AXES == 2 ? lane % 8 == 0 : lane == 0;
         at_corner = AXES == 3 ? (lane & ~2u) == 0 : lane == 0;
@@ -231,9 +231,9 @@ template <bool WHOLE> struct BeforeX {
 
 // Differences along x and y, in 1-D along x, and each lane's sums of magnitudes under each predictor but 0.
 template <bool WHOLE, uint32_t DEPTH>
-__device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along, uint32_t (&sums)[4]) {
+__device__ inline void pair_sums(const VectorTile &tile, const PairRows &words, PairRows &along, uint32_t (&sums)[4]) {
     const uint32_t lane = lane_id();
-    const BeforeX<WHOLE> before(tile);
+    const LeftNeighbors<WHOLE> before(tile);
     // Rows that are not there count nowhere.
     auto add = [&](uint32_t p, uint32_t k, uint32_t residuals) {
         sums[p] = pair_add_magnitudes(sums[p], WHOLE || k < tile.rows ? residuals : 0);
@@ -297,8 +297,8 @@ __device__ inline void pair_sums(const FastTile &tile, const PairRows &words, Pa
 
 // The codes under the tile's predictor.
 template <bool WHOLE, uint32_t DEPTH>
-__device__ inline void pair_codes(const Step &step, const FastTile &tile, const PairRows &words, const PairRows &along,
-                                  uint32_t predictor, uint2 (&codes)[ROWS]) {
+__device__ inline void pair_codes(const Step &step, const VectorTile &tile, const PairRows &words,
+                                  const PairRows &along, uint32_t predictor, uint2 (&codes)[ROWS]) {
     if (AXES > 1 && __any_sync(ALL_LANES, predictor == 2 || predictor == 3)) {
         const uint32_t factor = AXES == 3 && predictor == 3 ? PAIR_MINUS_ONE : 0;
         const uint32_t first_factor = (lane_id() & ~2u) == 0 ? factor & 0xFFFF0000u : factor;
@@ -321,7 +321,7 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
             }
         }
     } else if (__any_sync(ALL_LANES, predictor == 1)) {
-        const BeforeX<WHOLE> before(tile);
+        const LeftNeighbors<WHOLE> before(tile);
         const bool mine = predictor == 1;
         // What stands before is found again: to the compiler these are other words, or it would keep what it has found
         // for the sums, in registers that are short.
@@ -356,7 +356,7 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
 // 512 and more have bits, as halves, that smaller ones have not, whatever their sign. Only those of `live` tiles
 // matter.
 template <uint32_t DEPTH>
-__device__ inline uint32_t pair_outliers(const FastTile &tile, bool live, uint2 (&codes)[ROWS]) {
+__device__ inline uint32_t pair_outliers(const VectorTile &tile, bool live, uint2 (&codes)[ROWS]) {
     uint32_t outliers = 0;
 #pragma unroll
     for (uint32_t k = 0; k < DEPTH; ++k) {
@@ -378,7 +378,7 @@ __device__ inline uint32_t pair_outliers(const FastTile &tile, bool live, uint2 
 // Predictor, activity and codes of a unit whose tiles all are within reach. False for the warp, if sums that matter are
 // not exact.
 template <bool WHOLE, uint32_t DEPTH>
-__device__ inline bool pair_unit(const Step &step, const FastTile &tile, PairRows &words, FastResult &result,
+__device__ inline bool pair_unit(const Step &step, const VectorTile &tile, PairRows &words, VectorResult &result,
                                  uint2 (&codes)[ROWS]) {
     uint32_t sums[4] = {}, second = 0;
 #pragma unroll
@@ -401,7 +401,7 @@ __device__ inline bool pair_unit(const Step &step, const FastTile &tile, PairRow
     uint32_t lane_sums[4] = {pair_sum(sums[0], pair_sum(second)), pair_sum(sums[1]), pair_sum(sums[2]),
                              pair_sum(sums[3])};
     uint32_t of_tile[4] = {lane_sums[0], lane_sums[1], lane_sums[2], lane_sums[3]};
-    choose(of_tile, result.predictor, result.activity);
+    choose_predictor(of_tile, result.predictor, result.activity);
     bool exact = ((sums[2] | sums[3]) & PAIR_INEXACT) == 0;
     exact = exact && !(inexact[0] && result.predictor == 0) && !(inexact[1] && result.predictor == 1);
     if (!__all_sync(ALL_LANES, exact || !tile.eligible)) {

@@ -18,7 +18,7 @@ __device__ inline uint32_t tile_lanes() { return AXES != 3 ? ALL_LANES : (lane_i
 // The first of them.
 __device__ inline uint32_t tile_leader() { return AXES == 3 ? lane_id() & 2 : 0; }
 
-// Where the lane's rows are in a tile: element of the first, distance between them (in the tile's raster order).
+// Where the lane's rows are in a tile: element of the first, distance between them (in the tile's raster request).
 __device__ inline uint32_t lane_element() {
     uint32_t lane = lane_id();
     return AXES == 3   ? lane / 4 * 8 + (lane & 1) * QUAD
@@ -51,7 +51,8 @@ __device__ inline void load_quad(const Element *from, bool aligned, Element (&x)
 
 // Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others
 // are not computed.
-template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Visit visit) {
+template <uint32_t WANTED, typename Visit>
+__device__ inline void for_each_row(const Integers &q, float base, Visit visit) {
     const uint32_t lane = lane_id();
     float r[4][QUAD] = {};
     if constexpr (AXES == 1) {

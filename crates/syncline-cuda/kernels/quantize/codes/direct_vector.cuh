@@ -8,16 +8,16 @@
 // Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80
 // and later), and take magnitudes on the way.
 #pragma once
-#include "quantize/integers.cuh"
+#include "quantize/codes/integers.cuh"
 
-struct FastTile {
+struct VectorTile {
     uint64_t first;      // element of the lane's first row, from the slab's start
     uint64_t row_stride; // between the lane's rows
     bool eligible;
 };
 
-struct FastResult {
-    bool fast; // of all of the tile; else the rest means nothing
+struct VectorResult {
+    bool valid; // of all of the tile; else the rest means nothing
     int32_t base;
     uint32_t predictor;
     uint32_t activity;
@@ -26,21 +26,21 @@ struct FastResult {
 };
 
 // The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
-__device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, uint32_t &activity) {
+__device__ inline void choose_predictor(const float (&lane_sums)[4], uint32_t &predictor, uint32_t &activity) {
     uint32_t sums[4];
 #pragma unroll
     for (uint32_t p = 0; p < 4; ++p) {
         // Below 2^24 wherever it counts; predictors that are not in use come out larger.
         sums[p] = p <= AXES ? uint32_t(lane_sums[p]) : 1u << 24;
     }
-    smallest_sum(sums, predictor, activity);
+    best_predictor_of_sums(sums, predictor, activity);
 }
 
 // Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
 template <uint32_t GUESS, uint32_t OTHER>
 __device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS],
                                       uint2 (&others)[ROWS]) {
-    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
+    for_each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
 #pragma unroll
         for (uint32_t p = 0; p <= AXES; ++p) {
 #pragma unroll
@@ -58,8 +58,8 @@ __device__ inline void sums_and_codes(const Integers &q, float base, float (&sum
 // The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they
 // have.
 template <uint32_t P>
-__device__ inline void codes_if_any(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS],
-                                    uint32_t &outliers, uint32_t &wide_outliers) {
+__device__ inline void rewrite_codes(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS],
+                                     uint32_t &outliers, uint32_t &wide_outliers) {
     const bool mine = predictor == P;
     if (!__any_sync(ALL_LANES, mine)) {
         return;
@@ -70,7 +70,7 @@ __device__ inline void codes_if_any(const float4 *kept, float base, uint32_t pre
         float4 row = kept[k * WARP + lane_id()];
         q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
     }
-    each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
+    for_each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
@@ -89,9 +89,9 @@ __device__ inline void codes_if_any(const float4 *kept, float base, uint32_t pre
 // Quantizes and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for
 // the warp's integers, `guess` the predictor that the tiles will probably have; it becomes that of these. `codes` are
 // those of a fast tile that is not constant.
-__device__ inline FastResult quantize_unit(const Step &step, const Element *slab, const FastTile &tile, bool aligned,
-                                           float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS], uint32_t &outliers,
-                                           uint32_t &wide_outliers) {
+__device__ inline VectorResult quantize_unit(const Step &step, const Element *slab, const VectorTile &tile,
+                                             bool aligned, float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS],
+                                             uint32_t &outliers, uint32_t &wide_outliers) {
     Integers q;
     bool good = tile.eligible;
     double error = 0.0;
@@ -124,7 +124,7 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
             for (uint32_t j = 0; j < QUAD; ++j) {
 #if PATTERNS
 #pragma unroll
-                for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+                for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
                     good = bits_of(x[k][j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
                 }
 #endif
@@ -148,7 +148,7 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
         }
     }
 
-    FastResult result = {};
+    VectorResult result = {};
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
     // Neighbors mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
@@ -171,7 +171,7 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
         good = good && sums[p] < 16777216.0f;
     }
     const uint32_t lanes = tile_lanes();
-    result.fast = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
+    result.valid = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
     result.base = int32_t(base);
 #if LOGARITHM
     bool any = (__ballot_sync(ALL_LANES, any_negative) & lanes) != 0,
@@ -179,7 +179,7 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
     result.sign = !any ? KIND_NONE : all ? KIND_ALL : KIND_BITMAP;
 #endif
 #if MEASURE
-    result.error = result.fast ? uint64_t(error) : 0;
+    result.error = result.valid ? uint64_t(error) : 0;
 #pragma unroll
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
         if (AXES != 3 || distance != 2) {
@@ -187,20 +187,20 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
         }
     }
 #endif
-    choose(sums, result.predictor, result.activity);
+    choose_predictor(sums, result.predictor, result.activity);
 
     outliers = 0;
     wide_outliers = 0;
-    const auto [live, again] = settle_guess(result, sums, guess, codes, others);
+    const auto [live, again] = apply_guess(result, sums, guess, codes, others);
     if (__any_sync(ALL_LANES, again)) {
         const uint32_t predictor = again ? result.predictor : 4;
-        codes_if_any<0>(kept, base, predictor, codes, outliers, wide_outliers);
-        codes_if_any<1>(kept, base, predictor, codes, outliers, wide_outliers);
+        rewrite_codes<0>(kept, base, predictor, codes, outliers, wide_outliers);
+        rewrite_codes<1>(kept, base, predictor, codes, outliers, wide_outliers);
         if constexpr (AXES >= 2) {
-            codes_if_any<2>(kept, base, predictor, codes, outliers, wide_outliers);
+            rewrite_codes<2>(kept, base, predictor, codes, outliers, wide_outliers);
         }
         if constexpr (AXES >= 3) {
-            codes_if_any<3>(kept, base, predictor, codes, outliers, wide_outliers);
+            rewrite_codes<3>(kept, base, predictor, codes, outliers, wide_outliers);
         }
     }
     if constexpr (AXES < 3) {

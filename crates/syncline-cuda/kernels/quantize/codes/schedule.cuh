@@ -1,69 +1,70 @@
-// What the blocks of `quantize_codes` work on: tickets, in order; and where their codes go, which is known of each when
-// those before it have said what they take.
+// What the blocks of `quantize_codes` work on: tickets, in request; and where their codes go, which is known of each
+// when those before it have said what they take.
 //
 // AXES   axes along which tiles extend
 // UNITS  units that a block works on at a time
 #pragma once
 #include "device/lookback.cuh"
 #include "device/warp.cuh"
-#include "quantize/landing.cuh"
+#include "quantize/codes/async_staging.cuh"
 
 constexpr uint32_t BLOCK_TILES = UNITS * UNIT_TILES;
 static_assert(BLOCK_TILES < WARP, "a lane a tile, and one for all");
 
-struct Launch {
+struct CodesLaunch {
     uint64_t first_element; // of the slab
     uint32_t chunk_blocks;  // blocks of work of a chunk
     uint32_t aligned;       // quads of elements start on multiples of 16 bytes
-    uint32_t use_fast;
-    uint32_t chunks_in_turn;
-    Divider32 by_turn, by_chunks, by_last_chunks; // by tickets in a turn of chunks, and chunks in each, or in the last
-    Divider32 by_long_chunks; // by those in the last that are not the batch's last, which may be shorter
-    Divider32 by_grid[3];     // by tiles along z, y, x
-    uint32_t few_tiles;       // the array's tiles have numbers of 32 bits
-    uint32_t last_blocks;     // blocks of work of the batch's last chunk
+    uint32_t use_vector;
+    uint32_t chunks_per_wave;
+    Divider32 by_wave_tickets, by_wave_chunks,
+        by_last_wave_chunks;            // by tickets in a turn of chunks, and chunks in each, or in the last
+    Divider32 by_last_wave_full_chunks; // by those in the last that are not the batch's last, which may be shorter
+    Divider32 by_grid[3];               // by tiles along z, y, x
+    uint32_t has_32_bit_tiles;          // the array's tiles have numbers of 32 bits
+    uint32_t last_chunk_blocks;         // blocks of work of the batch's last chunk
     uint32_t unused;
 
     // Tile `number` of the array.
     __device__ inline Tile tile(const Geometry &geometry, uint64_t number) const {
-        if (few_tiles == 0) {
+        if (has_32_bit_tiles == 0) {
             return geometry.tile(number);
         }
         const uint32_t rows = by_grid[2].quotient(uint32_t(number)), planes = by_grid[1].quotient(rows),
                        b = by_grid[0].quotient(planes);
         const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]),
                        x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
-        return geometry.tile(Place{b, z, y, x});
+        return geometry.tile(TileCoord{b, z, y, x});
     }
 };
 
 // What a block works on: the tiles of the batch from `first_tile` on, those that are of the chunk.
-struct Work {
+struct WorkItem {
     uint32_t chunk, block; // the batch's chunk, or none; block of it
     uint32_t first_tile, end_tile;
-    WorkTile tiles[BLOCK_TILES];
+    TileExtents tiles[BLOCK_TILES];
 };
 
 // Sets out the work of a ticket. Called by one warp.
-__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t ticket,
-                            Work &work) {
-    const uint32_t lane = lane_id(), tickets_in_turn = launch.chunks_in_turn * launch.chunk_blocks;
-    const uint32_t turn = launch.by_turn.quotient(ticket), first_chunk = turn * launch.chunks_in_turn;
+__device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &batch, const CodesLaunch &launch,
+                                   uint32_t ticket, WorkItem &work) {
+    const uint32_t lane = lane_id(), tickets_per_wave = launch.chunks_per_wave * launch.chunk_blocks;
+    const uint32_t turn = launch.by_wave_tickets.quotient(ticket), first_chunk = turn * launch.chunks_per_wave;
     uint32_t chunk = batch.chunks, block = 0;
     if (first_chunk < batch.chunks) {
-        uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_in_turn),
-                 within = ticket - turn * tickets_in_turn;
-        Divider32 by_chunks = launch.by_chunks;
+        uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_per_wave),
+                 within = ticket - turn * tickets_per_wave;
+        Divider32 by_wave_chunks = launch.by_wave_chunks;
         if (first_chunk + chunks == batch.chunks) {
             // The last chunk may have fewer blocks than the others, which go on without it.
-            const uint32_t together = chunks * launch.last_blocks;
+            const uint32_t together = chunks * launch.last_chunk_blocks;
             const bool apart = within >= together;
-            by_chunks = apart ? launch.by_long_chunks : launch.by_last_chunks;
+            by_wave_chunks = apart ? launch.by_last_wave_full_chunks : launch.by_last_wave_chunks;
             within -= apart ? together : 0;
             chunks -= apart;
-            block = apart ? launch.last_blocks : 0;
+            block = apart ? launch.last_chunk_blocks : 0;
         }
-        const uint32_t further = by_chunks.quotient(within);
+        const uint32_t further = by_wave_chunks.quotient(within);
         block += further;
         // Past the batch's last ticket there is no such block.
         chunk = block < launch.chunk_blocks && chunks > 0 ? first_chunk + (within - further * chunks) : batch.chunks;
@@ -82,7 +83,7 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
         work.end_tile = end;
     }
     if (lane < BLOCK_TILES) {
-        WorkTile out = {};
+        TileExtents out = {};
         if (number < end) {
             const Tile tile = launch.tile(geometry, batch.first_tile + number);
             out = {tile.first_element - launch.first_element, tile.nz << 24 | tile.ny << 16 | tile.nx, tile.elements()};

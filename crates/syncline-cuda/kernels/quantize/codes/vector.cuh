@@ -8,9 +8,9 @@
 // Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80
 // and later), and take magnitudes on the way.
 #pragma once
-#include "quantize/integers.cuh"
+#include "quantize/codes/integers.cuh"
 
-struct FastTile {
+struct VectorTile {
     uint64_t first;      // element of the lane's first row, from the slab's start
     uint64_t row_stride; // between the lane's rows
     uint32_t rows, cols; // of the lane that are there; elements in each of them
@@ -18,8 +18,8 @@ struct FastTile {
     bool eligible;
 };
 
-struct FastResult {
-    bool fast; // of all of the tile; else the rest means nothing
+struct VectorResult {
+    bool valid; // of all of the tile; else the rest means nothing
     int32_t base;
     uint32_t predictor;
     uint32_t activity;
@@ -64,7 +64,7 @@ __device__ inline void load_row(const Element *from, bool aligned, uint32_t cols
 }
 
 // The elements of the lane's rows.
-__device__ inline void load_unit(const Element *slab, const FastTile &tile, bool aligned, Element (&x)[ROWS][QUAD]) {
+__device__ inline void load_unit(const Element *slab, const VectorTile &tile, bool aligned, Element (&x)[ROWS][QUAD]) {
     const Element *from = slab + tile.first;
     if (tile.whole) {
 #pragma unroll
@@ -93,7 +93,7 @@ __device__ inline void load_unit(const Element *slab, const FastTile &tile, bool
 }
 
 // The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
-__device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
+__device__ inline void choose_predictor(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
 #pragma unroll
     for (uint32_t p = AXES + 1; p < 4; ++p) {
         sums[p] = 1u << 24; // the others are smaller wherever it counts
@@ -110,14 +110,14 @@ __device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t
         return;
     }
 #endif
-    smallest_sum(sums, predictor, activity);
+    best_predictor_of_sums(sums, predictor, activity);
 }
 
 // Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
 template <bool CLIPPED, uint32_t GUESS, uint32_t OTHER>
-__device__ inline void sums_and_codes(const FastTile &tile, const Integers &q, float base, float (&sums)[4],
+__device__ inline void sums_and_codes(const VectorTile &tile, const Integers &q, float base, float (&sums)[4],
                                       uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
-    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
+    for_each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         const uint32_t cols = !CLIPPED ? QUAD : k < tile.rows ? tile.cols : 0;
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
@@ -137,7 +137,7 @@ __device__ inline void sums_and_codes(const FastTile &tile, const Integers &q, f
 
 // Neighbors mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
 template <bool CLIPPED>
-__device__ inline void sums_and_likely_codes(const FastTile &tile, const Integers &q, float base, uint32_t guess,
+__device__ inline void sums_and_likely_codes(const VectorTile &tile, const Integers &q, float base, uint32_t guess,
                                              float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
     if constexpr (AXES == 3) {
         sums_and_codes<CLIPPED, 3, 2>(tile, q, base, sums, codes, others);
@@ -153,8 +153,8 @@ __device__ inline void sums_and_likely_codes(const FastTile &tile, const Integer
 // The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they
 // have.
 template <uint32_t P>
-__device__ inline void codes_if_any(const FastTile &tile, const float4 *kept, float base, uint32_t predictor,
-                                    uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
+__device__ inline void rewrite_codes(const VectorTile &tile, const float4 *kept, float base, uint32_t predictor,
+                                     uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
     const bool mine = predictor == P;
     if (!__any_sync(ALL_LANES, mine)) {
         return;
@@ -165,7 +165,7 @@ __device__ inline void codes_if_any(const FastTile &tile, const float4 *kept, fl
         float4 row = kept[k * WARP + lane_id()];
         q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
     }
-    each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
+    for_each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {

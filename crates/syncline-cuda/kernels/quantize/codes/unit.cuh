@@ -5,16 +5,16 @@
 // MEASURE   1 to sum up squared errors
 // MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones
 #pragma once
-#include "quantize/halves.cuh"
+#include "quantize/codes/half2.cuh"
 #if PATTERNS
-#include "quantize/fill.cuh"
+#include "quantize/codes/fill.cuh"
 #endif
 
 // Predicts a unit from its integers. `kept` is shared memory for them; `guess` the predictor that the tiles will
 // probably have, and then that of these. `good` says whether all of the lane's integers are. `codes` are those of a
 // fast tile that is not constant.
-__device__ inline void predict_unit(const FastTile &tile, const Integers &q, bool good, float4 *kept, uint32_t &guess,
-                                    FastResult &result, uint2 (&codes)[ROWS]) {
+__device__ inline void predict_unit(const VectorTile &tile, const Integers &q, bool good, float4 *kept, uint32_t &guess,
+                                    VectorResult &result, uint2 (&codes)[ROWS]) {
     uint32_t outliers = 0, wide_outliers = 0;
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
@@ -25,7 +25,7 @@ __device__ inline void predict_unit(const FastTile &tile, const Integers &q, boo
         sums_and_likely_codes<true>(tile, q, base, guess, sums, codes, others);
     }
     __syncwarp();
-    // Base and distances from it this small make every integer small enough to be exact in `quantize_long`, and every
+    // Base and distances from it this small make every integer small enough to be exact in `quantize_exact`, and every
     // residual exact; so are sums that stay below 2^24.
     good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
 #pragma unroll
@@ -33,22 +33,22 @@ __device__ inline void predict_unit(const FastTile &tile, const Integers &q, boo
         good = good && sums[p] < 16777216.0f;
     }
     const uint32_t lanes = tile_lanes();
-    result.fast = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
+    result.valid = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
     result.base = int32_t(base);
     // Below 2^24 wherever it counts.
     uint32_t whole_sums[4] = {uint32_t(sums[0]), uint32_t(sums[1]), uint32_t(sums[2]), uint32_t(sums[3])};
-    choose(whole_sums, result.predictor, result.activity);
+    choose_predictor(whole_sums, result.predictor, result.activity);
 
-    const auto [live, again] = settle_guess(result, sums, guess, codes, others);
+    const auto [live, again] = apply_guess(result, sums, guess, codes, others);
     if (__any_sync(ALL_LANES, again)) {
         const uint32_t predictor = again ? result.predictor : 4;
-        codes_if_any<0>(tile, kept, base, predictor, codes, outliers, wide_outliers);
-        codes_if_any<1>(tile, kept, base, predictor, codes, outliers, wide_outliers);
+        rewrite_codes<0>(tile, kept, base, predictor, codes, outliers, wide_outliers);
+        rewrite_codes<1>(tile, kept, base, predictor, codes, outliers, wide_outliers);
         if constexpr (AXES >= 2) {
-            codes_if_any<2>(tile, kept, base, predictor, codes, outliers, wide_outliers);
+            rewrite_codes<2>(tile, kept, base, predictor, codes, outliers, wide_outliers);
         }
         if constexpr (AXES >= 3) {
-            codes_if_any<3>(tile, kept, base, predictor, codes, outliers, wide_outliers);
+            rewrite_codes<3>(tile, kept, base, predictor, codes, outliers, wide_outliers);
         }
     }
     if constexpr (AXES < 3) {
@@ -65,8 +65,8 @@ __device__ inline void predict_unit(const FastTile &tile, const Integers &q, boo
 
 // The lane's integers, all of which are good if the function says so; then `result` has all but what comes of
 // prediction.
-__device__ inline bool integers_of_unit(const Step &step, const Element (&x)[ROWS][QUAD], const FastTile &tile,
-                                        FastResult &result, Integers &q) {
+__device__ inline bool quantize_rows(const Step &step, const Element (&x)[ROWS][QUAD], const VectorTile &tile,
+                                     VectorResult &result, Integers &q) {
     bool good = tile.eligible;
     double error = 0.0;
 #pragma unroll
@@ -75,7 +75,7 @@ __device__ inline bool integers_of_unit(const Step &step, const Element (&x)[ROW
         for (uint32_t j = 0; j < QUAD; ++j) {
 #if PATTERNS
 #pragma unroll
-            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+            for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
                 good = bits_of(x[k][j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
             }
 #endif
@@ -98,7 +98,7 @@ __device__ inline bool integers_of_unit(const Step &step, const Element (&x)[ROW
 
 #if PATTERNS
 // What comes of a unit that has excluded elements, beside its integers.
-struct Spoiled {
+struct FilledUnit {
     uint32_t meta, verbatim, counted;
     uint64_t error;
     bool good;
@@ -107,11 +107,11 @@ struct Spoiled {
 
 // The integers of a unit that has excluded elements, which are filled, to shared memory. A function of its own, so that
 // what it needs takes no registers elsewhere.
-__device__ __noinline__ Spoiled integers_of_spoiled_unit(const Step &step, const Element *slab, FastTile tile,
-                                                         bool aligned, uint32_t elements, float4 *kept) {
+__device__ __noinline__ FilledUnit integers_with_fill(const Step &step, const Element *slab, VectorTile tile,
+                                                      bool aligned, uint32_t elements, float4 *kept) {
     Integers q;
-    Spoiled out = {};
-    const Excluded excluded = exclude(step, slab, tile, aligned, elements, q);
+    FilledUnit out = {};
+    const Excluded excluded = find_excluded(step, slab, tile, aligned, elements, q);
     const uint32_t valid = excluded.inside & ~excluded.fill & ~excluded.verbatim;
     out.meta = excluded.meta;
     out.any = __any_sync(ALL_LANES, valid != excluded.inside);
@@ -137,68 +137,69 @@ __device__ __noinline__ Spoiled integers_of_spoiled_unit(const Step &step, const
 #endif
 
 // The fast ways, by what they suit.
-constexpr uint32_t NARROW = 0;
-constexpr uint32_t WIDE = 1;
-constexpr uint32_t SPOILED = 2; // elements are excluded
+constexpr uint32_t STRATEGY_HALF2 = 0;
+constexpr uint32_t STRATEGY_FLOAT = 1;
+constexpr uint32_t STRATEGY_FILL = 2; // elements are excluded
 // Units that are wide before the narrow way is tried again.
-constexpr uint32_t PATIENCE = 8;
-// Rows of a lane up to which units are flat: those at the array's end along z.
-constexpr uint32_t FLAT = 4;
+constexpr uint32_t HALF2_RETRY_INTERVAL = 8;
+// Rows of a lane up to which units are thin: those at the array's end along z.
+constexpr uint32_t THIN_ROWS = 4;
 
 // What a warp expects of its next unit from its last: the same for all of its lanes.
-struct Expected {
+struct UnitHint {
     uint32_t predictor;
-    uint32_t way;
-    uint32_t wide; // units since the narrow way was tried
+    uint32_t strategy;
+    uint32_t float_units; // units since the narrow way was tried
 };
 
 // The lane's rows from shared memory.
-__device__ inline void landed_unit(const Landing &landing, Element (&x)[ROWS][QUAD]) {
+__device__ inline void load_staged_unit(const StagingBuffer &staging, Element (&x)[ROWS][QUAD]) {
 #pragma unroll
     for (uint32_t k = 0; k < ROWS; ++k) {
-        landing.row(k, x[k]);
+        staging.row(k, x[k]);
     }
 }
 
 // Quantizes and predicts the unit, tiles of `elements` elements; `slab` is where the element numbers of `tile` count
-// from. `landing` is shared memory for the warp: the unit's elements, then its integers; `refill` asks for those of the
+// from. `staging` is shared memory for the warp: the unit's elements, then its integers; `refill` asks for those of the
 // next unit. `locate` gives `tile` again: where it is takes no registers until then. `codes` are those of a fast tile
 // that is not constant.
 template <typename Refill, typename Locate>
-__device__ inline FastResult quantize_unit(const Step &step, const Element *slab, const FastTile &tile, bool aligned,
-                                           uint32_t elements, Landing &landing, Refill refill, Locate locate,
-                                           Expected &expected, uint2 (&codes)[ROWS]) {
-    FastResult result = {};
+__device__ inline VectorResult quantize_unit(const Step &step, const Element *slab, const VectorTile &tile,
+                                             bool aligned, uint32_t elements, StagingBuffer &staging, Refill refill,
+                                             Locate locate, UnitHint &hint, uint2 (&codes)[ROWS]) {
+    VectorResult result = {};
     result.counted = elements;
     Integers q;
     bool good = false;
-    float4 *kept = reinterpret_cast<float4 *>(landing.memory);
+    float4 *kept = reinterpret_cast<float4 *>(staging.memory);
 #if PATTERNS
-    const bool try_others = __any_sync(ALL_LANES, expected.way != SPOILED);
+    const bool try_others = __any_sync(ALL_LANES, hint.strategy != STRATEGY_FILL);
 #else
     constexpr bool try_others = true;
 #endif
     if (try_others) {
         Element x[ROWS][QUAD];
-        bool landed = true;
+        bool staged = true;
         if constexpr (!MEASURE) {
-            expected.wide = __any_sync(ALL_LANES, expected.way == WIDE) ? expected.wide + 1 : 0;
-            landed = !__any_sync(ALL_LANES, expected.way == NARROW || expected.wide == PATIENCE);
+            hint.float_units = __any_sync(ALL_LANES, hint.strategy == STRATEGY_FLOAT) ? hint.float_units + 1 : 0;
+            staged =
+                !__any_sync(ALL_LANES, hint.strategy == STRATEGY_HALF2 || hint.float_units == HALF2_RETRY_INTERVAL);
         }
-        if (!landed) {
-            expected.wide = 0;
-            const bool flat = AXES == 3 && __all_sync(ALL_LANES, tile.rows <= FLAT);
-            constexpr uint32_t FLAT_ROWS = AXES == 3 ? FLAT : ROWS;
+        if (!staged) {
+            hint.float_units = 0;
+            const bool thin = AXES == 3 && __all_sync(ALL_LANES, tile.rows <= THIN_ROWS);
+            constexpr uint32_t THIN_DEPTH = AXES == 3 ? THIN_ROWS : ROWS;
             PairRows words;
             float base;
-            bool done = flat ? pair_words<FLAT_ROWS>(step, landing, tile, base, words)
-                             : pair_words<ROWS>(step, landing, tile, base, words);
+            bool done = thin ? pair_words<THIN_DEPTH>(step, staging, tile, base, words)
+                             : pair_words<ROWS>(step, staging, tile, base, words);
             if (__all_sync(ALL_LANES, done)) {
                 refill();
-                result.fast = tile.eligible;
+                result.valid = tile.eligible;
                 result.base = int32_t(base);
-                if (flat) {
-                    done = pair_unit<false, FLAT_ROWS>(step, tile, words, result, codes);
+                if (thin) {
+                    done = pair_unit<false, THIN_DEPTH>(step, tile, words, result, codes);
                 } else if (!MANY_CLIPPED && tile.whole) {
                     done = pair_unit<true, ROWS>(step, tile, words, result, codes);
                 } else {
@@ -206,19 +207,21 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
                 }
             }
             if (__all_sync(ALL_LANES, done)) {
-                expected.way = NARROW;
+                hint.strategy = STRATEGY_HALF2;
                 return result;
             }
             // Again, so that elements take no registers once their integers are there.
             result = {};
             result.counted = elements;
-            landing.discard();
+            staging.discard();
             load_unit(slab, locate(), aligned, x);
         } else {
-            landed_unit(landing, x);
+            load_staged_unit(staging, x);
         }
-        good = integers_of_unit(step, x, tile, result, q);
-        expected.way = __all_sync(ALL_LANES, good || !tile.eligible) ? WIDE : PATTERNS ? SPOILED : NARROW;
+        good = quantize_rows(step, x, tile, result, q);
+        hint.strategy = __all_sync(ALL_LANES, good || !tile.eligible) ? STRATEGY_FLOAT
+                        : PATTERNS                                    ? STRATEGY_FILL
+                                                                      : STRATEGY_HALF2;
         // For predictors that are seldom the best: their residuals are made again, from here, since registers are
         // short.
         __syncwarp();
@@ -228,15 +231,15 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
         }
     }
 #if PATTERNS
-    if (__any_sync(ALL_LANES, expected.way == SPOILED)) {
-        landing.discard();
-        const Spoiled spoiled = integers_of_spoiled_unit(step, slab, locate(), aligned, elements, kept);
-        result.meta = spoiled.meta;
-        result.verbatim = spoiled.verbatim;
-        result.error = spoiled.error;
-        result.counted = spoiled.counted;
-        good = spoiled.good;
-        expected.way = __any_sync(ALL_LANES, spoiled.any) ? SPOILED : WIDE;
+    if (__any_sync(ALL_LANES, hint.strategy == STRATEGY_FILL)) {
+        staging.discard();
+        const FilledUnit filled = integers_with_fill(step, slab, locate(), aligned, elements, kept);
+        result.meta = filled.meta;
+        result.verbatim = filled.verbatim;
+        result.error = filled.error;
+        result.counted = filled.counted;
+        good = filled.good;
+        hint.strategy = __any_sync(ALL_LANES, filled.any) ? STRATEGY_FILL : STRATEGY_FLOAT;
 #pragma unroll
         for (uint32_t k = 0; k < ROWS; ++k) {
             const float4 row = kept[k * WARP + lane_id()];
@@ -244,6 +247,6 @@ __device__ inline FastResult quantize_unit(const Step &step, const Element *slab
         }
     }
 #endif
-    predict_unit(tile, q, good, kept, expected.predictor, result, codes);
+    predict_unit(tile, q, good, kept, hint.predictor, result, codes);
     return result;
 }

@@ -1,38 +1,38 @@
 // Elements to codes: quantization, prediction, the choice of the predictor, and codes dense in each chunk, in one
 // reading.
 //
-// A block takes UNITS units of 1,024 elements (quantize/fast.cuh) after another, a warp each. What the fast way cannot
-// do a warp does the plain way (quantize/tile.cuh), in shared memory. Where a tile's codes go depends on how many tiles
-// before it in the chunk are constant: blocks find their place by looking back at those before them (Merrill and
-// Garland 2016). To wait for those would cost more than all the rest: each is found only after the codes of the block's
-// next units are made, until when the codes stay in shared memory. Work is handed out in order, so nobody waits for
-// what has not been started.
+// A block takes UNITS units of 1,024 elements (quantize/codes/direct_vector.cuh) after another, a warp each. What the
+// fast way cannot do a warp does the scalar_lanes way (quantize/scalar_tile.cuh), in shared memory. Where a tile's
+// codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back at
+// those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest: each is found only
+// after the codes of the block's next units are made, until when the codes stay in shared memory. WorkItem is handed
+// out in request, so nobody waits for what has not been started.
 //
 // AXES      axes along which tiles extend
 // PATTERNS  1 if there may be fill patterns that the fast way must look for
 // MEASURE   1 to sum up squared errors
 // UNITS     warps in a block
 // BLOCKS    blocks on a multiprocessor
-#include "device/warp.cuh"
 #include "device/lookback.cuh"
-#include "quantize/fast.cuh"
-#include "quantize/tile.cuh"
+#include "device/warp.cuh"
+#include "quantize/codes/direct_vector.cuh"
+#include "quantize/scalar_tile.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
 
-struct Launch {
+struct CodesLaunch {
     uint64_t first_element; // of the slab
     uint32_t chunk_blocks;  // blocks of a chunk
     uint32_t aligned;       // quads of elements start on multiples of 16 bytes
-    uint32_t use_fast;
-    uint32_t chunks_in_turn; // not here
+    uint32_t use_vector;
+    uint32_t chunks_per_wave; // not here
 };
 
 // What a block works on: the units from tile `first_tile` of the batch on.
-struct Work {
+struct WorkItem {
     uint32_t ticket, first_ticket; // its own and that of the chunk's first
     uint32_t chunk, first_tile;
-    Place place; // of that tile
+    TileCoord coord; // of that tile
     // Whether all of the block's tiles are there, unclipped and in one row; then the first element of the first of
     // them, from the slab's start.
     uint32_t in_row;
@@ -45,29 +45,29 @@ struct Shared {
     uint32_t unit_groups[2][UNITS];                     // each unit's; then those of the units before it in the block
     uint32_t block_groups[2];
     uint32_t before; // groups of the chunk before the block's last units
-    Work work[2];
+    WorkItem work[2];
 };
 
 // Takes the next work. Called by one thread.
-__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t *control,
-                            Work &work) {
+__device__ inline void take_work(const Geometry &geometry, const ChunkBatch &batch, const CodesLaunch &launch,
+                                 uint32_t *control, WorkItem &work) {
     work.ticket = atomicAdd(control, 1u);
     work.chunk = work.ticket / launch.chunk_blocks;
     work.first_ticket = work.chunk * launch.chunk_blocks;
     if (work.chunk < batch.chunks) {
         work.first_tile = batch.chunk_first(work.chunk) + (work.ticket - work.first_ticket) * (UNITS * UNIT_TILES);
-        const Place place = geometry.place(batch.first_tile + work.first_tile);
+        const TileCoord coord = geometry.coord(batch.first_tile + work.first_tile);
         const bool exist = work.first_tile + UNITS * UNIT_TILES <= batch.chunk_first(work.chunk + 1);
-        const Tile tile = geometry.tile(place);
-        work.place = place;
-        work.in_row = exist && (place.x + UNITS * UNIT_TILES) * geometry.side[2] <= geometry.dims[3] &&
+        const Tile tile = geometry.tile(coord);
+        work.coord = coord;
+        work.in_row = exist && (coord.x + UNITS * UNIT_TILES) * geometry.side[2] <= geometry.dims[3] &&
                       geometry.is_unclipped(tile);
         work.first_element = tile.first_element - launch.first_element;
     }
 }
 
 // What is left to do of a warp's last unit once its place is known.
-struct Pending {
+struct PendingUnit {
     uint32_t chunk, first_ticket, ticket;
     uint32_t number;        // of the lane's tile
     uint32_t exists;        // the tile, and this lane speaks for it
@@ -76,7 +76,7 @@ struct Pending {
 };
 
 __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs,
-                             const Shared &shared, const Pending &pending, uint32_t turn, uint32_t *control) {
+                             const Shared &shared, const PendingUnit &pending, uint32_t turn, uint32_t *control) {
     const uint32_t first = shared.before + shared.unit_groups[turn][warp_id()];
     uint16_t *codes = outputs.codes + ((batch.first_slot(pending.chunk) + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(shared.codes[warp_id()]);
@@ -88,7 +88,7 @@ __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, 
         extremes.add(eight);
     }
     if (vectors > 0) {
-        extremes.note(extremes_of(control, pending.chunk));
+        extremes.merge_into(extremes_of(control, pending.chunk));
     }
     if (pending.exists) {
         outputs.first_groups[pending.number] = first + pending.groups_before;
@@ -98,21 +98,21 @@ __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, 
 
 // `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
 extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
-    quantize_codes(const Element *slab, Geometry geometry, ChunkBatch batch, Step step, Launch launch, Outputs outputs,
-                   uint32_t *control) {
+    quantize_codes_direct(const Element *slab, Geometry geometry, ChunkBatch batch, Step step, CodesLaunch launch,
+                          Outputs outputs, uint32_t *control) {
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     if (threadIdx.x == 0) {
-        take(geometry, batch, launch, control, shared.work[0]);
+        take_work(geometry, batch, launch, control, shared.work[0]);
     }
     __syncthreads();
     const uint32_t lane = lane_id();
     const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
-    Pending pending = {};
+    PendingUnit pending = {};
     bool any_pending = false; // the same for the block
     uint32_t guess = AXES;    // of the predictor, the same for the warp
     for (uint32_t turn = 0;; turn ^= 1) {
-        const Work &work = shared.work[turn];
+        const WorkItem &work = shared.work[turn];
         const uint32_t chunk = work.chunk;
         // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being
         // apart.
@@ -120,9 +120,9 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
         uint2 codes[ROWS];
         uint32_t outliers = 0, wide_outliers = 0;
         TileResult result = {};
-        Pending next = {};
-        uint32_t unit_tile = 0, end = 0, own_groups = 0, plain = 0, tile_elements = 0;
-        bool fast_lane = false;
+        PendingUnit next = {};
+        uint32_t unit_tile = 0, end = 0, own_groups = 0, scalar_lanes = 0, tile_elements = 0;
+        bool vector_lane = false;
         if (more) {
             unit_tile = work.first_tile + warp_id() * UNIT_TILES;
             end = batch.chunk_first(chunk + 1);
@@ -130,45 +130,45 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
             const bool exists = number < end;
             const uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
             const uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
-            uint32_t elements = MOST_ELEMENTS;
-            FastTile fast_tile;
-            fast_tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
+            uint32_t elements = MAX_ELEMENTS;
+            VectorTile vector_tile;
+            vector_tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
             if (work.in_row != 0) {
-                fast_tile.eligible = launch.use_fast != 0;
-                fast_tile.first = work.first_element + (number - work.first_tile) * geometry.side[2] + y * row + x;
+                vector_tile.eligible = launch.use_vector != 0;
+                vector_tile.first = work.first_element + (number - work.first_tile) * geometry.side[2] + y * row + x;
             } else {
-                fast_tile.eligible = false;
-                fast_tile.first = 0;
+                vector_tile.eligible = false;
+                vector_tile.first = 0;
                 elements = 0;
                 if (exists) {
-                    Place place = work.place;
-                    geometry.advance(place, number - work.first_tile);
-                    const Tile tile = geometry.tile(place);
+                    TileCoord coord = work.coord;
+                    geometry.advance(coord, number - work.first_tile);
+                    const Tile tile = geometry.tile(coord);
                     elements = tile.elements();
-                    fast_tile.eligible = geometry.is_unclipped(tile) && launch.use_fast != 0;
-                    fast_tile.first = tile.first_element - launch.first_element + y * row + x;
+                    vector_tile.eligible = geometry.is_unclipped(tile) && launch.use_vector != 0;
+                    vector_tile.first = tile.first_element - launch.first_element + y * row + x;
                 }
             }
-            const FastResult fast = quantize_unit(step, slab, fast_tile, launch.aligned != 0,
-                                                  reinterpret_cast<float4 *>(shared.integers[warp_id()]), guess, codes,
-                                                  outliers, wide_outliers);
+            const VectorResult fast = quantize_unit(step, slab, vector_tile, launch.aligned != 0,
+                                                    reinterpret_cast<float4 *>(shared.integers[warp_id()]), guess,
+                                                    codes, outliers, wide_outliers);
             result.base = fast.base;
             result.predictor = fast.predictor;
             result.activity = fast.activity;
             result.meta = fast.sign << META_SIGN;
             result.error = fast.error;
             result.counted = elements;
-            fast_lane = exists && fast.fast;
+            vector_lane = exists && fast.valid;
             tile_elements = elements;
-            // The others the plain way. Everything about a tile is in the registers of its lanes.
-            plain = __ballot_sync(ALL_LANES, exists && !fast.fast);
+            // The others the scalar_lanes way. Everything about a tile is in the registers of its lanes.
+            scalar_lanes = __ballot_sync(ALL_LANES, exists && !fast.valid);
             for (uint32_t t = 0; t < UNIT_TILES; ++t) {
-                if ((plain >> (2 * t) & 1) != 0) {
+                if ((scalar_lanes >> (2 * t) & 1) != 0) {
                     const TileBox other(geometry.tile(batch.first_tile + unit_tile + t));
                     TileSource source{slab + (other.first_element - launch.first_element), plane, row};
-                    TileWords words;
+                    TileBitmaps words;
                     TileResult found =
-                        quantize_tile(step, other, source, shared.integers[warp_id()] + t * MOST_ELEMENTS, words);
+                        quantize_tile(step, other, source, shared.integers[warp_id()] + t * MAX_ELEMENTS, words);
                     if (tile_leader() == 2 * t) {
                         result = found;
                     }
@@ -204,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
                     store_aggregate(states_of(control, batch.chunks), work.first_ticket, work.ticket, sum);
                 }
                 if (lane == 0) {
-                    take(geometry, batch, launch, control, shared.work[turn ^ 1]);
+                    take_work(geometry, batch, launch, control, shared.work[turn ^ 1]);
                 }
                 __syncwarp();
             }
@@ -226,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
 
         // The codes of this turn, dense as they will stand.
         uint16_t *unit_codes = shared.codes[warp_id()];
-        if (fast_lane && own_groups > 0) {
+        if (vector_lane && own_groups > 0) {
             uint16_t *to = unit_codes + (next.groups_before << geometry.group_log2) + lane_element();
 #pragma unroll
             for (uint32_t k = 0; k < ROWS; ++k) {
@@ -235,14 +235,14 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
         }
         for (uint32_t t = 0; t < UNIT_TILES; ++t) {
             const bool live = __shfl_sync(ALL_LANES, own_groups, 2 * t) > 0;
-            if ((plain >> (2 * t) & 1) != 0 && live) {
+            if ((scalar_lanes >> (2 * t) & 1) != 0 && live) {
                 const TileBox other(geometry.tile(batch.first_tile + unit_tile + t));
                 TileResult found = result;
                 found.base = __shfl_sync(ALL_LANES, result.base, 2 * t);
                 found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
                 uint16_t *to = unit_codes + (__shfl_sync(ALL_LANES, next.groups_before, 2 * t) << geometry.group_log2);
                 uint32_t codes_end = geometry.groups(other.elements()) << geometry.group_log2, near, far;
-                write_codes(other, shared.integers[warp_id()] + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near,
+                write_codes(other, shared.integers[warp_id()] + t * MAX_ELEMENTS, found, codes_end, RADIUS, to, near,
                             far);
                 if (tile_leader() == 2 * t) {
                     outliers = near;

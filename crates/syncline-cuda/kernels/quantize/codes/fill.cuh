@@ -1,19 +1,19 @@
 // Units with elements that are excluded from prediction: fill patterns, and values stored as they are. In registers, as
-// quantize/rows.cuh has them.
+// quantize/codes/vector.cuh has them.
 //
 // A bitmap over a unit is a word a lane: bit 4 * k + j for element j of the lane's row k. Within a tile, elements in
-// raster order are those of row 0 by lanes, then those of row 1 and so on; in 2-D those of eight lanes, then those of
+// raster request are those of row 0 by lanes, then those of row 1 and so on; in 2-D those of eight lanes, then those of
 // the next eight.
 #pragma once
-#include "quantize/rows.cuh"
+#include "quantize/codes/vector.cuh"
 
 // Integers with at most this magnitude are what `quantize` finds, and exact as floats.
-constexpr float LARGEST_FAST_INTEGER = 4194000.0f;
+constexpr float MAX_VECTOR_INTEGER = 4194000.0f;
 #if ELEMENT_BYTES == 4
 // Above those that the format has.
-constexpr Element LARGEST_INTEGER = 16777216.0f;
+constexpr Element MAX_INTEGER = 16777216.0f;
 #else
-constexpr Element LARGEST_INTEGER = 2147483648.0;
+constexpr Element MAX_INTEGER = 2147483648.0;
 #endif
 
 struct Excluded {
@@ -26,10 +26,10 @@ struct Excluded {
 };
 
 // Reads the unit again, and finds what is excluded and the integers of the rest.
-__device__ inline Excluded exclude(const Step &step, const Element *slab, const FastTile &tile, bool aligned,
-                                   uint32_t elements, Integers &q) {
+__device__ inline Excluded find_excluded(const Step &step, const Element *slab, const VectorTile &tile, bool aligned,
+                                         uint32_t elements, Integers &q) {
     Excluded out = {};
-    uint32_t exact = 0, matching[MOST_PATTERNS] = {};
+    uint32_t exact = 0, matching[MAX_PATTERNS] = {};
     out.fast = true;
 #pragma unroll
     for (uint32_t k = 0; k < ROWS; ++k) {
@@ -40,7 +40,7 @@ __device__ inline Excluded exclude(const Step &step, const Element *slab, const 
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
 #pragma unroll
-            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+            for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
                 if (p < step.pattern_count && bits_of(x[j]) == Bits(step.patterns[p])) {
                     same[j] = 1u << p;
                 }
@@ -50,16 +50,16 @@ __device__ inline Excluded exclude(const Step &step, const Element *slab, const 
         for (uint32_t j = 0; j < QUAD; ++j) {
             const uint32_t bit = j < cols ? 1u << (QUAD * k + j) : 0;
             bool good = true;
-            q[k][j] = quantize_long(step, x[j], good);
+            q[k][j] = quantize_exact(step, x[j], good);
             // Too large for the fast way, and perhaps not for the format, which goes up to 2^23 (2^30).
             const Element scaled = fabs(x[j] * quick_inverse(step));
-            good = good && scaled < Element(LARGEST_FAST_INTEGER);
-            const bool large = scaled >= Element(LARGEST_FAST_INTEGER) && scaled < LARGEST_INTEGER;
+            good = good && scaled < Element(MAX_VECTOR_INTEGER);
+            const bool large = scaled >= Element(MAX_VECTOR_INTEGER) && scaled < MAX_INTEGER;
             out.inside |= bit;
             exact |= good ? 0 : bit;
             const bool any = same[j] != 0;
 #pragma unroll
-            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+            for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
                 matching[p] |= (same[j] >> p & 1) != 0 ? bit : 0;
             }
             out.fast = out.fast && !(large && !any && bit != 0);
@@ -72,7 +72,7 @@ __device__ inline Excluded exclude(const Step &step, const Element *slab, const 
     // The pattern with most elements, the lower number on a tie; elements of the others are stored as they are.
     uint32_t most = 0, pattern = 0, any_pattern = 0;
 #pragma unroll
-    for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+    for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
         if (p < step.pattern_count) {
             const uint32_t count = tile_sum(uint32_t(__popc(matching[p])));
             any_pattern |= matching[p];
@@ -102,7 +102,7 @@ __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) 
         kept[k * WARP + lane] = make_float4(q[k][0], q[k][1], q[k][2], q[k][3]);
     }
     __syncwarp();
-    // The first valid one, by a number that ascends in raster order and says where it is.
+    // The first valid one, by a number that ascends in raster request and says where it is.
     const uint32_t bit = valid != 0 ? __ffs(int32_t(valid)) - 1 : 0;
     uint32_t first = AXES == 2 ? lane / 8 << 8 | bit / QUAD << 5 | lane % 8 << 2 | bit % QUAD
                                : bit / QUAD << 7 | lane << 2 | bit % QUAD;

@@ -25,7 +25,7 @@ const THREADS: u32 = 1024;
 const BLOCKS: u32 = 1;
 const UNROLL: u32 = 4;
 /// Bytes that a block looks at, at least: one turn.
-const LEAST_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
+const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Words of 64 bits that a block leaves at most: `BlockPartial` in quantize/bound_scan.cu.
 const PARTIAL_WORDS: usize = 11;
 
@@ -33,7 +33,7 @@ const PARTIAL_WORDS: usize = 11;
 /// 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-struct Told {
+struct ScanReport {
     lowest: u64,
     highest: u64,
     excluded: u64,
@@ -55,11 +55,11 @@ struct Told {
 }
 
 // SAFETY: u64 throughout, laid out as `Found` in quantize/bound_scan.cu.
-unsafe impl DeviceRepr for Told {}
+unsafe impl DeviceRepr for ScanReport {}
 // SAFETY: numbers.
-unsafe impl ValidAsZeroBits for Told {}
+unsafe impl ValidAsZeroBits for ScanReport {}
 
-impl Told {
+impl ScanReport {
     /// The key behind an ordered number that is not 0.
     fn key(ordered: u64) -> i64 {
         (ordered ^ 1 << 63) as i64
@@ -121,19 +121,19 @@ pub struct BoundScan {
     results: Option<Results>,
 }
 
-/// A bound, as the kernel takes it to find the quantizer's constants: `Order` in quantize/step.cuh.
+/// A bound, as the kernel takes it to find the quantizer's constants: `BoundRequest` in quantize/step.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Order {
+struct BoundRequest {
     bound: f64,
     relative: u32,
     element_bytes: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `Order` in quantize/step.cuh.
-unsafe impl DeviceRepr for Order {}
+// SAFETY: plain numbers without padding, laid out as `BoundRequest` in quantize/step.cuh.
+unsafe impl DeviceRepr for BoundRequest {}
 
-impl Order {
+impl BoundRequest {
     /// None for bounds of which the device knows nothing.
     fn of(bound: Bound, element: ElementType) -> Option<Self> {
         let (bound, relative) = match bound {
@@ -147,11 +147,11 @@ impl Order {
 
 /// The quantizer's constants as the device has found them; zeros if it was not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FoundStep(pub(super) [u64; STEP_WORDS]);
+pub(crate) struct DeviceStep(pub(super) [u64; STEP_WORDS]);
 
 /// A scan that is under way: as it was before it saw anything.
 #[derive(Debug)]
-pub(crate) struct ScanBegun(Scan);
+pub(crate) struct PendingScan(Scan);
 
 /// Where results go, kept from scan to scan.
 #[derive(Debug)]
@@ -160,18 +160,18 @@ struct Results {
     partials: CudaSlice<u64>,
     /// A counter of blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
-    told: Pinned<Told>,
+    report: Pinned<ScanReport>,
     /// Where what is launched behind a scan finds the quantizer's constants.
     step: CudaSlice<u64>,
     /// Scans so far.
     number: u64,
     /// Whether an event stands behind the last one.
-    noted: bool,
+    event_recorded: bool,
 }
 
 impl Drop for Results {
     fn drop(&mut self) {
-        if !self.noted {
+        if !self.event_recorded {
             // What the device still writes must outlive that. An error shows in the next call of the driver.
             let _ = self.stream.synchronize();
         }
@@ -188,8 +188,8 @@ impl BoundScan {
             return Err(CudaError::invalid(format!("{element} has no lossy pipeline: there is nothing to scan for")));
         }
         let bytes = element.size() as u32;
-        let plain = device.kernel(&specialization(bytes, false), "bound_scan")?;
-        let excluding = device.kernel(&specialization(bytes, true), "bound_scan")?;
+        let plain = device.kernel(&specialization(bytes, false), "quantize_bound_scan")?;
+        let excluding = device.kernel(&specialization(bytes, true), "quantize_bound_scan")?;
         let blocks = plain.blocks_per_multiprocessor(THREADS, 0)?.max(1) * device.info().multiprocessors;
         Ok(Self { element, scan: [plain, excluding], blocks, results: None })
     }
@@ -200,8 +200,8 @@ impl BoundScan {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::Driver`].
     pub fn scan(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
-        let begun = self.begin(stream, elements, fill, None)?;
-        Ok(self.finish(begun, stream, elements)?.0)
+        let pending = self.start(stream, elements, fill, None)?;
+        Ok(self.finish(pending, stream, elements)?.0)
     }
 
     /// Looks at the elements of an array from number `first` on, given as bytes, on `stream`, for the look at all of it
@@ -209,7 +209,7 @@ impl BoundScan {
     ///
     /// # Errors
     /// As [`Self::scan`].
-    pub fn look(
+    pub fn scan_range(
         &mut self,
         stream: &Arc<CudaStream>,
         elements: &CudaView<'_, u8>,
@@ -225,36 +225,36 @@ impl BoundScan {
     ///
     /// # Errors
     /// As [`Self::scan`].
-    pub(crate) fn begin(
+    pub(crate) fn start(
         &mut self,
         stream: &Arc<CudaStream>,
         elements: &CudaView<'_, u8>,
         fill: Fill,
         bound: Option<Bound>,
-    ) -> Result<ScanBegun> {
+    ) -> Result<PendingScan> {
         let scan = Scan::new(self.element, (elements.len() / self.element.size()) as u64, fill);
-        self.launch(stream, elements, 0, &scan, bound.and_then(|bound| Order::of(bound, self.element)))?;
-        Ok(ScanBegun(scan))
+        self.launch(stream, elements, 0, &scan, bound.and_then(|bound| BoundRequest::of(bound, self.element)))?;
+        Ok(PendingScan(scan))
     }
 
-    /// Where the quantizer's constants will be when the scan that was begun with a bound is done.
+    /// Where the quantizer's constants will be when the scan that was pending with a bound is done.
     pub(crate) fn step(&self) -> Option<CudaView<'_, u64>> {
         self.results.as_ref().map(|results| results.step.as_view())
     }
 
-    /// What [`Self::begin`] has begun of the same elements on the same stream, and the constants that the device has
+    /// What [`Self::start`] has pending of the same elements on the same stream, and the constants that the device has
     /// found, if it was asked.
     ///
     /// # Errors
     /// As [`Self::scan`].
     pub(crate) fn finish(
         &mut self,
-        begun: ScanBegun,
+        pending: PendingScan,
         stream: &Arc<CudaStream>,
         elements: &CudaView<'_, u8>,
-    ) -> Result<(Scan, FoundStep)> {
+    ) -> Result<(Scan, DeviceStep)> {
         let (found, step) = self.found(elements, 0)?;
-        Ok((begun.0.settle_found(&found, |second| self.look(stream, elements, 0, second))?, step))
+        Ok((pending.0.settle_found(&found, |second| self.scan_range(stream, elements, 0, second))?, step))
     }
 
     /// Queues one reading of the elements, if there are any.
@@ -264,7 +264,7 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         first: u64,
         empty: &Scan,
-        order: Option<Order>,
+        request: Option<BoundRequest>,
     ) -> Result<()> {
         let size = self.element.size();
         let pointer = elements.device_ptr(stream).0;
@@ -280,14 +280,14 @@ impl BoundScan {
             None => Results::new(stream, self.blocks)?,
         };
         let length = bytes / size as u64;
-        let blocks = bytes.div_ceil(LEAST_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
+        let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
         let kernel = &self.scan[usize::from(empty.excluded().is_some())];
         let excluded = empty.excluded().unwrap_or(0);
         let narrow = excluded as u32;
         let stride = empty.sample_stride().unwrap_or(0);
         let first_sample = empty.sample_stride().map_or(0, |stride| first.next_multiple_of(stride) - first);
         results.number += 1;
-        let host = results.told.device_pointer();
+        let host = results.report.device_pointer();
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(elements).arg(&length);
         match self.element {
@@ -295,36 +295,37 @@ impl BoundScan {
             _ => launch.arg(&excluded),
         };
         launch.arg(&first_sample).arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
-        let step = if order.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
-        let order_or_none = order.unwrap_or(Order { bound: 0.0, relative: 0, element_bytes: 0 });
+        let step = if request.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
+        let order_or_none = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
         launch.arg(&order_or_none).arg(&step).arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, Order, Step *,
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, BoundRequest, Step *,
         // u64, Found *), Bits being as wide as the elements; it reads `length` elements, has room for what each of at
         // most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
         // What is launched behind a scan and waits for it must not find anything between.
-        results.noted = order.is_none();
-        if results.noted {
-            results.told.written()?;
+        results.event_recorded = request.is_none();
+        if results.event_recorded {
+            results.report.written()?;
         }
         self.results = Some(results);
         Ok(())
     }
 
     /// What the reading that was queued last has found in elements of which the first is number `first` of the array.
-    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<(Found, FoundStep)> {
+    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<(Found, DeviceStep)> {
         let length = (elements.len() / self.element.size()) as u64;
-        let told = match &mut self.results {
+        let report = match &mut self.results {
             Some(results) if length > 0 => {
-                if !std::mem::replace(&mut results.noted, true) {
-                    results.told.written()?;
+                if !std::mem::replace(&mut results.event_recorded, true) {
+                    results.report.written()?;
                 }
-                results.told.wait_for(offset_of!(Told, number), results.number)?[0]
+                results.report.wait_for(offset_of!(ScanReport, number), results.number)?[0]
             }
-            _ => Told::default(),
+            _ => ScanReport::default(),
         };
-        let found = Found { stats: told.stats(length), first_nan: told.first_nan(first), samples: told.samples() };
-        Ok((found, FoundStep(told.step)))
+        let found =
+            Found { stats: report.stats(length), first_nan: report.first_nan(first), samples: report.samples() };
+        Ok((found, DeviceStep(report.step)))
     }
 }
 
@@ -334,10 +335,10 @@ impl Results {
             stream: stream.clone(),
             partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
             blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
-            told: Pinned::new(stream, 1)?,
+            report: Pinned::new(stream, 1)?,
             step: stream.alloc_zeros(STEP_WORDS).doing("allocating for a scan")?,
             number: 0,
-            noted: true,
+            event_recorded: true,
         })
     }
 }

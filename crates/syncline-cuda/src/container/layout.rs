@@ -1,0 +1,271 @@
+//! Lays out the records of a batch: launcher of `kernels/container/layout.cu`.
+
+#![allow(unsafe_code)]
+
+use std::mem::{offset_of, size_of};
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
+
+use super::progress::Progress;
+use super::record::{ChunkParts, Contents, RecordPlan, TokenLists};
+use super::record_inputs::RecordInputs;
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, fetch, source};
+use crate::error::{CudaError, Result};
+use crate::huffman::encode::{Encoded, Plan};
+use crate::quantize::ChunkSummary;
+
+const SOURCE: Source = source!("container/layout.cu");
+/// Threads of the one block that lays records out, one per chunk. Most batches have fewer chunks.
+const THREADS: u32 = 256;
+/// Blocks that write a record. More blocks finish sooner while there are few records. Records without lists take only
+/// the minimum: more blocks would compete with those that write codes.
+const MAX_BLOCKS_PER_RECORD: u32 = 8;
+const MIN_BLOCKS_PER_RECORD: u32 = 2;
+
+pub(super) fn specialization(element_bytes: u64) -> Specialization {
+    let word = |bytes: usize| (bytes / size_of::<u32>()) as u64;
+    let constants = vec![
+        ("THREADS", THREADS.into()),
+        ("ELEMENT_BYTES", element_bytes),
+        ("PLAN_WORDS", word(size_of::<Plan>())),
+        ("PLAN_GROUPS", word(offset_of!(Plan, groups))),
+        ("PLAN_CODEBOOKS", word(offset_of!(Plan, codebooks))),
+        ("PLAN_BYTES", word(offset_of!(Plan, stream_bytes))),
+        ("PLAN_STATUS", word(offset_of!(Plan, status))),
+    ];
+    Specialization { source: SOURCE, constants }
+}
+
+/// `Streams` in container/layout.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DeviceStreams {
+    plans: CUdeviceptr,
+    places: CUdeviceptr,
+}
+
+/// `LayoutSources` in container/layout.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LayoutSources {
+    summaries: CUdeviceptr,
+    tiles: CUdeviceptr,
+    streams: [DeviceStreams; 4],
+    narrow_streams: u32,
+    sums_of_chunk: u32,
+    tokens: CUdeviceptr,
+}
+
+// SAFETY: addresses and two numbers of 32 bits, as `LayoutSources` has.
+unsafe impl DeviceRepr for LayoutSources {}
+
+/// `LayoutOutput` in container/layout.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LayoutOutput {
+    room: u64,
+    start: u64,
+    state: CUdeviceptr,
+    starts: CUdeviceptr,
+    lengths: CUdeviceptr,
+    is_first: u64,
+    number: u64,
+    streams_done: CUdeviceptr,
+    unwritten: CUdeviceptr,
+    signed: CUdeviceptr,
+    groups_of_block: u32,
+    blocks_of_record: u32,
+    only_narrow: u64,
+}
+
+// SAFETY: words of 64 bits, and two of 32 bits side by side, as `LayoutOutput` has.
+unsafe impl DeviceRepr for LayoutOutput {}
+
+/// The streams of a batch, laid out: those of codes with the usual radius, one a chunk, and of the chunks that have
+/// them those with the wide one, masks, signs.
+pub struct Streams<'a> {
+    /// One for each chunk, in order.
+    pub narrow: &'a mut Encoded,
+    /// With the wide radius.
+    pub wide: Option<&'a mut Encoded>,
+    /// Bitmaps of masks.
+    pub masks: Option<&'a mut Encoded>,
+    /// Bitmaps of signs.
+    pub signs: Option<&'a mut Encoded>,
+    /// Where those with the usual radius that are laid out are counted; 0: they are not.
+    pub done: CUdeviceptr,
+    /// The list of those.
+    pub spans: CUdeviceptr,
+    /// Groups of those that a block which writes streams has.
+    pub groups_of_block: u32,
+}
+
+/// Records that are laid out but not yet written.
+pub struct RecordLayout<'a> {
+    pub(super) parts: CudaViewMut<'a, ChunkParts>,
+    pub(super) plans: CudaViewMut<'a, RecordPlan>,
+    pub(super) starts: CudaViewMut<'a, u64>,
+    /// For each narrow stream the number of blocks that have yet to write to its record, if they are counted.
+    unwritten: Option<CudaViewMut<'a, u32>>,
+    pub(super) spans: CUdeviceptr,
+    pub(super) first_chunk: u64,
+    pub(super) chunks: u32,
+    /// Blocks that write a record.
+    pub(super) blocks: u32,
+}
+
+impl RecordLayout<'_> {
+    /// Returns the address of the counts of blocks that have yet to write to each record, or 0 if they are not counted.
+    pub(crate) fn unwritten(&mut self, stream: &Arc<CudaStream>) -> CUdeviceptr {
+        self.unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(stream).0)
+    }
+
+    /// Returns where the codes go of those chunks that have tokens. Waits for the stream.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub(crate) fn read_token_places(&self, stream: &Arc<CudaStream>) -> Result<Vec<Option<u64>>> {
+        let plans = fetch(stream, &self.plans, "reading where records are")?;
+        Ok(plans.iter().map(RecordPlan::token_place).collect())
+    }
+}
+
+/// What a batch of records is laid out from.
+pub(crate) struct LayoutInput<'l, 'v> {
+    pub contents: &'l Contents<'v>,
+    pub record_inputs: &'l RecordInputs<'v>,
+    /// One for each chunk.
+    pub summaries: &'l CudaView<'v, ChunkSummary>,
+    /// LZSS tokens of the codes, taken where they make a record shorter.
+    pub tokens: Option<&'l TokenLists<'v>>,
+    /// Whether any chunk has outliers or verbatim values.
+    pub any_lists: bool,
+    /// Number of the batch's first chunk in the stream's progress.
+    pub first: u64,
+    /// Bytes of the output.
+    pub room: u64,
+}
+
+/// Lays out records.
+#[derive(Debug)]
+pub struct RecordLayouter {
+    kernel: Kernel,
+    /// Blocks that write records which the device runs concurrently.
+    blocks_at_a_time: u32,
+}
+
+impl RecordLayouter {
+    /// For records of elements of 4 or 8 bytes.
+    ///
+    /// # Errors
+    /// Those of [`Device::kernel`].
+    pub fn new(device: &Device, element_bytes: u32) -> Result<Self> {
+        let kernel = device.kernel(&specialization(element_bytes.into()), "container_layout")?;
+        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * 2 })
+    }
+
+    /// Places the batch's records behind earlier ones, and places their streams in them.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the input's sizes do not match; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
+    pub(crate) fn lay_out<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &LayoutInput<'_, '_>,
+        streams: &mut Streams<'_>,
+        progress: &mut Progress,
+    ) -> Result<RecordLayout<'a>> {
+        let LayoutInput { contents, record_inputs, summaries, tokens, any_lists, first, room } = *input;
+        let stream = frame.stream().clone();
+        let chunks = contents.batch.chunks();
+        let tiles = contents.batch.tiles() as usize;
+        let summarized = summaries.len() >= chunks as usize && record_inputs.chunks() >= chunks;
+        if !summarized || contents.metas.len() < tiles || contents.bases.len() < tiles {
+            return Err(CudaError::invalid("each chunk has a summary, each tile a meta and a base"));
+        }
+        if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
+            return Err(CudaError::invalid("there is room for fewer chunks"));
+        }
+        if tokens.is_some_and(|tokens| tokens.parts.len() < chunks as usize) {
+            return Err(CudaError::invalid("tokens of fewer chunks"));
+        }
+        let mut parts = frame.slice::<ChunkParts>(chunks as usize)?;
+        let mut plans = frame.slice::<RecordPlan>(chunks as usize)?;
+        let mut starts = frame.slice::<u64>(chunks as usize)?;
+        let most = if any_lists || tokens.is_some() { MAX_BLOCKS_PER_RECORD } else { MIN_BLOCKS_PER_RECORD };
+        let blocks = most.min(self.blocks_at_a_time.div_ceil(chunks.max(1))).max(MIN_BLOCKS_PER_RECORD);
+        let spans = streams.spans;
+        if chunks == 0 {
+            return Ok(RecordLayout {
+                parts,
+                plans,
+                starts,
+                unwritten: None,
+                spans,
+                first_chunk: first,
+                chunks,
+                blocks,
+            });
+        }
+        let only_narrow =
+            streams.wide.is_none() && streams.masks.is_none() && streams.signs.is_none() && tokens.is_none();
+        let counted = streams.done != 0 && only_narrow;
+        let mut unwritten = match counted {
+            true => Some(frame.slice::<u32>(streams.narrow.plans().len())?),
+            false => None,
+        };
+        let pointers = |encoded: Option<&mut Encoded>| match encoded {
+            Some(encoded) => {
+                let (plans, _) = encoded.plans().device_ptr(&stream);
+                DeviceStreams { plans, places: encoded.places_mut().device_ptr_mut(&stream).0 }
+            }
+            None => DeviceStreams { plans: 0, places: 0 },
+        };
+        let sources = LayoutSources {
+            summaries: summaries.device_ptr(&stream).0,
+            tiles: record_inputs.tiles().device_ptr(&stream).0,
+            narrow_streams: streams.narrow.plans().len() as u32,
+            sums_of_chunk: record_inputs.sums_per_chunk(),
+            streams: [
+                pointers(Some(streams.narrow)),
+                pointers(streams.wide.as_deref_mut()),
+                pointers(streams.masks.as_deref_mut()),
+                pointers(streams.signs.as_deref_mut()),
+            ],
+            tokens: tokens.map_or(0, |tokens| tokens.parts.device_ptr(&stream).0),
+        };
+        let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
+        progress.batches += 1;
+        let signed = progress.signed();
+        let mut lengths = progress.lengths.slice_mut(first as usize..);
+        let output = LayoutOutput {
+            room,
+            start: progress.start,
+            state: progress.state.device_ptr_mut(&stream).0,
+            starts: starts.device_ptr_mut(&stream).0,
+            lengths: lengths.device_ptr_mut(&stream).0,
+            is_first,
+            number: progress.batches,
+            streams_done: streams.done,
+            unwritten: unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(&stream).0),
+            signed,
+            groups_of_block: streams.groups_of_block,
+            blocks_of_record: blocks,
+            only_narrow: only_narrow.into(),
+        };
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.kernel, &stream).value(contents.geometry).value(contents.batch);
+        let launch = launch.value(sources).value(output).writes(&mut parts).writes(&mut plans);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, ChunkParts *, RecordPlan *).
+        // There are summaries, sums of tiles, parts, a length and a plan for the batch's chunks, a narrow stream for
+        // each; `Assembler` numbers the other streams by the batches that it makes of them. Before it waits it reads
+        // what quantizing has left of chunks: `encode_layout` lets it begin when all before that is done, and other
+        // kernels when they are done themselves. Where it waits for a count, it sets that to 0 again.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
+        streams.narrow.counted();
+        Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })
+    }
+}

@@ -1,0 +1,115 @@
+//! The parts of chunk records and where they go: mirror of `kernels/container/record.cuh`.
+
+#![allow(unsafe_code)]
+
+use std::mem::size_of;
+
+use cudarc::driver::{CudaView, DeviceRepr, ValidAsZeroBits};
+use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS};
+
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+
+/// Section of the codes.
+const CODES_SECTION: usize = 3;
+
+/// What a chunk has besides its tiles, and where that is: `ChunkParts` in container/record.cuh.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ChunkParts {
+    first: [u64; 2],
+    rest: [u32; 6],
+}
+
+// SAFETY: plain numbers without padding, laid out as `ChunkParts` in container/record.cuh.
+unsafe impl DeviceRepr for ChunkParts {}
+
+/// What a chunk comes to with its codes as LZSS tokens: `TokenParts` in container/record.cuh.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TokenParts {
+    /// In the batch's list of outliers of the narrow codes.
+    pub first_outlier: u64,
+    /// How many the chunk has.
+    pub outliers: u32,
+    /// Bytes of its section of codes; 0: there are no tokens.
+    pub bytes: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `TokenParts` in container/record.cuh.
+unsafe impl DeviceRepr for TokenParts {}
+
+/// What records of LZSS tokens have in place of the outliers that others have.
+pub struct TokenLists<'t> {
+    /// Of each chunk of the batch.
+    pub parts: CudaView<'t, TokenParts>,
+    /// Positions of outliers in their chunks.
+    pub positions: CudaView<'t, u32>,
+    /// Their residuals.
+    pub residuals: CudaView<'t, i32>,
+}
+
+/// `RecordPlan` in container/record.cuh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct RecordPlan {
+    place: u64,
+    bytes: u32,
+    kind: u32,
+    flags: u32,
+    live: u32,
+    lengths: [u32; 10],
+    status: u32,
+    unused: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `RecordPlan` in container/record.cuh.
+unsafe impl DeviceRepr for RecordPlan {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for RecordPlan {}
+
+impl RecordPlan {
+    /// Where the codes go, if they are LZSS tokens.
+    pub(super) fn token_place(&self) -> Option<u64> {
+        let head = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
+        let lengths = self.lengths[..CODES_SECTION].iter().map(|&bytes| u64::from(bytes));
+        let parts = std::iter::once(head as u64).chain(lengths).map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64));
+        (self.kind == ChunkKind::LzssCodes as u32).then(|| self.place + parts.sum::<u64>())
+    }
+}
+
+/// The values that stand beside the codes, for all chunks of a batch one after another.
+#[derive(Debug)]
+pub struct Lists<'a> {
+    /// Positions of outliers in their chunks.
+    pub outlier_positions: CudaView<'a, u32>,
+    /// Their residuals.
+    pub outlier_residuals: CudaView<'a, i32>,
+    /// Positions of verbatim values in their chunks.
+    pub verbatim_positions: CudaView<'a, u32>,
+    /// Their bytes.
+    pub verbatim_values: CudaView<'a, u8>,
+}
+
+/// What the records of a batch are made of, but for the Huffman streams.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    /// The array's tiling.
+    pub geometry: DeviceGeometry,
+    /// The chunks.
+    pub batch: ChunkBatch,
+    /// What each tile is.
+    pub metas: &'a CudaView<'a, u16>,
+    /// The base of each tile.
+    pub bases: &'a CudaView<'a, i32>,
+    /// Outliers and verbatim values.
+    pub lists: &'a Lists<'a>,
+    /// Elements of the array, with all of the chunks.
+    pub slab: &'a Slab<'a>,
+}
+
+impl Contents<'_> {
+    /// Most elements that a chunk of the batch may have.
+    pub fn max_chunk_elements(&self) -> u64 {
+        u64::from(self.batch.slots()) << self.geometry.group_log2()
+    }
+}

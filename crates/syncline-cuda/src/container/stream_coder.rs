@@ -1,0 +1,168 @@
+//! Codebooks and encoder for one of the Huffman streams of a batch's records.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
+
+use crate::device::{Device, Frame};
+use crate::error::Result;
+use crate::huffman::encode::{Batch, Beside, Books, BooksBuilder, Encoded, Encoder, Format, Layout, StreamSpan};
+use crate::huffman::histogram::Symbol;
+use crate::observer::Observer;
+
+/// Codebook builder and encoder of one stream format, and their results for one batch.
+#[derive(Debug)]
+pub(super) struct StreamCoder<S> {
+    format: Format,
+    builder: BooksBuilder<S>,
+    encoder: Encoder<S>,
+    buffers: Option<CoderBuffers>,
+}
+
+/// Results for one batch.
+#[derive(Debug)]
+pub(super) struct CoderBuffers {
+    pub batch: Batch,
+    pub books: Books,
+    encoded: Encoded,
+}
+
+impl CoderBuffers {
+    fn new(stream: &Arc<CudaStream>, batch: Batch) -> Result<Self> {
+        // The streams are written straight into records, so that no output is allocated here.
+        let (books, encoded) = (Books::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
+        Ok(Self { batch, books, encoded })
+    }
+}
+
+impl<S: Symbol> StreamCoder<S> {
+    pub fn new(device: &Device, format: Format) -> Result<Self> {
+        let builder = BooksBuilder::new(device, &format)?;
+        Ok(Self { format, builder, encoder: Encoder::for_layout(device, &format)?, buffers: None })
+    }
+
+    /// Returns buffers for streams that a kernel will list. Reuses those of the batch before if they have the same
+    /// sizes.
+    pub fn allocate_for_listing(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        streams: u32,
+        most_groups: u32,
+        input_groups: u64,
+    ) -> Result<&mut CoderBuffers> {
+        let same =
+            |buffers: &CoderBuffers| (buffers.batch.streams(), buffers.batch.most_groups()) == (streams, most_groups);
+        let mut buffers = match self.buffers.take().filter(same) {
+            Some(buffers) => buffers,
+            None => {
+                CoderBuffers::new(stream, Batch::on_device(stream, &self.format, streams, most_groups, input_groups)?)?
+            }
+        };
+        buffers.batch.set_input_groups(input_groups);
+        Ok(self.buffers.insert(buffers))
+    }
+
+    /// Builds the codebooks of the batch in the buffers, and lays out its streams. Returns `None` without buffers.
+    fn lay_out<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        symbols: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Layout<'a>>> {
+        let Some(CoderBuffers { batch, books, encoded }) = &mut self.buffers else { return Ok(None) };
+        self.builder.launch(&mut frame.nested(), symbols, classes, batch, books)?;
+        observer("codebooks")?;
+        self.encoder.lay_out(frame, symbols, classes, batch, books, encoded, observer).map(Some)
+    }
+
+    /// [`Self::lay_out`], with codewords in place of the symbols if the encoder supports that.
+    pub fn lay_out_in_place<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        symbols: &mut CudaViewMut<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Layout<'a>>> {
+        if !self.encoder.can_work_in_place() {
+            return self.lay_out(frame, &symbols.as_view(), classes, observer);
+        }
+        let Some(CoderBuffers { batch, books, encoded }) = &mut self.buffers else { return Ok(None) };
+        self.builder.launch(&mut frame.nested(), &symbols.as_view(), classes, batch, books)?;
+        observer("codebooks")?;
+        self.encoder.lay_out_in_place(frame, symbols, classes, batch, books, encoded, observer).map(Some)
+    }
+
+    /// Builds codebooks for these streams and lays them out. Returns `None` if there are no streams.
+    fn lay_out_listed<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        symbols: &CudaView<'_, S>,
+        streams: &[StreamSpan],
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Layout<'a>>> {
+        self.buffers = None;
+        if streams.is_empty() {
+            return Ok(None);
+        }
+        let stream = frame.stream().clone();
+        self.buffers = Some(CoderBuffers::new(&stream, Batch::new(&stream, &self.format, streams)?)?);
+        self.lay_out(frame, symbols, None, observer)
+    }
+
+    /// Lists the streams of the buffers from the host, with the smallest code other than 0 and the largest of each.
+    pub fn list(&mut self, stream: &Arc<CudaStream>, spans: &[StreamSpan], extremes: &[[u16; 2]]) -> Result<()> {
+        self.buffers.as_mut().map_or(Ok(()), |buffers| buffers.batch.list(stream, spans, extremes))
+    }
+
+    /// Bytes of device memory held from batch to batch.
+    pub fn device_bytes(&self) -> u64 {
+        self.buffers.as_ref().map_or(0, |buffers| buffers.books.device_bytes())
+    }
+
+    /// The results for the batch in the buffers.
+    pub fn encoded(&mut self) -> Option<&mut Encoded> {
+        self.buffers.as_mut().map(|buffers| &mut buffers.encoded)
+    }
+
+    /// Writes the streams while the kernel before still runs, which writes other parts of the records.
+    pub fn write(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        layout: Option<Layout<'_>>,
+        output: &mut CudaViewMut<'_, u8>,
+        beside: Beside,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        match (layout, &mut self.buffers) {
+            (Some(mut layout), Some(CoderBuffers { books, encoded, .. })) => {
+                self.encoder.write_beside(stream, &mut layout, books, encoded, output, beside, observer)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Lays out streams that only some batches have, with a coder that is made when first needed.
+pub(super) fn lay_out_optional<'a, S: Symbol>(
+    device: &Device,
+    coder: &mut Option<StreamCoder<S>>,
+    format: Format,
+    frame: &mut Frame<'a>,
+    symbols: Option<&CudaView<'_, S>>,
+    streams: &[StreamSpan],
+    observer: &mut Observer<'_>,
+) -> Result<Option<Layout<'a>>> {
+    let Some(symbols) = symbols.filter(|_| !streams.is_empty()) else {
+        // The results of an earlier batch must not be taken for this one's.
+        if let Some(coder) = coder {
+            coder.buffers = None;
+        }
+        return Ok(None);
+    };
+    let coder = match coder {
+        Some(coder) => coder,
+        None => coder.insert(StreamCoder::new(device, format)?),
+    };
+    coder.lay_out_listed(frame, symbols, streams, observer)
+}

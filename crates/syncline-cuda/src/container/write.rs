@@ -1,0 +1,151 @@
+//! Writes and signs the records of a batch: launcher of `kernels/container/write.cu`.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DeviceRepr};
+
+use super::hash::{ExcludedRange, Hasher, PendingWrites, Pieces};
+use super::layout::RecordLayout;
+use super::progress::Progress;
+use super::record::{Contents, TokenLists};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::error::{CudaError, Result};
+
+const SOURCE: Source = source!("container/write.cu");
+/// Threads of a block. These blocks run beside the many blocks that write codes.
+const THREADS: u32 = 512;
+
+pub(super) fn specialization(element_bytes: u64) -> Specialization {
+    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into()), ("ELEMENT_BYTES", element_bytes)] }
+}
+
+/// `Lists` in container/write.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DeviceLists([CUdeviceptr; 7]);
+
+// SAFETY: seven addresses, as `Lists` has.
+unsafe impl DeviceRepr for DeviceLists {}
+
+/// The records to sign.
+pub struct SignTarget<'s, 'l, 'o> {
+    /// Where they are.
+    pub layout: &'s mut RecordLayout<'l>,
+    /// Has their lengths, and counts those that are signed.
+    pub progress: &'s mut Progress,
+    /// The whole stream.
+    pub output: &'s mut CudaViewMut<'o, u8>,
+    /// The longest record in bytes.
+    pub longest: u32,
+}
+
+/// Writes records, except their Huffman streams, and signs them.
+#[derive(Debug)]
+pub struct RecordWriter {
+    element_bytes: u32,
+    kernel: Kernel,
+    hasher: Hasher,
+    /// Bytes of a group of codes.
+    group_bytes: u32,
+}
+
+impl RecordWriter {
+    /// For records of elements of 4 or 8 bytes, with groups of `1 << group_log2` codes.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for other elements; those of [`Device::kernel`].
+    pub fn new(device: &Device, element_bytes: u32, group_log2: u8) -> Result<Self> {
+        if !matches!(element_bytes, 4 | 8) {
+            return Err(CudaError::invalid("elements have 4 or 8 bytes"));
+        }
+        Ok(Self {
+            element_bytes,
+            kernel: device.kernel(&specialization(element_bytes.into()), "container_write")?,
+            hasher: Hasher::new(device)?,
+            group_bytes: (size_of::<u16>() as u32) << group_log2,
+        })
+    }
+
+    /// Writes everything of the records but the Huffman streams and the hashes, when the word at `laid_out.0` is
+    /// `laid_out.1`.
+    ///
+    /// # Errors
+    /// As [`Self::lay_out`].
+    pub(crate) fn write(
+        &self,
+        stream: &Arc<CudaStream>,
+        contents: &Contents<'_>,
+        layout: &mut RecordLayout<'_>,
+        tokens: Option<&TokenLists<'_>>,
+        laid_out: (CUdeviceptr, u64),
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        if layout.chunks == 0 {
+            return Ok(());
+        }
+        let lists = contents.lists;
+        let narrow = tokens.map_or([0; 3], |tokens| {
+            let TokenLists { parts, positions, residuals } = tokens;
+            [parts.device_ptr(stream).0, positions.device_ptr(stream).0, residuals.device_ptr(stream).0]
+        });
+        let pointers = DeviceLists([
+            lists.outlier_positions.device_ptr(stream).0,
+            lists.outlier_residuals.device_ptr(stream).0,
+            lists.verbatim_positions.device_ptr(stream).0,
+            lists.verbatim_values.device_ptr(stream).0,
+            narrow[0],
+            narrow[1],
+            narrow[2],
+        ]);
+        let (blocks, unwritten) = (layout.blocks, layout.unwritten(stream));
+        let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
+        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
+            .value(contents.geometry)
+            .value(contents.batch)
+            .reads(&parts);
+        let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
+        let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
+        let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16
+        // *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *). Plans place records within
+        // the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the
+        // parts say, and the elements are those of the batch's chunks, which `Assembler` sees to. Before it waits it
+        // reads tiles and bases, which nobody writes once records are being laid out.
+        unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }
+    }
+
+    /// Writes the hashes of the records once everything else of them is written. `hash_progress` has a word that is 0 for
+    /// each record, and `scratch` is memory whose contents are no longer needed.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn sign(
+        &self,
+        frame: &mut Frame<'_>,
+        target: SignTarget<'_, '_, '_>,
+        hash_progress: &mut CudaViewMut<'_, u64>,
+        scratch: &mut CudaViewMut<'_, u16>,
+    ) -> Result<()> {
+        let SignTarget { layout, progress, output, longest } = target;
+        let first = layout.first_chunk as usize;
+        let mut pending = PendingWrites { signed: progress.signed(), ..PendingWrites::default() };
+        let unwritten = layout.unwritten(frame.stream());
+        if unwritten != 0 {
+            // The sums fit where the groups were: a chunk's record has little more than 8 bytes per element, its sums
+            // take a sixteenth of that, and its groups had 2 bytes per element.
+            pending = PendingWrites { unwritten, spans: layout.spans, group_bytes: self.group_bytes, ..pending };
+        }
+        let lengths = progress.lengths.slice(first..first + layout.chunks as usize);
+        let starts = layout.starts.as_view();
+        let pieces = Pieces { starts: &starts, lengths: &lengths, longest, excluded: ExcludedRange::RECORD };
+        self.hasher.sign_in(frame, output, &pieces, hash_progress, scratch, pending)
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> u32 {
+        self.element_bytes
+    }
+}

@@ -1,0 +1,226 @@
+//! Elements to codes: chooses and launches one of the kernels `kernels/quantize/codes/{direct,staged}.cu`.
+
+#![allow(unsafe_code)]
+
+mod direct;
+mod staged;
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
+use syncline_core::geometry::Geometry;
+
+use super::quantized::Outputs;
+use super::step::{KernelVariant, STEP_WORDS, Step};
+use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Specialization};
+use crate::error::{CudaError, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
+
+/// Units of a block on devices with little shared memory.
+const MIN_UNITS: u32 = 4;
+/// Chunks whose blocks of work alternate. 64 measured faster than 32, and 32 faster than 4.
+const CHUNKS_PER_WAVE: u32 = 64;
+/// Words in a cache line of the control words: `LINE_WORDS` in quantize/quantize.cuh.
+const LINE_WORDS: u64 = 32;
+
+/// Shape of a kernel's blocks.
+#[derive(Clone, Copy, Debug)]
+struct BlockShape {
+    /// Units of 1,024 elements that a block works on at a time, one per warp.
+    units: u32,
+    /// Blocks per multiprocessor. This limits the registers of a thread: 80 with 24 warps per multiprocessor, 96 with
+    /// 20, 128 with 16.
+    blocks: u32,
+}
+
+/// `CodesLaunch` in quantize/codes/schedule.cuh. That in quantize/codes/direct.cu has the first five fields.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct CodesLaunch {
+    first_element: u64,
+    chunk_blocks: u32,
+    aligned: u32,
+    use_vector: u32,
+    chunks_per_wave: u32,
+    by_wave_tickets: Divider32,
+    by_wave_chunks: Divider32,
+    by_last_wave_chunks: Divider32,
+    by_last_wave_full_chunks: Divider32,
+    by_grid: [Divider32; 3],
+    /// Whether the array's tile numbers fit 32 bits, as `by_grid` requires.
+    has_32_bit_tiles: u32,
+    last_chunk_blocks: u32,
+    unused: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `CodesLaunch` in quantize/codes/schedule.cuh, of which that in
+// quantize/codes/direct.cu is a prefix.
+unsafe impl DeviceRepr for CodesLaunch {}
+
+/// What a launch reads and writes.
+pub(super) struct CodesArguments<'c, 'v> {
+    /// The elements, among them all of the batch's chunks.
+    pub slab: &'c Slab<'v>,
+    pub geometry: &'c Geometry,
+    pub device_geometry: DeviceGeometry,
+    pub batch: ChunkBatch,
+    pub step: Step,
+    /// The quantizer's constants in device memory, in place of `step`.
+    pub device_step: Option<&'c CudaView<'c, u64>>,
+    /// Whether tiles may take the vector path; otherwise all take the scalar path.
+    pub use_vector: bool,
+    pub outputs: Outputs,
+}
+
+/// The kernel from elements to codes for one kind of stream and one tiling.
+#[derive(Debug)]
+pub(super) struct CodesKernel {
+    kernel: Kernel,
+    variant: KernelVariant,
+    /// Whether the kernel stages elements in shared memory. Only this one can read its constants from memory.
+    staged: bool,
+    /// Units that a block works on at a time.
+    units: u32,
+    shared_memory: u32,
+    /// Blocks that the device runs concurrently.
+    blocks: u32,
+}
+
+impl CodesKernel {
+    /// Chooses and loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::kernel`].
+    pub fn new(device: &Device, variant: KernelVariant, geometry: &Geometry) -> Result<Self> {
+        let staged = staged::applies(variant, geometry);
+        let shape = if staged { staged::block_shape(variant) } else { direct::BLOCK_SHAPE };
+        let bytes = |units| if staged { staged::shared_memory(variant, units) } else { direct::shared_memory(units) };
+        let fits = bytes(shape.units) <= device.info().shared_memory_per_block;
+        let units = if fits { shape.units } else { MIN_UNITS };
+        let (specialization, name, threads) = if staged {
+            let shape = BlockShape { units, ..shape };
+            let many_clipped = staged::has_many_clipped(variant, geometry);
+            (staged::specialization(variant, shape, many_clipped), staged::KERNEL, staged::threads(units))
+        } else {
+            (direct::specialization(variant, BlockShape { units, ..shape }), direct::KERNEL, direct::threads(units))
+        };
+        let kernel = device.kernel(&specialization, name)?;
+        let shared_memory = bytes(units);
+        kernel.allow_shared_memory(shared_memory)?;
+        let resident = kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1);
+        Ok(Self { kernel, variant, staged, units, shared_memory, blocks: resident * device.info().multiprocessors })
+    }
+
+    /// Whether the kernel can read its constants from device memory.
+    pub fn reads_device_step(&self) -> bool {
+        self.staged
+    }
+
+    /// Tiles that a block takes at a time.
+    fn block_tiles(&self) -> u64 {
+        u64::from(self.units) * if self.variant.axes == 3 { 2 } else { 1 }
+    }
+
+    /// Control words that chunks of `tiles` tiles need, `chunks` of them.
+    pub fn control_words(&self, chunks: u64, tiles: u64) -> usize {
+        let words = chunks.saturating_mul(tiles.div_ceil(self.block_tiles()).saturating_add(LINE_WORDS));
+        usize::try_from(words).unwrap_or(usize::MAX - LINE_WORDS as usize) + LINE_WORDS as usize
+    }
+
+    /// Queues the kernel for a batch with at least one tile. `control` has [`Self::control_words`] words that are 0.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are too few control words, or if this kernel cannot read constants from
+    /// memory; [`CudaError::Driver`].
+    pub fn launch(
+        &self,
+        stream: &Arc<CudaStream>,
+        arguments: &CodesArguments<'_, '_>,
+        control: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let CodesArguments { slab, device_geometry, batch, step, device_step, outputs, .. } = *arguments;
+        let chunk_blocks = (batch.tiles_of(0).len() as u64).div_ceil(self.block_tiles()) as u32;
+        let blocks = batch.chunks() * chunk_blocks;
+        if (control.len() as u64) < u64::from(blocks) + LINE_WORDS * (1 + u64::from(batch.chunks())) {
+            return Err(CudaError::invalid("too few control words for the batch"));
+        }
+        if device_step.is_some_and(|step| !self.staged || step.len() != STEP_WORDS) {
+            return Err(CudaError::invalid("this quantizer does not read its constants from memory"));
+        }
+        let constants = self.launch_constants(stream, arguments, chunk_blocks);
+        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream).early(device_step.is_some());
+        let launch = launch.reads(&slab.bytes).value(device_geometry).value(batch).value(step);
+        let mut launch = launch.value(constants).value(outputs).writes(control);
+        if self.staged {
+            launch = match device_step {
+                Some(step) => launch.reads(step),
+                None => launch.value(0_u64),
+            };
+        }
+        let threads = if self.staged { staged::threads(self.units) } else { direct::threads(self.units) };
+        let grid = Kernel::grid(blocks.min(self.blocks), threads, self.shared_memory);
+        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, CodesLaunch, Outputs, u32 *),
+        // and for the staged kernel also const Step *. The caller checked that the slab holds the elements of the
+        // batch's tiles. The outputs have an entry for each tile, and each chunk's codes stay within its slots, which
+        // have room for all its tiles whatever the constants are. `control` was checked above: a line for tickets, a
+        // line for each chunk and a state for each block of work, all 0. A launch that starts early, during the scan of
+        // the same elements, only reads elements and draws tickets until that scan is complete.
+        unsafe { launch.launch(grid) }
+    }
+
+    fn launch_constants(
+        &self,
+        stream: &Arc<CudaStream>,
+        arguments: &CodesArguments<'_, '_>,
+        chunk_blocks: u32,
+    ) -> CodesLaunch {
+        let CodesArguments { slab, device_geometry, batch, use_vector, .. } = arguments;
+        let chunks_per_wave = CHUNKS_PER_WAVE.min(batch.chunks());
+        // Chunks in the last wave. The very last one may be shorter than the others.
+        let last_chunks = (batch.chunks() - 1) % chunks_per_wave + 1;
+        let last_tiles = batch.tiles_of(batch.chunks() - 1).len() as u64;
+        CodesLaunch {
+            first_element: slab.first_element,
+            chunk_blocks,
+            aligned: self.is_aligned(stream, arguments).into(),
+            use_vector: (*use_vector).into(),
+            chunks_per_wave,
+            by_wave_tickets: Divider32::new(chunks_per_wave * chunk_blocks),
+            by_wave_chunks: Divider32::new(chunks_per_wave),
+            by_last_wave_chunks: Divider32::new(last_chunks),
+            by_last_wave_full_chunks: Divider32::new(last_chunks - 1),
+            by_grid: device_geometry.grid().map(|tiles| Divider32::new(tiles.try_into().unwrap_or(1))),
+            has_32_bit_tiles: u32::from(device_geometry.tiles() <= u64::from(u32::MAX)),
+            last_chunk_blocks: last_tiles.div_ceil(self.block_tiles()) as u32,
+            unused: 0,
+        }
+    }
+
+    /// Whether every quad of elements of an unclipped tile starts on a multiple of 16 bytes.
+    fn is_aligned(&self, stream: &Arc<CudaStream>, arguments: &CodesArguments<'_, '_>) -> bool {
+        let slab = arguments.slab;
+        let bytes = u64::from(self.variant.element_bytes);
+        let origin = slab.bytes.device_ptr(stream).0.wrapping_sub(slab.first_element.wrapping_mul(bytes));
+        let [_, _, _, x] = arguments.geometry.dims();
+        origin.is_multiple_of(16) && (self.variant.axes == 1 || (x * bytes).is_multiple_of(16))
+    }
+}
+
+/// Macro constants that both kernels take.
+fn constants(variant: KernelVariant, shape: BlockShape) -> Vec<(&'static str, u64)> {
+    let constants = [
+        ("ELEMENT_BYTES", variant.element_bytes),
+        ("LOGARITHM", variant.logarithm.into()),
+        ("AXES", variant.axes),
+        ("PATTERNS", variant.patterns.into()),
+        ("MEASURE", variant.measure.into()),
+        ("UNITS", shape.units),
+        ("BLOCKS", shape.blocks),
+    ];
+    constants.map(|(name, value)| (name, value.into())).to_vec()
+}
+
+/// All specializations for one kind of stream, over any tiling.
+pub(super) fn specializations(variant: KernelVariant) -> Vec<Specialization> {
+    staged::specializations(variant).into_iter().chain(direct::specializations(variant)).collect()
+}

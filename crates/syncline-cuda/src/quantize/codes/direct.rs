@@ -1,0 +1,29 @@
+//! The kernel that loads elements straight into registers: `kernels/quantize/codes/direct.cu`. It serves logarithmic
+//! streams, and `f64` arrays that have few clipped tiles and no fill patterns.
+
+use super::{BlockShape, constants};
+use crate::device::{Source, Specialization, source};
+use crate::quantize::step::KernelVariant;
+
+const SOURCE: Source = source!("quantize/codes/direct.cu");
+pub(super) const KERNEL: &str = "quantize_codes_direct";
+pub(super) const BLOCK_SHAPE: BlockShape = BlockShape { units: 8, blocks: 3 };
+
+/// Shared memory of a block in bytes: the codes and integers of a unit for each warp, and what the block shares.
+pub(super) fn shared_memory(units: u32) -> u32 {
+    units * 1024 * (2 + 4) + 2048
+}
+
+/// Threads of a block: one warp per unit.
+pub(super) fn threads(units: u32) -> u32 {
+    units * 32
+}
+
+pub(super) fn specialization(variant: KernelVariant, shape: BlockShape) -> Specialization {
+    Specialization { source: SOURCE, constants: constants(variant, shape) }
+}
+
+/// All specializations for one kind of stream.
+pub(super) fn specializations(variant: KernelVariant) -> Option<Specialization> {
+    (variant.logarithm || variant.element_bytes == 8).then(|| specialization(variant, BLOCK_SHAPE))
+}

@@ -1,0 +1,118 @@
+//! A batch of quantized chunks in device memory.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr};
+
+use super::summary::ChunkSummary;
+use crate::device::{Frame, fetch};
+use crate::error::Result;
+use crate::geometry::ChunkBatch;
+
+/// Where a tile's entries start in its chunk's lists: `SideOffsets` of the kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct SideOffsets([u32; 4]);
+
+// SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize/finish.cu.
+unsafe impl DeviceRepr for SideOffsets {}
+
+/// `Outputs` in quantize/quantize.cuh.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Outputs([CUdeviceptr; 10]);
+
+// SAFETY: ten device addresses, as `Outputs` has.
+unsafe impl DeviceRepr for Outputs {}
+
+impl Outputs {
+    /// With other counts of outliers.
+    pub(super) fn with_outliers(mut self, counts: CUdeviceptr) -> Self {
+        self.0[3] = counts;
+        self
+    }
+}
+
+/// A batch of chunks up to the codes, in memory of an arena. Tiles are numbered from the batch's first.
+#[derive(Debug)]
+pub struct Quantized<'a> {
+    /// The chunks.
+    pub batch: ChunkBatch,
+    /// What each tile is: [`TileBits`](super::TileBits).
+    pub metas: CudaViewMut<'a, u16>,
+    /// Base of each tile.
+    pub bases: CudaViewMut<'a, i32>,
+    /// Bin of each tile's activity.
+    pub bins: CudaViewMut<'a, u8>,
+    /// Outliers of each tile.
+    pub outliers: CudaViewMut<'a, u16>,
+    /// Verbatim values of each tile.
+    pub verbatim: CudaViewMut<'a, u16>,
+    /// First group of each tile in its chunk; of a constant tile that of the next.
+    pub first_groups: CudaViewMut<'a, u32>,
+    /// Codes: chunk `i` of the batch from group [`ChunkBatch::first_slot`] on, those of its tiles that are not
+    /// constant, dense.
+    pub codes: CudaViewMut<'a, u16>,
+    /// Class of each group, in the same places; 0 where a chunk takes the wide radius, and without the symbol index.
+    pub group_classes: CudaViewMut<'a, u8>,
+    /// What came out of each chunk.
+    pub summaries: CudaViewMut<'a, ChunkSummary>,
+    /// Where each tile's entries of the side lists start, in its chunk.
+    pub(crate) offsets: CudaViewMut<'a, SideOffsets>,
+    wide_outliers: CudaViewMut<'a, u16>,
+    errors: Option<CudaViewMut<'a, u64>>,
+    counted: Option<CudaViewMut<'a, u16>>,
+}
+
+impl<'a> Quantized<'a> {
+    pub(super) fn new(frame: &mut Frame<'a>, batch: ChunkBatch, group_log2: u32, measure: bool) -> Result<Self> {
+        let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
+        let groups = batch.first_slot(batch.chunks()) as usize;
+        Ok(Self {
+            batch,
+            metas: frame.slice(tiles)?,
+            bases: frame.slice(tiles)?,
+            bins: frame.slice(tiles)?,
+            outliers: frame.slice(tiles)?,
+            verbatim: frame.slice(tiles)?,
+            first_groups: frame.slice(tiles)?,
+            codes: frame.slice(groups << group_log2)?,
+            group_classes: frame.slice(groups)?,
+            summaries: frame.slice(chunks)?,
+            offsets: frame.slice(tiles)?,
+            wide_outliers: frame.slice(tiles)?,
+            errors: measure.then(|| frame.slice(tiles)).transpose()?,
+            counted: measure.then(|| frame.slice(tiles)).transpose()?,
+        })
+    }
+
+    pub(super) fn outputs(&mut self, stream: &Arc<CudaStream>) -> Outputs {
+        // All of it is used on this one stream, whose request is all the request there need be.
+        Outputs([
+            self.metas.device_ptr_mut(stream).0,
+            self.bases.device_ptr_mut(stream).0,
+            self.bins.device_ptr_mut(stream).0,
+            self.outliers.device_ptr_mut(stream).0,
+            self.wide_outliers.device_ptr_mut(stream).0,
+            self.verbatim.device_ptr_mut(stream).0,
+            self.first_groups.device_ptr_mut(stream).0,
+            self.errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
+            self.counted.as_mut().map_or(0, |counted| counted.device_ptr_mut(stream).0),
+            self.codes.device_ptr_mut(stream).0,
+        ])
+    }
+
+    /// Copies the summaries to the host, which waits for the stream.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn read_summaries(&self, stream: &Arc<CudaStream>) -> Result<Vec<ChunkSummary>> {
+        if self.summaries.is_empty() {
+            return Ok(Vec::new());
+        }
+        fetch(stream, &self.summaries, "reading what came out of the chunks")
+    }
+}

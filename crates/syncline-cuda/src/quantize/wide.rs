@@ -1,0 +1,56 @@
+//! Codes with radius 32,768: launcher of `kernels/quantize/wide.cu`.
+
+#![allow(unsafe_code)]
+
+use cudarc::driver::PushKernelArg;
+use syncline_core::predict::codes::WIDE_RADIUS;
+
+use super::quantized::Quantized;
+use super::quantizer::Quantizer;
+use super::scalar_tile::WARPS;
+use super::summary::ChunkSummary;
+use crate::device::{Frame, Kernel};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::Slab;
+
+/// The largest second dimension of a grid: chunks of one launch.
+const MAX_LISTED: usize = 65_535;
+
+impl Quantizer {
+    /// Rewrites the codes of those chunks of the batch whose summaries say that they take radius 32,768.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
+    pub fn widen(
+        &self,
+        frame: &mut Frame<'_>,
+        slab: &Slab<'_>,
+        quantized: &mut Quantized<'_>,
+        summaries: &[ChunkSummary],
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        let batch = quantized.batch;
+        self.check(&stream, slab, &batch)?;
+        if summaries.len() != batch.chunks() as usize {
+            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
+        }
+        let wide: Vec<u32> = (0..batch.chunks()).filter(|&c| summaries[c as usize].radius == WIDE_RADIUS).collect();
+        for listed in wide.chunks(MAX_LISTED) {
+            let mut chunks = frame.slice::<u32>(listed.len())?;
+            stream.memcpy_htod(listed, &mut chunks).doing("uploading the list of chunks")?;
+            let outputs = quantized.outputs(&stream);
+            let chunks = chunks.as_view();
+            let mut launch = stream.launch_builder(self.scalar_tile.wide.function());
+            launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
+            launch.arg(&chunks).arg(&outputs);
+            let mut grid = Kernel::grid((batch.tiles_of(0).len() as u32).div_ceil(WARPS), WARPS * 32, 0);
+            grid.grid_dim.1 = listed.len() as u32;
+            // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const u32 *,
+            // Outputs). The listed chunks are below `batch.chunks()`, `check` proved that the slab holds their
+            // elements, and their codes go to the slots that `quantize` used.
+            unsafe { launch.launch(grid) }.doing("rewriting codes with the wide radius")?;
+        }
+        Ok(())
+    }
+}
