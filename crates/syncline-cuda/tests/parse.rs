@@ -9,7 +9,7 @@ use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, IndexKind, S
 use syncline_cuda::baselines::cusz_2020::CuSz2020;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::huffman::decode::{Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace, status_text};
+use syncline_cuda::huffman::decode::{Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation, status_text};
 
 /// Symbols behind and between outputs that nothing may write.
 const GUARD: usize = 256;
@@ -64,7 +64,7 @@ fn decode<S: Symbol + DeviceRepr>(
     let stream = arena.stream().clone();
     let (mut input, mut classes, mut places, mut room) = (vec![0xa5_u8; 48], Vec::new(), Vec::new(), 0);
     for case in cases {
-        places.push(StreamPlace {
+        places.push(StreamLocation {
             offset: input.len() as u64,
             out: room as u64,
             classes: classes.len() as u64,

@@ -3,7 +3,7 @@
 // the chunk's status, and whatever is written lies within the places of the batch.
 //
 // ELEMENT_BYTES   4 or 8
-// PLACED          groups that a block of decode_place looks after
+// BITMAP_BLOCK_GROUPS          groups that a block of decode_place looks after
 // OWN_LONG        entries for long codewords in a table of reconstruction, with one codebook and with several
 // (OWN_LONG_MANY)
 #include "device/sync.cuh"
@@ -53,7 +53,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         own_groups += groups;
     }
     uint64_t total;
-    uint64_t before = block_scan<uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
+    uint64_t before =
+        block_exclusive_sum<THREADS, uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
     before = __shfl_sync(ALL_LANES, before, 0); // of the warp's first
     const uint32_t live = uint32_t(total >> 32), groups = uint32_t(total);
     const uint64_t classes_at = align_up(predictors_at + ceil_div(live, 4), 4);
@@ -109,8 +110,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     uint64_t bitmaps = 0;
     if (has_masks || has_signs) {
-        uint64_t bitmap_start =
-            block_scan<uint64_t>(uint64_t(own_masks) << 32 | own_signs, scratch.tiles.warp_sums, bitmaps);
+        uint64_t bitmap_start = block_exclusive_sum<THREADS, uint64_t>(uint64_t(own_masks) << 32 | own_signs,
+                                                                       scratch.tiles.warp_sums, bitmaps);
         bitmap_start = __shfl_sync(ALL_LANES, bitmap_start, 0);
         for (uint32_t word = first; word < end; ++word) {
             const uint32_t tile = word * 32 + lane_id();
@@ -133,7 +134,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     const Section codes = record.sections[CODES];
     const StreamHeader header =
         read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
-    if (!tokens && (header.status != 0 || header.groups != groups || header.free_symbol != radius)) {
+    if (!tokens && (header.status != 0 || header.groups != groups || header.zero_bit_symbol != radius)) {
         problems |= PARSE_CODES;
     }
     const uint32_t bitmap_total[2] = {uint32_t(bitmaps >> 32), uint32_t(bitmaps)};
@@ -180,7 +181,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         const uint32_t block = window + threadIdx.x;
         const uint32_t width = block < blocks ? widths[block] : 0;
         uint32_t total;
-        const uint32_t start = all_words + block_scan(width, own.warp_sums_again, total);
+        const uint32_t start = all_words + block_exclusive_sum<THREADS>(width, own.warp_sums_again, total);
         if (block < blocks) {
             own.block_words[block] = start;
         }
@@ -223,7 +224,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         const uint32_t block = window + threadIdx.x;
         const uint32_t sum = block < blocks ? own.block_bases[block] : 0;
         uint32_t total;
-        const uint32_t before = carry + block_scan(sum, own.warp_sums_again, total);
+        const uint32_t before = carry + block_exclusive_sum<THREADS>(sum, own.warp_sums_again, total);
         if (block < blocks) {
             own.block_bases[block] = before;
         }
@@ -262,7 +263,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
     const Section section = record.sections[CODES];
     const StreamHeader header = read_header(
         records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
-    if (record.kind == CHUNK_TOKENS || header.status != 0 || !header.has_free) {
+    if (record.kind == CHUNK_TOKENS || header.status != 0 || !header.has_zero_bit_groups) {
         return 0; // The codes' blocks say what is wrong.
     }
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(records.input + section.offset + header.bitmap);
@@ -278,7 +279,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
         own += live_in(word);
     }
     uint32_t total;
-    uint32_t live = block_scan(own, scratch.warp_sums, total);
+    uint32_t live = block_exclusive_sum<THREADS>(own, scratch.warp_sums, total);
     uint32_t *ranks = to.ranks + uint64_t(chunk.number) * to.rank_stride;
     for (uint32_t word = first; word < end; ++word) {
         ranks[word] = live;
@@ -359,11 +360,11 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
 __device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScratch &scratch) {
     // Marks are not needed any more.
     uint16_t *near = reinterpret_cast<uint16_t *>(scratch.marks);
-    for (uint32_t i = threadIdx.x; i < scratch.book.symbol_count; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < scratch.codebook.symbol_count; i += THREADS) {
         near[i] = symbols[i];
     }
     __syncthreads();
-    make_all_entries(symbols + TABLES_AT, scratch.book, near, books == 1 ? OWN_LONG : OWN_LONG_MANY);
+    make_all_entries(symbols + TABLES_AT, scratch.codebook, near, books == 1 ? OWN_LONG : OWN_LONG_MANY);
 }
 
 // Compares a record's hash with what its bytes have, `part` of up to `hashing.parts` blocks. What is not wholly there
@@ -412,12 +413,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
         const uint64_t length = (is_bitmap ? quantized : has_stream) ? section.length : 0;
         uint32_t status;
-        const uint32_t books = to.index_kind == INDEX_SYMBOL ? MOST_BOOKS : 1;
+        const uint32_t books = to.index_kind == INDEX_SYMBOL ? MAX_CODEBOOKS : 1;
         if (is_bitmap) {
             const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
-            const StreamPlace place{section.offset,    length,   uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1,
-                                    BITMAP_GROUP_LOG2, INDEX_ANY};
-            const BookPlace own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
+            const StreamBounds place{section.offset,    length,   uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1,
+                                     BITMAP_GROUP_LOG2, INDEX_ANY};
+            const CodebookOutput own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
             parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status,
                          scratch.parse);
             // A chunk without such bitmaps has no stream of them: an empty one, that is as it should be.
@@ -427,13 +428,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             }
             problems = status != 0 ? PARSE_BITMAPS : 0;
         } else if (role < books) {
-            const StreamPlace place{section.offset, length, batch.slots, 2, geometry.group_log2, to.index_kind};
+            const StreamBounds place{section.offset, length, batch.slots, 2, geometry.group_log2, to.index_kind};
             const uint64_t first_group = uint64_t(number) * batch.slots;
             const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.
-            const BookPlace own{to.code_books + slot, slot,  to.code_symbols,
-                                number * 65536,       MARKS, to.marks + uint64_t(number) * 65536};
-            OwnBook found{0, 0};
+            const CodebookOutput own{to.code_books + slot, slot,  to.code_symbols,
+                                     number * 65536,       MARKS, to.marks + uint64_t(number) * 65536};
+            CodebookInfo found{0, 0};
             parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group,
                          to.codes[number], status, scratch.parse, &found);
             status = has_stream ? status : 0;
@@ -447,7 +448,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             problems = status != 0 ? PARSE_CODES : 0;
             // Decoders of whole streams make tables of their own.
             if (to.classes == nullptr && found.alphabet != 0 && found.alphabet <= NARROW_SYMBOLS) {
-                make_tables(to.code_symbols + own.first_symbol + role * own.stride, found.books, scratch.parse);
+                make_tables(to.code_symbols + own.first_symbol + role * own.stride, found.codebooks, scratch.parse);
             }
             if (role == 0 && threadIdx.x == 0) {
                 if (record.status == 0 && record.kind == CHUNK_RAW) {
@@ -462,12 +463,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         const uint32_t bitmaps = batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
         const bool summed = to.classes != nullptr;
         if (summed || bitmaps > 0) {
-            if (last_to_come(to.done, batch.chunks * books + bitmaps)) {
+            if (is_last_block(to.done, batch.chunks * books + bitmaps)) {
                 if (summed) {
-                    sum_streams(to.codes, batch.chunks, to.totals, scratch.tiles.warp_sums, PLACED);
+                    sum_batch(to.codes, batch.chunks, to.totals, scratch.tiles.warp_sums, BITMAP_BLOCK_GROUPS);
                 }
                 if (bitmaps > 0) {
-                    sum_streams(to.bitmaps, bitmaps, to.bitmap_totals, scratch.tiles.warp_sums, PLACED);
+                    sum_batch(to.bitmaps, bitmaps, to.bitmap_totals, scratch.tiles.warp_sums, BITMAP_BLOCK_GROUPS);
                 }
             }
         }

@@ -27,8 +27,8 @@ constexpr uint32_t MAX_BLOCKS = MAX_TILES / BLOCK_TILES;
 static_assert(MAX_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
 
 // Who does what of a chunk. Several blocks share a list.
-// The first MOST_BOOKS read the codes' codebooks.
-constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2,
+// The first MAX_CODEBOOKS read the codes' codebooks.
+constexpr uint32_t ROLE_TILES = MAX_CODEBOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2,
                    ROLE_LISTS = ROLE_TILES + 3, LIST_BLOCKS = 2, ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS,
                    ROLE_SIGNS = ROLE_MASKS + 1;
 static_assert(
@@ -58,11 +58,11 @@ struct ParseResults {
     uint32_t *ranks;
     uint32_t *done; // 0 at the start
     // Streams of codes, one a chunk, and of bitmaps: masks, if there can be any, then signs.
-    Stream *codes, *bitmaps;
-    Book *code_books, *bitmap_books;
+    StreamDescriptor *codes, *bitmaps;
+    CodebookDescriptor *code_books, *bitmap_books;
     uint16_t *code_symbols, *bitmap_symbols;
     uint8_t *marks;
-    Totals *totals, *bitmap_totals;
+    BatchTotals *totals, *bitmap_totals;
     uint32_t *code_status, *bitmap_status;
     uint64_t bitmap_stride;
     uint32_t rank_stride;

@@ -5,7 +5,7 @@
 // 16-25 the second symbol, 28-31 the length of all. Without pairs, and for long codewords: a Single
 // (reconstruct/tables.cuh). 0, or 0 and bit 15, where there is no codeword of TABLE_BITS bits.
 #pragma once
-#include "huffman/decode/index.cuh"
+#include "huffman/decode/symbol_index.cuh"
 #include "reconstruct/tables.cuh"
 
 constexpr uint32_t PAIR_MASK = 0x03FF03FF, ONLY_ONE = 0x8000;
@@ -106,7 +106,7 @@ template <bool PAIRED> struct Lookup {
     uint32_t table, long_table; // addresses
     uint32_t shift;             // of a window, to the bits that are looked up
     uint32_t long_start, long_entries;
-    const Book *book;
+    const CodebookDescriptor *book;
     const uint16_t *symbols;
 
     // Bytes of a codebook's tables.
@@ -114,7 +114,8 @@ template <bool PAIRED> struct Lookup {
         return TABLE * sizeof(Entry) + entries_for_long * sizeof(Single);
     }
 
-    __device__ inline Lookup(uint32_t tables, uint32_t entries_for_long, const Book *code, const uint16_t *all_symbols)
+    __device__ inline Lookup(uint32_t tables, uint32_t entries_for_long, const CodebookDescriptor *code,
+                             const uint16_t *all_symbols)
         : table(tables), long_table(tables + TABLE * sizeof(Entry)), shift(32 - TABLE_BITS),
           long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), book(code), symbols(all_symbols) {}
 
@@ -148,8 +149,8 @@ template <bool PAIRED> struct Lookup {
     __device__ inline uint32_t one(BitReader &from) const {
         const uint32_t window = from.window();
         const uint32_t found = first(entry(window), window);
-        const Codeword next =
-            found == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{found >> SYMBOL_AT, found & 31};
+        const Codeword next = found == 0 ? find_codeword(*book, symbols, window, TABLE_BITS + 1)
+                                         : Codeword{found >> SYMBOL_AT, found & 31};
         from.skip(next.length);
         return next.symbol;
     }
@@ -199,10 +200,10 @@ template <bool PAIRED> struct Lookup {
 
 // The share of lookups that give two symbols, as the codebook has it that gives the fewest: a codeword of n bits has
 // the share 2^-n. By a warp, eight lanes a codebook.
-__device__ inline float paired_share(const Book *books, uint32_t count) {
+__device__ inline float paired_share(const CodebookDescriptor *books, uint32_t count) {
     constexpr uint32_t LANES = WARP / 4;
     const uint32_t number = lane_id() / LANES;
-    const Book &book = books[min_of(number, count - 1)];
+    const CodebookDescriptor &book = books[min_of(number, count - 1)];
     float share = 0;
     for (uint32_t length = 1 + lane_id() % LANES; length < TABLE_BITS; length += LANES) {
         share += float(book.limit[length] - book.limit[length - 1]) * float(book.limit[TABLE_BITS - length]) * 0x1p-64f;
@@ -223,19 +224,19 @@ struct BookSymbols {
     const uint16_t *all;
     const uint16_t *near;
 
-    __device__ inline const uint16_t *of(const Book &book, uint32_t number) const {
+    __device__ inline const uint16_t *of(const CodebookDescriptor &book, uint32_t number) const {
         return WIDE ? all + book.symbols : near + number * MOST_SYMBOLS;
     }
 };
 
 // Makes the tables of single codewords of codebooks `first` to `end - 1`, each `stride` entries after the one before.
 // By the whole block.
-__device__ inline void make_singles(Single *to, uint32_t stride, const Book *books, uint32_t first, uint32_t end,
-                                    const BookSymbols &symbols) {
+__device__ inline void make_singles(Single *to, uint32_t stride, const CodebookDescriptor *books, uint32_t first,
+                                    uint32_t end, const BookSymbols &symbols) {
     constexpr uint32_t UNITS = TABLE / AT_ONCE;
     for (uint32_t i = threadIdx.x; i < (end - first) * UNITS; i += THREADS) {
         const uint32_t number = first + i / UNITS, entry = i % UNITS * AT_ONCE;
-        const Book &book = books[number];
+        const CodebookDescriptor &book = books[number];
         if (book.longest != 0) {
             make_short_entries(to + i / UNITS * stride + entry, book, symbols.of(book, number), entry);
         }
@@ -243,12 +244,12 @@ __device__ inline void make_singles(Single *to, uint32_t stride, const Book *boo
 }
 
 // Makes the entries for long codewords, each table `stride` bytes after the one before. By the whole block.
-__device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries, const Book *books, uint32_t count,
-                                 const BookSymbols &symbols) {
+__device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries, const CodebookDescriptor *books,
+                                 uint32_t count, const BookSymbols &symbols) {
     const uint32_t units = entries / AT_ONCE;
     for (uint32_t i = threadIdx.x; i < count * units; i += THREADS) {
         const uint32_t number = i / units, first = (i - number * units) * AT_ONCE;
-        const Book &book = books[number];
+        const CodebookDescriptor &book = books[number];
         make_long_entries(reinterpret_cast<Single *>(to + number * stride) + first, book, symbols.of(book, number),
                           first);
     }

@@ -7,7 +7,7 @@
 
 constexpr uint32_t BOOKS = 4;
 // Words that a warp's input needs on average, with some more.
-__device__ inline uint32_t words_wanted(const Stream &stream) {
+__device__ inline uint32_t words_wanted(const StreamDescriptor &stream) {
     const uint32_t blocks = max_of<uint32_t>(1, ceil_div(stream.live, WARP));
     return min_of<uint32_t>(stream.bits / 32 / blocks * 5 / 4 + 16, 1024) / 4 * 4;
 }
@@ -18,10 +18,10 @@ struct Group {
     bool live;
 };
 
-__device__ inline Group group_of_lane(const uint8_t *input, const Parsed &parsed, const Stream &stream,
+__device__ inline Group group_of_lane(const uint8_t *input, const Parsed &parsed, const StreamDescriptor &stream,
                                       const Lane &lane, uint32_t chunk) {
     Group group{lane.number, lane.exists && lane.number < stream.groups};
-    if (group.live && stream.has_free) {
+    if (group.live && stream.has_zero_bit_groups) {
         const uint32_t word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[lane.number / 32],
                        bit = lane.number % 32;
         group.live = !(word >> bit & 1);
@@ -101,9 +101,9 @@ struct Layout {
 // What a block shares of a chunk. What the loop over units needs of it is read anew each time: in registers it would be
 // in the way.
 struct Shared {
-    Stream stream;
+    StreamDescriptor stream;
     ParsedChunk record;
-    Book books[BOOKS];
+    CodebookDescriptor books[BOOKS];
     ChunkStart start;
     Items items;
     Layout layout;
@@ -139,12 +139,12 @@ struct IndexStep {
     uint64_t descriptor;
     uint32_t low, high;
 
-    __device__ inline IndexStep(const uint8_t *input, const Stream &stream, uint32_t block)
+    __device__ inline IndexStep(const uint8_t *input, const StreamDescriptor &stream, uint32_t block)
         : descriptor(reinterpret_cast<const uint64_t *>(input + stream.index)[block]), low(0), high(0) {}
 
     __device__ inline uint32_t width() const { return uint32_t(descriptor >> 44) & 15; }
 
-    __device__ inline void load(const uint8_t *input, const Stream &stream) {
+    __device__ inline void load(const uint8_t *input, const StreamDescriptor &stream) {
         const uint32_t blocks = ceil_div(stream.live, WARP), delta_words = (stream.index_bytes - blocks * 8) / 4;
         const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
         const uint32_t word = uint32_t(descriptor >> 48) + lane_id() * width() / 32;
@@ -155,7 +155,7 @@ struct IndexStep {
     }
 
     // Those of the block's groups, one a lane; `damaged` if they are not in the stream.
-    __device__ inline Span span(const Stream &stream, uint32_t block, bool &damaged) const {
+    __device__ inline Span span(const StreamDescriptor &stream, uint32_t block, bool &damaged) const {
         const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;
         uint32_t length = __funnelshift_r(low, high, lane_id() * width()) & ((1u << width()) - 1);
         length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
@@ -168,7 +168,8 @@ struct IndexStep {
 };
 
 // Finds them from the index. What is wrong is added to `problems`; then no group is live.
-__device__ inline Span find_groups(const uint8_t *input, const Stream &stream, Group &group, uint32_t &problems) {
+__device__ inline Span find_groups(const uint8_t *input, const StreamDescriptor &stream, Group &group,
+                                   uint32_t &problems) {
     Span span{0, 0};
     const uint32_t lanes = __ballot_sync(ALL_LANES, group.live);
     if (lanes == 0) {
@@ -202,10 +203,10 @@ __device__ inline Span find_groups(const uint8_t *input, const Stream &stream, G
 template <bool PAIRED>
 __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane &lane, bool needed,
                                     const Target &target, const Rows &rows) {
-    const Stream &stream = shared.stream;
+    const StreamDescriptor &stream = shared.stream;
     uint32_t problems = 0;
     Group group = group_of_lane(target.input, target.parsed, stream, lane, target.chunk);
-    const uint32_t book = min_of(stream.books == 1 ? 0 : meta_class(lane.meta), stream.books - 1);
+    const uint32_t book = min_of(stream.codebooks == 1 ? 0 : meta_class(lane.meta), stream.codebooks - 1);
     if (group.live && (group.rank >= stream.live || shared.books[book].longest == 0)) {
         problems = group.rank >= stream.live ? STATUS_INDEX : STATUS_CLASS;
         group.live = false;
@@ -278,7 +279,7 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
         __syncwarp();
     }
     if (__any_sync(ALL_LANES, problems != 0)) {
-        problems = any_of(problems);
+        problems = warp_reduce_or(problems);
         if (lane_id() == 0) {
             atomicOr(&task.status[target.chunk], problems);
         }
@@ -305,7 +306,7 @@ __device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint3
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
         const uint32_t at = threadIdx.x - FIRST + i * (THREADS - FIRST), number = min_of(at / MOST_SYMBOLS, BOOKS - 1);
-        const Book &book = shared.books[number];
+        const CodebookDescriptor &book = shared.books[number];
         own[i] = at < books * MOST_SYMBOLS && at % MOST_SYMBOLS < book.symbol_count
                      ? symbols[book.symbols + at % MOST_SYMBOLS]
                      : 0;
@@ -356,14 +357,14 @@ __device__ inline void fetch_tables(uint8_t *to, const Shared &shared, uint32_t 
     const uint32_t units = SHORT_UNITS + shared.layout.own_long * uint32_t(sizeof(Single)) / 16;
     for (uint32_t i = threadIdx.x; i < books * units; i += THREADS) {
         const uint32_t number = i / units, unit = i - number * units;
-        const Book &book = shared.books[number];
+        const CodebookDescriptor &book = shared.books[number];
         uint4 *own = reinterpret_cast<uint4 *>(to + number * bytes);
         if (PAIRED) {
             own = unit < SHORT_UNITS ? reinterpret_cast<uint4 *>(singles + number * TABLE)
                                      : own + (TABLE * sizeof(Entry) / 16 - SHORT_UNITS);
         }
         if (book.longest != 0) {
-            copy_unit(own + unit, reinterpret_cast<const uint4 *>(symbols + book.symbols + TABLES_AT) + unit);
+            copy_async(own + unit, reinterpret_cast<const uint4 *>(symbols + book.symbols + TABLES_AT) + unit);
         }
     }
 }
@@ -374,7 +375,7 @@ __device__ inline void finish_tables(uint8_t *to, const Shared &shared, uint32_t
     typedef typename Entries<PAIRED>::Entry Entry;
     const uint32_t bytes = shared.layout.table_bytes;
     const Single *singles = reinterpret_cast<const Single *>(last_bytes(dynamic_bytes, BOOKS * SINGLES_BYTES));
-    copies_done();
+    wait_for_copies();
     if (PAIRED) {
         __syncthreads();
         for (uint32_t i = threadIdx.x; i < books * TABLE; i += THREADS) {
@@ -417,7 +418,8 @@ struct Drawn {
 
 // The layout for a chunk's stream, `items` of which are this block's.
 template <bool PAIRED>
-__device__ inline Layout layout_of(const Stream &stream, const Items &items, uint32_t books, uint32_t dynamic_bytes) {
+__device__ inline Layout layout_of(const StreamDescriptor &stream, const Items &items, uint32_t books,
+                                   uint32_t dynamic_bytes) {
     Layout layout;
     layout.own_long = books == 1 ? OWN_LONG : OWN_LONG_MANY;
     layout.table_bytes = Lookup<PAIRED>::bytes(layout.own_long);
@@ -438,7 +440,7 @@ __device__ inline Layout layout_of(const Stream &stream, const Items &items, uin
 // Draws units of a chunk and writes them, until none is left. By the whole block.
 template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const Task &task, const Target &target) {
     uint8_t *tables = reinterpret_cast<uint8_t *>(dynamic);
-    const uint32_t books = min_of<uint32_t>(shared.stream.books, BOOKS);
+    const uint32_t books = min_of<uint32_t>(shared.stream.codebooks, BOOKS);
     const bool has_tables = shared.items.live != 0, fetched = has_tables && !WIDE && task.request.tabled != 0;
     if (fetched) {
         fetch_tables<PAIRED>(tables, shared, task.request.dynamic_bytes, books, task.symbols);

@@ -93,7 +93,7 @@ __device__ inline uint32_t share_before(uint32_t all, uint32_t block) {
 // Compares the checksums of the chunks all of whose tiles were decoded, those that are wide or the others, and sets the
 // sums back. By the whole block.
 __device__ inline void compare_checksums(const Geometry &geometry, const Parsed &parsed, const Request &request,
-                                         const Stream *streams, bool wide, uint32_t *sums, uint32_t *status) {
+                                         const StreamDescriptor *streams, bool wide, uint32_t *sums, uint32_t *status) {
     const uint32_t chunk = threadIdx.x;
     if (chunk >= parsed.chunk_count || parsed.chunks[chunk].status != 0 || parsed.chunks[chunk].kind == CHUNK_RAW ||
         (parsed.chunks[chunk].wide != 0) != wide) {
@@ -128,9 +128,9 @@ __device__ inline void end_with(const BatchFinish &ending, const Parsed &parsed,
 // `sums`: four words for each chunk and one more, all 0 before and after, and those of reconstruct/progress.cuh.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
-                const __grid_constant__ Values values, const __grid_constant__ Request request, const Stream *streams,
-                const Book *books, const uint16_t *symbols, uint32_t *sums, uint32_t *status, Element *out,
-                const __grid_constant__ BatchFinish ending) {
+                const __grid_constant__ Values values, const __grid_constant__ Request request,
+                const StreamDescriptor *streams, const CodebookDescriptor *books, const uint16_t *symbols,
+                uint32_t *sums, uint32_t *status, Element *out, const __grid_constant__ BatchFinish ending) {
     __shared__ Shared shared;
     __shared__ uint32_t before[MAX_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
@@ -220,8 +220,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             continue;
         }
         const Target target{input, parsed, shared.record, values, geometry, chunk, request.vectors != 0, out};
-        const Stream &stream = streams[chunk];
-        const uint32_t book_count = max_of<uint32_t>(1, min_of<uint32_t>(stream.books, BOOKS));
+        const StreamDescriptor &stream = streams[chunk];
+        const uint32_t book_count = max_of<uint32_t>(1, min_of<uint32_t>(stream.codebooks, BOOKS));
         // Each warp something of its own, so that these wait together.
         const auto copy = [](void *to, const void *from, uint32_t bytes, uint32_t thread, uint32_t threads) {
             for (uint32_t i = thread; i < bytes / 4; i += threads) {
@@ -243,12 +243,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 shared.start = chunk_start;
             }
         } else if (warp_id() == 2) {
-            copy(&shared.stream, &stream, sizeof(Stream), lane_id(), WARP);
+            copy(&shared.stream, &stream, sizeof(StreamDescriptor), lane_id(), WARP);
         } else if (warp_id() == 3) {
             copy(&shared.record, &parsed.chunks[chunk], sizeof(ParsedChunk), lane_id(), WARP);
         } else {
-            copy(shared.books, &books[stream.first_book], book_count * sizeof(Book), threadIdx.x - 4 * WARP,
-                 THREADS - 4 * WARP);
+            copy(shared.books, &books[stream.first_codebook], book_count * sizeof(CodebookDescriptor),
+                 threadIdx.x - 4 * WARP, THREADS - 4 * WARP);
         }
         __syncthreads();
         if (shared.is_over) {

@@ -22,14 +22,14 @@ constexpr uint32_t TABLES_AT = 1024;
 
 // Codewords as windows ascend.
 struct Walk {
-    const Book &book;
+    const CodebookDescriptor &book;
     const uint16_t *symbols;
     uint32_t length, place, symbol;
 
     // From codewords of `shortest` bits on, for windows from `window` on. `own_symbols` are the codebook's. `longest`:
     // the longest codeword that is asked for.
-    __device__ inline Walk(const Book &code, const uint16_t *own_symbols, uint32_t shortest, uint32_t longest,
-                           uint32_t window)
+    __device__ inline Walk(const CodebookDescriptor &code, const uint16_t *own_symbols, uint32_t shortest,
+                           uint32_t longest, uint32_t window)
         : book(code), symbols(own_symbols), length(shortest), place(ALL_LANES), symbol(0) {
         // All limits at once: one after the other each would wait for shared memory.
 #pragma unroll
@@ -85,14 +85,16 @@ __device__ inline void make_entries(Single *to, Walk &walk, uint32_t window, uin
 }
 
 // AT_ONCE entries of a codebook's table from number `first` on. `own_symbols` are the codebook's.
-__device__ inline void make_short_entries(Single *to, const Book &book, const uint16_t *own_symbols, uint32_t first) {
+__device__ inline void make_short_entries(Single *to, const CodebookDescriptor &book, const uint16_t *own_symbols,
+                                          uint32_t first) {
     const uint32_t window = first << (32 - TABLE_BITS);
     Walk walk(book, own_symbols, 1, TABLE_BITS, window);
     make_entries(to, walk, window, TABLE_BITS);
 }
 
 // The same of its entries for long codewords.
-__device__ inline void make_long_entries(Single *to, const Book &book, const uint16_t *own_symbols, uint32_t first) {
+__device__ inline void make_long_entries(Single *to, const CodebookDescriptor &book, const uint16_t *own_symbols,
+                                         uint32_t first) {
     const uint32_t start = book.limit[TABLE_BITS], window = start + (first << (32 - LONG_BITS));
     if (book.longest <= TABLE_BITS || window < start) {
 #pragma unroll
@@ -106,7 +108,7 @@ __device__ inline void make_long_entries(Single *to, const Book &book, const uin
 }
 
 // All of a codebook's entries, with so many for long codewords. By the whole block.
-__device__ inline void make_all_entries(Single *to, const Book &book, const uint16_t *own_symbols,
+__device__ inline void make_all_entries(Single *to, const CodebookDescriptor &book, const uint16_t *own_symbols,
                                         uint32_t entries_for_long) {
     const uint32_t units = (TABLE + entries_for_long) / AT_ONCE;
 #pragma unroll 1

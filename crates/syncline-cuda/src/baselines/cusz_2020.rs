@@ -57,19 +57,19 @@ impl<S: Symbol + DeviceRepr> CuSz2020<S> {
     pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::Chunked, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
-        let totals = decoding.batch.totals;
-        let by_index = u32::from(totals.index == Some(IndexKind::Symbol));
-        let chunks = if by_index == 1 { totals.tasks } else { totals.streams };
+        let sizes = decoding.batch.sizes;
+        let by_index = u32::from(sizes.index == Some(IndexKind::Symbol));
+        let chunks = if by_index == 1 { sizes.index_blocks } else { sizes.streams };
         if chunks > 0 {
             let map = scratch.map.as_view();
             let mut launch = frame.stream().launch_builder(self.kernel.function());
-            launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&totals.streams);
-            launch.arg(&decoding.batch.books).arg(&decoding.batch.symbols).arg(decoding.classes).arg(&map);
-            launch.arg(&decoding.batch.sums).arg(&by_index);
+            launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&sizes.streams);
+            launch.arg(&decoding.batch.codebooks).arg(&decoding.batch.symbols).arg(decoding.classes).arg(&map);
+            launch.arg(&decoding.batch.totals).arg(&by_index);
             launch.arg(&mut scratch.sums).arg(&mut *decoding.status).arg(&mut *decoding.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const u8 *, const u32 *,
-            // const Totals *, u32, u32 *, u32 *, u8 *), bounded as the other decoders' (`Decoding::check`; positions by
-            // the stream's bits, groups by its groups).
+            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u16 *,
+            // const u8 *, const u32 *, const BatchTotals *, u32, u32 *, u32 *, u8 *), bounded as the other decoders'
+            // (`Decoding::check`; positions by the stream's bits, groups by its groups).
             unsafe { launch.launch(Kernel::grid(chunks.div_ceil(THREADS), THREADS, 0)) }.doing("decoding")?;
         }
         self.preparation.after(frame, &mut decoding, &scratch)

@@ -53,31 +53,31 @@ impl SinglePass {
         scratch: &mut Scratch<'_>,
         entry_points: Option<&EntryPoints<'_>>,
     ) -> Result<()> {
-        let totals = decoding.batch.totals;
-        if totals.sequences == 0 {
+        let sizes = decoding.batch.sizes;
+        if sizes.sequences == 0 {
             return Ok(());
         }
         let resident = self.kernel.blocks_per_multiprocessor(SEQUENCE, 0)?.max(1);
-        let blocks = (resident * self.multiprocessors).min(totals.sequences);
+        let blocks = (resident * self.multiprocessors).min(sizes.sequences);
         let mut ticket = frame.zeros::<u32>(1)?;
-        let mut states = frame.zeros::<u32>(totals.sequences as usize)?;
+        let mut states = frame.zeros::<u32>(sizes.sequences as usize)?;
         let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
         let entry_points = entry_points.map(|points| (points.entries.as_view(), points.counts.as_view()));
         let stream = frame.stream().clone();
         let mut launch = stream.launch_builder(self.kernel.function());
-        launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&totals.streams);
-        launch.arg(&decoding.batch.books).arg(&tables).arg(&decoding.batch.symbols).arg(&map);
+        launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&sizes.streams);
+        launch.arg(&decoding.batch.codebooks).arg(&tables).arg(&decoding.batch.symbols).arg(&map);
         match &entry_points {
             Some((entries, counts)) => launch.arg(entries).arg(counts),
             None => launch.arg(&0_u64).arg(&0_u64),
         };
-        launch.arg(&decoding.batch.sums).arg(&mut ticket).arg(&mut states);
+        launch.arg(&decoding.batch.totals).arg(&mut ticket).arg(&mut states);
         launch.arg(&mut scratch.sums).arg(&mut *decoding.status).arg(&mut *decoding.output);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,
-        // const u8 *, const u8 *, const Totals *, u32 *, u32 *, u32 *, u32 *, u8 *). The kernel reads words and gaps
-        // within the bounds of the descriptors (`Decoding::check`) and writes symbols up to the number of coded groups,
-        // to groups of the stream. The entry points are null only for the kernel that does not read them. A block looks
-        // back only at blocks that took their sequences earlier, which therefore run.
+        // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *, const
+        // u16 *, const u32 *, const u8 *, const u8 *, const BatchTotals *, u32 *, u32 *, u32 *, u32 *, u8 *). The
+        // kernel reads words and gaps within the bounds of the descriptors (`Decoding::check`) and writes symbols up to
+        // the number of coded groups, to groups of the stream. The entry points are null only for the kernel that does
+        // not read them. A block looks back only at blocks that took their sequences earlier, which therefore run.
         unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("decoding")?;
         Ok(())
     }

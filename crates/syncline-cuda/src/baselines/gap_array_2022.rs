@@ -52,7 +52,7 @@ impl<S: Symbol + DeviceRepr> GapArray2022<S> {
         decoding.check(frame, Decoder::Gap, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, true, true, 0)?;
         step("tables")?;
-        let mut entry_points = EntryPoints::new(frame, &decoding.batch.totals)?;
+        let mut entry_points = EntryPoints::new(frame, &decoding.batch.sizes)?;
         self.counting.count(frame, &decoding, &scratch, &mut entry_points)?;
         step("output index")?;
         self.writer.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;

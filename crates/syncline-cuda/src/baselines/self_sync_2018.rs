@@ -51,10 +51,10 @@ impl<S: Symbol + DeviceRepr> SelfSync2018<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         decoding.check(frame, Decoder::SelfSync, self.group_log2)?;
-        let flags = Synchronizer::flags(&decoding.batch.totals);
+        let flags = Synchronizer::flags(&decoding.batch.sizes);
         let mut scratch = self.preparation.before(frame, &mut decoding, true, true, flags)?;
         step("tables")?;
-        if decoding.batch.totals.sequences > 0 {
+        if decoding.batch.sizes.sequences > 0 {
             let entry_points = self.synchronizer.find_entry_points(frame, &decoding, &mut scratch, step)?;
             self.kernel.launch(frame, &mut decoding, &mut scratch, Some(&entry_points))?;
             step("decoding and writing")?;

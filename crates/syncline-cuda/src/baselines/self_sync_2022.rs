@@ -50,10 +50,10 @@ impl<S: Symbol + DeviceRepr> SelfSync2022<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         decoding.check(frame, Decoder::SelfSync, self.group_log2)?;
-        let flags = Synchronizer::flags(&decoding.batch.totals);
+        let flags = Synchronizer::flags(&decoding.batch.sizes);
         let mut scratch = self.preparation.before(frame, &mut decoding, true, true, flags)?;
         step("tables")?;
-        if decoding.batch.totals.sequences > 0 {
+        if decoding.batch.sizes.sequences > 0 {
             let entry_points = self.synchronizer.find_entry_points(frame, &decoding, &mut scratch, step)?;
             self.writer.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;
         }

@@ -136,11 +136,11 @@ impl TunedWriter {
         entry_points: &EntryPoints<'_>,
         step: Step<'_>,
     ) -> Result<()> {
-        let totals = decoding.batch.totals;
-        if totals.streams == 0 {
+        let sizes = decoding.batch.sizes;
+        if sizes.streams == 0 {
             return Ok(());
         }
-        let sequences = totals.sequences as usize;
+        let sequences = sizes.sequences as usize;
         let mut sequence_counts = frame.slice::<u32>(sequences)?;
         let mut starts = frame.slice::<u32>(sequences)?;
         let mut order = frame.slice::<u32>(sequences)?;
@@ -149,27 +149,27 @@ impl TunedWriter {
         let counts = entry_points.counts.as_view();
         if sequences > 0 {
             let mut launch = stream.launch_builder(self.counts.function());
-            launch.arg(&decoding.batch.descriptors).arg(&totals.streams).arg(&counts).arg(&decoding.batch.sums);
+            launch.arg(&decoding.batch.descriptors).arg(&sizes.streams).arg(&counts).arg(&decoding.batch.totals);
             launch.arg(&mut sequence_counts);
-            let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &totals);
-            // SAFETY: parameters (const Stream *, u32, const u8 *, const Totals *, u32 *): a count for each
-            // subsequence, a sum for each sequence.
+            let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &sizes);
+            // SAFETY: parameters (const StreamDescriptor *, u32, const u8 *, const BatchTotals *, u32 *): a count for
+            // each subsequence, a sum for each sequence.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("adding up sequences")?;
         }
         let sequence_counts = sequence_counts.as_view();
         let mut launch = stream.launch_builder(self.starts.function());
         launch.arg(&decoding.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *decoding.status);
-        // SAFETY: parameters (const Stream *, const u32 *, u32 *, u32 *): a block and a word of status for each stream,
-        // a count and a start for each sequence.
-        unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }.doing("adding up streams")?;
+        // SAFETY: parameters (const StreamDescriptor *, const u32 *, u32 *, u32 *): a block and a word of status for
+        // each stream, a count and a start for each sequence.
+        unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }.doing("adding up streams")?;
         step("output index")?;
         if sequences == 0 {
             return Ok(());
         }
         let mut launch = stream.launch_builder(self.order.function());
-        launch.arg(&sequence_counts).arg(&decoding.batch.sums).arg(&mut order).arg(&mut class_ends);
-        // SAFETY: parameters (const u32 *, const Totals *, u32 *, u32 *): a count and a place for each sequence, an end
-        // for each class. Every sequence has one class.
+        launch.arg(&sequence_counts).arg(&decoding.batch.totals).arg(&mut order).arg(&mut class_ends);
+        // SAFETY: parameters (const u32 *, const BatchTotals *, u32 *, u32 *): a count and a place for each sequence,
+        // an end for each class. Every sequence has one class.
         unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }.doing("sorting sequences by class")?;
         step("tuning")?;
         self.write_classes(frame, decoding, scratch, entry_points, [&starts, &order, &class_ends])?;
@@ -186,15 +186,15 @@ impl TunedWriter {
         entry_points: &EntryPoints<'_>,
         sorted: [&CudaViewMut<'_, u32>; 3],
     ) -> Result<()> {
-        let totals = decoding.batch.totals;
+        let sizes = decoding.batch.sizes;
         let stream = frame.stream();
-        let kernel = &self.write[usize::from(totals.pairs())];
+        let kernel = &self.write[usize::from(sizes.pairs())];
         // Addresses, since views of one buffer would make the launches wait for one another. They are ordered by events
         // instead, and write different places.
         let before: [CUdeviceptr; 2] =
             [decoding.input.device_ptr(stream).0, decoding.batch.descriptors.device_ptr(stream).0];
         let after: [CUdeviceptr; 9] = [
-            decoding.batch.books.device_ptr(stream).0,
+            decoding.batch.codebooks.device_ptr(stream).0,
             scratch.tables.as_view().device_ptr(stream).0,
             decoding.batch.symbols.device_ptr(stream).0,
             scratch.map.as_view().device_ptr(stream).0,
@@ -218,17 +218,18 @@ impl TunedWriter {
             before.iter().for_each(|pointer| {
                 launch.arg(pointer);
             });
-            launch.arg(&totals.streams);
+            launch.arg(&sizes.streams);
             after.iter().for_each(|pointer| {
                 launch.arg(pointer);
             });
             launch.arg(&own_class).arg(&room).arg(&written[0]).arg(&written[1]);
-            let blocks = one_wave(resident(kernel, SEQUENCE, bytes, self.multiprocessors)?, &totals);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,
-            // const u8 *, const u8 *, const u32 *, const u32 *, const u32 *, u32, u32, u32 *, u8 *). All are views that
-            // this call holds, valid until the work queued on the frame's stream is done, and that stream waits for
-            // this launch below. Words are read within what the descriptors say (`Decoding::check`), symbols written up
-            // to the live groups' number to groups within the stream; `room` symbols of shared memory.
+            let blocks = one_wave(resident(kernel, SEQUENCE, bytes, self.multiprocessors)?, &sizes);
+            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *,
+            // const u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const u32 *, const u32 *, u32, u32, u32 *,
+            // u8 *). All are views that this call holds, valid until the work queued on the frame's stream is done, and
+            // that stream waits for this launch below. Words are read within what the descriptors say
+            // (`Decoding::check`), symbols written up to the live groups' number to groups within the stream; `room`
+            // symbols of shared memory.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }.doing("decoding a class")?;
             Ok(())
         };

@@ -22,7 +22,7 @@ use syncline_core::huffman::{Decoder, Symbol};
 pub use batch::{Batch, BatchStream, BatchView};
 pub use gap::Gap;
 pub use indexed::{Indexed, IndexedTuning};
-pub use parse::{Limits, Parser, StreamPlace};
+pub use parse::{Limits, Parser, StreamLocation};
 pub use self_sync::{SelfSync, SelfSyncTuning};
 pub use subsequences::SubsequenceTuning;
 
@@ -34,11 +34,11 @@ const INDEX_BLOCK: u32 = 32;
 /// Subsequences in a sequence: what a block of the gap and self-synchronizing decoders works on.
 pub(crate) const SEQUENCE: u32 = 512;
 /// Groups of a stream that a block of `decode_prepare` places.
-const PLACED_GROUPS: u32 = 1024;
+const BITMAP_BLOCK_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 pub(crate) const TABLE_BITS: u32 = 12;
-/// Words of a codebook's tables: for lookups, for long codewords (`BOOK_WORDS` of `huffman/decode/decode.cuh`).
-const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
+/// Words of a codebook's tables: for lookups, for long codewords (`CODEBOOK_WORDS` of `huffman/decode/decode.cuh`).
+const CODEBOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 /// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
 const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
@@ -51,8 +51,8 @@ pub fn status_text(status: u32) -> Option<&'static str> {
     match status {
         0 => None,
         s if s & STATUS_HEADER != 0 => Some("its header contradicts itself or the bytes that are there"),
-        s if s & STATUS_BOOK != 0 => Some("its codebooks are not those of complete codes"),
-        s if s & STATUS_ROOM != 0 => Some("it has more groups than there should be"),
+        s if s & STATUS_CODEBOOK != 0 => Some("its codebooks are not those of complete codes"),
+        s if s & STATUS_CAPACITY != 0 => Some("it has more groups than there should be"),
         s if s & STATUS_CLASS != 0 => Some("a group's class has no codewords"),
         s if s & STATUS_INDEX != 0 => Some("the index does not fit the codewords"),
         s if s & STATUS_COUNT != 0 => Some("the codewords are not as many as the symbols"),
@@ -65,22 +65,22 @@ const STATUS_COUNT: u32 = 2;
 const STATUS_INDEX: u32 = 4;
 const STATUS_CLASS: u32 = 8;
 const STATUS_HEADER: u32 = 16;
-const STATUS_BOOK: u32 = 32;
-const STATUS_ROOM: u32 = 64;
+const STATUS_CODEBOOK: u32 = 32;
+const STATUS_CAPACITY: u32 = 64;
 
 /// Lookups go by pairs where at least this share of them gives two symbols: lanes that get one hold up the others. On
 /// an H200 pairs were faster at a share of 0.98 (3.4 bits a symbol), slower at 0.94 (4.4 bits).
 pub(crate) const PAIRED_SHARE: f64 = 0.96;
 
 /// Bytes of an arena that decoding takes; with [`Decoder::Auto`] of tables and sums alone, for decoders elsewhere.
-pub(crate) fn workspace(decoder: Decoder, totals: &batch::Totals) -> usize {
-    let tables = Arena::bytes_for::<u32>(totals.books as usize * BOOK_WORDS)
-        + Arena::bytes_for::<u32>(2 * totals.streams as usize + 1);
-    let counts = Arena::bytes_for::<u16>(totals.books as usize * COUNT_ENTRIES);
-    let shared = tables + Arena::bytes_for::<u32>(totals.live_with_map.max(1) as usize);
+pub(crate) fn workspace(decoder: Decoder, sizes: &batch::BatchSizes) -> usize {
+    let tables = Arena::bytes_for::<u32>(sizes.codebooks as usize * CODEBOOK_WORDS)
+        + Arena::bytes_for::<u32>(2 * sizes.streams as usize + 1);
+    let counts = Arena::bytes_for::<u16>(sizes.codebooks as usize * COUNT_ENTRIES);
+    let shared = tables + Arena::bytes_for::<u32>(sizes.mapped_groups.max(1) as usize);
     match decoder {
-        Decoder::Gap => shared + counts + subsequences::workspace(totals),
-        Decoder::SelfSync => shared + counts + subsequences::workspace(totals) + self_sync::workspace(totals),
+        Decoder::Gap => shared + counts + subsequences::workspace(sizes),
+        Decoder::SelfSync => shared + counts + subsequences::workspace(sizes) + self_sync::workspace(sizes),
         Decoder::Chunked | Decoder::Indexed => shared,
         Decoder::Auto => tables,
     }
@@ -138,25 +138,25 @@ pub struct Decoding<'d, 'v, S> {
 impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
     /// Checks lengths and alignments against the batch, and that `decoder` reads its streams.
     pub(crate) fn check(&self, frame: &Frame<'_>, decoder: Decoder, group_log2: u32) -> Result<()> {
-        let totals = &self.batch.totals;
+        let sizes = &self.batch.sizes;
         let stream = frame.stream();
         let misaligned =
             self.input.device_ptr(stream).0 % 16 != 0 || self.output.as_view().device_ptr(stream).0 % 16 != 0;
         let index_fits = match decoder {
-            Decoder::Indexed => totals.index == Some(syncline_core::huffman::IndexKind::Symbol),
-            Decoder::Gap => totals.index == Some(syncline_core::huffman::IndexKind::Gap),
-            Decoder::SelfSync => totals.most_books <= 1,
+            Decoder::Indexed => sizes.index == Some(syncline_core::huffman::IndexKind::Symbol),
+            Decoder::Gap => sizes.index == Some(syncline_core::huffman::IndexKind::Gap),
+            Decoder::SelfSync => sizes.max_codebooks <= 1,
             Decoder::Auto | Decoder::Chunked => true,
         };
         let short = |length: usize, needed: u64| (length as u64) < needed;
         let problems = [
-            (short(self.input.len(), totals.input_bytes), "the input is shorter than the batch's streams"),
-            (short(self.output.len(), totals.output_symbols), "the output is shorter than the batch's symbols"),
-            (short(self.classes.len(), totals.classes), "there are fewer classes than the batch's groups"),
-            (self.status.len() != totals.streams as usize, "there is one word of status for each stream"),
+            (short(self.input.len(), sizes.input_bytes), "the input is shorter than the batch's streams"),
+            (short(self.output.len(), sizes.output_symbols), "the output is shorter than the batch's symbols"),
+            (short(self.classes.len(), sizes.classes), "there are fewer classes than the batch's groups"),
+            (self.status.len() != sizes.streams as usize, "there is one word of status for each stream"),
             (misaligned, "input and output start on multiples of 16 bytes"),
-            (totals.streams > 0 && !index_fits, "a stream has not the index or the codebooks that the decoder reads"),
-            (totals.streams > 0 && totals.group_log2 != group_log2, "the decoder is for another group size"),
+            (sizes.streams > 0 && !index_fits, "a stream has not the index or the codebooks that the decoder reads"),
+            (sizes.streams > 0 && sizes.group_log2 != group_log2, "the decoder is for another group size"),
         ];
         match problems.iter().find(|problem| problem.0) {
             Some(&(_, problem)) => Err(CudaError::invalid(problem)),

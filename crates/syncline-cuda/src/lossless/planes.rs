@@ -8,7 +8,7 @@ use syncline_core::huffman::{self, IndexKind, MAX_SYMBOLS};
 
 use crate::device::{Device, Frame, Pinned};
 use crate::error::{DriverContext, Result};
-use crate::huffman::decode::{BatchView, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace};
+use crate::huffman::decode::{BatchView, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation};
 use crate::huffman::encode::{
     Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, NO_PLACE, Plan, StreamSpan,
 };
@@ -304,11 +304,11 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
         &self,
         frame: &mut Frame<'_>,
         input: &CudaView<'_, u8>,
-        places: &[StreamPlace],
+        places: &[StreamLocation],
         output: &mut CudaViewMut<'_, S>,
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let most = |of: fn(&StreamPlace) -> u32| places.iter().map(of).max().unwrap_or(0);
+        let most = |of: fn(&StreamLocation) -> u32| places.iter().map(of).max().unwrap_or(0);
         let groups = most(|place| place.groups);
         // Streams have one codebook, which parsing has seen to; what could be classes is never looked at, but has to be
         // there.

@@ -13,7 +13,7 @@ use super::planes::{GROUP, PlaneDecoder};
 use super::records::{BLOCKS, PARAMETER_BYTES};
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::Result;
-use crate::huffman::decode::StreamPlace;
+use crate::huffman::decode::StreamLocation;
 use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
 use crate::observer::Observer;
 
@@ -166,7 +166,7 @@ impl TokenDecoder {
 /// Huffman streams of planes with symbols of one width.
 #[derive(Default)]
 struct Streams {
-    places: Vec<StreamPlace>,
+    places: Vec<StreamLocation>,
     /// The chunk of each.
     chunks: Vec<u32>,
     /// Symbols of all, with what fills their groups.
@@ -180,7 +180,7 @@ impl Streams {
         self.symbols += groups * GROUP;
         let offset = record + u64::from(plane.at);
         // A plane has at most 2^25 symbols.
-        self.places.push(StreamPlace { offset, out, classes: 0, length: plane.bytes, groups: groups as u32 });
+        self.places.push(StreamLocation { offset, out, classes: 0, length: plane.bytes, groups: groups as u32 });
         self.chunks.push(chunk);
         out
     }

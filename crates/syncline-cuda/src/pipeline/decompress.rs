@@ -175,12 +175,12 @@ impl Decompressor {
             let mut bytes = self.format.workspace(batch, !self.decoder.is_fused());
             bytes += Arena::bytes_for::<u8>(1) + self.reconstructor.workspace(batch.chunks(), batch.slots());
             if let Some(kind) = self.decoder.kind() {
-                bytes += workspace(kind, &codes.totals()?);
+                bytes += workspace(kind, &codes.sizes()?);
                 bytes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
             }
             if self.bitmaps.is_some() {
                 let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
-                bytes += workspace(Decoder::SelfSync, &bounds.totals()?);
+                bytes += workspace(Decoder::SelfSync, &bounds.sizes()?);
             }
             match Hashing::pays(own.longest()) {
                 true => bytes += Hashing::workspace(count, own.longest()),

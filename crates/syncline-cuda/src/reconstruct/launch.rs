@@ -312,13 +312,13 @@ impl Reconstructor {
         ending: BatchFinish,
     ) -> Result<()> {
         let Coded { wanted, input, batch, dynamic_bytes } = *coded;
-        let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..wanted.request };
+        let request = Request { dynamic_bytes, tabled: batch.has_reconstruct_tables.into(), ..wanted.request };
         let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream())
             .reads(input)
             .value(wanted.geometry)
             .value(wanted.parsed);
         let launch = launch.value(wanted.values).value(request);
-        let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
+        let launch = launch.reads(&batch.descriptors).reads(&batch.codebooks).reads(&batch.symbols);
         let launch = launch.writes(sums).writes(status).writes(output).value(ending);
         // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of
         // the work.
@@ -363,7 +363,7 @@ impl Reconstructor {
         let output_misaligned = !work.output.as_view().device_ptr(stream).0.is_multiple_of(element);
         let input_misaligned = !work.input.device_ptr(stream).0.is_multiple_of(16);
         let (codes_short, codes_misaligned) = match &work.codes {
-            Codes::Streams(batch) => (batch.totals.streams != parsed.chunk_count, false),
+            Codes::Streams(batch) => (batch.sizes.streams != parsed.chunk_count, false),
             Codes::Decoded(codes) => {
                 let needed = (u64::from(parsed.chunk_count) * u64::from(parsed.slots)) << self.format.group_log2;
                 ((codes.len() as u64) < needed, !codes.device_ptr(stream).0.is_multiple_of(16))

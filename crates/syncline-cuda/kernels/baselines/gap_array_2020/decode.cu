@@ -6,8 +6,8 @@
 // they start, so that nobody looks back at a block that does not run.
 //
 // HAS_ENTRY_POINTS   0: starts come from the gap index and counts from counting; 1: both have been found before
+#include "device/block.cuh"
 #include "device/lookback.cuh"
-#include "device/warp.cuh"
 #include "huffman/decode/subsequences.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
@@ -21,21 +21,21 @@ __device__ inline void store_symbol(uint8_t *out, uint64_t at, uint32_t symbol) 
 }
 
 // Where live symbol `position` of a stream stands in the output.
-__device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, uint32_t position) {
-    return stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
+__device__ inline uint64_t place_of(const StreamDescriptor &stream, const uint32_t *map, uint32_t position) {
+    return stream.out + uint64_t(group_of_rank(stream, map, position / GROUP)) * GROUP + position % GROUP;
 }
 
 // `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each
 // subsequence (HAS_ENTRY_POINTS).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gap_array_2020_decode(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                          const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
-                          const uint8_t *counts, const Totals *totals, uint32_t *ticket, uint32_t *states,
-                          uint32_t *sums, uint32_t *status, uint8_t *out) {
+    gap_array_2020_decode(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
+                          const CodebookDescriptor *codebooks, const uint32_t *tables, const uint16_t *symbols,
+                          const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const BatchTotals *totals,
+                          uint32_t *ticket, uint32_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
     __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;
-    __shared__ Stream stream;
-    __shared__ Book book;
+    __shared__ StreamDescriptor stream;
+    __shared__ CodebookDescriptor codebook;
     __shared__ uint32_t warp_counts[WARPS];
     __shared__ uint32_t next_shared, before_shared;
     const uint32_t sequences = totals->sequences;
@@ -52,20 +52,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             break;
         }
         const uint32_t stream_number =
-            stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+            find_stream(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
         if (stream_number != loaded) {
             if (loaded != ALL_LANES) {
                 checksum.flush(&sums[2 * loaded]);
             }
-            load_stream(stream, book, streams, stream_number, books);
-            load_lookup(lookup, tables, stream, book);
+            load_stream(stream, codebook, streams, stream_number, codebooks);
+            load_lookup(lookup, tables, stream, codebook);
             loaded = stream_number;
         }
         const uint32_t number = next - stream.first_sequence;
         const uint32_t last = sequence.load(input, stream, number);
         __syncthreads();
 
-        const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
+        const Decoder decoder(lookup, LONG_ENTRIES, &codebook, symbols);
         const uint32_t subsequence = number * SEQUENCE + threadIdx.x;
         const uint32_t start = threadIdx.x * SUBSEQUENCE_BITS, bits = bits_in(stream, subsequence);
         uint32_t count = 0;
@@ -76,22 +76,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             count = counts[stream.first_subsequence + subsequence];
 #else
             gap = gap_of(input, stream, subsequence);
-            Reader<Padded> counting({sequence.words}, last, start + gap);
+            BitReader<Padded> counting({sequence.words}, last, start + gap);
             for (; counting.position < start + bits; ++count) {
                 decoder.one(counting);
             }
 #endif
         }
-        uint32_t sum = warp_inclusive_sum(count);
-        if (lane_id() == WARP - 1) {
-            warp_counts[warp_id()] = sum;
-        }
-        __syncthreads();
-        uint32_t total = 0, in_block = 0;
-        for (uint32_t warp = 0; warp < WARPS; ++warp) {
-            in_block = warp == warp_id() ? total : in_block;
-            total += warp_counts[warp];
-        }
+        uint32_t total;
+        const uint32_t before_in_block = block_exclusive_sum<THREADS>(count, warp_counts, total);
         if (warp_id() == 0) {
             if (lane_id() == 0) {
                 store_aggregate(states, stream.first_sequence, next, total);
@@ -108,9 +100,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (threadIdx.x == 0 && (number + 1) * uint64_t(SEQUENCE_BITS) >= stream.bits && before_shared + total != all) {
             atomicOr(&status[stream_number], STATUS_COUNT);
         }
-        uint32_t position = begin + in_block + sum - count;
+        uint32_t position = begin + before_in_block;
         const uint32_t own_end = min_of(end, position + count);
-        Reader<Padded> reader({sequence.words}, last, start + gap);
+        BitReader<Padded> reader({sequence.words}, last, start + gap);
         while (position < own_end) {
             const uint32_t symbol = decoder.one(reader);
             store_symbol(out, place_of(stream, map, position), symbol);

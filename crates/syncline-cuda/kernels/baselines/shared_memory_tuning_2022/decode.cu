@@ -7,7 +7,7 @@
 // each byte of its codewords. The host need not know how many there are of a class.
 //
 // CLASSES   classes: one for each ratio, the last for all that are higher
-#include "device/warp.cuh"
+#include "device/block.cuh"
 #include "huffman/decode/subsequences.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
@@ -32,65 +32,46 @@ __device__ inline Share share_of_block(uint32_t all) {
     return {begin, min_of(all, begin + each)};
 }
 
-// What a thread's count is behind, in its block.
-struct Scan {
-    uint32_t before, total;
-};
-
-// By the whole block; `warp_counts` has one for each warp. The caller puts a barrier before the next use of them.
-__device__ inline Scan scan_block(uint32_t count, uint32_t *warp_counts) {
-    uint32_t sum = warp_inclusive_sum(count);
-    if (lane_id() == WARP - 1) {
-        warp_counts[warp_id()] = sum;
-    }
-    __syncthreads();
-    Scan scan{sum - count, 0};
-    for (uint32_t warp = 0; warp < WARPS; ++warp) {
-        scan.before += warp < warp_id() ? warp_counts[warp] : 0;
-        scan.total += warp_counts[warp];
-    }
-    return scan;
-}
-
 // Codewords of a stream's subsequence; there is nothing in those past its end.
-__device__ inline uint32_t count_of(const Stream &stream, const uint8_t *counts, uint32_t subsequence) {
+__device__ inline uint32_t count_of(const StreamDescriptor &stream, const uint8_t *counts, uint32_t subsequence) {
     return bits_in(stream, subsequence) == 0 ? 0 : counts[uint64_t(stream.first_subsequence) + subsequence];
 }
 
 // Symbols of each sequence.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    shared_memory_tuning_2022_count(const Stream *streams, uint32_t stream_count, const uint8_t *counts,
-                                    const Totals *totals, uint32_t *sequence_counts) {
+    shared_memory_tuning_2022_count(const StreamDescriptor *streams, uint32_t stream_count, const uint8_t *counts,
+                                    const BatchTotals *totals, uint32_t *sequence_counts) {
     __shared__ uint32_t warp_counts[WARPS];
     const Share share = share_of_block(totals->sequences);
     for (uint32_t next = share.begin; next < share.end; ++next) {
-        const Stream &stream =
-            streams[stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; })];
-        const Scan scan =
-            scan_block(count_of(stream, counts, (next - stream.first_sequence) * SEQUENCE + threadIdx.x), warp_counts);
+        const StreamDescriptor &stream =
+            streams[find_stream(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; })];
+        const uint32_t subsequence = (next - stream.first_sequence) * SEQUENCE + threadIdx.x;
+        uint32_t total;
+        block_exclusive_sum<THREADS>(count_of(stream, counts, subsequence), warp_counts, total);
         if (threadIdx.x == 0) {
-            sequence_counts[next] = scan.total;
+            sequence_counts[next] = total;
         }
-        __syncthreads();
     }
 }
 
 // Where in its stream each sequence's symbols go; a block a stream.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    shared_memory_tuning_2022_scan(const Stream *streams, const uint32_t *sequence_counts, uint32_t *starts,
+    shared_memory_tuning_2022_scan(const StreamDescriptor *streams, const uint32_t *sequence_counts, uint32_t *starts,
                                    uint32_t *status) {
     __shared__ uint32_t warp_counts[WARPS];
-    const Stream &stream = streams[blockIdx.x];
+    const StreamDescriptor &stream = streams[blockIdx.x];
     const uint32_t sequences = ceil_div(stream.bits, SEQUENCE_BITS);
     uint32_t before = 0;
     for (uint32_t first = 0; first < sequences; first += THREADS) {
         const uint32_t i = first + threadIdx.x;
-        const Scan scan = scan_block(i < sequences ? sequence_counts[stream.first_sequence + i] : 0, warp_counts);
+        const uint32_t count = i < sequences ? sequence_counts[stream.first_sequence + i] : 0;
+        uint32_t total;
+        const uint32_t before_in_block = block_exclusive_sum<THREADS>(count, warp_counts, total);
         if (i < sequences) {
-            starts[stream.first_sequence + i] = before + scan.before;
+            starts[stream.first_sequence + i] = before + before_in_block;
         }
-        before += scan.total;
-        __syncthreads();
+        before += total;
     }
     if (threadIdx.x == 0 && before != stream.live * GROUP) {
         atomicOr(&status[blockIdx.x], STATUS_COUNT);
@@ -100,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Sorts sequences by class, otherwise in order; `class_ends` is where each class ends in `order`. By one block: there
 // are some thousands of sequences.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
-    shared_memory_tuning_2022_sort(const uint32_t *sequence_counts, const Totals *totals, uint32_t *order,
+    shared_memory_tuning_2022_sort(const uint32_t *sequence_counts, const BatchTotals *totals, uint32_t *order,
                                    uint32_t *class_ends) {
     const uint32_t sequences = totals->sequences;
     __shared__ uint32_t next[CLASSES];
@@ -164,14 +145,15 @@ __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
 
 // Writes symbols [begin, end) of a stream from the block's buffer, whose first is symbol `first`, a multiple of a
 // unit's.
-__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream,
-                             const uint32_t *map, uint8_t *out, Checksum &checksum) {
+__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end,
+                             const StreamDescriptor &stream, const uint32_t *map, uint8_t *out, Checksum &checksum) {
     for (uint32_t i = threadIdx.x; i < ceil_div(end - first, SYMBOLS_IN_UNIT); i += THREADS) {
         const uint32_t position = first + i * SYMBOLS_IN_UNIT;
-        const uint64_t at = stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
+        const uint64_t at =
+            stream.out + uint64_t(group_of_rank(stream, map, position / GROUP)) * GROUP + position % GROUP;
         if (position >= begin && position + SYMBOLS_IN_UNIT <= end) {
             const uint4 unit = buffer[i];
-            store_streaming(reinterpret_cast<uint4 *>(out + at * SYMBOL_BYTES), unit);
+            store_evict_first(reinterpret_cast<uint4 *>(out + at * SYMBOL_BYTES), unit);
             checksum.add(unit, position);
             continue;
         }
@@ -190,16 +172,17 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
 
 // Decodes the sequences of one class, `room` symbols (a multiple of 64) at a time.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    shared_memory_tuning_2022_write(const uint8_t *input, const Stream *streams, uint32_t stream_count,
-                                    const Book *books, const uint32_t *tables, const uint16_t *symbols,
-                                    const uint32_t *map, const uint8_t *entries, const uint8_t *counts,
-                                    const uint32_t *starts, const uint32_t *order, const uint32_t *class_ends,
-                                    uint32_t own_class, uint32_t room, uint32_t *sums, uint8_t *out) {
+    shared_memory_tuning_2022_write(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
+                                    const CodebookDescriptor *codebooks, const uint32_t *tables,
+                                    const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
+                                    const uint8_t *counts, const uint32_t *starts, const uint32_t *order,
+                                    const uint32_t *class_ends, uint32_t own_class, uint32_t room, uint32_t *sums,
+                                    uint8_t *out) {
     extern __shared__ uint4 buffer[];
     __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;
-    __shared__ Stream stream;
-    __shared__ Book book;
+    __shared__ StreamDescriptor stream;
+    __shared__ CodebookDescriptor codebook;
     __shared__ uint32_t warp_counts[WARPS];
     constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
     uint8_t *to = reinterpret_cast<uint8_t *>(buffer);
@@ -210,13 +193,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (uint32_t i = share.begin; i < share.end; ++i) {
         const uint32_t next = order[first_of_class + i];
         const uint32_t stream_number =
-            stream_of(next, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
+            find_stream(next, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
         if (stream_number != loaded) {
             if (loaded != ALL_LANES) {
                 checksum.flush(&sums[2 * loaded]);
             }
-            load_stream(stream, book, streams, stream_number, books);
-            load_lookup(lookup, tables, stream, book);
+            load_stream(stream, codebook, streams, stream_number, codebooks);
+            load_lookup(lookup, tables, stream, codebook);
             loaded = stream_number;
         }
         const uint32_t number = next - stream.first_sequence;
@@ -224,14 +207,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t subsequence = number * SEQUENCE + threadIdx.x;
         const uint32_t count = count_of(stream, counts, subsequence);
         const uint32_t entry =
-            count == 0 ? 0 : min_of<uint32_t>(entries[uint64_t(stream.first_subsequence) + subsequence], LAST_ENTRY);
-        const Scan in_block = scan_block(count, warp_counts);
-        const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
-        Reader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);
+            count == 0 ? 0 : min_of<uint32_t>(entries[uint64_t(stream.first_subsequence) + subsequence], MAX_ENTRY);
+        uint32_t total;
+        const uint32_t before_in_block = block_exclusive_sum<THREADS>(count, warp_counts, total);
+        const Decoder decoder(lookup, LONG_ENTRIES, &codebook, symbols);
+        BitReader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);
         // Damaged codewords may be more than there is room for.
         const uint32_t all = stream.live * GROUP;
-        const uint32_t begin = min_of(all, starts[next]), end = min_of(all, starts[next] + in_block.total);
-        uint32_t position = begin + in_block.before;
+        const uint32_t begin = min_of(all, starts[next]), end = min_of(all, starts[next] + total);
+        uint32_t position = begin + before_in_block;
         const uint32_t own_end = min_of(end, position + count);
         for (uint32_t first = begin / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT; first < end; first += room) {
             const uint32_t round_end = min_of(own_end, first + room);

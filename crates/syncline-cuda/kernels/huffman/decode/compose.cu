@@ -1,32 +1,33 @@
-// Finding where codewords start in streams that do not synchronize.
+// Entry points of streams that do not self-synchronize.
 //
-// A subsequence is a function from where its first codeword starts (one of as many bits as the longest codeword has) to
-// where the next subsequence's does. Functions compose in any grouping: so blocks compose those of their sequences, one
-// block a stream walks along the sequences, and then every block knows its start. That costs as many decodings of
-// everything as the longest codeword has bits, twice, and always ends. Blocks of streams that have not failed leave at
+// Each subsequence is a function from its entry point (one of as many offsets as the longest codeword has bits) to the
+// entry point of the next subsequence. Composition is associative: blocks compose the functions of their sequences, one
+// block per stream walks along the sequences, and then every block knows its entry point. This always terminates, and
+// costs two decodings of the stream for each possible entry point. Blocks of streams that have synchronized return at
 // once.
 #include "device/sync.cuh"
 #include "huffman/decode/subsequences.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 
-// Subsequences whose functions a thread composes.
+// Subsequences whose functions one thread composes.
 constexpr uint32_t SPAN = 16;
-constexpr uint32_t SPANS = SEQUENCE / SPAN;
+constexpr uint32_t WARP_SEQUENCES = SEQUENCE / SPAN;
 
-// For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and
-// counts, given each sequence's entry.
+// For streams that failed to synchronize. With `resolve` 0, writes the function of each sequence, LONGEST exits. With
+// `resolve` 1, writes the entry points and counts of all subsequences, from the entry point of each sequence.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    compose_functions(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                      const uint16_t *count_tables, const Totals *totals, uint32_t resolve, const uint32_t *failed,
-                      const uint8_t *sequence_entries, uint8_t *functions, uint8_t *entries, uint8_t *counts) {
+    compose_functions(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
+                      const CodebookDescriptor *codebooks, const uint16_t *count_tables, const BatchTotals *totals,
+                      uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
+                      uint8_t *entries, uint8_t *counts) {
     launch_dependents_and_wait();
     extern __shared__ uint4 dynamic[]; // COUNTS + ENDS entries
-    __shared__ Stream stream;
-    __shared__ Book book;
+    __shared__ StreamDescriptor stream;
+    __shared__ CodebookDescriptor codebook;
     __shared__ uint8_t own_functions[SEQUENCE][LONGEST];
-    __shared__ uint8_t span_functions[SPANS][LONGEST];
-    __shared__ uint8_t span_entries[SPANS];
+    __shared__ uint8_t span_functions[WARP_SEQUENCES][LONGEST];
+    __shared__ uint8_t span_entries[WARP_SEQUENCES];
     __shared__ uint8_t own_entries[SEQUENCE];
     if (!failed[stream_count]) {
         return;
@@ -34,28 +35,28 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     uint16_t *table = reinterpret_cast<uint16_t *>(dynamic);
     uint32_t loaded = ALL_LANES;
     for (uint32_t unit = blockIdx.x; unit < totals->sequences; unit += gridDim.x) {
-        const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        const uint32_t number = find_stream(unit, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
         if (!failed[number]) {
             continue;
         }
         __syncthreads();
         if (number != loaded) {
-            load_stream(stream, book, streams, number, books);
+            load_stream(stream, codebook, streams, number, codebooks);
             load_counts(table, count_tables, stream, true);
             loaded = number;
             __syncthreads();
         }
-        const Counter counter(table, &book);
+        const Counter counter(table, &codebook);
         const uint32_t subsequence = (unit - stream.first_sequence) * SEQUENCE + threadIdx.x,
                        bits = bits_in(stream, subsequence);
-        LaneWords words{};
+        SubsequenceWords words{};
         if (bits > 0) {
             words.load(input, stream, subsequence);
         }
-        // The thread's subsequence from `entry` on: how many codewords there are. Sets where the next one's first
-        // starts.
+        // Counts the codewords of the thread's subsequence from bit `entry` on. Sets `exit` to the entry point of the
+        // next subsequence.
         const auto decode = [&](uint32_t entry, uint32_t &exit) {
-            LaneReader reader(words, entry);
+            SubsequenceReader reader(words, entry);
             uint32_t end = bits;
             const uint32_t count = bits == 0 ? 0 : counter.count(reader, bits, end);
             exit = end - bits;
@@ -63,27 +64,27 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
         };
         const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
         for (uint32_t entry = 0; entry < offsets; ++entry) {
-            // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not
-            // matter.
+            // The exit of a whole subsequence is less than the length of the longest codeword. At the end of the stream
+            // it does not matter.
             uint32_t exit;
             decode(entry, exit);
             own_functions[threadIdx.x][entry] = min_of(exit, offsets - 1);
         }
         __syncthreads();
-        for (uint32_t i = threadIdx.x; i < SPANS * offsets; i += SEQUENCE) {
-            const uint32_t span = i / offsets;
+        for (uint32_t i = threadIdx.x; i < WARP_SEQUENCES * offsets; i += SEQUENCE) {
+            const uint32_t warp_sequence = i / offsets;
             uint32_t at = i % offsets;
             for (uint32_t j = 0; j < SPAN; ++j) {
-                at = own_functions[span * SPAN + j][at];
+                at = own_functions[warp_sequence * SPAN + j][at];
             }
-            span_functions[span][i % offsets] = at;
+            span_functions[warp_sequence][i % offsets] = at;
         }
         __syncthreads();
         if (!resolve) {
             if (threadIdx.x < LONGEST) {
                 uint32_t at = min_of<uint32_t>(threadIdx.x, offsets - 1);
-                for (uint32_t span = 0; span < SPANS; ++span) {
-                    at = span_functions[span][at];
+                for (uint32_t warp_sequence = 0; warp_sequence < WARP_SEQUENCES; ++warp_sequence) {
+                    at = span_functions[warp_sequence][at];
                 }
                 functions[uint64_t(unit) * LONGEST + threadIdx.x] = at;
             }
@@ -91,13 +92,13 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
         }
         if (threadIdx.x == 0) {
             uint32_t at = min_of<uint32_t>(sequence_entries[unit], offsets - 1);
-            for (uint32_t span = 0; span < SPANS; ++span) {
-                span_entries[span] = at;
-                at = span_functions[span][at];
+            for (uint32_t warp_sequence = 0; warp_sequence < WARP_SEQUENCES; ++warp_sequence) {
+                span_entries[warp_sequence] = at;
+                at = span_functions[warp_sequence][at];
             }
         }
         __syncthreads();
-        if (threadIdx.x < SPANS) {
+        if (threadIdx.x < WARP_SEQUENCES) {
             uint32_t at = span_entries[threadIdx.x];
             for (uint32_t j = 0; j < SPAN; ++j) {
                 own_entries[threadIdx.x * SPAN + j] = at;
@@ -113,13 +114,15 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     }
 }
 
-// For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.
+// For streams that failed to synchronize: walks along the functions of the sequences from the start of the stream. One
+// block per stream.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    compose_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions, uint8_t *sequence_entries) {
+    compose_walk(const StreamDescriptor *streams, const uint32_t *failed, const uint8_t *functions,
+                 uint8_t *sequence_entries) {
     launch_dependents_and_wait();
     __shared__ uint8_t part[SEQUENCE * LONGEST];
     __shared__ uint8_t found[SEQUENCE];
-    const Stream &stream = streams[blockIdx.x];
+    const StreamDescriptor &stream = streams[blockIdx.x];
     if (!failed[blockIdx.x]) {
         return;
     }

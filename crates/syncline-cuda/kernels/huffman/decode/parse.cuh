@@ -1,28 +1,23 @@
 // Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs`
 // of the core does. A block finds where one of a stream's codebooks starts, reads that and prepares it; so a stream
 // with four codebooks takes four blocks, which do not wait for each other. Marks that runs of code lengths have left
-// (huffman/decode/lengths.cuh) are spread, and symbols sorted stably by length.
+// (huffman/decode/code_lengths.cuh) are spread, and symbols sorted stably by length.
 //
 // SEQUENCE       subsequences in a sequence
 #pragma once
+#include "device/block.cuh"
 #include "device/warp.cuh"
-#include "huffman/decode/lengths.cuh"
+#include "huffman/decode/code_lengths.cuh"
 
-// What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `used`, and
-// `longest`, to NO_CODE unless the code is complete. Not `bad`: other warps may be reading that.
-__device__ inline void complete_book(ParseScratch &scratch) {
+// What follows from the number of symbols with each length; by one warp. Sets the codebook's numbers, `entry`, `used`,
+// and `longest`, to NO_CODE unless the code is complete. Not `bad`: other warps may be reading that.
+__device__ inline void finish_codebook(ParseScratch &scratch) {
     const uint32_t length = lane_id();
     const uint32_t count = length > 0 && length < LENGTHS ? scratch.counts[length] : 0;
     // In units of a codeword of LONGEST bits.
     const uint64_t own_share = length < LENGTHS ? uint64_t(count) << (LONGEST - length) : 0;
-    uint64_t share = own_share;
-    uint32_t place = count;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const uint64_t share_below = __shfl_up_sync(ALL_LANES, share, distance);
-        const uint32_t place_below = __shfl_up_sync(ALL_LANES, place, distance);
-        share += length >= distance ? share_below : 0;
-        place += length >= distance ? place_below : 0;
-    }
+    const uint64_t share = warp_inclusive_sum(own_share);
+    const uint32_t place = warp_inclusive_sum(count);
     const uint64_t whole = __shfl_sync(ALL_LANES, share, WARP - 1);
     const uint32_t used = __shfl_sync(ALL_LANES, place, WARP - 1);
     const bool single = used == 1 && __shfl_sync(ALL_LANES, count, 1) == 1;
@@ -31,8 +26,8 @@ __device__ inline void complete_book(ParseScratch &scratch) {
     if (length < LENGTHS) {
         const uint32_t first = length > 0 ? uint32_t((share - own_share) >> (LONGEST - length)) : 0;
         const uint64_t limit = length > 0 ? share << (32 - LONGEST) : 0;
-        scratch.book.limit[length] = limit >> 32 != 0 ? 0xFFFFFFFFu : uint32_t(limit);
-        scratch.book.offset[length] = before - first;
+        scratch.codebook.limit[length] = limit >> 32 != 0 ? 0xFFFFFFFFu : uint32_t(limit);
+        scratch.codebook.offset[length] = before - first;
         scratch.entry[length] = before;
     }
     if (length == 0) {
@@ -134,36 +129,36 @@ __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uin
     __syncthreads();
 }
 
-// Where a stream's codebook goes: its place among books, and among symbols.
-struct BookPlace {
-    Book *books; // MOST_BOOKS of the stream, or one if it can have but one
-    uint32_t first_book;
+// Where a stream's codebook goes: its place among codebooks, and among symbols.
+struct CodebookOutput {
+    CodebookDescriptor *codebooks; // MAX_CODEBOOKS of the stream, or one if it can have but one
+    uint32_t first_codebook;
     uint16_t *symbols;
     uint32_t first_symbol, stride; // of the stream's first codebook, and from one to the next
     uint8_t *marks;                // memory for an alphabet that shared memory has no room for, if there is such
 };
 
 // What is known of a codebook: how many symbols its alphabet has, and how many codebooks the stream has.
-struct OwnBook {
-    uint32_t alphabet, books;
+struct CodebookInfo {
+    uint32_t alphabet, codebooks;
 };
 
 // Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether
 // this block has. What it found to be wrong is in `status`: the others may have found something else. Whatever is
 // wrong, all places have something harmless in the end. `own_book` gets what the caller may want to know of it, if it
 // is prepared. By the whole block.
-__device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &place, uint32_t own, const BookPlace &to,
-                                    uint64_t out, uint64_t classes, Stream &stream, uint32_t &status,
-                                    ParseScratch &scratch, OwnBook *own_book = nullptr) {
+__device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &place, uint32_t own,
+                                    const CodebookOutput &to, uint64_t out, uint64_t classes, StreamDescriptor &stream,
+                                    uint32_t &status, ParseScratch &scratch, CodebookInfo *own_codebook = nullptr) {
     const StreamHeader header = read_header(input, place);
     status = header.status;
     // Encoders use several codebooks for small alphabets only.
-    const uint32_t alphabet_limit = place.symbol_bytes == 1 ? 256 : header.books > 1 ? MARKS : 65536;
+    const uint32_t alphabet_limit = place.symbol_bytes == 1 ? 256 : header.codebooks > 1 ? MARKS : 65536;
     const uint8_t *bytes = input + place.offset + STREAM_HEADER_BYTES;
-    if (status == 0 && own < header.books && header.book_bytes <= STAGED) {
+    if (status == 0 && own < header.codebooks && header.codebook_bytes <= STAGED) {
         // They start on a multiple of 8; what is read behind them is the stream's: 8 bytes of codewords at least
         // follow.
-        for (uint32_t i = threadIdx.x; i < ceil_div(header.book_bytes, 8); i += THREADS) {
+        for (uint32_t i = threadIdx.x; i < ceil_div(header.codebook_bytes, 8); i += THREADS) {
             reinterpret_cast<uint2 *>(scratch.bytes)[i] = reinterpret_cast<const uint2 *>(bytes)[i];
         }
         bytes = scratch.bytes;
@@ -171,81 +166,82 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     }
     uint32_t position = 0, first_read = 0;
     bool prepared = false;
-    if (status == 0 && own > 0 && own < header.books && header.book_bytes <= STAGED) {
+    if (status == 0 && own > 0 && own < header.codebooks && header.codebook_bytes <= STAGED) {
         // Marks come later.
-        position = start_of_book(bytes, header.book_bytes, own, alphabet_limit,
+        position = find_codebook(bytes, header.codebook_bytes, own, alphabet_limit,
                                  reinterpret_cast<uint32_t *>(scratch.marks), scratch.warp_sums);
-        status = position == NO_BOOK ? STATUS_BOOK : 0;
+        status = position == NO_CODEBOOK ? STATUS_CODEBOOK : 0;
         first_read = own;
     }
-    for (uint32_t number = first_read; number <= own && own < header.books && status == 0; ++number) {
+    for (uint32_t number = first_read; number <= own && own < header.codebooks && status == 0; ++number) {
         // A mark for each symbol, in shared memory if they fit.
         const bool is_own = number == own;
-        const bool small = header.book_bytes - position < 4 || alphabet_limit <= MARKS ||
+        const bool small = header.codebook_bytes - position < 4 || alphabet_limit <= MARKS ||
                            (bytes[position + 2] == 0 && bytes[position + 3] == 0 &&
                             (bytes[position] | bytes[position + 1] << 8) <= MARKS);
         uint8_t *marks = is_own ? (small ? scratch.marks : to.marks) : nullptr;
-        const uint32_t alphabet = read_runs(bytes, position, header.book_bytes, alphabet_limit, marks, scratch);
+        const uint32_t alphabet = read_runs(bytes, position, header.codebook_bytes, alphabet_limit, marks, scratch);
         __syncthreads();
         if (is_own) {
             if (warp_id() == 0 && scratch.bad == 0) {
-                complete_book(scratch);
+                finish_codebook(scratch);
             }
             __syncthreads();
         }
         if (scratch.bad != 0 || (is_own && scratch.longest > header.longest)) {
-            status = STATUS_BOOK;
+            status = STATUS_CODEBOOK;
             break;
         }
         position = scratch.end;
         if (is_own) {
-            if (own_book != nullptr) {
-                *own_book = {alphabet, header.books};
+            if (own_codebook != nullptr) {
+                *own_codebook = {alphabet, header.codebooks};
             }
             const uint32_t first_symbol = to.first_symbol + own * to.stride;
             sort_symbols(marks, alphabet, to.symbols + first_symbol, scratch);
             if (threadIdx.x == 0) {
                 const uint32_t least = min_of(scratch.least, scratch.most);
                 const bool narrow = scratch.most - least <= 0xFFF;
-                scratch.book.longest = scratch.longest;
-                scratch.book.symbols = first_symbol;
-                scratch.book.symbol_count = scratch.used;
-                scratch.book.base = narrow ? least : 0;
-                scratch.book.mask = narrow ? 0xFFF : 0xFFFF;
-                scratch.book.absent = 0;
+                scratch.codebook.longest = scratch.longest;
+                scratch.codebook.symbols = first_symbol;
+                scratch.codebook.symbol_count = scratch.used;
+                scratch.codebook.base = narrow ? least : 0;
+                scratch.codebook.mask = narrow ? 0xFFF : 0xFFFF;
+                scratch.codebook.absent = 0;
             }
             __syncthreads();
-            if (threadIdx.x < sizeof(Book) / 4) {
-                reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] =
-                    reinterpret_cast<const uint32_t *>(&scratch.book)[threadIdx.x];
+            if (threadIdx.x < sizeof(CodebookDescriptor) / 4) {
+                reinterpret_cast<uint32_t *>(&to.codebooks[own])[threadIdx.x] =
+                    reinterpret_cast<const uint32_t *>(&scratch.codebook)[threadIdx.x];
             }
             prepared = true;
         }
         // What was found has been read by everyone.
         __syncthreads();
     }
-    const bool is_last = header.status != 0 ? own == 0 : own + 1 == header.books;
-    if (is_last && status == 0 && position != header.book_bytes) {
-        status = STATUS_BOOK;
+    const bool is_last = header.status != 0 ? own == 0 : own + 1 == header.codebooks;
+    if (is_last && status == 0 && position != header.codebook_bytes) {
+        status = STATUS_CODEBOOK;
     }
-    // Bits of the bitmap behind the last group are 0.
+    // BitWindow of the bitmap behind the last group are 0.
     const uint32_t used = header.groups % 8;
-    if (is_last && status == 0 && header.has_free && used != 0 &&
+    if (is_last && status == 0 && header.has_zero_bit_groups && used != 0 &&
         input[place.offset + header.bitmap + header.groups / 8] >> used != 0) {
         status = STATUS_INDEX;
     }
-    if (!prepared && threadIdx.x < sizeof(Book) / 4) {
+    if (!prepared && threadIdx.x < sizeof(CodebookDescriptor) / 4) {
         // A codebook that should be there is empty then: decoders get along with that. One that should not is marked so
         // by its last word.
-        const bool absent = header.status != 0 || own >= header.books;
-        reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] = absent && threadIdx.x == sizeof(Book) / 4 - 1;
+        const bool absent = header.status != 0 || own >= header.codebooks;
+        reinterpret_cast<uint32_t *>(&to.codebooks[own])[threadIdx.x] =
+            absent && threadIdx.x == sizeof(CodebookDescriptor) / 4 - 1;
     }
     if (is_last && threadIdx.x == 0) {
-        Stream described{};
+        StreamDescriptor described{};
         described.out = out;
         described.classes = classes;
-        described.first_book = to.first_book;
-        described.books = 1;
+        described.first_codebook = to.first_codebook;
+        described.codebooks = 1;
         if (status == 0) {
             described.words = place.offset + header.words;
             described.index = place.offset + header.index;
@@ -256,10 +252,10 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
             described.index_bytes = header.index_bytes;
             described.sum = header.sum;
             described.weighted = header.weighted;
-            described.books = header.books;
-            described.free_symbol = header.free_symbol;
+            described.codebooks = header.codebooks;
+            described.zero_bit_symbol = header.zero_bit_symbol;
             described.longest = header.longest;
-            described.has_free = header.has_free;
+            described.has_zero_bit_groups = header.has_zero_bit_groups;
         }
         stream = described;
     }
@@ -268,9 +264,9 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
 
 // Live groups before each stream and so on: what decoders find their streams by. By the whole block, when all streams
 // are described; `streams` may have been written by other blocks.
-__device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *totals, uint64_t *warp_sums,
-                                   uint32_t placed) {
-    uint32_t tasks = 0, sequences = 0, placings = 0, map = 0;
+__device__ inline void sum_batch(StreamDescriptor *streams, uint32_t count, BatchTotals *totals, uint64_t *warp_sums,
+                                 uint32_t placed) {
+    uint32_t tasks = 0, sequences = 0, bitmap_blocks = 0, map = 0;
     for (uint32_t window = 0; window < count; window += THREADS) {
         const uint32_t i = window + threadIdx.x;
         uint32_t groups = 0, live = 0, bits = 0;
@@ -279,37 +275,37 @@ __device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *tota
             live = __ldcg(&streams[i].live);
             bits = __ldcg(&streams[i].bits);
         }
-        const bool has_free = live < groups;
+        const bool has_zero_bit_groups = live < groups;
         const uint32_t in_sequence = SEQUENCE * SUBSEQUENCE_BITS;
         // Two sums to a scan.
         auto both = [](uint32_t low, uint32_t high) { return uint64_t(high) << 32 | low; };
         uint64_t first_total, second_total;
-        const uint64_t before = block_scan(both(ceil_div(live, WARP), bits / in_sequence + (bits % in_sequence != 0)),
-                                           warp_sums, first_total);
-        const uint64_t places =
-            block_scan(has_free ? both(ceil_div(groups, placed), live) : 0ull, warp_sums, second_total);
+        const uint64_t before = block_exclusive_sum<THREADS>(
+            both(ceil_div(live, WARP), bits / in_sequence + (bits % in_sequence != 0)), warp_sums, first_total);
+        const uint64_t buffers = block_exclusive_sum<THREADS>(
+            has_zero_bit_groups ? both(ceil_div(groups, placed), live) : 0ull, warp_sums, second_total);
         const uint32_t own_tasks = tasks + uint32_t(before), own_sequences = sequences + uint32_t(before >> 32);
-        const uint32_t own_placings = placings + uint32_t(places), own_map = map + uint32_t(places >> 32);
+        const uint32_t own_placings = bitmap_blocks + uint32_t(buffers), own_map = map + uint32_t(buffers >> 32);
         if (i < count) {
-            streams[i].first_task = own_tasks;
+            streams[i].first_index_block = own_tasks;
             streams[i].first_sequence = own_sequences;
             streams[i].first_subsequence = own_sequences * SEQUENCE;
-            streams[i].first_placing = own_placings;
+            streams[i].first_bitmap_block = own_placings;
             streams[i].map = own_map;
         }
         tasks += uint32_t(first_total);
         sequences += uint32_t(first_total >> 32);
-        placings += uint32_t(second_total);
+        bitmap_blocks += uint32_t(second_total);
         map += uint32_t(second_total >> 32);
     }
     if (threadIdx.x == 0) {
-        *totals = Totals{tasks, sequences, placings, 0};
+        *totals = BatchTotals{tasks, sequences, bitmap_blocks, 0};
     }
 }
 
 // Whether the block is the last of `blocks` to come here, having written what the others should see. By the whole
 // block; `done` is 0 at the start.
-__device__ inline bool last_to_come(uint32_t *done, uint32_t blocks) {
+__device__ inline bool is_last_block(uint32_t *done, uint32_t blocks) {
     __shared__ uint32_t came_before;
     __threadfence();
     __syncthreads();

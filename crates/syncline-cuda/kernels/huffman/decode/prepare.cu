@@ -2,28 +2,28 @@
 // groups filled.
 #include "device/sync.cuh"
 #include "device/warp.cuh"
-#include "huffman/decode/book.cuh"
-#include "huffman/decode/free.cuh"
+#include "huffman/decode/shared_codebook.cuh"
+#include "huffman/decode/zero_bit_groups.cuh"
 
 // Entries for the next TABLE_BITS bits.
-__device__ inline uint32_t table_entry(const OwnBook &own, const uint16_t *symbols, uint32_t i) {
-    const Book &book = own.book;
+__device__ inline uint32_t table_entry(const SharedCodebook &own, const uint16_t *symbols, uint32_t i) {
+    const CodebookDescriptor &codebook = own.codebook;
     const uint32_t window = i << (32 - TABLE_BITS);
     const Codeword one = own.codeword(symbols, window);
     if (one.length > TABLE_BITS) {
         return 0;
     }
-    uint32_t entry = one.length * 0x11u | (one.symbol - book.base & book.mask) << 8;
+    uint32_t entry = one.length * 0x11u | (one.symbol - codebook.base & codebook.mask) << 8;
     // A codeword that ends within the known bits does not depend on the zeros after them.
     const Codeword other = own.codeword(symbols, window << one.length);
-    if (one.length + other.length <= TABLE_BITS && book.mask == 0xFFF) {
-        entry += other.length | (other.symbol - book.base) << 20;
+    if (one.length + other.length <= TABLE_BITS && codebook.mask == 0xFFF) {
+        entry += other.length | (other.symbol - codebook.base) << 20;
     }
     return entry;
 }
 
-__device__ inline uint32_t long_table_entry(const OwnBook &own, const uint16_t *symbols, uint32_t i) {
-    const uint32_t start = own.book.limit[TABLE_BITS];
+__device__ inline uint32_t long_table_entry(const SharedCodebook &own, const uint16_t *symbols, uint32_t i) {
+    const uint32_t start = own.codebook.limit[TABLE_BITS];
     const uint32_t window = start + (i << (32 - LONG_BITS));
     const Codeword one = own.codeword(symbols, window);
     return window < start || one.length <= TABLE_BITS || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
@@ -35,7 +35,7 @@ struct Counted {
     uint32_t entry;
 
     // Goes on to those that end in `known` bits.
-    __device__ inline void go_on(const OwnBook &own, uint32_t window, uint32_t known) {
+    __device__ inline void go_on(const SharedCodebook &own, uint32_t window, uint32_t known) {
         while (true) {
             const uint32_t bits = entry & ((1u << COUNT_SHIFT) - 1), through = bits + own.length(window << bits);
             if (through > known) {
@@ -52,35 +52,35 @@ constexpr uint32_t ALIKE = 1u << (COUNT_BITS - TABLE_BITS);
 
 // What tables are built from, and where: those for counting unless that is null.
 struct Tables {
-    const Book *books;
+    const CodebookDescriptor *codebooks;
     const uint16_t *symbols;
     uint32_t *tables;
     uint16_t *count_tables;
 
     // Part `part` of `parts` of a codebook's.
     __device__ inline void build(uint32_t number, uint32_t part, uint32_t parts) const {
-        __shared__ OwnBook book;
-        if (books[number].absent) {
+        __shared__ SharedCodebook codebook;
+        if (codebooks[number].absent) {
             return;
         }
-        book.load(books[number]);
-        uint32_t *to = tables + uint64_t(number) * BOOK_WORDS;
+        codebook.load(codebooks[number]);
+        uint32_t *to = tables + uint64_t(number) * CODEBOOK_WORDS;
         uint16_t *counts = count_tables + uint64_t(number) * (COUNTS + ENDS);
-        const uint32_t all = BOOK_WORDS + (count_tables == nullptr ? 0 : ENDS);
+        const uint32_t all = CODEBOOK_WORDS + (count_tables == nullptr ? 0 : ENDS);
         for (uint32_t i = part * blockDim.x + threadIdx.x; i < all; i += parts * blockDim.x) {
             if (i < TABLE) {
-                to[i] = table_entry(book, symbols, i);
-            } else if (i < BOOK_WORDS) {
-                to[i] = long_table_entry(book, symbols, i - TABLE);
+                to[i] = table_entry(codebook, symbols, i);
+            } else if (i < CODEBOOK_WORDS) {
+                to[i] = long_table_entry(codebook, symbols, i - TABLE);
             } else {
-                const uint32_t start = i - BOOK_WORDS, window = start << (32 - TABLE_BITS);
+                const uint32_t start = i - CODEBOOK_WORDS, window = start << (32 - TABLE_BITS);
                 Counted shared{0};
-                shared.go_on(book, window, TABLE_BITS);
+                shared.go_on(codebook, window, TABLE_BITS);
                 counts[COUNTS + start] = shared.ends();
 #pragma unroll
                 for (uint32_t j = 0; j < ALIKE; ++j) {
                     Counted own = shared;
-                    own.go_on(book, window | j << (32 - COUNT_BITS), COUNT_BITS);
+                    own.go_on(codebook, window | j << (32 - COUNT_BITS), COUNT_BITS);
                     counts[start * ALIKE + j] = own.count();
                 }
             }
@@ -89,18 +89,19 @@ struct Tables {
 };
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// Looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the
-// others unless the decoder does. How many are live before it is counted anew by each block: the bitmap is a thousandth
-// of the output at most.
-__device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *streams, uint32_t stream_count,
-                             bool fills, bool keeps_status, uint32_t *map, uint32_t *status, uint8_t *out) {
+// Looks after BITMAP_BLOCK_GROUPS groups of a stream that has free ones: writes the place of each live one to the map,
+// and fills the others unless the decoder does. How many are live before it is counted anew by each block: the bitmap
+// is a thousandth of the output at most.
+__device__ inline void place(uint32_t unit, const uint8_t *input, const StreamDescriptor *streams,
+                             uint32_t stream_count, bool fills, bool keeps_status, uint32_t *map, uint32_t *status,
+                             uint8_t *out) {
     __shared__ uint32_t warp_live[WARPS];
-    __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS], found;
-    const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_placing; });
-    const Stream &stream = streams[number];
+    __shared__ uint32_t zero_bit_words[BITMAP_BLOCK_WORDS], live_before[BITMAP_BLOCK_WORDS], found;
+    const uint32_t number = find_stream(unit, stream_count, [&](uint32_t i) { return streams[i].first_bitmap_block; });
+    const StreamDescriptor &stream = streams[number];
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
     const uint32_t groups = stream.groups;
-    const uint32_t first_word = (unit - stream.first_placing) * PLACED_WORDS;
+    const uint32_t first_word = (unit - stream.first_bitmap_block) * BITMAP_BLOCK_WORDS;
     uint32_t live = 0;
     for (uint32_t i = threadIdx.x; i < first_word; i += THREADS) {
         live += __popc(~bitmap[i]);
@@ -112,16 +113,16 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
     __syncthreads();
     if (warp_id() == 0) {
         const uint32_t at = first_word + lane_id();
-        uint32_t word = at * 32 < groups ? bitmap[at] | groups_past(groups, at) : ALL_LANES;
+        uint32_t word = at * 32 < groups ? bitmap[at] | bits_past_end(groups, at) : ALL_LANES;
         uint32_t own = __popc(~word), sum = own;
         sum = warp_inclusive_sum(sum);
         uint32_t before = 0;
         for (uint32_t warp = 0; warp < WARPS; ++warp) {
             before += warp_live[warp];
         }
-        free_words[lane_id()] = word;
+        zero_bit_words[lane_id()] = word;
         live_before[lane_id()] = before + sum - own;
-        const bool is_last = first_word * 32 + PLACED >= groups;
+        const bool is_last = first_word * 32 + BITMAP_BLOCK_GROUPS >= groups;
         if (lane_id() == WARP - 1) {
             found = is_last ? before + sum : stream.live;
             if (is_last) {
@@ -131,8 +132,8 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
         }
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < PLACED; i += THREADS) {
-        uint32_t word = free_words[i / 32], bit = i % 32;
+    for (uint32_t i = threadIdx.x; i < BITMAP_BLOCK_GROUPS; i += THREADS) {
+        uint32_t word = zero_bit_words[i / 32], bit = i % 32;
         uint32_t rank = live_before[i / 32] + __popc(~word & ((1u << bit) - 1));
         if (!(word >> bit & 1) && rank < stream.live) {
             map[stream.map + rank] = first_word * 32 + i;
@@ -146,48 +147,50 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
         return;
     }
     constexpr uint32_t UNITS = GROUP * SYMBOL_BYTES / 16;
-    const uint32_t filled = SYMBOL_BYTES == 1 ? stream.free_symbol * 0x01010101u : stream.free_symbol * 0x10001u;
+    const uint32_t filled =
+        SYMBOL_BYTES == 1 ? stream.zero_bit_symbol * 0x01010101u : stream.zero_bit_symbol * 0x10001u;
     const uint4 value = make_uint4(filled, filled, filled, filled);
     uint4 *to = reinterpret_cast<uint4 *>(out + (stream.out + uint64_t(first_word) * 32 * GROUP) * SYMBOL_BYTES);
 #pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < PLACED * UNITS; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < BITMAP_BLOCK_GROUPS * UNITS; i += THREADS) {
         uint32_t group = i / UNITS;
-        if (free_words[group / 32] >> (group % 32) & 1 && first_word * 32 + group < groups) {
-            store_streaming(&to[i], value);
+        if (zero_bit_words[group / 32] >> (group % 32) & 1 && first_word * 32 + group < groups) {
+            store_evict_first(&to[i], value);
         }
     }
 }
 
-// Blocks from `first_placing` on place groups, those before build tables of a codebook, `parts` each, and clear sums,
-// what else a decoder wants cleared, and status unless parsing has written that.
+// Blocks from `first_bitmap_block` on place groups, those before build tables of a codebook, `parts` each, and clear
+// sums, what else a decoder wants cleared, and status unless parsing has written that.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_prepare(const Book *books, const uint16_t *symbols, const uint8_t *input, const Stream *streams,
-                   uint32_t stream_count, const Totals *totals, uint32_t parts, uint32_t first_placing, uint32_t fills,
-                   uint32_t keeps_status, uint32_t *tables, uint16_t *count_tables, uint32_t *map, uint32_t *sums,
-                   uint32_t *cleared, uint32_t cleared_words, uint32_t *status, uint8_t *out) {
-    wait_then_let_start();
-    if (blockIdx.x >= first_placing) {
-        const uint32_t unit = blockIdx.x - first_placing;
-        if (unit < totals->placings) {
+    decode_prepare(const CodebookDescriptor *codebooks, const uint16_t *symbols, const uint8_t *input,
+                   const StreamDescriptor *streams, uint32_t stream_count, const BatchTotals *totals, uint32_t parts,
+                   uint32_t first_bitmap_block, uint32_t fills, uint32_t keeps_status, uint32_t *tables,
+                   uint16_t *count_tables, uint32_t *map, uint32_t *sums, uint32_t *cleared, uint32_t cleared_words,
+                   uint32_t *status, uint8_t *out) {
+    wait_and_launch_dependents();
+    if (blockIdx.x >= first_bitmap_block) {
+        const uint32_t unit = blockIdx.x - first_bitmap_block;
+        if (unit < totals->bitmap_blocks) {
             place(unit, input, streams, stream_count, fills != 0, keeps_status != 0, map, status, out);
         }
         return;
     }
-    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i <= 2 * stream_count; i += first_placing * THREADS) {
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i <= 2 * stream_count; i += first_bitmap_block * THREADS) {
         sums[i] = 0;
         // Of the others placing writes it.
-        if (i < stream_count && !keeps_status && !streams[i].has_free) {
+        if (i < stream_count && !keeps_status && !streams[i].has_zero_bit_groups) {
             status[i] = 0;
         }
     }
-    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < cleared_words; i += first_placing * THREADS) {
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < cleared_words; i += first_bitmap_block * THREADS) {
         cleared[i] = 0;
     }
-    Tables{books, symbols, tables, count_tables}.build(blockIdx.x / parts, blockIdx.x % parts, parts);
+    Tables{codebooks, symbols, tables, count_tables}.build(blockIdx.x / parts, blockIdx.x % parts, parts);
 }
 
 // Compares checksums; a thread a stream.
-extern "C" __global__ void decode_verify(const Stream *streams, uint32_t stream_count, const uint32_t *sums,
+extern "C" __global__ void decode_verify(const StreamDescriptor *streams, uint32_t stream_count, const uint32_t *sums,
                                          uint32_t *status) {
     launch_dependents_and_wait();
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;

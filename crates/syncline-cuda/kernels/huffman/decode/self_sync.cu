@@ -37,14 +37,14 @@ struct Own {
     uint32_t exits, counts;
 
     // Decodes from `entry` bits after the start of subsequence `first`, up to the one that ends where it did before.
-    __device__ inline void decode(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t first,
-                                  uint32_t entry) {
+    __device__ inline void decode(const Counter &counter, const uint8_t *input, const StreamDescriptor &stream,
+                                  uint32_t first, uint32_t entry) {
         bool changed = true;
-        LaneWords words;
+        SubsequenceWords words;
         words.load(input, stream, first);
         for (uint32_t i = 0; i < SUBSEQUENCES && changed; ++i) {
             const uint32_t bits = bits_in(stream, first + i);
-            LaneReader reader(words, entry);
+            SubsequenceReader reader(words, entry);
             if (i + 1 < SUBSEQUENCES && bits_in(stream, first + i + 1) > 0) {
                 words.load(input, stream, first + i + 1);
             }
@@ -69,28 +69,28 @@ struct Own {
 // Phase 1: entries and counts of all subsequences, if each segment starts with a codeword; `exits` of the segments.
 // `failed` is set for a stream that has not settled, and behind all of them.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync_segments(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                       const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts,
-                       uint8_t *exits, uint32_t *failed) {
+    self_sync_segments(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
+                       const CodebookDescriptor *codebooks, const uint16_t *count_tables, const BatchTotals *totals,
+                       uint8_t *entries, uint8_t *counts, uint8_t *exits, uint32_t *failed) {
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
-    __shared__ Stream stream;
-    __shared__ Book book;
-    Run<SEGMENTS> rest(totals->sequences);
+    __shared__ StreamDescriptor stream;
+    __shared__ CodebookDescriptor codebook;
+    BlockShare<SEGMENTS> rest(totals->sequences);
     while (rest.next < rest.end) {
         uint32_t first_segment, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_segment, stop);
-        load_stream(stream, book, streams, number, books);
+        load_stream(stream, codebook, streams, number, codebooks);
         // Tables are what decode_prepare has made; whoever comes after may read them before it waits itself.
-        wait_then_let_start();
+        wait_and_launch_dependents();
         load_counts(table, count_tables, stream, true);
         __syncthreads();
-        const Counter counter(table, &book);
+        const Counter counter(table, &codebook);
         for (uint32_t segment = first_segment + warp_id(); segment < stop; segment += WARPS) {
             const uint32_t first = segment * SEGMENT + lane_id() * SUBSEQUENCES;
-            const bool there = bits_in(stream, first) > 0;
+            const bool exists = bits_in(stream, first) > 0;
             Own own{NO_EXITS, 0};
             uint32_t entry = 0, rounds = 0;
-            bool again = there;
+            bool again = exists;
             do {
                 if (again) {
                     own.decode(counter, input, stream, first, entry);
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 const uint32_t before = __shfl_up_sync(ALL_LANES, own.exit(), 1);
                 const uint32_t found = lane_id() > 0 ? before : 0;
                 // Past the end of the stream there is nothing to find.
-                again = found != entry && there;
+                again = found != entry && exists;
                 entry = found;
             } while (__any_sync(ALL_LANES, again) && ++rounds < ROUNDS);
             const uint64_t at = uint64_t(stream.first_subsequence) + first;
@@ -113,22 +113,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
     // Blocks without segments too: that this kernel is done says that those before it are.
-    wait_then_let_start();
+    wait_and_launch_dependents();
 }
 
 // Decodes a segment again from `entry` on, where the one before ended, up to where that makes no difference. Whether it
 // makes one to the segment after it.
-__device__ inline bool join(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t segment,
-                            uint32_t entry, uint8_t *entries, uint8_t *counts) {
+__device__ inline bool join(const Counter &counter, const uint8_t *input, const StreamDescriptor &stream,
+                            uint32_t segment, uint32_t entry, uint8_t *entries, uint8_t *counts) {
     for (uint32_t done = 0; done < MAX_JOINED; ++done) {
         const uint32_t subsequence = segment * SEGMENT + done, bits = bits_in(stream, subsequence);
         const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
         if (bits == 0) {
             return false;
         }
-        LaneWords words;
+        SubsequenceWords words;
         words.load(input, stream, subsequence);
-        LaneReader reader(words, entry);
+        SubsequenceReader reader(words, entry);
         entries[at] = entry;
         counts[at] = counter.count(reader, bits, entry);
         entry -= bits;
@@ -142,17 +142,17 @@ __device__ inline bool join(const Counter &counter, const uint8_t *input, const 
 // Phase 2, a thread a segment. If one makes a difference to the segment after it, the stream has failed. Tables are in
 // shared memory: each of a thread's lookups waits for the one before.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                   const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts,
-                   const uint8_t *exits, uint32_t *failed) {
+    self_sync_join(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
+                   const CodebookDescriptor *codebooks, const uint16_t *count_tables, const BatchTotals *totals,
+                   uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
-    __shared__ Stream stream;
-    __shared__ Book book;
-    Run<SEGMENTS> rest(totals->sequences);
+    __shared__ StreamDescriptor stream;
+    __shared__ CodebookDescriptor codebook;
+    BlockShare<SEGMENTS> rest(totals->sequences);
     while (rest.next < rest.end) {
         uint32_t first_segment, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_segment, stop);
-        load_stream(stream, book, streams, number, books);
+        load_stream(stream, codebook, streams, number, codebooks);
         launch_dependents_and_wait();
         // The first of a stream starts with a codeword.
         const uint32_t first = max_of(first_segment, 1u) + threadIdx.x;
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         load_counts(table, count_tables, stream, true);
         __syncthreads();
-        const Counter counter(table, &book);
+        const Counter counter(table, &codebook);
         for (uint32_t segment = first; segment < stop; segment += THREADS) {
             const uint32_t entry = exits_before[segment];
             if (entry != 0 && join(counter, input, stream, segment, entry, entries, counts)) {

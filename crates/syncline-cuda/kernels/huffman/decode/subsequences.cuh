@@ -8,46 +8,46 @@
 
 constexpr uint32_t WORDS_IN_SUBSEQUENCE = SUBSEQUENCE_BITS / 32;
 constexpr uint32_t SEQUENCE_BITS = SEQUENCE * SUBSEQUENCE_BITS;
-// Bits of a span: 32 subsequences, a lane each.
-constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
+// BitWindow of a span: 32 subsequences, a lane each.
+constexpr uint32_t WARP_SEQUENCE_BITS = WARP * SUBSEQUENCE_BITS;
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// Bits of a stream's subsequence.
-__device__ inline uint32_t bits_in(const Stream &stream, uint32_t subsequence) {
+// BitWindow of a stream's subsequence.
+__device__ inline uint32_t bits_in(const StreamDescriptor &stream, uint32_t subsequence) {
     const uint32_t start = subsequence * SUBSEQUENCE_BITS;
     return start < stream.bits ? min_of(stream.bits - start, SUBSEQUENCE_BITS) : 0;
 }
 
 // Words that a subsequence's codewords and the look ahead may touch: the last codeword starts in the fourth, at most
 // LONGEST bits of the next are in the fifth.
-constexpr uint32_t LANE_WORDS = WORDS_IN_SUBSEQUENCE + 2;
+constexpr uint32_t SUBSEQUENCE_WORDS_AHEAD = WORDS_IN_SUBSEQUENCE + 2;
 // No first codeword starts later; what says so is damaged.
-constexpr uint32_t LAST_ENTRY = 31;
+constexpr uint32_t MAX_ENTRY = 31;
 // What a damaged index may say that a subsequence has at most.
-constexpr uint32_t MOST_COUNT = SUBSEQUENCE_BITS + LAST_ENTRY;
+constexpr uint32_t MAX_COUNT = SUBSEQUENCE_BITS + MAX_ENTRY;
 
 // The byte that has the gap of a stream's subsequence, and the gap in it.
-__device__ inline uint32_t gap_byte(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
+__device__ inline uint32_t gap_byte(const uint8_t *input, const StreamDescriptor &stream, uint32_t subsequence) {
     return (input + stream.index)[stream.longest <= 16 ? subsequence / 2 : subsequence];
 }
-__device__ inline uint32_t gap_in(uint32_t byte, const Stream &stream, uint32_t subsequence) {
-    return stream.longest <= 16 ? byte >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(byte, LAST_ENTRY);
+__device__ inline uint32_t extract_gap(uint32_t byte, const StreamDescriptor &stream, uint32_t subsequence) {
+    return stream.longest <= 16 ? byte >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(byte, MAX_ENTRY);
 }
-__device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
-    return gap_in(gap_byte(input, stream, subsequence), stream, subsequence);
+__device__ inline uint32_t gap_of(const uint8_t *input, const StreamDescriptor &stream, uint32_t subsequence) {
+    return extract_gap(gap_byte(input, stream, subsequence), stream, subsequence);
 }
 
 // A subsequence's words, as they are in memory.
-struct LaneWords {
+struct SubsequenceWords {
     uint4 own;
     uint2 ahead;
 
     // Words past the stream's are 0.
-    __device__ inline void load(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
+    __device__ inline void load(const uint8_t *input, const StreamDescriptor &stream, uint32_t subsequence) {
         const uint32_t *words =
             reinterpret_cast<const uint32_t *>(input + stream.words) + subsequence * WORDS_IN_SUBSEQUENCE;
         const uint32_t end = ceil_div(stream.bits, 32) + 2, first = subsequence * WORDS_IN_SUBSEQUENCE;
-        if (first + LANE_WORDS <= end) {
+        if (first + SUBSEQUENCE_WORDS_AHEAD <= end) {
             own = __ldg(reinterpret_cast<const uint4 *>(words));
             ahead = __ldg(reinterpret_cast<const uint2 *>(words + WORDS_IN_SUBSEQUENCE));
         } else {
@@ -60,14 +60,14 @@ struct LaneWords {
 
 // What of a subsequence's words is not in a window yet: words move on instead of the window.
 struct WordsAhead {
-    uint32_t word[LANE_WORDS - 2];
+    uint32_t word[SUBSEQUENCE_WORDS_AHEAD - 2];
 
-    __device__ inline void move_on(uint32_t there, uint32_t &word0, uint32_t &word1) {
-        if (there) {
+    __device__ inline void advance(uint32_t exists, uint32_t &word0, uint32_t &word1) {
+        if (exists) {
             word0 = word1;
             word1 = word[0];
 #pragma unroll
-            for (uint32_t i = 0; i + 1 < LANE_WORDS - 2; ++i) {
+            for (uint32_t i = 0; i + 1 < SUBSEQUENCE_WORDS_AHEAD - 2; ++i) {
                 word[i] = word[i + 1];
             }
         }
@@ -75,18 +75,19 @@ struct WordsAhead {
 };
 
 // A window over a subsequence, from a codeword's start on.
-struct LaneReader : Bits<WordsAhead> {
-    __device__ inline LaneReader(const LaneWords &from, uint32_t start)
-        : Bits<WordsAhead>{{{from.own.z, from.own.w, from.ahead.x, from.ahead.y}}, from.own.x, from.own.y, start} {}
+struct SubsequenceReader : BitWindow<WordsAhead> {
+    __device__ inline SubsequenceReader(const SubsequenceWords &from, uint32_t start)
+        : BitWindow<WordsAhead>{{{from.own.z, from.own.w, from.ahead.x, from.ahead.y}}, from.own.x, from.own.y, start} {
+    }
 
     // Whether all of the subsequence's bits from there on are zeros, as long as nothing is skipped.
     __device__ inline bool zeros() const { return (word0 << position | word1 | words.word[0] | words.word[1]) == 0; }
 };
 
 // The length of a window's codeword, which has at least `shortest` bits.
-__device__ inline uint32_t length_from(const Book &book, uint32_t window, uint32_t shortest) {
+__device__ inline uint32_t length_from(const CodebookDescriptor &codebook, uint32_t window, uint32_t shortest) {
     uint32_t length = shortest;
-    while (length < book.longest && window >= book.limit[length]) {
+    while (length < codebook.longest && window >= codebook.limit[length]) {
         ++length;
     }
     return length;
@@ -95,21 +96,23 @@ __device__ inline uint32_t length_from(const Book &book, uint32_t window, uint32
 // Counts codewords with a codebook's tables for that.
 struct Counter {
     const uint16_t *table; // COUNTS entries, then ENDS
-    const Book *book;
+    const CodebookDescriptor *codebook;
     uint32_t longest_shares; // 2^16 over the longest codeword's length, rounded up
     bool zero_is_one;        // codeword
 
-    __device__ inline Counter(const uint16_t *tables, const Book *code)
-        : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1),
+    __device__ inline Counter(const uint16_t *tables, const CodebookDescriptor *code)
+        : table(tables), codebook(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1),
           zero_is_one(code->limit[1] != 0) {}
 
     // The length of a codeword that is longer than a lookup.
-    __device__ inline uint32_t long_length(uint32_t window) const { return length_from(*book, window, TABLE_BITS + 1); }
+    __device__ inline uint32_t long_length(uint32_t window) const {
+        return length_from(*codebook, window, TABLE_BITS + 1);
+    }
 
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - COUNT_BITS)]; }
 
     // Skips the codewords of one lookup, or a longer one. Positions in readers count codewords along: see COUNT_SHIFT.
-    __device__ inline void step(LaneReader &from) const {
+    __device__ inline void step(SubsequenceReader &from) const {
         const uint32_t window = from.window();
         uint32_t entry = lookup(window);
         if (entry & COUNT_LONGER) {
@@ -119,7 +122,7 @@ struct Counter {
     }
 
     // Skips codewords as long as a lookup ends before `stop`.
-    __device__ inline void most(LaneReader &from, uint32_t stop) const {
+    __device__ inline void skip_lookups(SubsequenceReader &from, uint32_t stop) const {
         while (position(from) + 2 * COUNT_BITS <= stop) {
             const uint32_t window = from.window();
             const uint32_t one = lookup(window);
@@ -137,13 +140,13 @@ struct Counter {
         }
     }
 
-    static __device__ inline uint32_t position(const LaneReader &from) {
+    static __device__ inline uint32_t position(const SubsequenceReader &from) {
         return from.position & ((1u << COUNT_SHIFT) - 1);
     }
 
     // The codewords that start from the reader's position on and before `stop`. Sets where the last of them ends.
-    __device__ inline uint32_t count(LaneReader &from, uint32_t stop, uint32_t &end) const {
-        most(from, stop);
+    __device__ inline uint32_t count(SubsequenceReader &from, uint32_t stop, uint32_t &end) const {
+        skip_lookups(from, stop);
         const uint16_t *ends_table = table + COUNTS;
         uint32_t count = from.position >> COUNT_SHIFT;
         end = position(from);
@@ -169,22 +172,22 @@ struct Counter {
     // The codewords from the reader's position on up to `stop`, where one ends. Ones are put in the place of the bits
     // after it: they are the last codeword, which is one of the longest, over and over; those within the lookup are
     // taken away again.
-    __device__ inline uint32_t count_up_to(LaneReader &from, uint32_t stop) const {
-        most(from, stop);
+    __device__ inline uint32_t count_up_to(SubsequenceReader &from, uint32_t stop) const {
+        skip_lookups(from, stop);
         const uint32_t end = position(from);
         // Damaged bits may have ended later.
         const uint32_t rest = stop > end ? stop - end : 0;
         const uint32_t entry = lookup(from.window() | ALL_LANES >> rest);
         const int32_t more = (entry >> COUNT_SHIFT & 31) - ((COUNT_BITS - rest) * longest_shares >> 16);
-        return min_of<int32_t>(MOST_COUNT, max_of<int32_t>(0, int32_t(from.position >> COUNT_SHIFT) + more));
+        return min_of<int32_t>(MAX_COUNT, max_of<int32_t>(0, int32_t(from.position >> COUNT_SHIFT) + more));
     }
 };
 
 // The units of a block, stream after stream: blocks have equal shares of all. A sequence has UNITS of them.
-template <uint32_t UNITS> struct Run {
+template <uint32_t UNITS> struct BlockShare {
     uint32_t next, end;
 
-    __device__ inline Run(uint32_t sequences) {
+    __device__ inline BlockShare(uint32_t sequences) {
         const uint32_t all = sequences * UNITS, share = ceil_div(all, gridDim.x);
         next = min_of(all, blockIdx.x * share);
         end = min_of(all, next + share);
@@ -192,9 +195,10 @@ template <uint32_t UNITS> struct Run {
 
     // The stream of the next unit, and its units that are this block's: those from `first` to `stop`, counted from the
     // stream's first.
-    __device__ inline uint32_t stream(const Stream *streams, uint32_t stream_count, uint32_t &first, uint32_t &stop) {
+    __device__ inline uint32_t stream(const StreamDescriptor *streams, uint32_t stream_count, uint32_t &first,
+                                      uint32_t &stop) {
         const uint32_t number =
-            stream_of_warp(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+            find_stream_by_warp(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
         const uint32_t start = streams[number].first_sequence * UNITS, bits = streams[number].bits;
         first = next - start;
         next = min_of(end, start + ceil_div(bits, SEQUENCE_BITS) * UNITS);
@@ -219,7 +223,7 @@ struct Sequence {
 
     // Loads sequence `number` of a stream; to be called, and followed by a barrier, by the whole block. Returns its
     // last word.
-    __device__ inline uint32_t load(const uint8_t *input, const Stream &stream, uint32_t number) {
+    __device__ inline uint32_t load(const uint8_t *input, const StreamDescriptor &stream, uint32_t number) {
         const uint32_t *from = reinterpret_cast<const uint32_t *>(input + stream.words) + number * (SEQUENCE_BITS / 32);
         // The stream has two words more than its bits fill.
         const uint32_t last = min_of(ceil_div(stream.bits, 32) + 2 - number * (SEQUENCE_BITS / 32), WORDS) - 1;
@@ -231,29 +235,32 @@ struct Sequence {
 };
 
 // Copies a stream's descriptor and its codebook to shared memory. By the whole block, with barriers around it.
-__device__ inline void load_stream(Stream &stream, Book &book, const Stream *streams, uint32_t number,
-                                   const Book *books) {
+__device__ inline void load_stream(StreamDescriptor &stream, CodebookDescriptor &codebook,
+                                   const StreamDescriptor *streams, uint32_t number,
+                                   const CodebookDescriptor *codebooks) {
     __syncthreads();
-    if (threadIdx.x < sizeof(Stream) / 4) {
+    if (threadIdx.x < sizeof(StreamDescriptor) / 4) {
         reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] =
             reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
     }
     __syncthreads();
-    if (threadIdx.x < sizeof(Book) / 4) {
-        reinterpret_cast<uint32_t *>(&book)[threadIdx.x] =
-            reinterpret_cast<const uint32_t *>(&books[stream.first_book])[threadIdx.x];
+    if (threadIdx.x < sizeof(CodebookDescriptor) / 4) {
+        reinterpret_cast<uint32_t *>(&codebook)[threadIdx.x] =
+            reinterpret_cast<const uint32_t *>(&codebooks[stream.first_codebook])[threadIdx.x];
     }
     __syncthreads();
 }
 
 // Its tables for lookups: TABLE + LONG_ENTRIES words. To be followed by a barrier, as the next.
-__device__ inline void load_lookup(uint32_t *to, const uint32_t *tables, const Stream &stream, const Book &book) {
-    load_tables(to, tables + uint64_t(stream.first_book) * BOOK_WORDS, LONG_ENTRIES, book);
+__device__ inline void load_lookup(uint32_t *to, const uint32_t *tables, const StreamDescriptor &stream,
+                                   const CodebookDescriptor &codebook) {
+    load_decoder_tables(to, tables + uint64_t(stream.first_codebook) * CODEBOOK_WORDS, LONG_ENTRIES, codebook);
 }
 
 // Its tables for counting, that of counts alone or both.
-__device__ inline void load_counts(uint16_t *to, const uint16_t *count_tables, const Stream &stream, bool both) {
+__device__ inline void load_counts(uint16_t *to, const uint16_t *count_tables, const StreamDescriptor &stream,
+                                   bool both) {
     load_words(reinterpret_cast<uint32_t *>(to),
-               reinterpret_cast<const uint32_t *>(count_tables + uint64_t(stream.first_book) * (COUNTS + ENDS)),
+               reinterpret_cast<const uint32_t *>(count_tables + uint64_t(stream.first_codebook) * (COUNTS + ENDS)),
                (both ? COUNTS + ENDS : COUNTS) / 2);
 }

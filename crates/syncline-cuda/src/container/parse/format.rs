@@ -10,8 +10,8 @@ use super::{BITMAP_GROUP_LOG2, BOOKS, ParsedChunk};
 use crate::container::parsed::sums_len;
 use crate::device::Arena;
 use crate::geometry::ChunkBatch;
-use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
-use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds};
+use crate::huffman::decode::batch::{BatchTotals, CodebookDescriptor, StreamDescriptor};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
 
 /// What parsing needs to know of a stream, from its header.
 #[derive(Debug, Clone, Copy)]
@@ -54,9 +54,9 @@ impl Format {
     }
 
     /// What the streams of codes have at most.
-    pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
+    pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> BatchBounds {
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
-        Bounds {
+        BatchBounds {
             streams: batch.chunks(),
             index: Some(self.index),
             group_log2: self.group_log2,
@@ -69,9 +69,9 @@ impl Format {
     }
 
     /// What the streams of bitmaps have at most.
-    pub(crate) fn bitmap_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
+    pub(crate) fn bitmap_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> BatchBounds {
         let streams = batch.chunks() * self.bitmap_kinds();
-        Bounds {
+        BatchBounds {
             streams,
             index: None,
             group_log2: BITMAP_GROUP_LOG2,
@@ -95,9 +95,9 @@ impl Format {
             2 * Arena::bytes_for::<u32>(tiles + chunks),
             self.bitmap_kinds() as usize * Arena::bytes_for::<u32>(tiles),
             Arena::bytes_for::<u32>(chunks * rank_stride(batch)),
-            Arena::bytes_for::<Descriptor>(chunks) + Arena::bytes_for::<Book>(chunks * BOOKS),
+            Arena::bytes_for::<StreamDescriptor>(chunks) + Arena::bytes_for::<CodebookDescriptor>(chunks * BOOKS),
             Arena::bytes_for::<u16>(chunks * ALPHABET) + Arena::bytes_for::<u8>(chunks * ALPHABET),
-            Arena::bytes_for::<Descriptor>(bitmaps) + Arena::bytes_for::<Book>(bitmaps),
+            Arena::bytes_for::<StreamDescriptor>(bitmaps) + Arena::bytes_for::<CodebookDescriptor>(bitmaps),
             Arena::bytes_for::<u16>(bitmaps * BYTE_ALPHABET),
             Arena::bytes_for::<u8>(bitmaps * self.bitmap_stride as usize),
             if classes { Arena::bytes_for::<u8>(chunks * batch.slots() as usize) } else { 0 },
@@ -114,7 +114,7 @@ pub(super) fn rank_stride(batch: &ChunkBatch) -> usize {
 /// Bytes that have to be 0 at the start: the chunks, two batches' sums, a counter, the streams' status.
 pub(crate) fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
     Arena::bytes_for::<ParsedChunk>(chunks)
-        + 2 * Arena::bytes_for::<DeviceTotals>(1)
+        + 2 * Arena::bytes_for::<BatchTotals>(1)
         + Arena::bytes_for::<u32>(1)
         + Arena::bytes_for::<u32>(chunks)
         + Arena::bytes_for::<u32>(sums_len(chunks))

@@ -15,8 +15,8 @@ use crate::device::{Cleared, Frame};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
-use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
-use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds};
+use crate::huffman::decode::batch::{BatchTotals, CodebookDescriptor, StreamDescriptor};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
 
 /// `Results` of the kernel.
 #[derive(Clone, Copy)]
@@ -65,22 +65,22 @@ fn optional<T>(view: Option<&mut CudaViewMut<'_, T>>, stream: &CudaStream) -> CU
 
 /// What decoders need to know of Huffman streams.
 struct Streams<'a> {
-    descriptors: CudaViewMut<'a, Descriptor>,
-    books: CudaViewMut<'a, Book>,
+    descriptors: CudaViewMut<'a, StreamDescriptor>,
+    books: CudaViewMut<'a, CodebookDescriptor>,
     symbols: CudaViewMut<'a, u16>,
-    totals: CudaViewMut<'a, DeviceTotals>,
+    totals: CudaViewMut<'a, BatchTotals>,
 }
 
 impl<'a> Streams<'a> {
-    fn into_view<S>(self, bounds: &Bounds, tabled: bool) -> Result<BatchView<'a, S>> {
+    fn into_view<S>(self, bounds: &BatchBounds, tabled: bool) -> Result<BatchView<'a, S>> {
         Ok(BatchView {
             descriptors: self.descriptors.into_view(),
-            books: self.books.into_view(),
+            codebooks: self.books.into_view(),
             symbols: self.symbols.into_view(),
-            sums: self.totals.into_view(),
-            totals: bounds.totals()?,
+            totals: self.totals.into_view(),
+            sizes: bounds.sizes()?,
             keep_status: true,
-            tabled,
+            has_reconstruct_tables: tabled,
             symbol: PhantomData,
         })
     }
@@ -206,7 +206,7 @@ impl<'a> ParseMemory<'a> {
         self,
         frame: &mut Frame<'a>,
         format: &Format,
-        [code_bounds, bitmap_bounds]: &[Bounds; 2],
+        [code_bounds, bitmap_bounds]: &[BatchBounds; 2],
         has_classes: bool,
     ) -> Result<ParsedRecords<'a>> {
         let (mut bitmap_bytes, mut bitmaps) = (None, None);

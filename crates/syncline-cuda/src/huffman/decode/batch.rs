@@ -10,7 +10,7 @@ use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
 
-use super::{INDEX_BLOCK, PAIRED_SHARE, PLACED_GROUPS, SEQUENCE, TABLE_BITS};
+use super::{BITMAP_BLOCK_GROUPS, INDEX_BLOCK, PAIRED_SHARE, SEQUENCE, TABLE_BITS};
 use crate::error::{CudaError, DriverContext, Result};
 
 const LENGTHS: usize = MAX_LENGTH as usize + 1;
@@ -24,7 +24,7 @@ const WIDE_MASK: u32 = 0xffff;
 /// `Stream` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(crate) struct Descriptor {
+pub(crate) struct StreamDescriptor {
     words: u64,
     index: u64,
     bitmap: u64,
@@ -36,25 +36,25 @@ pub(crate) struct Descriptor {
     index_bytes: u32,
     sum: u32,
     weighted: u32,
-    first_book: u32,
-    books: u32,
-    free_symbol: u32,
+    first_codebook: u32,
+    codebooks: u32,
+    zero_bit_symbol: u32,
     longest: u32,
-    has_free: u32,
+    has_zero_bit_groups: u32,
     map: u32,
-    first_task: u32,
+    first_index_block: u32,
     first_sequence: u32,
     first_subsequence: u32,
-    first_placing: u32,
+    first_bitmap_block: u32,
 }
 
 // SAFETY: plain integers without padding (five of 8 bytes, then sixteen of 4), laid out as the kernels' struct.
-unsafe impl DeviceRepr for Descriptor {}
+unsafe impl DeviceRepr for StreamDescriptor {}
 
-/// `Book` of `huffman/decode/decode.cuh`.
+/// `CodebookDescriptor` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Book {
+pub(crate) struct CodebookDescriptor {
     limit: [u32; LENGTHS],
     offset: [u32; LENGTHS],
     longest: u32,
@@ -66,9 +66,9 @@ pub(crate) struct Book {
 }
 
 // SAFETY: integers of 4 bytes, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Book {}
+unsafe impl DeviceRepr for CodebookDescriptor {}
 
-impl Book {
+impl CodebookDescriptor {
     /// The decoding form of a codebook; its symbols in canonical order go to the end of `symbols`.
     fn new(codebook: &Codebook, symbols: &mut Vec<u16>) -> Self {
         let (mut limit, mut offset) = ([0; LENGTHS], [0; LENGTHS]);
@@ -114,55 +114,55 @@ pub struct BatchStream<'b, 'a, S> {
 /// Streams that are decoded by one launch, described on the device. All have the same group size.
 #[derive(Debug)]
 pub struct Batch<S> {
-    pub(super) descriptors: CudaSlice<Descriptor>,
-    pub(super) books: CudaSlice<Book>,
+    pub(super) descriptors: CudaSlice<StreamDescriptor>,
+    pub(super) codebooks: CudaSlice<CodebookDescriptor>,
     pub(super) symbols: CudaSlice<u16>,
-    pub(super) sums: CudaSlice<DeviceTotals>,
-    pub(super) totals: Totals,
+    pub(super) totals: CudaSlice<BatchTotals>,
+    pub(super) sizes: BatchSizes,
     symbol: PhantomData<S>,
 }
 
 /// A batch as decoders take it: made by the host ([`Batch::as_view`]) or on the device ([`Parser`](super::Parser)).
 #[derive(Debug)]
 pub struct BatchView<'b, S> {
-    pub(crate) descriptors: CudaView<'b, Descriptor>,
-    pub(crate) books: CudaView<'b, Book>,
+    pub(crate) descriptors: CudaView<'b, StreamDescriptor>,
+    pub(crate) codebooks: CudaView<'b, CodebookDescriptor>,
     pub(crate) symbols: CudaView<'b, u16>,
-    pub(crate) sums: CudaView<'b, DeviceTotals>,
+    pub(crate) totals: CudaView<'b, BatchTotals>,
     /// Upper bounds, if the batch was made on the device.
-    pub(crate) totals: Totals,
+    pub(crate) sizes: BatchSizes,
     /// Status words are not cleared: parsing has written them.
     pub(crate) keep_status: bool,
     /// Codebooks of few symbols have the tables of reconstruction behind these.
-    pub(crate) tabled: bool,
+    pub(crate) has_reconstruct_tables: bool,
     pub(crate) symbol: PhantomData<S>,
 }
 
-/// `Totals` of `huffman/decode/decode.cuh`.
+/// `BatchSizes` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(crate) struct DeviceTotals {
-    tasks: u32,
+pub(crate) struct BatchTotals {
+    index_blocks: u32,
     sequences: u32,
-    placings: u32,
+    bitmap_blocks: u32,
     unused: u32,
 }
 
 // SAFETY: integers of 4 bytes, laid out as the kernels' struct.
-unsafe impl DeviceRepr for DeviceTotals {}
+unsafe impl DeviceRepr for BatchTotals {}
 
 /// Sums over the streams of a batch, and what all of them have.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Totals {
+pub(crate) struct BatchSizes {
     pub streams: u32,
-    pub books: u32,
-    pub most_books: u32,
+    pub codebooks: u32,
+    pub max_codebooks: u32,
     pub group_log2: u32,
-    pub live_with_map: u32,
-    pub tasks: u32,
+    pub mapped_groups: u32,
+    pub index_blocks: u32,
     pub sequences: u32,
     pub subsequences: u32,
-    pub placings: u32,
+    pub bitmap_blocks: u32,
     pub bits: u64,
     pub live_symbols: u64,
     /// Live symbols, each stream's times the share that can be looked up in pairs.
@@ -182,38 +182,42 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     /// [`CudaError::InvalidArgument`] for offsets that are not aligned or streams of different group sizes, or too many
     /// of them; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, streams: &[BatchStream<'_, '_, S>]) -> Result<Self> {
-        let mut totals =
-            Totals { group_log2: 7, index: streams.first().map(|s| s.stream.index_kind()), ..Totals::default() };
-        let (mut descriptors, mut books, mut symbols) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sizes = BatchSizes {
+            group_log2: 7,
+            index: streams.first().map(|s| s.stream.index_kind()),
+            ..BatchSizes::default()
+        };
+        let (mut descriptors, mut codebooks, mut symbols) = (Vec::new(), Vec::new(), Vec::new());
         for (i, one) in streams.iter().enumerate() {
             let group_log2 = one.stream.group_len().ilog2();
-            if i > 0 && group_log2 != totals.group_log2 {
+            if i > 0 && group_log2 != sizes.group_log2 {
                 return Err(CudaError::invalid("the streams of a batch have different group sizes: make two batches"));
             }
-            totals.group_log2 = group_log2;
-            descriptors.push(describe(one, books.len(), &mut totals)?);
-            books.extend(one.stream.codebooks().iter().map(|codebook| Book::new(codebook, &mut symbols)));
+            sizes.group_log2 = group_log2;
+            descriptors.push(describe(one, codebooks.len(), &mut sizes)?);
+            codebooks
+                .extend(one.stream.codebooks().iter().map(|codebook| CodebookDescriptor::new(codebook, &mut symbols)));
         }
-        totals.streams = narrow(descriptors.len() as u64)?;
-        totals.books = narrow(books.len() as u64)?;
+        sizes.streams = narrow(descriptors.len() as u64)?;
+        sizes.codebooks = narrow(codebooks.len() as u64)?;
         narrow(symbols.len() as u64)?;
         check_overlap(streams)?;
         // Nothing has no address: an empty batch gets one of each.
         if descriptors.is_empty() {
-            descriptors.push(Descriptor::default());
+            descriptors.push(StreamDescriptor::default());
         }
-        if books.is_empty() {
-            books.push(Book::new(&Codebook::default(), &mut symbols));
+        if codebooks.is_empty() {
+            codebooks.push(CodebookDescriptor::new(&Codebook::default(), &mut symbols));
         }
         if symbols.is_empty() {
             symbols.push(0);
         }
         Ok(Self {
             descriptors: stream.clone_htod(&descriptors).doing("describing a batch")?,
-            books: stream.clone_htod(&books).doing("describing a batch")?,
+            codebooks: stream.clone_htod(&codebooks).doing("describing a batch")?,
             symbols: stream.clone_htod(&symbols).doing("describing a batch")?,
-            sums: stream.clone_htod(&[totals.on_device()]).doing("describing a batch")?,
-            totals,
+            totals: stream.clone_htod(&[sizes.totals()]).doing("describing a batch")?,
+            sizes,
             symbol: PhantomData,
         })
     }
@@ -222,44 +226,49 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     pub fn as_view(&self) -> BatchView<'_, S> {
         BatchView {
             descriptors: self.descriptors.as_view(),
-            books: self.books.as_view(),
+            codebooks: self.codebooks.as_view(),
             symbols: self.symbols.as_view(),
-            sums: self.sums.as_view(),
-            totals: self.totals,
+            totals: self.totals.as_view(),
+            sizes: self.sizes,
             keep_status: false,
-            tabled: false,
+            has_reconstruct_tables: false,
             symbol: PhantomData,
         }
     }
 
     /// Number of streams.
     pub fn streams(&self) -> usize {
-        self.totals.streams as usize
+        self.sizes.streams as usize
     }
 
     /// Symbols that the output must have room for.
     #[doc(hidden)]
     pub fn output_len(&self) -> u64 {
-        self.totals.output_symbols
+        self.sizes.output_symbols
     }
 
     /// Entries that the array of classes must have; 0 if no stream needs classes.
     #[doc(hidden)]
     pub fn classes_len(&self) -> u64 {
-        self.totals.classes
+        self.sizes.classes
     }
 }
 
 impl<S> BatchView<'_, S> {
     /// Symbols that the output must have room for.
     pub(crate) fn symbols_of_output(&self) -> usize {
-        self.totals.output_symbols as usize
+        self.sizes.output_symbols as usize
     }
 }
 
-impl Totals {
-    fn on_device(&self) -> DeviceTotals {
-        DeviceTotals { tasks: self.tasks, sequences: self.sequences, placings: self.placings, unused: 0 }
+impl BatchSizes {
+    fn totals(&self) -> BatchTotals {
+        BatchTotals {
+            index_blocks: self.index_blocks,
+            sequences: self.sequences,
+            bitmap_blocks: self.bitmap_blocks,
+            unused: 0,
+        }
     }
 
     /// Whether most codewords are so short that two fit a lookup.
@@ -283,22 +292,26 @@ fn narrow(number: u64) -> Result<u32> {
         .ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
 }
 
-/// The descriptor of a stream that comes after those in `totals`, and adds it to them.
-fn describe<S: Symbol>(one: &BatchStream<'_, '_, S>, books_before: usize, totals: &mut Totals) -> Result<Descriptor> {
+/// The descriptor of a stream that comes after those in `sizes`, and adds it to them.
+fn describe<S: Symbol>(
+    one: &BatchStream<'_, '_, S>,
+    books_before: usize,
+    sizes: &mut BatchSizes,
+) -> Result<StreamDescriptor> {
     let BatchStream { stream, input_offset, output_offset, classes_offset } = *one;
     let output_bytes = output_offset.checked_mul(S::BYTES as u64);
     if input_offset % 16 != 0 || output_bytes.is_none_or(|bytes| bytes % 16 != 0) {
         return Err(CudaError::invalid("streams and their outputs start on multiples of 16 bytes"));
     }
-    let has_free = stream.live_groups() < stream.groups();
+    let has_zero_bit_groups = stream.live_groups() < stream.groups();
     let bitmap = (HEADER_BYTES + stream.codebook_bytes()).next_multiple_of(4);
-    let bitmap_bytes = if has_free { stream.groups().div_ceil(8) } else { 0 };
+    let bitmap_bytes = if has_zero_bit_groups { stream.groups().div_ceil(8) } else { 0 };
     let index = (bitmap + bitmap_bytes).next_multiple_of(8);
     let words = (index + stream.index_bytes()).next_multiple_of(16);
     let bits = stream.codeword_bits();
     let live = stream.live_groups() as u32;
     let checksum = stream.checksum();
-    let descriptor = Descriptor {
+    let descriptor = StreamDescriptor {
         words: input_offset + words as u64,
         index: input_offset + index as u64,
         bitmap: input_offset + bitmap as u64,
@@ -310,42 +323,42 @@ fn describe<S: Symbol>(one: &BatchStream<'_, '_, S>, books_before: usize, totals
         index_bytes: stream.index_bytes() as u32,
         sum: checksum.sum,
         weighted: checksum.weighted,
-        first_book: narrow(books_before as u64)?,
-        books: stream.codebooks().len() as u32,
-        free_symbol: u32::from(Into::<u16>::into(stream.free_symbol())),
+        first_codebook: narrow(books_before as u64)?,
+        codebooks: stream.codebooks().len() as u32,
+        zero_bit_symbol: u32::from(Into::<u16>::into(stream.free_symbol())),
         longest: stream.longest_codeword(),
-        has_free: has_free.into(),
-        map: totals.live_with_map,
-        first_task: totals.tasks,
-        first_sequence: totals.sequences,
-        first_subsequence: totals.subsequences,
-        first_placing: totals.placings,
+        has_zero_bit_groups: has_zero_bit_groups.into(),
+        map: sizes.mapped_groups,
+        first_index_block: sizes.index_blocks,
+        first_sequence: sizes.sequences,
+        first_subsequence: sizes.subsequences,
+        first_bitmap_block: sizes.bitmap_blocks,
     };
     let add = |total: &mut u32, more: u32| narrow(u64::from(*total) + u64::from(more)).map(|sum| *total = sum);
-    add(&mut totals.tasks, live.div_ceil(INDEX_BLOCK))?;
-    add(&mut totals.sequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE))?;
+    add(&mut sizes.index_blocks, live.div_ceil(INDEX_BLOCK))?;
+    add(&mut sizes.sequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE))?;
     // Whole sequences, so that each starts on a multiple of its size.
-    add(&mut totals.subsequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE) * SEQUENCE)?;
-    if has_free {
-        add(&mut totals.live_with_map, live)?;
-        add(&mut totals.placings, (stream.groups() as u32).div_ceil(PLACED_GROUPS))?;
+    add(&mut sizes.subsequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE) * SEQUENCE)?;
+    if has_zero_bit_groups {
+        add(&mut sizes.mapped_groups, live)?;
+        add(&mut sizes.bitmap_blocks, (stream.groups() as u32).div_ceil(BITMAP_BLOCK_GROUPS))?;
     }
-    totals.most_books = totals.most_books.max(stream.codebooks().len() as u32);
-    totals.bits += u64::from(bits);
-    totals.live_symbols += (stream.live_groups() * stream.group_len()) as u64;
-    let books = stream.codebooks().len().max(1) as f64;
-    let share = stream.codebooks().iter().map(paired_share).sum::<f64>() / books;
-    totals.paired_symbols += share * (stream.live_groups() * stream.group_len()) as f64;
-    totals.longest = totals.longest.max(stream.longest_codeword());
+    sizes.max_codebooks = sizes.max_codebooks.max(stream.codebooks().len() as u32);
+    sizes.bits += u64::from(bits);
+    sizes.live_symbols += (stream.live_groups() * stream.group_len()) as u64;
+    let codebooks = stream.codebooks().len().max(1) as f64;
+    let share = stream.codebooks().iter().map(paired_share).sum::<f64>() / codebooks;
+    sizes.paired_symbols += share * (stream.live_groups() * stream.group_len()) as f64;
+    sizes.longest = sizes.longest.max(stream.longest_codeword());
     let end = |start: u64, length: usize| {
         start.checked_add(length as u64).ok_or_else(|| CudaError::invalid("an offset is beyond all memory"))
     };
-    totals.input_bytes = totals.input_bytes.max(end(input_offset, stream.byte_len())?);
-    totals.output_symbols = totals.output_symbols.max(end(output_offset, stream.symbols())?);
+    sizes.input_bytes = sizes.input_bytes.max(end(input_offset, stream.byte_len())?);
+    sizes.output_symbols = sizes.output_symbols.max(end(output_offset, stream.symbols())?);
     if stream.needs_classes() {
-        totals.classes = totals.classes.max(end(classes_offset, stream.groups())?);
+        sizes.classes = sizes.classes.max(end(classes_offset, stream.groups())?);
     }
-    totals.index = totals.index.filter(|&index| index == stream.index_kind());
+    sizes.index = sizes.index.filter(|&index| index == stream.index_kind());
     Ok(descriptor)
 }
 
@@ -376,18 +389,18 @@ mod tests {
             let options = EncodeOptions { index, free_symbol: Some(free), ..EncodeOptions::default() };
             let summary = encode(&symbols, &[], &options, &mut EncodeScratch::default(), &mut bytes);
             let stream = Stream::<u16>::parse(&bytes, "test").unwrap();
-            let mut totals = Totals::default();
+            let mut sizes = BatchSizes::default();
             let one = BatchStream { stream: &stream, input_offset: 32, output_offset: 64, classes_offset: 0 };
-            let descriptor = describe(&one, 0, &mut totals).unwrap();
+            let descriptor = describe(&one, 0, &mut sizes).unwrap();
             let word_bytes = u64::from(summary.codeword_bits.div_ceil(32)) * 4 + 8;
             assert_eq!(descriptor.words + word_bytes, 32 + bytes.len() as u64, "codewords end the stream");
             assert!(descriptor.index + u64::from(summary.index_bytes) <= descriptor.words);
-            assert_eq!(descriptor.has_free == 1, free == 5);
+            assert_eq!(descriptor.has_zero_bit_groups == 1, free == 5);
             if free == 5 {
                 assert_eq!(bytes[descriptor.bitmap as usize - 32..][..2], [0xff, 1], "nine free groups");
             }
-            assert_eq!(totals.tasks, summary.live_groups.div_ceil(32));
-            assert_eq!(totals.output_symbols, 64 + symbols.len() as u64);
+            assert_eq!(sizes.index_blocks, summary.live_groups.div_ceil(32));
+            assert_eq!(sizes.output_symbols, 64 + symbols.len() as u64);
         }
     }
 
@@ -398,12 +411,15 @@ mod tests {
         let mut symbols = Vec::new();
         let mut lengths = vec![0_u8; 5000];
         (lengths[100], lengths[101], lengths[4999]) = (1, 2, 2);
-        let book = Book::new(&Codebook::new(lengths.clone()).unwrap(), &mut symbols);
-        assert_eq!((book.base, book.mask, book.symbol_count), (0, WIDE_MASK, 3));
+        let codebook = CodebookDescriptor::new(&Codebook::new(lengths.clone()).unwrap(), &mut symbols);
+        assert_eq!((codebook.base, codebook.mask, codebook.symbol_count), (0, WIDE_MASK, 3));
         (lengths[1000], lengths[100]) = (1, 0);
         lengths[101] = 0;
         lengths[4000] = 2;
-        let book = Book::new(&Codebook::new(lengths).unwrap(), &mut symbols);
-        assert_eq!((book.base, book.mask, book.symbols, book.limit[2]), (1000, NARROW_MASK, 3, u32::MAX));
+        let codebook = CodebookDescriptor::new(&Codebook::new(lengths).unwrap(), &mut symbols);
+        assert_eq!(
+            (codebook.base, codebook.mask, codebook.symbols, codebook.limit[2]),
+            (1000, NARROW_MASK, 3, u32::MAX)
+        );
     }
 }

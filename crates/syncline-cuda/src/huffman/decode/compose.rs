@@ -7,7 +7,7 @@ use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::Symbol;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 
-use super::batch::Totals;
+use super::batch::BatchSizes;
 use super::prepare::Scratch;
 use super::subsequences::EntryPoints;
 use super::{COUNT_ENTRIES, Decoding, FORMATS, SEQUENCE, constants};
@@ -33,8 +33,8 @@ pub(super) fn specializations() -> Vec<Specialization> {
 }
 
 /// Returns the bytes of scratch memory that a batch needs.
-pub(super) fn workspace(totals: &Totals) -> usize {
-    let sequences = totals.sequences as usize;
+pub(super) fn workspace(sizes: &BatchSizes) -> usize {
+    let sequences = sizes.sequences as usize;
     Arena::bytes_for::<u8>(sequences) + Arena::bytes_for::<u8>(sequences * MAX_LENGTH as usize)
 }
 
@@ -47,8 +47,8 @@ pub(super) struct ComposeScratch<'a> {
 }
 
 impl<'a> ComposeScratch<'a> {
-    pub fn new(frame: &mut Frame<'a>, totals: &Totals) -> Result<Self> {
-        let sequences = totals.sequences as usize;
+    pub fn new(frame: &mut Frame<'a>, sizes: &BatchSizes) -> Result<Self> {
+        let sequences = sizes.sequences as usize;
         Ok(Self { sequence_entries: frame.slice(sequences)?, functions: frame.slice(sequences * MAX_LENGTH as usize)? })
     }
 }
@@ -80,28 +80,29 @@ impl Composer {
         compose: &mut ComposeScratch<'_>,
         entry_points: &mut EntryPoints<'_>,
     ) -> Result<()> {
-        let totals = decoding.batch.totals;
+        let sizes = decoding.batch.sizes;
         let tables = scratch.counts()?;
         let failed = scratch.cleared.as_view();
-        let blocks = (BLOCKS * self.multiprocessors).min(totals.sequences);
+        let blocks = (BLOCKS * self.multiprocessors).min(sizes.sequences);
         for resolve in [0_u32, 1] {
             if resolve == 1 {
                 let launch =
                     ProgrammaticDependentLaunch::new(&self.walk, frame.stream()).reads(&decoding.batch.descriptors);
                 let launch = launch.reads(&failed).reads(&compose.functions).writes(&mut compose.sequence_entries);
-                // SAFETY: parameters (const Stream *, const u32 *, const u8 *, u8 *): one block and one flag per
-                // stream, MAX_LENGTH bytes of function and one entry per sequence. Functions hold values below
+                // SAFETY: parameters (const StreamDescriptor *, const u32 *, const u8 *, u8 *): one block and one flag
+                // per stream, MAX_LENGTH bytes of function and one entry per sequence. Functions hold values below
                 // MAX_LENGTH.
-                unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }?;
+                unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }?;
             }
             let launch = ProgrammaticDependentLaunch::new(&self.functions, frame.stream()).reads(decoding.input);
-            let launch = launch.reads(&decoding.batch.descriptors).value(totals.streams).reads(&decoding.batch.books);
-            let launch = launch.reads(&tables).reads(&decoding.batch.sums).value(resolve).reads(&failed);
+            let launch =
+                launch.reads(&decoding.batch.descriptors).value(sizes.streams).reads(&decoding.batch.codebooks);
+            let launch = launch.reads(&tables).reads(&decoding.batch.totals).value(resolve).reads(&failed);
             let launch = launch.reads(&compose.sequence_entries).writes(&mut compose.functions);
             let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32,
-            // const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as above, with one entry and one count per subsequence;
-            // shared memory for the tables.
+            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u16 *,
+            // const BatchTotals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as above, with one entry and
+            // one count per subsequence; shared memory for the tables.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, TABLE_BYTES)) }?;
         }
         Ok(())

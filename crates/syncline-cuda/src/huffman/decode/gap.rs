@@ -61,7 +61,7 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         decoding.check(frame, Decoder::Gap, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, true, false, 0)?;
         step("tables")?;
-        let mut entry_points = EntryPoints::new(frame, &decoding.batch.totals)?;
+        let mut entry_points = EntryPoints::new(frame, &decoding.batch.sizes)?;
         self.decoder.count(frame, &decoding, &scratch, &mut entry_points)?;
         step("output index")?;
         self.decoder.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;

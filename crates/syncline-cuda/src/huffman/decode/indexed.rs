@@ -74,28 +74,28 @@ fn row_bytes(pairs: bool, symbol_bytes: usize, group_log2: u32) -> u32 {
 }
 
 /// Words that a warp should have room for, so many percent of those of an index block of so many bits.
-fn wanted_words(bits_in_task: u64, percent: u32) -> u32 {
-    let wanted = bits_in_task.div_ceil(32) * u64::from(percent) / 100 + 8;
+fn wanted_words(bits_per_index_block: u64, percent: u32) -> u32 {
+    let wanted = bits_per_index_block.div_ceil(32) * u64::from(percent) / 100 + 8;
     wanted.clamp(LEAST_STAGED_WORDS.into(), MOST_STAGED_WORDS.into()) as u32 / 4 * 4
 }
 
 /// Entries for long codewords that a block with so many codebooks has.
-fn long_entries(books: u32) -> u32 {
-    if books == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
+fn long_entries(codebooks: u32) -> u32 {
+    if codebooks == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
 }
 
 /// Words of a block's tables (`table_words` of `huffman/decode/lookup.cuh`).
-fn table_words(books: u32, table_bits: u32) -> u32 {
-    let entries = (1 << table_bits) + long_entries(books);
-    books * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)
+fn table_words(codebooks: u32, table_bits: u32) -> u32 {
+    let entries = (1 << table_bits) + long_entries(codebooks);
+    codebooks * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)
 }
 
 /// Bits that a table lookup takes where a block has so many bytes of shared memory: [`TABLE_BITS`], or fewer if four
 /// codebooks' tables leave no room for the smallest block.
 pub(super) fn table_bits(shared_memory: u32) -> u32 {
     const LEAST_TABLE_BITS: u32 = 10;
-    let of_warp = 32 * IndexedTuning::default().row_bytes(true) + 4 * LEAST_STAGED_WORDS;
-    let others = OWN_SHARED_MEMORY + LEAST_THREADS / 32 * of_warp;
+    let per_warp = 32 * IndexedTuning::default().row_bytes(true) + 4 * LEAST_STAGED_WORDS;
+    let others = OWN_SHARED_MEMORY + LEAST_THREADS / 32 * per_warp;
     let fits = |bits: &u32| 4 * table_words(MAX_CLASSES as u32, *bits) + others <= shared_memory;
     (LEAST_TABLE_BITS..=TABLE_BITS).rev().find(fits).unwrap_or(LEAST_TABLE_BITS)
 }
@@ -103,12 +103,12 @@ pub(super) fn table_bits(shared_memory: u32) -> u32 {
 fn specialization(
     (symbol_bytes, group_log2): (usize, u32),
     table_bits: u32,
-    books: u32,
+    codebooks: u32,
     pairs: bool,
     row_bytes: u32,
 ) -> Specialization {
     let mut constants = constants_for(symbol_bytes, group_log2, table_bits, pairs);
-    let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("TABLE_SKEW", TABLE_SKEW)];
+    let own = [("CODEBOOKS", codebooks), ("SHARED_LONG_ENTRIES", long_entries(codebooks)), ("TABLE_SKEW", TABLE_SKEW)];
     let shape = [("THREADS", MOST_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
     constants.extend(own.into_iter().chain(shape).map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
@@ -116,10 +116,10 @@ fn specialization(
 
 /// What the compile check compiles.
 pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    let of = |books, pairs| {
+    let of = |codebooks, pairs| {
         FORMATS.map(|(bytes, group_log2)| {
             let row_bytes = row_bytes(pairs, bytes, group_log2);
-            specialization((bytes, group_log2), table_bits(shared_memory), books, pairs, row_bytes)
+            specialization((bytes, group_log2), table_bits(shared_memory), codebooks, pairs, row_bytes)
         })
     };
     let most = MAX_CLASSES as u32;
@@ -138,7 +138,7 @@ struct Variant {
 
 /// How a launch is laid out.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+struct LaunchPlan {
     threads: u32,
     staged_words: u32,
     shared_memory: u32,
@@ -185,15 +185,15 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         }
         let shared_memory = device.info().shared_memory_per_block;
         let table_bits = table_bits(shared_memory);
-        let variant = |books, pairs| -> Result<Variant> {
+        let variant = |codebooks, pairs| -> Result<Variant> {
             let row_bytes = tuning.row_bytes(pairs).min((S::BYTES as u32) << group_log2);
-            let specialization = specialization((S::BYTES, group_log2), table_bits, books, pairs, row_bytes);
-            let kernel = device.kernel(&specialization, "decode_indexed")?;
+            let specialization = specialization((S::BYTES, group_log2), table_bits, codebooks, pairs, row_bytes);
+            let kernel = device.kernel(&specialization, "indexed_decode")?;
             kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
             let registers = kernel.function().num_regs().doing("asking for a kernel's registers")?.unsigned_abs();
             Ok(Variant {
                 kernel,
-                table_bytes: 4 * table_words(books, table_bits),
+                table_bytes: 4 * table_words(codebooks, table_bits),
                 row_bytes,
                 threads_by_registers: REGISTERS / registers.next_multiple_of(8).max(8),
             })
@@ -210,11 +210,11 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     }
 
     /// How to launch a kernel. Reckoned, not asked from the driver: that would take longer than decoding a small batch.
-    fn plan(&self, variant: &Variant, bits_in_task: u64, tasks: u32, streams: u32) -> Plan {
+    fn plan(&self, variant: &Variant, bits_per_index_block: u64, index_blocks: u32, streams: u32) -> LaunchPlan {
         let tables = variant.table_bytes;
-        let wanted = wanted_words(bits_in_task, self.tuning.staged_percent);
+        let wanted = wanted_words(bits_per_index_block, self.tuning.staged_percent);
         // A small batch has less than a multiprocessor full of warps: those get more room.
-        let warps_with_work = self.tasks_of_multiprocessor(tasks, streams);
+        let warps_with_work = self.index_blocks_per_multiprocessor(index_blocks, streams);
         let plan = |threads: u32| {
             let warps = threads / 32;
             let fixed = tables + warps * 32 * variant.row_bytes;
@@ -224,7 +224,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let by_memory = (self.shared_memory + DRIVERS_SHARED_MEMORY) / (shared_memory + OWN_SHARED_MEMORY);
             let by_threads = variant.threads_by_registers.min(THREADS_ON_MULTIPROCESSOR) / threads;
             let resident = by_memory.min(by_threads).min(warps_with_work.div_ceil(warps));
-            Plan { threads, staged_words, shared_memory, resident }
+            LaunchPlan { threads, staged_words, shared_memory, resident }
         };
         if let Some(threads) = self.tuning.threads {
             return plan(threads);
@@ -243,14 +243,14 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         let staged_words = (room.saturating_sub(32 * variant.row_bytes) / 16 * 4).min(MOST_STAGED_WORDS);
         let staged_words = staged_words.max(best.staged_words);
         let shared_memory = tables + warps * (32 * variant.row_bytes + staged_words * 4);
-        Plan { staged_words, shared_memory, ..best }
+        LaunchPlan { staged_words, shared_memory, ..best }
     }
 
     /// Index blocks that each multiprocessor has, if blocks have those of one stream only and so many streams have one
     /// block each that is not full.
-    fn tasks_of_multiprocessor(&self, tasks: u32, streams: u32) -> u32 {
+    fn index_blocks_per_multiprocessor(&self, index_blocks: u32, streams: u32) -> u32 {
         let full = self.multiprocessors.saturating_sub(streams).max(self.multiprocessors / 2).max(1);
-        tasks.div_ceil(full)
+        index_blocks.div_ceil(full)
     }
 
     /// Decodes the batch on the frame's stream, without waiting for it.
@@ -260,39 +260,46 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::Indexed, self.group_log2)?;
-        let totals = decoding.batch.totals;
+        let sizes = decoding.batch.sizes;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
-        if totals.tasks > 0 {
-            let short = totals.bits as f64 <= PAIRED_BITS * totals.live_symbols as f64;
-            let pairs = self.tuning.pairs.unwrap_or(short && totals.pairs());
-            let variant = &self.variants[usize::from(totals.most_books > 1)][usize::from(pairs)];
-            let Plan { threads, staged_words, shared_memory, resident } =
-                self.plan(variant, totals.bits / u64::from(totals.tasks), totals.tasks, totals.streams);
+        if sizes.index_blocks > 0 {
+            let short = sizes.bits as f64 <= PAIRED_BITS * sizes.live_symbols as f64;
+            let pairs = self.tuning.pairs.unwrap_or(short && sizes.pairs());
+            let variant = &self.variants[usize::from(sizes.max_codebooks > 1)][usize::from(pairs)];
+            let LaunchPlan { threads, staged_words, shared_memory, resident } =
+                self.plan(variant, sizes.bits / u64::from(sizes.index_blocks), sizes.index_blocks, sizes.streams);
             if staged_words < LEAST_STAGED_WORDS {
                 return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
             }
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
             // A block for each few index blocks of a stream, if there is room for all of those at once; and a stream
             // has one at its end that is not full.
-            let most_tasks = self.tasks_of_multiprocessor(totals.tasks, totals.streams).min(threads / 32);
-            let of_one_stream = totals.tasks.div_ceil(most_tasks) + totals.streams;
-            let (blocks, most_tasks) =
-                if of_one_stream <= blocks { (of_one_stream, most_tasks) } else { (blocks.min(totals.tasks), 0) };
+            let max_index_blocks =
+                self.index_blocks_per_multiprocessor(sizes.index_blocks, sizes.streams).min(threads / 32);
+            let of_one_stream = sizes.index_blocks.div_ceil(max_index_blocks) + sizes.streams;
+            let (blocks, max_index_blocks) = if of_one_stream <= blocks {
+                (of_one_stream, max_index_blocks)
+            } else {
+                (blocks.min(sizes.index_blocks), 0)
+            };
             let stream = frame.stream();
             let launch = ProgrammaticDependentLaunch::new(&variant.kernel, stream)
                 .reads(decoding.input)
                 .reads(&decoding.batch.descriptors);
-            let launch = launch.value(totals.streams).reads(&decoding.batch.books).reads(&scratch.tables);
+            let launch = launch.value(sizes.streams).reads(&decoding.batch.codebooks).reads(&scratch.tables);
             let launch = launch.reads(&decoding.batch.symbols).reads(decoding.classes).reads(&scratch.map);
-            let launch =
-                launch.reads(&decoding.batch.sums).value(most_tasks).value(staged_words).writes(&mut scratch.sums);
+            let launch = launch
+                .reads(&decoding.batch.totals)
+                .value(max_index_blocks)
+                .value(staged_words)
+                .writes(&mut scratch.sums);
             let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *,
-            // const u32 *, const Totals *, u32, u32, u32 *, u32 *, u8 *). Descriptors were made from parsed streams
-            // whose bytes lie in the input, whose symbols in the output and whose classes in the array
-            // (`Decoding::check`); positions that the device's bytes give are bounded by the stream's bits, groups by
-            // its groups. Shared memory is what the kernel lays out: tables of BOOKS codebooks, then a tile and
-            // `staged_words` words for each warp.
+            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *,
+            // const u16 *, const u8 *, const u32 *, const BatchTotals *, u32, u32, u32 *, u32 *, u8 *). Descriptors
+            // were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes
+            // in the array (`Decoding::check`); positions that the device's bytes give are bounded by the stream's
+            // bits, groups by its groups. Shared memory is what the kernel lays out: tables of BOOKS codebooks, then a
+            // tile and `staged_words` words for each warp.
             return unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) };
         }
         self.preparation.after(frame, &mut decoding, &scratch)

@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
-use super::batch::{BatchView, Book, Descriptor, DeviceTotals, Totals};
-use super::{FORMATS, INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, constants};
+use super::batch::{BatchSizes, BatchTotals, BatchView, CodebookDescriptor, StreamDescriptor};
+use super::{BITMAP_BLOCK_GROUPS, FORMATS, INDEX_BLOCK, SEQUENCE, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -31,8 +31,14 @@ const ANY_INDEX: u64 = 3;
 pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
     all.extend(
-        [("THREADS", threads), ("MARKS", MARKS), ("STAGED", STAGED), ("SEQUENCE", SEQUENCE), ("PLACED", PLACED_GROUPS)]
-            .map(|(name, value)| (name, u64::from(value))),
+        [
+            ("THREADS", threads),
+            ("MARKS", MARKS),
+            ("STAGED", STAGED),
+            ("SEQUENCE", SEQUENCE),
+            ("BITMAP_BLOCK_GROUPS", BITMAP_BLOCK_GROUPS),
+        ]
+        .map(|(name, value)| (name, u64::from(value))),
     );
     all
 }
@@ -53,7 +59,7 @@ pub(super) fn specializations() -> Vec<Specialization> {
 /// Where a stream stands and where its symbols go; in device memory, and not trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct StreamPlace {
+pub struct StreamLocation {
     /// Offset in bytes of the stream in the input, a multiple of 16.
     pub offset: u64,
     /// Where its first symbol goes in the output, counted in symbols; in bytes a multiple of 16.
@@ -67,9 +73,9 @@ pub struct StreamPlace {
 }
 
 // SAFETY: plain integers without padding, laid out as `Place` of the kernel.
-unsafe impl DeviceRepr for StreamPlace {}
+unsafe impl DeviceRepr for StreamLocation {}
 
-/// What no [`StreamPlace`] may go beyond: a stream that would counts as damaged.
+/// What no [`StreamLocation`] may go beyond: a stream that would counts as damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Symbols of the output.
@@ -98,7 +104,7 @@ unsafe impl DeviceRepr for DeviceLimits {}
 
 /// Upper bounds of what the streams of a batch can have.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct BatchBounds {
     pub streams: u32,
     pub index: Option<IndexKind>,
     pub group_log2: u32,
@@ -115,9 +121,9 @@ pub(crate) struct Bounds {
 /// `PAIRED_SHARE`).
 const PAIRED_BITS: u64 = 3;
 
-impl Bounds {
+impl BatchBounds {
     /// Codebooks that each stream can have.
-    pub fn books(&self) -> u32 {
+    pub fn codebooks(&self) -> u32 {
         if self.index == Some(IndexKind::Symbol) { MAX_CLASSES as u32 } else { 1 }
     }
 
@@ -130,7 +136,7 @@ impl Bounds {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if they do not fit the kernels' numbers.
-    pub fn totals(&self) -> Result<Totals> {
+    pub fn sizes(&self) -> Result<BatchSizes> {
         let narrow = |number: u64| {
             let number = u32::try_from(number).ok().filter(|&number| number < 1 << 31);
             number.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
@@ -139,16 +145,16 @@ impl Bounds {
         let sequences = narrow(self.sequences())?;
         let symbols = (u64::from(self.streams) * u64::from(self.groups)) << self.group_log2;
         let pairs = self.bytes * 8 <= PAIRED_BITS * symbols;
-        Ok(Totals {
+        Ok(BatchSizes {
             streams: self.streams,
-            books: each(self.books())?,
-            most_books: self.books(),
+            codebooks: each(self.codebooks())?,
+            max_codebooks: self.codebooks(),
             group_log2: self.group_log2,
-            live_with_map: each(self.groups)?,
-            tasks: each(self.groups.div_ceil(INDEX_BLOCK))?,
+            mapped_groups: each(self.groups)?,
+            index_blocks: each(self.groups.div_ceil(INDEX_BLOCK))?,
             sequences,
             subsequences: narrow(u64::from(sequences) * u64::from(SEQUENCE))?,
-            placings: each(self.groups.div_ceil(PLACED_GROUPS))?,
+            bitmap_blocks: each(self.groups.div_ceil(BITMAP_BLOCK_GROUPS))?,
             bits: self.bytes * 8,
             live_symbols: symbols,
             paired_symbols: if pairs { symbols as f64 } else { 0.0 },
@@ -181,7 +187,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         if !matches!(group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups have 64 or 128 symbols"));
         }
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2, index), "decode_parse")?;
+        let kernel = device.kernel(&specialization(S::BYTES, group_log2, index), "parse_streams")?;
         Ok(Self { kernel, index, group_log2, symbol: PhantomData })
     }
 
@@ -196,7 +202,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         &self,
         frame: &mut Frame<'a>,
         input: &CudaView<'_, u8>,
-        places: &CudaView<'_, StreamPlace>,
+        places: &CudaView<'_, StreamLocation>,
         limits: Limits,
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<BatchView<'a, S>> {
@@ -204,7 +210,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             return Err(CudaError::invalid("there is one word of status for each stream"));
         }
         let count = u32::try_from(places.len()).map_err(|_| CudaError::invalid("too many streams for one batch"))?;
-        let bounds = Bounds {
+        let bounds = BatchBounds {
             streams: count,
             index: self.index,
             group_log2: self.group_log2,
@@ -215,14 +221,14 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             // Streams beyond the input are found damaged on the device.
             input_bytes: 0,
         };
-        let totals = bounds.totals()?;
-        let alphabets = if S::BYTES == 1 { BYTE_ALPHABET * bounds.books() as usize } else { ALPHABET };
+        let sizes = bounds.sizes()?;
+        let alphabets = if S::BYTES == 1 { BYTE_ALPHABET * bounds.codebooks() as usize } else { ALPHABET };
         let at_least_one = places.len().max(1);
-        let mut descriptors = frame.slice::<Descriptor>(at_least_one)?;
-        let mut books = frame.slice::<Book>(at_least_one * bounds.books() as usize)?;
+        let mut descriptors = frame.slice::<StreamDescriptor>(at_least_one)?;
+        let mut codebooks = frame.slice::<CodebookDescriptor>(at_least_one * bounds.codebooks() as usize)?;
         let mut symbols = frame.slice::<u16>(at_least_one * alphabets)?;
         let mut marks = frame.slice::<u8>(at_least_one * alphabets)?;
-        let mut sums = frame.zeros::<DeviceTotals>(1)?;
+        let mut totals = frame.zeros::<BatchTotals>(1)?;
         let mut done = frame.zeros::<u32>(1)?;
         if count > 0 {
             let device_limits = DeviceLimits {
@@ -236,24 +242,25 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             stream.memset_zeros(status).doing("clearing statuses")?;
             let mut launch = stream.launch_builder(self.kernel.function());
             launch.arg(input).arg(&device_limits).arg(places).arg(&count);
-            launch.arg(&mut descriptors).arg(&mut books).arg(&mut symbols).arg(&mut marks).arg(&mut sums);
+            launch.arg(&mut descriptors).arg(&mut codebooks).arg(&mut symbols).arg(&mut marks).arg(&mut totals);
             launch.arg(&mut *status).arg(&mut done);
             let mut grid = Kernel::grid(count, PARSE_THREADS, 0);
-            grid.grid_dim.1 = bounds.books();
-            // SAFETY: parameters (const u8 *, Limits, const Place *, u32, Stream *, Book *, u16 *, u8 *, Totals *, u32
-            // *, u32 *): a descriptor and a word of status for each stream, a book for each of the codebooks it can
-            // have, symbols and marks for their alphabets. Streams are read within the input that the limits state,
-            // which also bound what descriptors say; `done`, sums and status are 0.
+            grid.grid_dim.1 = bounds.codebooks();
+            // SAFETY: parameters (const u8 *, Limits, const StreamLocation *, u32, StreamDescriptor *,
+            // CodebookDescriptor *, u16 *, u8 *, BatchTotals *, u32 *, u32 *): a descriptor and a word of status for
+            // each stream, a codebook for each of the codebooks it can have, symbols and marks for their alphabets.
+            // Streams are read within the input that the limits state, which also bound what descriptors say; `done`,
+            // sums and status are 0.
             unsafe { launch.launch(grid) }.doing("parsing streams")?;
         }
         Ok(BatchView {
             descriptors: descriptors.into_view(),
-            books: books.into_view(),
+            codebooks: codebooks.into_view(),
             symbols: symbols.into_view(),
-            sums: sums.into_view(),
-            totals,
+            totals: totals.into_view(),
+            sizes,
             keep_status: true,
-            tabled: false,
+            has_reconstruct_tables: false,
             symbol: PhantomData,
         })
     }

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::huffman::Symbol;
 
-use super::{BOOK_WORDS, COUNT_ENTRIES, Decoding, FORMATS, TABLE_BITS, constants_for, indexed};
+use super::{CODEBOOK_WORDS, COUNT_ENTRIES, Decoding, FORMATS, TABLE_BITS, constants_for, indexed};
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
@@ -82,7 +82,7 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         }
         let specialization = specialization(S::BYTES, group_log2, table_bits);
         let kernel = |name| device.kernel(&specialization, name);
-        Ok(Self { prepare: kernel("decode_prepare")?, verify: kernel("decode_verify")?, symbol: PhantomData })
+        Ok(Self { prepare: kernel("prepare_batch")?, verify: kernel("prepare_verify")?, symbol: PhantomData })
     }
 
     /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums,
@@ -95,25 +95,25 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         filling: bool,
         cleared: usize,
     ) -> Result<Scratch<'a>> {
-        let totals = decoding.batch.totals;
+        let sizes = decoding.batch.sizes;
         let stream = frame.stream().clone();
         let mut counts = match counting {
-            true => Some(frame.slice(totals.books as usize * COUNT_ENTRIES)?),
+            true => Some(frame.slice(sizes.codebooks as usize * COUNT_ENTRIES)?),
             false => None,
         };
-        let mut tables = frame.slice(totals.books as usize * BOOK_WORDS)?;
-        let mut map = frame.slice(totals.live_with_map.max(1) as usize)?;
-        let mut sums = frame.slice(2 * totals.streams as usize + 1)?;
+        let mut tables = frame.slice(sizes.codebooks as usize * CODEBOOK_WORDS)?;
+        let mut map = frame.slice(sizes.mapped_groups.max(1) as usize)?;
+        let mut sums = frame.slice(2 * sizes.streams as usize + 1)?;
         let cleared_words = cleared as u32;
         let mut cleared = frame.slice(cleared)?;
-        if totals.streams > 0 {
-            let parts = (ALL_TABLE_BLOCKS / totals.books.max(1)).clamp(*TABLE_BLOCKS.start(), *TABLE_BLOCKS.end());
-            let first_placing = totals.books * parts;
+        if sizes.streams > 0 {
+            let parts = (ALL_TABLE_BLOCKS / sizes.codebooks.max(1)).clamp(*TABLE_BLOCKS.start(), *TABLE_BLOCKS.end());
+            let first_bitmap_block = sizes.codebooks * parts;
             let launch = ProgrammaticDependentLaunch::new(&self.prepare, &stream)
-                .reads(&decoding.batch.books)
+                .reads(&decoding.batch.codebooks)
                 .reads(&decoding.batch.symbols);
-            let launch = launch.reads(decoding.input).reads(&decoding.batch.descriptors).value(totals.streams);
-            let launch = launch.reads(&decoding.batch.sums).value(parts).value(first_placing);
+            let launch = launch.reads(decoding.input).reads(&decoding.batch.descriptors).value(sizes.streams);
+            let launch = launch.reads(&decoding.batch.totals).value(parts).value(first_bitmap_block);
             let launch =
                 launch.value(u32::from(filling)).value(u32::from(decoding.batch.keep_status)).writes(&mut tables);
             let launch = match &mut counts {
@@ -122,13 +122,13 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             };
             let launch = launch.writes(&mut map).writes(&mut sums).writes(&mut cleared).value(cleared_words);
             let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
-            let grid = Kernel::grid(first_placing + totals.placings, THREADS, 0);
-            // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32,
-            // u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32, u32 *, u8 *); blocks for each of the batch's books,
-            // which index its symbols, with BOOK_WORDS of tables or fewer and COUNT_ENTRIES (or null) each; two sums
-            // and a word of status for each stream, and one more. Bitmaps lie in the input and groups in the output
-            // (`Decoding::check`); ranks are bounded by the stream's live groups, of which the map has as many as the
-            // batch counted.
+            let grid = Kernel::grid(first_bitmap_block + sizes.bitmap_blocks, THREADS, 0);
+            // SAFETY: parameters (const CodebookDescriptor *, const u16 *, const u8 *, const StreamDescriptor *, u32,
+            // const BatchTotals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32, u32 *, u8 *); blocks for
+            // each of the batch's codebooks, which index its symbols, with CODEBOOK_WORDS of tables or fewer and
+            // COUNT_ENTRIES (or null) each; two sums and a word of status for each stream, and one more. Bitmaps lie in
+            // the input and groups in the output (`Decoding::check`); ranks are bounded by the stream's live groups, of
+            // which the map has as many as the batch counted.
             unsafe { launch.launch(grid) }?;
         }
         Ok(Scratch { tables, counts, map, sums, cleared })
@@ -136,7 +136,7 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
 
     /// Compares the checksums, where the decoder has not.
     pub fn after(&self, frame: &Frame<'_>, decoding: &mut Decoding<'_, '_, S>, scratch: &Scratch<'_>) -> Result<()> {
-        let streams = decoding.batch.totals.streams;
+        let streams = decoding.batch.sizes.streams;
         if streams == 0 {
             return Ok(());
         }
@@ -145,7 +145,8 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             ProgrammaticDependentLaunch::new(&self.verify, stream).reads(&decoding.batch.descriptors).value(streams);
         let launch = launch.reads(&scratch.sums).writes(&mut *decoding.status);
         let grid = Kernel::grid(streams.div_ceil(THREADS), THREADS, 0);
-        // SAFETY: parameters (const Stream *, u32, const u32 *, u32 *): two sums and a word of status for each stream.
+        // SAFETY: parameters (const StreamDescriptor *, u32, const u32 *, u32 *): two sums and a word of status for
+        // each stream.
         unsafe { launch.launch(grid) }
     }
 }

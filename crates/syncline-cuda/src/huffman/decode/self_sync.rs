@@ -5,7 +5,7 @@
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, Symbol};
 
-use super::batch::Totals;
+use super::batch::BatchSizes;
 use super::compose::{self, ComposeScratch, Composer};
 use super::prepare::{Preparation, Scratch};
 use super::subsequences::{EntryPoints, Step, SubsequenceDecoder, SubsequenceTuning, one_wave, resident};
@@ -53,10 +53,10 @@ pub(super) fn specializations() -> Vec<Specialization> {
 }
 
 /// Returns the bytes of scratch memory for the exits of segments, the failure flags and the composed functions.
-pub(super) fn workspace(totals: &Totals) -> usize {
-    Arena::bytes_for::<u8>(totals.sequences as usize * (SEQUENCE / SEGMENT) as usize)
-        + Arena::bytes_for::<u32>(Synchronizer::flags(totals))
-        + compose::workspace(totals)
+pub(super) fn workspace(sizes: &BatchSizes) -> usize {
+    Arena::bytes_for::<u8>(sizes.sequences as usize * (SEQUENCE / SEGMENT) as usize)
+        + Arena::bytes_for::<u32>(Synchronizer::flags(sizes))
+        + compose::workspace(sizes)
 }
 
 /// Finds the entry points of subsequences: phases 1 and 2 of the 2018 paper, and composition where they fail.
@@ -86,8 +86,8 @@ impl Synchronizer {
 
     /// Returns the number of cleared words that [`Self::find_entry_points`] needs in `scratch.cleared`: a failure flag
     /// for each stream and one for all.
-    pub fn flags(totals: &Totals) -> usize {
-        totals.streams as usize + 1
+    pub fn flags(sizes: &BatchSizes) -> usize {
+        sizes.streams as usize + 1
     }
 
     /// Finds the entry points of all subsequences.
@@ -98,22 +98,24 @@ impl Synchronizer {
         scratch: &mut Scratch<'_>,
         step: Step<'_>,
     ) -> Result<EntryPoints<'a>> {
-        let totals = decoding.batch.totals;
-        let mut entry_points = EntryPoints::new(frame, &totals)?;
-        let mut compose = ComposeScratch::new(frame, &totals)?;
+        let sizes = decoding.batch.sizes;
+        let mut entry_points = EntryPoints::new(frame, &sizes)?;
+        let mut compose = ComposeScratch::new(frame, &sizes)?;
         // Where segments end, in bits after their last subsequence.
-        let mut exits = frame.slice::<u8>((totals.sequences * (SEQUENCE / SEGMENT)) as usize)?;
-        let blocks = one_wave(self.resident, &totals);
+        let mut exits = frame.slice::<u8>((sizes.sequences * (SEQUENCE / SEGMENT)) as usize)?;
+        let blocks = one_wave(self.resident, &sizes);
         for (kernel, phase) in [(&self.synchronize, "in sequences"), (&self.join, "between sequences")] {
             let (tables, failed) = scratch.counts_and_cleared()?;
             let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream()).reads(decoding.input);
-            let launch = launch.reads(&decoding.batch.descriptors).value(totals.streams).reads(&decoding.batch.books);
-            let launch = launch.reads(&tables).reads(&decoding.batch.sums);
+            let launch =
+                launch.reads(&decoding.batch.descriptors).value(sizes.streams).reads(&decoding.batch.codebooks);
+            let launch = launch.reads(&tables).reads(&decoding.batch.totals);
             let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
             let launch = launch.writes(&mut exits).writes(failed);
-            // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const
-            // Totals *, u8 *, u8 *, u8 *, u32 *): one entry and one count per subsequence, where each stream starts
-            // with a whole sequence; one exit per segment, each joined by one thread; one flag per stream and one more.
+            // SAFETY: both have the parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *,
+            // const u16 *, const BatchTotals *, u8 *, u8 *, u8 *, u32 *): one entry and one count per subsequence,
+            // where each stream starts with a whole sequence; one exit per segment, each joined by one thread; one flag
+            // per stream and one more.
             unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }?;
             step(phase)?;
         }
@@ -174,9 +176,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         decoding.check(frame, Decoder::SelfSync, self.group_log2)?;
-        let totals = decoding.batch.totals;
-        let has_codewords = totals.sequences > 0;
-        let flags = Synchronizer::flags(&totals);
+        let sizes = decoding.batch.sizes;
+        let has_codewords = sizes.sequences > 0;
+        let flags = Synchronizer::flags(&sizes);
         let mut scratch = self.preparation.before(frame, &mut decoding, true, !has_codewords, flags)?;
         step("tables")?;
         if has_codewords {

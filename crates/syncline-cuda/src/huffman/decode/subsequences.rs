@@ -5,7 +5,7 @@
 use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
-use super::batch::Totals;
+use super::batch::BatchSizes;
 use super::prepare::Scratch;
 use super::{Decoding, FORMATS, LONG_ENTRIES, SEQUENCE, TABLE_BITS, constants};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
@@ -14,7 +14,7 @@ use crate::error::{CudaError, Result};
 const SOURCE: Source = source!("huffman/decode/subsequences.cu");
 
 /// Subsequences that a warp decodes at a time.
-const SPAN: u32 = 32;
+const WARP_SUBSEQUENCES: u32 = 32;
 /// Shared memory that a block which writes declares: descriptions of the stream and its codebook.
 const OWN_SHARED_MEMORY: u32 = 1 << 10;
 /// Bytes of a codebook's table.
@@ -24,14 +24,14 @@ const BUFFER_STEP: u32 = 64;
 /// And has room for at least: a subsequence of them, however damaged.
 const LEAST_ROOM: u32 = 192;
 /// Most symbols of a span: no codeword is shorter than a bit.
-const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
+const MOST_ROOM: u32 = WARP_SUBSEQUENCES * SUBSEQUENCE_BITS;
 /// Threads of a block that counts.
 const COUNT_THREADS: u32 = 512;
 /// What a span takes beside its symbols, in symbols.
-const SPAN_COST: u32 = 4096;
+const WARP_SEQUENCE_COST: u32 = 4096;
 /// The same in a batch that has fewer than so many symbols a span in the mean.
-const DENSE_SPAN_COST: u32 = 512;
-const DENSE_SPAN: u32 = 1024;
+const DENSE_WARP_SEQUENCE_COST: u32 = 512;
+const DENSE_WARP_SEQUENCE: u32 = 1024;
 
 /// What an observer of a launch's steps is given: a step's name, when all of it is queued.
 pub(crate) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
@@ -58,8 +58,11 @@ fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SubsequenceTunin
     let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", tuning.threads.into())]);
     constants.extend([("BLOCKS", tuning.blocks.into())]);
-    constants.extend([("COUNT_THREADS", COUNT_THREADS.into()), ("SPAN_COST", SPAN_COST.into())]);
-    constants.extend([("DENSE_SPAN_COST", DENSE_SPAN_COST.into()), ("DENSE_SPAN", DENSE_SPAN.into())]);
+    constants.extend([("COUNT_THREADS", COUNT_THREADS.into()), ("WARP_SEQUENCE_COST", WARP_SEQUENCE_COST.into())]);
+    constants.extend([
+        ("DENSE_WARP_SEQUENCE_COST", DENSE_WARP_SEQUENCE_COST.into()),
+        ("DENSE_WARP_SEQUENCE", DENSE_WARP_SEQUENCE.into()),
+    ]);
     Specialization { source: SOURCE, constants }
 }
 
@@ -77,16 +80,16 @@ pub(crate) struct EntryPoints<'a> {
 }
 
 impl<'a> EntryPoints<'a> {
-    pub fn new(frame: &mut Frame<'a>, totals: &Totals) -> Result<Self> {
-        let subsequences = totals.subsequences as usize;
+    pub fn new(frame: &mut Frame<'a>, sizes: &BatchSizes) -> Result<Self> {
+        let subsequences = sizes.subsequences as usize;
         Ok(Self { entries: frame.slice(subsequences)?, counts: frame.slice(subsequences)? })
     }
 }
 
 /// Bytes of scratch memory for entries, counts and sums of spans.
-pub(super) fn workspace(totals: &Totals) -> usize {
-    let subsequences = totals.subsequences as usize;
-    2 * Arena::bytes_for::<u8>(subsequences) + Arena::bytes_for::<u32>(subsequences / SPAN as usize)
+pub(super) fn workspace(sizes: &BatchSizes) -> usize {
+    let subsequences = sizes.subsequences as usize;
+    2 * Arena::bytes_for::<u8>(subsequences) + Arena::bytes_for::<u32>(subsequences / WARP_SUBSEQUENCES as usize)
 }
 
 /// Blocks of so many threads that run at a time. Asked once: the driver takes as long to answer as a small batch to
@@ -96,8 +99,8 @@ pub(crate) fn resident(kernel: &Kernel, threads: u32, shared_memory: u32, multip
 }
 
 /// As many blocks as run at a time, or fewer if there are only a few sequences.
-pub(crate) fn one_wave(resident: u32, totals: &Totals) -> u32 {
-    resident.min((2 * totals.sequences).max(totals.placings).max(1))
+pub(crate) fn one_wave(resident: u32, sizes: &BatchSizes) -> u32 {
+    resident.min((2 * sizes.sequences).max(sizes.bitmap_blocks).max(1))
 }
 
 /// The kernels.
@@ -170,8 +173,8 @@ impl SubsequenceDecoder {
         scratch: &Scratch<'_>,
         entry_points: &mut EntryPoints<'_>,
     ) -> Result<()> {
-        let totals = decoding.batch.totals;
-        if totals.sequences == 0 {
+        let sizes = decoding.batch.sizes;
+        if sizes.sequences == 0 {
             return Ok(());
         }
         let tables = scratch.counts()?;
@@ -179,12 +182,12 @@ impl SubsequenceDecoder {
             .reads(decoding.input)
             .reads(&decoding.batch.descriptors);
         let launch =
-            launch.value(totals.streams).reads(&decoding.batch.books).reads(&tables).reads(&decoding.batch.sums);
+            launch.value(sizes.streams).reads(&decoding.batch.codebooks).reads(&tables).reads(&decoding.batch.totals);
         let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
-        let grid = Kernel::grid(one_wave(self.resident_count, &totals), COUNT_THREADS, 0);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *):
-        // words and gaps are read within what the descriptors say (`Decoding::check`); a byte of each for each
-        // subsequence.
+        let grid = Kernel::grid(one_wave(self.resident_count, &sizes), COUNT_THREADS, 0);
+        // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u16 *, const
+        // BatchTotals *, u8 *, u8 *): words and gaps are read within what the descriptors say (`Decoding::check`); a
+        // byte of each for each subsequence.
         unsafe { launch.launch(grid) }
     }
 
@@ -197,35 +200,36 @@ impl SubsequenceDecoder {
         entry_points: &EntryPoints<'_>,
         step: Step<'_>,
     ) -> Result<()> {
-        let totals = decoding.batch.totals;
-        if totals.streams == 0 {
+        let sizes = decoding.batch.sizes;
+        if sizes.streams == 0 {
             return Ok(());
         }
-        let mut before = frame.slice::<u32>((totals.subsequences / SPAN) as usize)?;
+        let mut before = frame.slice::<u32>((sizes.subsequences / WARP_SUBSEQUENCES) as usize)?;
         let (entries, counts) = (entry_points.entries.as_view(), entry_points.counts.as_view());
         let stream = frame.stream().clone();
         let launch =
             ProgrammaticDependentLaunch::new(&self.scan, &stream).reads(&decoding.batch.descriptors).reads(&counts);
         let launch = launch.writes(&mut before).writes(&mut *decoding.status);
-        // SAFETY: parameters (const Stream *, const u8 *, u32 *, u32 *): a block and a word of status for each stream,
-        // a count for each subsequence, a sum for each 32 of them, which whole sequences have.
-        unsafe { launch.launch(Kernel::grid(totals.streams, self.tuning.threads, 0)) }?;
+        // SAFETY: parameters (const StreamDescriptor *, const u8 *, u32 *, u32 *): a block and a word of status for
+        // each stream, a count for each subsequence, a sum for each 32 of them, which whole sequences have.
+        unsafe { launch.launch(Kernel::grid(sizes.streams, self.tuning.threads, 0)) }?;
         step("output index")?;
 
         let room = self.room();
         let launch = ProgrammaticDependentLaunch::new(&self.write, &stream)
             .reads(decoding.input)
             .reads(&decoding.batch.descriptors);
-        let launch = launch.value(totals.streams).reads(&decoding.batch.books).reads(&scratch.tables);
+        let launch = launch.value(sizes.streams).reads(&decoding.batch.codebooks).reads(&scratch.tables);
         let launch = launch.reads(&decoding.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
-        let launch = launch.reads(&before).reads(&decoding.batch.sums).value(room).writes(&mut scratch.sums);
+        let launch = launch.reads(&before).reads(&decoding.batch.totals).value(room).writes(&mut scratch.sums);
         let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
-        let blocks = one_wave(self.resident_write, &totals);
+        let blocks = one_wave(self.resident_write, &sizes);
         let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write());
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,
-        // const u8 *, const u8 *, const u32 *, const Totals *, u32, u32 *, u32 *, u8 *). Words are read within what the
-        // descriptors say (`Decoding::check`), symbols written up to the live groups' number, and free groups, to
-        // groups within the stream. Shared memory is a table and a buffer of `room` symbols for each warp.
+        // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *, const
+        // u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const BatchTotals *, u32, u32 *, u32 *, u8 *). Words
+        // are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number,
+        // and free groups, to groups within the stream. Shared memory is a table and a buffer of `room` symbols for
+        // each warp.
         unsafe { launch.launch(grid) }?;
         step("decoding and writing")
     }

@@ -1,9 +1,9 @@
 // Decoding the symbols of a span: lanes into a buffer in shared memory, and from there to memory in whole units.
 #pragma once
-#include "huffman/decode/put_runs.cuh"
+#include "huffman/decode/run_table.cuh"
 
 // Puts symbols `from` to `to`, of four, at their places from `at` on.
-__device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES], uint32_t from, uint32_t to) {
+__device__ inline void store_partial(uint8_t *at, const uint32_t words[SYMBOL_BYTES], uint32_t from, uint32_t to) {
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) {
         if (i >= from && i < to) {
@@ -14,7 +14,8 @@ __device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES],
 
 // Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and
 // after them. Up to three symbols more are decoded than there are.
-__device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
+__device__ inline void decode_to_buffer(const Lookup &lookup, SubsequenceReader &reader, uint8_t *buffer,
+                                        uint32_t place, uint32_t count) {
     constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
     const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
     uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
@@ -35,12 +36,12 @@ __device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *bu
     // Symbols of words that are not there yet, those before the first included.
     uint32_t left = before + count;
     next();
-    put_some(at, words, before, left);
+    store_partial(at, words, before, left);
     for (; left > 4; left -= 4) {
         at += 4 * SYMBOL_BYTES;
         next();
         if (left < 8) {
-            put_some(at, words, 0, left - 4);
+            store_partial(at, words, 0, left - 4);
             return;
         }
 #pragma unroll
@@ -52,7 +53,7 @@ __device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *bu
 
 // Where a stream's live groups are, by the map.
 struct MappedGroups {
-    const Stream &stream;
+    const StreamDescriptor &stream;
     const uint32_t *map;
 
     // In registers: a stream is in shared memory.
@@ -65,7 +66,7 @@ struct MappedGroups {
 };
 
 // Units of a warp's buffer.
-struct Gathered {
+struct BufferedUnits {
     const uint4 *buffer;
     __device__ inline uint4 operator()(uint32_t i) const { return buffer[i]; }
     __device__ inline void add(Checksum &checksum, uint4 unit, uint32_t position) const {
@@ -74,11 +75,13 @@ struct Gathered {
 };
 
 // Units of nothing but one symbol, a word of it given.
-struct Filled {
+struct ConstantUnits {
     uint4 unit;
     Checksum own;
 
-    __device__ inline Filled(uint32_t word) : unit(make_uint4(word, word, word, word)), own{0, 0} { own.add(unit, 0); }
+    __device__ inline ConstantUnits(uint32_t word) : unit(make_uint4(word, word, word, word)), own{0, 0} {
+        own.add(unit, 0);
+    }
     __device__ inline uint4 operator()(uint32_t) const { return unit; }
     __device__ inline void add(Checksum &checksum, uint4, uint32_t position) const {
         checksum.sum += own.sum;
@@ -86,8 +89,8 @@ struct Filled {
     }
 };
 
-// As `store_streaming`, but other accesses need not keep their places: nobody here reads what is written.
-__device__ inline void write_unit(uint8_t *to, uint4 unit) {
+// As `store_evict_first`, but other accesses need not keep their places: nobody here reads what is written.
+__device__ inline void store_unit(uint8_t *to, uint4 unit) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z),
                  "r"(unit.w));
 }
@@ -95,19 +98,20 @@ __device__ inline void write_unit(uint8_t *to, uint4 unit) {
 // Writes symbols [begin, end) of a stream from a warp's units, the first of which starts with symbol `first`, a
 // multiple of a unit's. If groups are free, live ones are where `group` says, counted in the stream's groups.
 template <typename Units>
-__device__ inline void flush(const Units &units, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream,
-                             const MappedGroups &group, uint8_t *out, Checksum &checksum) {
+__device__ inline void flush(const Units &units, uint32_t first, uint32_t begin, uint32_t end,
+                             const StreamDescriptor &stream, const MappedGroups &group, uint8_t *out,
+                             Checksum &checksum) {
     const auto groups = group.own();
     uint8_t *const to = out + stream.out * SYMBOL_BYTES;
-    const bool has_free = stream.has_free;
+    const bool has_zero_bit_groups = stream.has_zero_bit_groups;
     const auto place_of = [&](uint32_t position) {
-        return has_free ? uint64_t(groups(position / GROUP)) * GROUP + position % GROUP : position;
+        return has_zero_bit_groups ? uint64_t(groups(position / GROUP)) * GROUP + position % GROUP : position;
     };
     for (uint32_t i = lane_id(); i < (end - first) / SYMBOLS_IN_UNIT; i += WARP) {
         const uint32_t position = first + i * SYMBOLS_IN_UNIT;
         if (position >= begin) {
             const uint4 unit = units(i);
-            write_unit(to + place_of(position) * SYMBOL_BYTES, unit);
+            store_unit(to + place_of(position) * SYMBOL_BYTES, unit);
             units.add(checksum, unit, position);
         }
     }
@@ -133,17 +137,18 @@ __device__ inline void flush(const Units &units, uint32_t first, uint32_t begin,
 // those of as many lanes at a time as `buffer` has room for, in symbols. Damaged counts may be what no lane has room
 // for: that lane's symbols are left out. The table is of runs if `RUNS` and the commonest symbol has a codeword for
 // that.
-__device__ inline void put_lanes(const Lookup &lookup, const Common &common, LaneReader &reader, uint4 *buffer,
-                                 uint32_t room, uint32_t begin, uint32_t end, const Stream &stream,
-                                 const MappedGroups &group, uint8_t *out, Checksum &checksum) {
-    const bool smooth = common.there && reader.zeros() && end - begin <= SUBSEQUENCE_BITS - reader.position;
+__device__ inline void write_warp_symbols(const Lookup &lookup, const CommonSymbol &common, SubsequenceReader &reader,
+                                          uint4 *buffer, uint32_t room, uint32_t begin, uint32_t end,
+                                          const StreamDescriptor &stream, const MappedGroups &group, uint8_t *out,
+                                          Checksum &checksum) {
+    const bool smooth = common.exists && reader.zeros() && end - begin <= SUBSEQUENCE_BITS - reader.position;
     // Nothing but the commonest, as all of a smooth field: lanes would put symbols at distances that are multiples of
     // all banks.
     if (__all_sync(ALL_LANES, smooth || begin >= end)) {
         const uint32_t start = __shfl_sync(ALL_LANES, begin, 0), stop = __shfl_sync(ALL_LANES, end, WARP - 1);
         if (stop > start) {
-            flush(Filled(common.word), start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT, start, stop, stream, group, out,
-                  checksum);
+            flush(ConstantUnits(common.word), start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT, start, stop, stream, group,
+                  out, checksum);
         }
         return;
     }
@@ -154,24 +159,24 @@ __device__ inline void put_lanes(const Lookup &lookup, const Common &common, Lan
         const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
         const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
         const bool puts = lane_id() >= lane && lane_id() < lanes && fits && begin < end;
-        if (common.there) {
+        if (common.exists) {
             for (uint32_t i = lane_id(); first + i * SYMBOLS_IN_UNIT < stop_at; i += WARP) {
                 buffer[i] = make_uint4(common.word, common.word, common.word, common.word);
             }
             __syncwarp();
             if (puts && !smooth) {
                 if (lookup.complete) {
-                    put_runs<false>(lookup, reader, bytes, begin - first, end - first);
+                    decode_runs<false>(lookup, reader, bytes, begin - first, end - first);
                 } else {
-                    put_runs<true>(lookup, reader, bytes, begin - first, end - first);
+                    decode_runs<true>(lookup, reader, bytes, begin - first, end - first);
                 }
             }
         } else if (puts) {
-            put(lookup, reader, bytes, begin - first, end - begin);
+            decode_to_buffer(lookup, reader, bytes, begin - first, end - begin);
         }
         __syncwarp();
         if (stop_at > start) {
-            flush(Gathered{buffer}, first, start, stop_at, stream, group, out, checksum);
+            flush(BufferedUnits{buffer}, first, start, stop_at, stream, group, out, checksum);
         }
         __syncwarp();
         lane = lanes;

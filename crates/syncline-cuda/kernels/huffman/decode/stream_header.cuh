@@ -2,16 +2,16 @@
 #pragma once
 #include "huffman/decode/decode.cuh"
 
-constexpr uint32_t MOST_BOOKS = 4;
+constexpr uint32_t MAX_CODEBOOKS = 4;
 constexpr uint32_t STREAM_HEADER_BYTES = 40;
-constexpr uint32_t MOST_SYMBOLS = 1u << 23; // of a stream
+constexpr uint32_t MAX_STREAM_SYMBOLS = 1u << 23; // of a stream
 constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2, INDEX_ANY = 3;
 
-// Bits of a stream's status beside those of huffman/decode/decode.cuh.
-constexpr uint32_t STATUS_HEADER = 16, STATUS_BOOK = 32, STATUS_ROOM = 64;
+// BitWindow of a stream's status beside those of huffman/decode/decode.cuh.
+constexpr uint32_t STATUS_HEADER = 16, STATUS_CODEBOOK = 32, STATUS_CAPACITY = 64;
 
 // What the caller knows of a stream.
-struct StreamPlace {
+struct StreamBounds {
     uint64_t offset;      // in the input, a multiple of 16
     uint64_t length;      // bytes that may be read from there on
     uint32_t most_groups; // that there is room for
@@ -22,8 +22,8 @@ struct StreamPlace {
 
 // The fixed start of a stream, and where its parts are, counted from the start of the stream.
 struct StreamHeader {
-    uint32_t groups, live, bits, book_bytes, index_bytes, sum, weighted;
-    uint32_t index_kind, books, free_symbol, longest, has_free;
+    uint32_t groups, live, bits, codebook_bytes, index_bytes, sum, weighted;
+    uint32_t index_kind, codebooks, zero_bit_symbol, longest, has_zero_bit_groups;
     uint32_t status; // 0, or what is wrong
     uint64_t bitmap, index, words;
 };
@@ -33,7 +33,7 @@ __device__ inline uint32_t gap_bytes(uint32_t bits, uint32_t longest) {
     return (ceil_div(bits, SUBSEQUENCE_BITS) * (longest <= 16 ? 4 : 8) + 7) / 8;
 }
 
-__device__ inline StreamHeader read_header(const uint8_t *input, const StreamPlace &place) {
+__device__ inline StreamHeader read_header(const uint8_t *input, const StreamBounds &place) {
     StreamHeader header{};
     if (place.length < STREAM_HEADER_BYTES) {
         header.status = STATUS_HEADER;
@@ -46,32 +46,33 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamPla
     header.live = first.y;
     const uint32_t group_log2 = first.z & 0xFF, symbol_bytes = first.z >> 8 & 0xFF;
     header.index_kind = first.z >> 16 & 0xFF;
-    header.books = first.z >> 24;
-    header.free_symbol = first.w & 0xFFFF;
+    header.codebooks = first.z >> 24;
+    header.zero_bit_symbol = first.w & 0xFFFF;
     header.longest = first.w >> 16 & 0xFF;
     const uint32_t flags = first.w >> 24;
-    header.has_free = flags & 1;
+    header.has_zero_bit_groups = flags & 1;
     header.sum = second.x;
     header.weighted = second.y;
     header.bits = second.z;
-    header.book_bytes = second.w;
+    header.codebook_bytes = second.w;
     header.index_bytes = third.x;
     const uint64_t live_symbols = uint64_t(header.live) << place.group_log2;
     const bool several = place.index_kind == INDEX_SYMBOL;
     const bool wrong =
         group_log2 != place.group_log2 || symbol_bytes != place.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
-        (place.index_kind != INDEX_ANY && header.index_kind != place.index_kind) || header.books == 0 ||
-        header.books > (several ? MOST_BOOKS : 1) || (symbol_bytes == 1 && header.free_symbol > 0xFF) ||
+        (place.index_kind != INDEX_ANY && header.index_kind != place.index_kind) || header.codebooks == 0 ||
+        header.codebooks > (several ? MAX_CODEBOOKS : 1) || (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) ||
         header.longest > LONGEST || flags > 1 || third.y != 0 ||
-        uint64_t(header.groups) << place.group_log2 > MOST_SYMBOLS || header.live > header.groups ||
-        (header.has_free != 0) == (header.live == header.groups) || (header.live == 0) != (header.longest == 0) ||
-        header.bits < live_symbols || header.bits > live_symbols * header.longest;
+        uint64_t(header.groups) << place.group_log2 > MAX_STREAM_SYMBOLS || header.live > header.groups ||
+        (header.has_zero_bit_groups != 0) == (header.live == header.groups) ||
+        (header.live == 0) != (header.longest == 0) || header.bits < live_symbols ||
+        header.bits > live_symbols * header.longest;
     if (wrong) {
         header.status = STATUS_HEADER;
         return header;
     }
-    header.bitmap = align_up(STREAM_HEADER_BYTES + uint64_t(header.book_bytes), 4);
-    header.index = align_up(header.bitmap + (header.has_free ? ceil_div(header.groups, 8) : 0), 8);
+    header.bitmap = align_up(STREAM_HEADER_BYTES + uint64_t(header.codebook_bytes), 4);
+    header.index = align_up(header.bitmap + (header.has_zero_bit_groups ? ceil_div(header.groups, 8) : 0), 8);
     header.words = align_up(header.index + header.index_bytes, 16);
     const uint64_t end = header.words + uint64_t(ceil_div(header.bits, 32)) * 4 + 8;
     if (end > place.length) {
@@ -82,7 +83,7 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamPla
                          (header.index_kind == INDEX_GAP ? gap_bytes(header.bits, header.longest) : 0)) {
         header.status = STATUS_INDEX;
     } else if (header.groups > place.most_groups) {
-        header.status = STATUS_ROOM;
+        header.status = STATUS_CAPACITY;
     }
     return header;
 }

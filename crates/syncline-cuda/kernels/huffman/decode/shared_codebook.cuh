@@ -2,29 +2,29 @@
 #pragma once
 #include "huffman/decode/decode.cuh"
 
-// The last symbols of a code in canonical order, which have the longest codewords, beside its Book in shared memory, of
-// LAST_SYMBOLS that a kernel has room for.
+// The last symbols of a code in canonical order, which have the longest codewords, beside its CodebookDescriptor in
+// shared memory, of LAST_SYMBOLS that a kernel has room for.
 #ifndef LAST_SYMBOLS
 #define LAST_SYMBOLS 0
 #endif
-struct Last {
+struct LastSymbols {
     uint32_t first; // place of the first of them
     uint16_t symbols[LAST_SYMBOLS + 2];
 
     // By the whole block.
-    __device__ inline void load(const Book &book, const uint16_t *all) {
-        const uint32_t from = book.symbol_count - min_of<uint32_t>(book.symbol_count, LAST_SYMBOLS);
+    __device__ inline void load(const CodebookDescriptor &codebook, const uint16_t *all) {
+        const uint32_t from = codebook.symbol_count - min_of<uint32_t>(codebook.symbol_count, LAST_SYMBOLS);
         if (threadIdx.x == 0) {
             first = from;
         }
-        for (uint32_t i = threadIdx.x; i < book.symbol_count - from; i += blockDim.x) {
-            symbols[i] = all[book.symbols + from + i];
+        for (uint32_t i = threadIdx.x; i < codebook.symbol_count - from; i += blockDim.x) {
+            symbols[i] = all[codebook.symbols + from + i];
         }
     }
 };
-struct BookWithLast {
-    Book book;
-    Last last;
+struct CodebookWithLast {
+    CodebookDescriptor codebook;
+    LastSymbols last;
 };
 
 // The lengths of codewords by their first bits: what searching for them each time would take most of the time for. 0 if
@@ -32,17 +32,17 @@ struct BookWithLast {
 constexpr uint32_t LENGTH_BITS = 10;
 
 // A codebook in shared memory.
-struct OwnBook {
-    Book book;
+struct SharedCodebook {
+    CodebookDescriptor codebook;
     uint8_t lengths[1u << LENGTH_BITS];
 
     // By the whole block, with barriers around it.
-    __device__ inline void load(const Book &from) {
+    __device__ inline void load(const CodebookDescriptor &from) {
         const uint32_t word =
-            threadIdx.x < sizeof(Book) / 4 ? reinterpret_cast<const uint32_t *>(&from)[threadIdx.x] : 0;
+            threadIdx.x < sizeof(CodebookDescriptor) / 4 ? reinterpret_cast<const uint32_t *>(&from)[threadIdx.x] : 0;
         __syncthreads();
-        if (threadIdx.x < sizeof(Book) / 4) {
-            reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = word;
+        if (threadIdx.x < sizeof(CodebookDescriptor) / 4) {
+            reinterpret_cast<uint32_t *>(&codebook)[threadIdx.x] = word;
         }
         __syncthreads();
         for (uint32_t i = threadIdx.x; i < 1u << LENGTH_BITS; i += blockDim.x) {
@@ -58,9 +58,9 @@ struct OwnBook {
         uint32_t length = FIRST;
 #pragma unroll
         for (uint32_t i = FIRST; i <= LAST; ++i) {
-            length += window >= book.limit[i];
+            length += window >= codebook.limit[i];
         }
-        return min_of(length, max_of(FIRST, book.longest));
+        return min_of(length, max_of(FIRST, codebook.longest));
     }
 
     // As `canonical` has it.
@@ -70,10 +70,10 @@ struct OwnBook {
     }
 
     __device__ inline Codeword codeword(const uint16_t *symbols, uint32_t window) const {
-        if (book.symbol_count == 0) {
+        if (codebook.symbol_count == 0) {
             return {0, 1};
         }
-        const uint32_t own = length(window), place = (window >> (32 - own)) + book.offset[own];
-        return {symbols[book.symbols + min_of(place, book.symbol_count - 1)], own};
+        const uint32_t own = length(window), place = (window >> (32 - own)) + codebook.offset[own];
+        return {symbols[codebook.symbols + min_of(place, codebook.symbol_count - 1)], own};
     }
 };

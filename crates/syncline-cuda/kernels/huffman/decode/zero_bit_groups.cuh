@@ -2,32 +2,32 @@
 #pragma once
 #include "huffman/decode/decode.cuh"
 
-// Groups that a block of decode_place looks after, and their words of the bitmap.
-constexpr uint32_t PLACED_WORDS = 32;
-constexpr uint32_t PLACED = PLACED_WORDS * 32;
+// Groups that a block of prepare_batch looks after, and their words of the bitmap.
+constexpr uint32_t BITMAP_BLOCK_WORDS = 32;
+constexpr uint32_t BITMAP_BLOCK_GROUPS = BITMAP_BLOCK_WORDS * 32;
 
 // The groups of a bitmap's word `i` that are not there, past the last one.
-__device__ inline uint32_t groups_past(uint32_t groups, uint32_t i) {
+__device__ inline uint32_t bits_past_end(uint32_t groups, uint32_t i) {
     return groups - i * 32 < 32 ? ALL_LANES << (groups - i * 32) : 0;
 }
 
 // What a lane fills: the free groups of a word of the bitmaps of all streams. Reading is apart from filling, for those
 // who have other things to do in between.
-struct Filler {
+struct ZeroBitFiller {
     uint32_t word, symbol;
     uint64_t to;
 
-    // Word `at`, each stream's being whole PLACED_WORDS of them; nothing unless it is `there`.
-    __device__ inline Filler(const uint8_t *input, const Stream *streams, uint32_t stream_count, uint32_t at,
-                             bool there)
+    // Word `at`, each stream's being whole BITMAP_BLOCK_WORDS of them; nothing unless it is `there`.
+    __device__ inline ZeroBitFiller(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
+                                    uint32_t at, bool exists)
         : word(0), symbol(0), to(0) {
-        if (there) {
-            const Stream &stream = streams[stream_of(at / PLACED_WORDS, stream_count,
-                                                     [&](uint32_t i) { return streams[i].first_placing; })];
-            const uint32_t i = at - stream.first_placing * PLACED_WORDS;
-            if (stream.has_free && i * 32 < stream.groups) {
-                word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[i] & ~groups_past(stream.groups, i);
-                symbol = SYMBOL_BYTES == 1 ? stream.free_symbol * 0x01010101u : stream.free_symbol * 0x10001u;
+        if (exists) {
+            const StreamDescriptor &stream = streams[find_stream(
+                at / BITMAP_BLOCK_WORDS, stream_count, [&](uint32_t i) { return streams[i].first_bitmap_block; })];
+            const uint32_t i = at - stream.first_bitmap_block * BITMAP_BLOCK_WORDS;
+            if (stream.has_zero_bit_groups && i * 32 < stream.groups) {
+                word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[i] & ~bits_past_end(stream.groups, i);
+                symbol = SYMBOL_BYTES == 1 ? stream.zero_bit_symbol * 0x01010101u : stream.zero_bit_symbol * 0x10001u;
                 to = (stream.out + uint64_t(i) * 32 * GROUP) * SYMBOL_BYTES;
             }
         }
@@ -44,7 +44,7 @@ struct Filler {
 #pragma unroll 4
             for (uint32_t i = lane_id(); i < 32 * UNITS; i += WARP) {
                 if (bits >> (i / UNITS) & 1) {
-                    store_streaming(&group[i], value);
+                    store_evict_first(&group[i], value);
                 }
             }
         }
@@ -54,13 +54,13 @@ struct Filler {
 // Fills the free groups of all streams; each warp of the grid fills an equal share. Memory is what limits that,
 // where it is instructions for decoding: decoders do it at different times in different blocks, beside decoding in
 // others.
-__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count,
-                                 const Totals *totals, uint8_t *out) {
+__device__ inline void fill_zero_bit_groups(const uint8_t *input, const StreamDescriptor *streams,
+                                            uint32_t stream_count, const BatchTotals *totals, uint8_t *out) {
     const uint32_t warps_in_block = blockDim.x / WARP, warp = blockIdx.x * warps_in_block + warp_id();
-    const uint32_t words = totals->placings * PLACED_WORDS;
+    const uint32_t words = totals->bitmap_blocks * BITMAP_BLOCK_WORDS;
     const uint32_t share = ceil_div(words, gridDim.x * warps_in_block), first = min_of(words, warp * share);
     const uint32_t end = min_of(words, first + share);
     for (uint32_t base = first; base < end; base += WARP) {
-        Filler(input, streams, stream_count, base + lane_id(), base + lane_id() < end).fill(out);
+        ZeroBitFiller(input, streams, stream_count, base + lane_id(), base + lane_id() < end).fill(out);
     }
 }

@@ -12,21 +12,22 @@ __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
 }
 
 // The commonest symbol, if its codeword is one bit: that is a zero then.
-struct Common {
-    bool there;
+struct CommonSymbol {
+    bool exists;
     uint32_t symbol;
     uint32_t word; // filled with it
 
-    __device__ inline Common(const Book &book, const uint16_t *symbols)
-        : there(book.limit[1] != 0), symbol(there ? symbols[book.symbols] : 0) {
+    __device__ inline CommonSymbol(const CodebookDescriptor &codebook, const uint16_t *symbols)
+        : exists(codebook.limit[1] != 0), symbol(exists ? symbols[codebook.symbols] : 0) {
         word = SYMBOL_BYTES == 1 ? symbol * 0x01010101u : symbol * 0x10001u;
     }
 };
 
 // Makes entries of runs, in bytes, of a table of single symbols; by the whole block, with barriers around it.
-__device__ inline void make_runs(uint32_t *table, const Book &book, uint32_t room, const Common &common) {
-    const Steps steps(book, room);
-    for (uint32_t i = TABLE / 2 + threadIdx.x; i < steps.entries(); i += blockDim.x) {
+__device__ inline void make_run_table(uint32_t *table, const CodebookDescriptor &codebook, uint32_t room,
+                                      const CommonSymbol &common) {
+    const TableLayout layout(codebook, room);
+    for (uint32_t i = TABLE / 2 + threadIdx.x; i < layout.entries(); i += blockDim.x) {
         const uint32_t entry = table[table_slot(i)];
         table[table_slot(i)] = entry & LONGER ? 0 : entry + BYTES_OF_ONE;
     }
@@ -35,7 +36,7 @@ __device__ inline void make_runs(uint32_t *table, const Book &book, uint32_t roo
     for (uint32_t i = threadIdx.x; i < TABLE / 2; i += blockDim.x) {
         const uint32_t zeros = __clz(i << 1 | 1) - (31 - TABLE_BITS), behind = i << zeros;
         table[table_slot(i)] =
-            run_entry(zeros, BYTES_OF_ONE, zeros < TABLE_BITS && behind < steps.first ? table[table_slot(behind)] : 0,
+            run_entry(zeros, BYTES_OF_ONE, zeros < TABLE_BITS && behind < layout.first ? table[table_slot(behind)] : 0,
                       common.symbol);
     }
 }
@@ -43,8 +44,8 @@ __device__ inline void make_runs(uint32_t *table, const Book &book, uint32_t roo
 // Puts a lane's symbols, from its symbol `place` of the buffer up to `end`. If `CHECKED` is false, all codewords have
 // an entry.
 template <bool CHECKED>
-__device__ inline void put_runs(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place,
-                                uint32_t end) {
+__device__ inline void decode_runs(const Lookup &lookup, SubsequenceReader &reader, uint8_t *buffer, uint32_t place,
+                                   uint32_t end) {
     uint32_t at = place * SYMBOL_BYTES;
     const uint32_t last = end * SYMBOL_BYTES;
     const auto store = [&](uint32_t through, uint32_t entry) {
@@ -59,7 +60,7 @@ __device__ inline void put_runs(const Lookup &lookup, LaneReader &reader, uint8_
         uint32_t first = lookup.lookup(window);
         const uint32_t second = lookup.lookup(__funnelshift_l(0, window, first));
         if (CHECKED && (run_extent(first) == 0 || run_extent(second) == 0)) {
-            first = run_extent(first) == 0 ? lookup.far(window) + BYTES_OF_ONE : first;
+            first = run_extent(first) == 0 ? lookup.search(window) + BYTES_OF_ONE : first;
             at += run_extent(first);
             store(at, first);
             reader.skip(first);

@@ -9,7 +9,7 @@ struct IndexBlock {
     uint32_t start, end; // of this lane's group, in bits
     bool damaged;
 
-    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block) {
+    __device__ inline IndexBlock(const uint8_t *input, const StreamDescriptor &stream, uint32_t block) {
         const uint64_t descriptor = reinterpret_cast<const uint64_t *>(input + stream.index)[block];
         const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = uint32_t(descriptor >> 44) & 15;
         // The words that a lane's delta is in.
@@ -36,12 +36,12 @@ struct IndexBlock {
 __device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
     const uint32_t whole = (end - first) / 4;
     for (uint32_t i = lane_id(); i < whole; i += WARP) {
-        copy_unit(to + 4 * i, words + first + 4 * i);
+        copy_async(to + 4 * i, words + first + 4 * i);
     }
     uint32_t rest = first + whole * 4 + lane_id();
     if (rest < end) {
         to[rest - first] = words[rest];
     }
-    copies_done();
+    wait_for_copies();
     __syncwarp();
 }
