@@ -163,7 +163,7 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const StreamDe
 // Blocks from `first_bitmap_block` on place groups, those before build tables of a codebook, `parts` each, and clear
 // sums, what else a decoder wants cleared, and status unless parsing has written that.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_prepare(const CodebookDescriptor *codebooks, const uint16_t *symbols, const uint8_t *input,
+    prepare_batch(const CodebookDescriptor *codebooks, const uint16_t *symbols, const uint8_t *input,
                    const StreamDescriptor *streams, uint32_t stream_count, const BatchTotals *totals, uint32_t parts,
                    uint32_t first_bitmap_block, uint32_t fills, uint32_t keeps_status, uint32_t *tables,
                    uint16_t *count_tables, uint32_t *map, uint32_t *sums, uint32_t *cleared, uint32_t cleared_words,
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Compares checksums; a thread a stream.
-extern "C" __global__ void decode_verify(const StreamDescriptor *streams, uint32_t stream_count, const uint32_t *sums,
+extern "C" __global__ void prepare_verify(const StreamDescriptor *streams, uint32_t stream_count, const uint32_t *sums,
                                          uint32_t *status) {
     launch_dependents_and_wait();
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t first_segment, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_segment, stop);
         load_stream(stream, codebook, streams, number, codebooks);
-        // Tables are what decode_prepare has made; whoever comes after may read them before it waits itself.
+        // Tables are what prepare_batch has made; whoever comes after may read them before it waits itself.
         wait_and_launch_dependents();
         load_counts(table, count_tables, stream, true);
         __syncthreads();
