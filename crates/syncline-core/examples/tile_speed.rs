@@ -5,10 +5,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use syncline_core::arch::scatter::Scatter;
 use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::mem::scatter::Scatter;
 use syncline_core::predict::TileInfo;
 use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
 use syncline_core::predict::lorenzo::{Scratch, Word};

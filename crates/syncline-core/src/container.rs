@@ -1,6 +1,7 @@
 //! The stream around the chunks: header, chunk records, chunk table, trailer (`docs/FORMAT.md`).
 
 mod bases;
+mod checksum;
 mod header;
 mod record;
 mod sections;

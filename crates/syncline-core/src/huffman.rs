@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 
 mod checksum;
 pub mod codebook;
+mod codewords;
 pub mod decode;
 pub mod encode;
 pub mod histogram;

@@ -15,6 +15,7 @@ pub mod error;
 pub mod geometry;
 pub mod huffman;
 pub mod lzss;
+pub mod mem;
 pub mod pipeline;
 pub mod predict;
 pub mod quantize;

@@ -10,8 +10,6 @@ mod report;
 
 use bytemuck::Pod;
 
-use crate::arch::place::{Place, Written};
-use crate::arch::scatter::ChunkSink;
 use crate::array::{ElementType, Shape};
 use crate::bound::Pipeline;
 use crate::container::{
@@ -20,6 +18,8 @@ use crate::container::{
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
+use crate::mem::scatter::ChunkSink;
+use crate::mem::uninit::{UninitBytes, Written};
 
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
@@ -46,7 +46,7 @@ pub trait TileSink {
         &mut self,
         bytes: usize,
         slack: usize,
-        fill: impl for<'m> FnOnce(Place<'m>) -> std::result::Result<Written<'m>, E>,
+        fill: impl for<'m> FnOnce(UninitBytes<'m>) -> std::result::Result<Written<'m>, E>,
     ) -> Option<std::result::Result<usize, E>> {
         let _ = (bytes, slack, fill);
         None
@@ -69,7 +69,7 @@ impl TileSink for ChunkSink<'_> {
         &mut self,
         bytes: usize,
         slack: usize,
-        fill: impl for<'m> FnOnce(Place<'m>) -> std::result::Result<Written<'m>, E>,
+        fill: impl for<'m> FnOnce(UninitBytes<'m>) -> std::result::Result<Written<'m>, E>,
     ) -> Option<std::result::Result<usize, E>> {
         self.fill(bytes, slack, fill)
     }

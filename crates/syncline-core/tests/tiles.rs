@@ -1,10 +1,10 @@
 //! Arrays through scan, masks, quantization and prediction and back, tile by tile as a pipeline does it.
 
 use proptest::prelude::*;
-use syncline_core::arch::scatter::Scatter;
 use syncline_core::array::Shape;
 use syncline_core::bound::{Bound, Fill, Pipeline, Resolved, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::mem::scatter::Scatter;
 use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
 use syncline_core::quantize::log::{restore_signs, signs};
 use syncline_core::quantize::mask::{TileFill, TileMask, fill_excluded, restore_fill};

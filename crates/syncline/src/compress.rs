@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::io::Write;
 
-use syncline_core::arch;
 use syncline_core::array::{ArrayView, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
+use syncline_core::mem;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk, max_compressed_len};
 
 use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
@@ -62,7 +62,7 @@ impl Write for Bounded {
             self.needed = length;
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
-        arch::reserve(&mut self.stream, bytes.len());
+        mem::huge_pages::reserve(&mut self.stream, bytes.len());
         self.stream.extend_from_slice(bytes);
         Ok(bytes.len())
     }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
-use syncline_core::arch::scatter::{ChunkSink, Scatter, Unwritten};
 pub use syncline_core::container::Header;
 use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline, record_kind};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
 use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::mem::scatter::{ChunkSink, Scatter, Unwritten};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
 use crate::array::Array;

@@ -13,8 +13,8 @@ pub use avx512::Avx512;
 
 use std::mem::MaybeUninit;
 
-use super::Ahead;
-use super::place::{Place, Written};
+use crate::mem::prefetch::PrefetchTargets;
+use crate::mem::uninit::{UninitBytes, Written};
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
@@ -172,11 +172,11 @@ pub trait Spread: Copy {
     /// They have not, or a distance reaches out of the block.
     fn follow<'m, const WIDTH: usize>(
         self,
-        out: Place<'m>,
+        out: UninitBytes<'m>,
         symbols: usize,
         distances: &[u8],
         reach: Reach,
-        ahead: Ahead,
+        ahead: PrefetchTargets,
         literals: &[u8],
     ) -> Written<'m>;
 }
@@ -206,14 +206,15 @@ impl Spread for Portable {
     #[inline(always)]
     fn follow<'m, const WIDTH: usize>(
         self,
-        mut out: Place<'m>,
+        mut out: UninitBytes<'m>,
         symbols: usize,
         distances: &[u8],
         _: Reach,
-        _: Ahead,
+        _: PrefetchTargets,
         literals: &[u8],
     ) -> Written<'m> {
-        let symbols_out = &mut out.bytes().as_chunks_mut::<WIDTH>().0[..symbols];
+        // SAFETY: only symbols are written.
+        let symbols_out = &mut unsafe { out.as_mut_slice() }.as_chunks_mut::<WIDTH>().0[..symbols];
         let distances = &distances[..symbols];
         assert!(are_inside(distances));
         let literals = literals.as_chunks::<WIDTH>().0;
@@ -226,7 +227,7 @@ impl Spread for Portable {
             literal += usize::from(distance == 0);
         }
         // SAFETY: every symbol is a literal, or as one before it.
-        unsafe { out.written(symbols * WIDTH) }
+        unsafe { out.assume_written(symbols * WIDTH) }
     }
 }
 

@@ -4,10 +4,10 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
+use super::checksum::Checksum;
 use super::{ALIGNMENT, Fields, align};
-use crate::arch::checksum::Checksum;
-use crate::arch::place::{Place, Written};
 use crate::error::{Error, Result};
+use crate::mem::uninit::{UninitBytes, Written};
 
 /// Bytes of a record before its payload.
 pub const RECORD_HEADER_LEN: usize = 32;
@@ -146,7 +146,7 @@ impl RecordChecksum<'_> {
     ///
     /// # Panics
     /// The payload or `place` has fewer.
-    pub fn copy_next<'m>(&mut self, count: usize, place: Place<'m>) -> Written<'m> {
+    pub fn copy_next<'m>(&mut self, count: usize, place: UninitBytes<'m>) -> Written<'m> {
         let bytes = &self.payload[self.done..][..count];
         self.done += count;
         self.hash.copy(bytes, place)

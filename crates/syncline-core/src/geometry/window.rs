@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::{Geometry, Tile};
-use crate::arch::prefetch;
+use crate::mem::prefetch::prefetch;
 
 /// Little-endian elements of a part of an array: element `(b, z, y, x)` is number
 /// `b * strides[0] + z * strides[1] + y * strides[2] + x - base` of `bytes`.

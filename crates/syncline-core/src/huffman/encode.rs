@@ -1,12 +1,12 @@
 //! Encoding: survey, histograms, codebooks, codewords, index.
 
 use super::codebook::Codebook;
+use super::codewords::{JOINED, Pieces, join, merge};
 use super::histogram::{self, HistogramScratch, NARROW, Survey};
 use super::lengths::{LengthScratch, code_lengths};
 use super::sample::Sample;
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
-use crate::arch::codewords::{JOINED, Pieces, join, merge};
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
 use crate::simd::{self, InstructionSet, Isa, Kernel};

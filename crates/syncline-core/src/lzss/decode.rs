@@ -9,11 +9,11 @@
 use std::ops::Range;
 
 use super::{Params, SymbolWidth, near_decode};
-use crate::arch::Ahead;
-use crate::arch::copy::copy_from_sources;
-use crate::arch::place::{Place, Written};
 use crate::arch::spread::SPREAD_SLACK;
 use crate::bits::dispatch::{self, Kernel};
+use crate::mem::copy::copy_from_sources;
+use crate::mem::prefetch::PrefetchTargets;
+use crate::mem::uninit::{UninitBytes, Written};
 
 /// Bytes after a block that its decoder may overwrite, and after literals, lengths and distances that it may load.
 pub const SLACK: usize = SPREAD_SLACK;
@@ -55,7 +55,7 @@ pub fn decode_block(
     start: usize,
     end: usize,
 ) -> Result<(), &'static str> {
-    decode_block_ahead(parts, params, out, start..end, Ahead::default())
+    decode_block_ahead(parts, params, out, start..end, PrefetchTargets::default())
 }
 
 /// As [`decode_block`], asking meanwhile for as much of the memory that comes next as the block is long.
@@ -70,7 +70,7 @@ pub(crate) fn decode_block_ahead(
     params: &Params,
     out: &mut [u8],
     place: Range<usize>,
-    ahead: Ahead,
+    ahead: PrefetchTargets,
 ) -> Result<(), &'static str> {
     let Range { start, end } = place;
     assert!(end - start <= params.block_bytes() && (end - start).is_multiple_of(params.width.bytes()));
@@ -92,8 +92,8 @@ pub(crate) fn decode_block_ahead(
 pub(crate) fn decode_near_block<'m>(
     parts: &TokenParts,
     params: &Params,
-    out: Place<'m>,
-    ahead: Ahead,
+    out: UninitBytes<'m>,
+    ahead: PrefetchTargets,
 ) -> Result<Written<'m>, &'static str> {
     let bytes = out.len() - SLACK;
     assert!(params.distance_bytes() == 1 && bytes <= params.block_bytes());

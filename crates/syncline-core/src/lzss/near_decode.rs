@@ -7,9 +7,9 @@ use std::cell::RefCell;
 
 use super::decode::{OUTSIDE, TOO_EARLY};
 use super::{SymbolWidth, TokenParts};
-use crate::arch::Ahead;
-use crate::arch::place::{Place, Written};
 use crate::arch::spread::{Aligned, BlockTokens, Reach, SPREAD_ROOM, Spread, Spreading, are_inside, with_best};
+use crate::mem::prefetch::PrefetchTargets;
+use crate::mem::uninit::{UninitBytes, Written};
 
 /// Most bytes in a block.
 const MAX_BYTES: usize = 1 << 14;
@@ -19,9 +19,9 @@ const MAX_BYTES: usize = 1 << 14;
 pub(super) fn decode<'m>(
     parts: &TokenParts,
     (width, min_match): (SymbolWidth, usize),
-    out: Place<'m>,
+    out: UninitBytes<'m>,
     symbols: usize,
-    ahead: Ahead,
+    ahead: PrefetchTargets,
 ) -> Result<Written<'m>, &'static str> {
     let decode = Decode { parts, width, min_match, out, symbols, ahead };
     ENTRIES.with_borrow_mut(|entries| decode.in_two_passes(entries, |note| with_best(note), |follow| with_best(follow)))
@@ -39,9 +39,9 @@ struct Decode<'a, 'm> {
     parts: &'a TokenParts<'a>,
     width: SymbolWidth,
     min_match: usize,
-    out: Place<'m>,
+    out: UninitBytes<'m>,
     symbols: usize,
-    ahead: Ahead,
+    ahead: PrefetchTargets,
 }
 
 impl<'m> Decode<'_, 'm> {
@@ -89,12 +89,12 @@ impl Spreading for Note<'_> {
 
 /// The second: [`Spread::follow`].
 struct Follow<'a, 'm> {
-    out: Place<'m>,
+    out: UninitBytes<'m>,
     width: SymbolWidth,
     symbols: usize,
     distances: &'a [u8],
     reach: Reach,
-    ahead: Ahead,
+    ahead: PrefetchTargets,
     literals: &'a [u8],
 }
 
@@ -185,14 +185,15 @@ mod tests {
         };
         let [mut best, mut portable] = [0xA5, 0x5A].map(|byte| vec![byte; length + SLACK]);
         let (width, min_match, symbols) = (params.width, params.min_match.into(), length / params.width.bytes());
-        let one = decode(&parts, (width, min_match), best.as_mut_slice().into(), symbols, Ahead::default()).map(|_| ());
+        let one = decode(&parts, (width, min_match), best.as_mut_slice().into(), symbols, PrefetchTargets::default())
+            .map(|_| ());
         let decode = Decode {
             parts: &parts,
             width,
             min_match,
             out: portable.as_mut_slice().into(),
             symbols,
-            ahead: Ahead::default(),
+            ahead: PrefetchTargets::default(),
         };
         let mut entries = Aligned([0xA5; _]);
         let other =

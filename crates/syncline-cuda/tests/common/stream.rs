@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
-use syncline_core::arch::scatter::Scatter;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Pipeline, Scan, resolve};
 use syncline_core::container::{
@@ -16,6 +15,7 @@ use syncline_core::container::{
 };
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::{Decoder, EncodeOptions, IndexKind, Stream, encode};
+use syncline_core::mem::scatter::Scatter;
 use syncline_core::pipeline::{
     DecodeScratch, ElementSource, EncodeScratch, LosslessOptions, decode_chunk, encode_chunk,
 };

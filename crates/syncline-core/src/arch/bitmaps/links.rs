@@ -11,11 +11,11 @@
 use std::arch::x86_64::*;
 use std::hint::select_unpredictable;
 
-use super::super::prefetch;
 use super::avx512::{common, load, store, write};
 use super::pieces::Written;
 use super::{BITMAP_SLACK, MAX_BYTES, Rule, TokenCounts, TokensOut};
 use crate::lzss::ENOUGH;
+use crate::mem::prefetch::prefetch;
 
 /// Symbols of a key, and of the shortest match.
 const KEY: usize = 3;

@@ -9,10 +9,10 @@
 
 use std::arch::x86_64::*;
 
-use super::super::prefetch;
 use super::avx512::{common, write};
 use super::pieces::{Keys, Written, take_keys};
 use super::{BITMAP_SLACK, MAX_BYTES, Match, Rule, TokenCounts, TokensOut};
+use crate::mem::prefetch::prefetch;
 
 /// Greatest distance.
 const WINDOW: usize = 32;

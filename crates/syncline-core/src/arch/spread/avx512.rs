@@ -9,10 +9,11 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 use self::lanes::{Lanes, load};
-use crate::arch::place::{Place, Written};
-use crate::arch::{prefetch, prefetch_second};
+use crate::mem::prefetch::{prefetch, prefetch_second};
+use crate::mem::uninit::{UninitBytes, Written};
 
-use super::{Ahead, BlockTokens, Reach, SPREAD_SLACK, Spread, VECTOR, are_inside};
+use super::{BlockTokens, Reach, SPREAD_SLACK, Spread, VECTOR, are_inside};
+use crate::mem::prefetch::PrefetchTargets;
 
 /// Bytes from the literals that are read to those that are asked for: the machine's own prefetching ends with each
 /// page.
@@ -32,17 +33,18 @@ impl Spread for Avx512 {
     #[inline(always)]
     fn follow<'m, const WIDTH: usize>(
         self,
-        mut out: Place<'m>,
+        mut out: UninitBytes<'m>,
         symbols: usize,
         distances: &[u8],
         reach: Reach,
-        ahead: Ahead,
+        ahead: PrefetchTargets,
         literals: &[u8],
     ) -> Written<'m> {
         assert!(matches!(WIDTH, 1 | 2 | 4 | 8) && out.len() >= symbols * WIDTH + SPREAD_SLACK);
         assert!(distances.len() >= symbols + SPREAD_SLACK && are_inside(&distances[..symbols]));
         let near = !reach.is_far;
-        let bytes = out.bytes();
+        // SAFETY: only symbols are written.
+        let bytes = unsafe { out.as_mut_slice() };
         // SAFETY: the features as above; there is slack, and no distance leads out of the block, as has just been
         // asserted.
         unsafe {
@@ -59,7 +61,7 @@ impl Spread for Avx512 {
                 }
             }
             // All symbols have been written, whole vectors of them, from literals and from symbols before.
-            out.written(symbols * WIDTH)
+            out.assume_written(symbols * WIDTH)
         }
     }
 }
@@ -158,7 +160,7 @@ unsafe fn in_registers<const WIDTH: usize, const VECTORS: usize, const ROUNDS: u
     symbols: usize,
     distances: &[u8],
     literals: &[u8],
-    ahead: Ahead,
+    ahead: PrefetchTargets,
 ) where
     [__m512i; VECTORS]: Window,
 {

@@ -4,14 +4,14 @@ use super::parts::{Padded, PlaneReader};
 use super::{
     BLOCKS, DISTANCES, DISTANCES_BIT, FLAGS, FLAGS_BIT, LENGTHS, LENGTHS_BIT, LITERALS, LITERALS_BIT, PARAMETER_BYTES,
 };
-use crate::arch::Ahead;
-use crate::arch::place::{Place, Written};
 use crate::container::{Fields, RecordChecksum, Sections, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::lzss::{
     BlockCounts, LEVELS, MAX_MIN_MATCH, Params, SLACK, SymbolWidth, TokenParts, decode_block_ahead, decode_near_block,
 };
+use crate::mem::prefetch::PrefetchTargets;
+use crate::mem::uninit::{UninitBytes, Written};
 use crate::pipeline::{Context, TileSink};
 use crate::predict::lorenzo::Word;
 use crate::predict::words;
@@ -85,7 +85,7 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
         let to = from + if live { tile.len() * size_of::<W>() } else { 0 };
         if wanted {
             let words = &mut words[..tile.len()];
-            let ahead = Ahead { read: Some(checksum.next()), written: None };
+            let ahead = PrefetchTargets { read: Some(checksum.next()), written: None };
             let coded = reader.bytes(from, to, ahead).map_err(|what| context.corrupt(what))?;
             let coded: &[W] = bytemuck::cast_slice(coded);
             match &predicted {
@@ -257,7 +257,7 @@ impl<'b> BlockReader<'b> {
         &mut self,
         from: usize,
         to: usize,
-        ahead: Ahead,
+        ahead: PrefetchTargets,
     ) -> std::result::Result<&[u8], &'static str> {
         let block_bytes = self.chunk.params.block_bytes();
         while self.next * block_bytes < to {
@@ -287,11 +287,11 @@ impl<'b> BlockReader<'b> {
     /// goes.
     fn decode_next<'m>(
         &mut self,
-        place: Place<'m>,
+        place: UninitBytes<'m>,
         read: Option<*const u8>,
     ) -> std::result::Result<Written<'m>, &'static str> {
         let params = self.chunk.params;
-        let ahead = Ahead { read, written: Some(place.address().wrapping_add(params.block_bytes())) };
+        let ahead = PrefetchTargets { read, written: Some(place.address().wrapping_add(params.block_bytes())) };
         let written = decode_near_block(&self.next_parts(), &params, place, ahead)?;
         self.leave_next();
         Ok(written)

@@ -1,11 +1,11 @@
 //! Quantized chunks back to elements.
 
 use super::Quantizer;
-use crate::arch::Ahead;
 use crate::container::{ChunkKind, Sections, SparseList, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, Stream};
+use crate::mem::prefetch::PrefetchTargets;
 use crate::pipeline::codes::CodeReader;
 use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
 use crate::pipeline::{Context, DecodeScratch, TileSink};
@@ -133,7 +133,7 @@ impl Codes<'_, '_, '_> {
             Self::Huffman(reader) => reader.groups(first, count),
             Self::Tokens(reader, tile) => {
                 let (from, to) = (first << group_log2, (first + count) << group_log2);
-                let bytes = reader.bytes(from, to, Ahead::default());
+                let bytes = reader.bytes(from, to, PrefetchTargets::default());
                 let bytes = bytes.map_err(|what| context.corrupt(what))?;
                 let tile = &mut tile[..bytes.len()];
                 tile.iter_mut().zip(bytes).for_each(|(code, &byte)| *code = byte.into());

@@ -13,7 +13,7 @@ use super::super::{
     Aligned, BlockTokens, FEW, MANY, ROW, ROWS, SHORT, SPREAD_ROOM, SPREAD_SLACK, VECTOR, asks_for_few, later_in_match,
 };
 use super::lanes::load;
-use crate::arch::prefetch;
+use crate::mem::prefetch::prefetch;
 
 /// Tokens that are taken at a time where some have more than [`FEW`] symbols: as many as a word has bytes.
 const BYTES: usize = 8;

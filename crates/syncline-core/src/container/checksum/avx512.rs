@@ -6,7 +6,8 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::arch::prefetch;
+use crate::mem::prefetch::prefetch;
+use crate::mem::uninit::{UninitBytes, Written};
 use crate::simd::Avx512;
 
 /// Bytes that are taken at a time.
@@ -79,16 +80,20 @@ impl Long {
         self.absorb::<false>(bytes, &mut []);
     }
 
-    /// Takes the next bytes and writes all of them to `to`.
+    /// Takes the next bytes and writes them to the first bytes of `place`.
     ///
     /// # Panics
-    /// `to` has not their length.
-    pub(super) fn copy(&mut self, bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
-        assert_eq!(bytes.len(), to.len());
+    /// `place` is shorter.
+    pub(super) fn copy<'m>(&mut self, bytes: &[u8], mut place: UninitBytes<'m>) -> Written<'m> {
+        // SAFETY: only the bytes of `bytes` are written.
+        let to = &mut unsafe { place.as_mut_slice() }[..bytes.len()];
         let Range { start, end } = self.stripes_of(bytes.len());
         to[..start].write_copy_of_slice(&bytes[..start]);
         to[end..].write_copy_of_slice(&bytes[end..]);
         self.absorb::<true>(bytes, to[start..end].as_chunks_mut().0);
+        // SAFETY: everything before `start` and from `end` on was copied above, and `absorb` has written the whole
+        // stripes between them.
+        unsafe { place.assume_written(bytes.len()) }
     }
 
     /// Which of the next `len` bytes are stripes that can be taken where they are: behind what completes the one that

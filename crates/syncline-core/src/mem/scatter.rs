@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Pod;
 
-use super::place::{Place, Written};
-use super::{advise_huge_pages, prefetch, zeroed};
+use super::huge_pages;
+use super::prefetch::prefetch;
+use super::uninit::{UninitBytes, Written};
 use crate::geometry::{Geometry, Region, Tile};
 
 /// Target of a decompression: the elements of a region, in C order, to be filled chunk by chunk.
@@ -106,7 +107,7 @@ impl Unwritten {
     pub fn new(len: usize) -> Option<Self> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
-        advise_huge_pages(&mut bytes.spare_capacity_mut()[..len]);
+        huge_pages::advise(&mut bytes.spare_capacity_mut()[..len]);
         Some(Self { bytes, len, written: AtomicUsize::new(0) })
     }
 
@@ -122,7 +123,7 @@ impl Unwritten {
     /// The bytes, 0 now: pages that the system has yet to hand out, if they are many, so that whoever writes them
     /// touches them first, on as many threads as that are.
     pub fn zeroed(&mut self) -> &mut [u8] {
-        match zeroed(self.len) {
+        match huge_pages::zeroed(self.len) {
             Some(bytes) => self.bytes = bytes,
             None => {
                 self.bytes.clear();
@@ -181,20 +182,20 @@ impl ChunkSink<'_> {
         &mut self,
         bytes: usize,
         slack: usize,
-        fill: impl for<'m> FnOnce(Place<'m>) -> Result<Written<'m>, E>,
+        fill: impl for<'m> FnOnce(UninitBytes<'m>) -> Result<Written<'m>, E>,
     ) -> Option<Result<usize, E>> {
         let at = self.piece(bytes, slack)?;
         // SAFETY: `piece` has found that so many bytes from there on are in the exclusively borrowed memory that `data`
         // points to, and belong to tiles of this sink's chunk from the current one on: no other thread touches them
         // (see `write_rows`), and this sink writes or leaves them out later only by another call. Code that fills a
-        // `Place` writes nothing that is not initialized.
+        // `UninitBytes` writes nothing that is not initialized.
         let place = unsafe {
             let start = self.target.data.add(at).cast();
-            Place::new(std::slice::from_raw_parts_mut(start, bytes + slack))
+            UninitBytes::new(std::slice::from_raw_parts_mut(start, bytes + slack))
         };
         let start = place.address();
         match fill(place) {
-            Ok(written) => assert!(written.is(start, bytes)),
+            Ok(written) => assert!(written.covers(start, bytes)),
             Err(error) => return Some(Err(error)),
         }
         let mut filled = 0;
@@ -398,13 +399,10 @@ mod tests {
                     let filled = sink.fill(bytes, 64, |mut place| {
                         assert_eq!(place.len(), bytes + 64);
                         // What is behind is written over later.
-                        place.bytes().fill(MaybeUninit::new(0xA5));
+                        // SAFETY: only an initialized byte is written.
+                        unsafe { place.as_mut_slice() }.fill(MaybeUninit::new(0xA5));
                         let written: &[u8] = bytemuck::cast_slice(&values);
-                        for (to, from) in place.bytes().iter_mut().zip(&written[..bytes]) {
-                            to.write(*from);
-                        }
-                        // SAFETY: all has been written.
-                        Ok::<_, ()>(unsafe { place.written(bytes) })
+                        Ok::<_, ()>(place.copy_in_pieces(&written[..bytes], 100, |_| ()))
                     });
                     let whole = tile.origin[3] >= from && tile.number + (tiles as u64) <= last;
                     let has_room = tile.origin[3] + tiles as u64 * 1024 + 32 <= to;
