@@ -11,9 +11,11 @@ use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::mem::scatter::Scatter;
 use syncline_core::predict::TileInfo;
 use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
-use syncline_core::predict::lorenzo::{Scratch, Word};
+use syncline_core::predict::lorenzo::Scratch;
+use syncline_core::predict::word::Word;
 use syncline_core::predict::words;
-use syncline_core::quantize::mask::{TileMask, fill_excluded};
+use syncline_core::quantize::fill::fill_excluded;
+use syncline_core::quantize::mask::TileMask;
 use syncline_core::quantize::{Linear, Log, Real};
 
 /// The shortest of many runs: other work on the machine only ever adds time.

@@ -8,11 +8,7 @@
 
 pub mod agree;
 pub mod bitmaps;
-pub mod float;
-pub mod lorenzo;
-pub mod scan;
 pub mod spread;
-pub mod tile;
 
 /// Whether the machine has what the AVX2 instances use.
 #[cfg(target_arch = "x86_64")]

@@ -4,6 +4,7 @@
 //! is compiled for wider vectors, and the tokens of [`isa`] to call hand-written code for one instruction set.
 
 pub mod dispatch;
+pub mod float_to_int;
 pub mod isa;
 
 pub(crate) use dispatch::dispatched;

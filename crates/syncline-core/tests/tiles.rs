@@ -6,8 +6,9 @@ use syncline_core::bound::{Bound, Fill, Pipeline, Resolved, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::mem::scatter::Scatter;
 use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
+use syncline_core::quantize::fill::{TileFill, fill_excluded, restore_fill};
 use syncline_core::quantize::log::{restore_signs, signs};
-use syncline_core::quantize::mask::{TileFill, TileMask, fill_excluded, restore_fill};
+use syncline_core::quantize::mask::TileMask;
 use syncline_core::quantize::{Linear, Log, Real};
 
 fn scan<T: Real>(bytes: &[u8], fill: Fill) -> Scan {

@@ -6,7 +6,7 @@ use super::{Resolved, of_extent};
 use crate::array::ElementType;
 use crate::pipeline::ChunkSummary;
 use crate::quantize::linear::mean_squared_error;
-use crate::quantize::log::exp2;
+use crate::quantize::math::exp2;
 
 /// The absolute bound to try first for so many dB of an array with this range: the error is uniform in +-bound, so that
 /// its root mean square is bound / sqrt(3).

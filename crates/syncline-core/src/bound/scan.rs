@@ -2,8 +2,12 @@
 //!
 //! A scan may be made in parts, in any order and of any size; the result is the same.
 
+mod block;
+
+pub use block::BlockStats;
+use block::{Bytes, Key};
+
 use super::{Fill, Pattern};
-use crate::arch::scan::{self, BlockStats, Bytes, Key};
 use crate::array::ElementType;
 
 /// About as many values are sampled to see whether an extreme repeats.
@@ -148,10 +152,10 @@ impl Scan {
 
     fn add_words<K: Key, W: Bytes<K>>(&mut self, first: u64, words: &[W]) {
         let excluded = self.excluded.map(K::from_bits);
-        for (i, block) in words.chunks(scan::BLOCK).enumerate() {
+        for (i, block) in words.chunks(block::BLOCK).enumerate() {
             let found = W::block(block, excluded);
             if found.nans > 0 {
-                let at = first + (i * scan::BLOCK) as u64;
+                let at = first + (i * block::BLOCK) as u64;
                 let nan = block.iter().map(W::load).position(|w| w.is_nan() && Some(w) != excluded);
                 let nan = nan.map(|p| (at + p as u64, block[p].load().bits()));
                 self.first_nan = earlier(self.first_nan, nan);

@@ -3,7 +3,7 @@
 use super::{Fields, align};
 use crate::bits::pack::{BLOCK, pack_block, unpack_block, width_for};
 use crate::error::{Error, Result};
-use crate::predict::lorenzo::Word;
+use crate::predict::word::Word;
 
 /// Appends the bases of a chunk's tiles; `out` must be aligned to 4.
 pub fn write_bases<W: Word>(out: &mut Vec<u8>, bases: &[W]) {

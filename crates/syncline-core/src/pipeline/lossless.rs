@@ -10,8 +10,9 @@ use crate::container::{
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile, Window};
 use crate::huffman::{self, Stream, StreamDecoder, Symbol};
-use crate::predict::lorenzo::{Scratch, Word};
+use crate::predict::lorenzo::Scratch;
 use crate::predict::planes::{self, PLANE_GROUP, merge, plane_count, split};
+use crate::predict::word::Word;
 use crate::predict::words;
 
 /// Section of the first plane.

@@ -13,7 +13,7 @@ use super::lossless::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};
 use crate::huffman::{self, IndexKind};
 use crate::lzss::{self, BlockCounts, Params, Tokens};
-use crate::predict::lorenzo::Word;
+use crate::predict::word::Word;
 
 /// Section with the parameters and what each block has of the tokens.
 pub(super) const BLOCKS: usize = 2;

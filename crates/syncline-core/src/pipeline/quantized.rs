@@ -17,9 +17,11 @@ use crate::container::{
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind};
-use crate::predict::codes::{NARROW_RADIUS, Outlier, RADIUS, WIDE_RADIUS, encode_tile, widen};
+use crate::predict::Outlier;
+use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, encode_tile, widen};
+use crate::quantize::fill::{TileFill, fill_excluded};
 use crate::quantize::log::signs;
-use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded};
+use crate::quantize::mask::{MaskKind, TileMask};
 use crate::quantize::{Linear, Log, Real};
 
 /// More outliers than this share of the elements make the writer take the wide radius.

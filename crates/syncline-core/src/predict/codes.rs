@@ -1,9 +1,14 @@
 //! Quantized tiles: integers to Huffman symbols with sparse outliers, and back.
 
-use super::TileInfo;
-use super::lorenzo::{Scratch, Word, difference, integrate, predict_simple};
-use crate::arch::tile;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+use super::lorenzo::{Scratch, difference, integrate, predict, predict_simple};
+use super::tile::{Outlier, TileInfo, at_outlier};
 use crate::geometry::MAX_TILE_ELEMENTS;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx2;
+use crate::simd::dispatched;
 
 /// Radius of the codes unless too many residuals lie outside it.
 pub const RADIUS: u32 = 512;
@@ -12,9 +17,6 @@ pub const WIDE_RADIUS: u32 = 32768;
 
 /// Radius of codes of one byte.
 pub const NARROW_RADIUS: u32 = 128;
-
-/// A residual too large for a code: position in the tile, and value.
-pub type Outlier = (u32, i32);
 
 /// Predicts a tile with the cheapest of predictors 0 to `axes` and writes a code for each element: residual + `radius`,
 /// or 0 for a residual outside, which goes to `outliers` (appended, ascending). Codes past the tile's elements become
@@ -31,11 +33,12 @@ pub fn encode_tile(
     outliers: &mut Vec<Outlier>,
 ) -> TileInfo<i32> {
     codes[q.len()..].fill(radius as u16);
-    let info = match extent {
-        [8, 8, 8] if axes == 3 => tile::encode_cube(q, radius, codes),
-        _ => None,
-    };
-    if let Some((info, outside)) = info {
+    #[cfg(target_arch = "x86_64")]
+    if extent == [8, 8, 8]
+        && axes == 3
+        && let Some(token) = Avx2::detected()
+        && let Some((info, outside)) = avx2::encode(token, q, radius, codes)
+    {
         if outside {
             collect_outliers(q, extent, info, codes, outliers);
         }
@@ -43,9 +46,9 @@ pub fn encode_tile(
     }
     let mut residuals = [0u32; MAX_TILE_ELEMENTS];
     let residuals = &mut residuals[..q.len()];
-    tile::subtract_base(q, residuals);
-    let (predictor, activity) = u32::predict(residuals, extent, axes, &mut Scratch::default());
-    if tile::write_codes(residuals, radius, codes) {
+    subtract_base(q, residuals);
+    let (predictor, activity) = predict(residuals, extent, axes, &mut Scratch::default());
+    if write_codes(residuals, radius, codes) {
         collect(residuals, codes, outliers);
     }
     TileInfo { base: q[0], predictor, activity }
@@ -80,7 +83,7 @@ pub fn encode_tile_scalar(
 fn collect_outliers(q: &[i32], extent: [usize; 3], info: TileInfo<i32>, codes: &[u16], outliers: &mut Vec<Outlier>) {
     let mut residuals = [0u32; MAX_TILE_ELEMENTS];
     let residuals = &mut residuals[..q.len()];
-    tile::subtract_base(q, residuals);
+    subtract_base(q, residuals);
     difference(residuals, extent, info.predictor);
     collect(residuals, codes, outliers);
 }
@@ -104,10 +107,13 @@ pub fn decode_tile(
     outliers: &[Outlier],
     q: &mut [i32],
 ) {
-    if extent == [8, 8, 8] && tile::decode_cube(codes, predictor, base, radius, outliers, q) {
-        return;
+    #[cfg(target_arch = "x86_64")]
+    if extent == [8, 8, 8]
+        && let Some(token) = Avx2::detected()
+    {
+        return avx2::decode(token, codes, predictor, base, radius, outliers, q);
     }
-    tile::decode_any(codes, extent, predictor, base, radius, outliers, q);
+    decode_any(codes, extent, predictor, base, radius, outliers, q);
 }
 
 /// [`decode_tile`] without vector kernels.
@@ -137,12 +143,41 @@ pub fn decode_tile_scalar(
     }
 }
 
-/// The residual at an outlier's position, where the code alone says that it is `coded`: the outlier's and the code,
-/// which is 0 unless the stream is damaged. A decoder that has summed up residuals already adds what an outlier
-/// changes, without looking at its code.
 #[inline(always)]
-pub fn at_outlier(coded: u32, outlier: i32, radius: u32) -> u32 {
-    coded.wrapping_add(radius).wrapping_add(outlier as u32)
+fn subtract_base_body(q: &[i32], out: &mut [u32]) {
+    let base = q[0];
+    for (out, &q) in out.iter_mut().zip(q) {
+        *out = q.wrapping_sub(base) as u32;
+    }
+}
+
+#[inline(always)]
+fn write_codes_body(residuals: &[u32], radius: u32, codes: &mut [u16]) -> bool {
+    // Residual + radius - 1 is in 0 ..= 2 radius - 2 exactly if the residual is inside.
+    let mut outside = 0u32;
+    for (code, &residual) in codes.iter_mut().zip(residuals) {
+        let shifted = residual.wrapping_add(radius - 1);
+        let inside = shifted <= 2 * radius - 2;
+        outside |= u32::from(!inside);
+        *code = if inside { shifted + 1 } else { 0 } as u16;
+    }
+    outside != 0
+}
+
+dispatched! {
+    /// Integers of a tile less the first of them.
+    pub fn subtract_base(q: &[i32], out: &mut [u32]) = subtract_base_body
+}
+dispatched! {
+    /// Codes of residuals, 0 for those outside the radius; returns whether there is any.
+    pub fn write_codes(residuals: &[u32], radius: u32, codes: &mut [u16]) -> bool = write_codes_body
+}
+
+dispatched! {
+    /// [`decode_tile_scalar`], on tiles of any extents.
+    pub fn decode_any(
+        codes: &[u16], extent: [usize; 3], predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut [i32],
+    ) = decode_tile_scalar
 }
 
 /// Turns a tile's codes and outliers of [`RADIUS`] into those of [`WIDE_RADIUS`], as if encoded with it. The padding of

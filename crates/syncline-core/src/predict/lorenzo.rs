@@ -1,43 +1,16 @@
-//! The Lorenzo predictor and its inverse on wrapping integers of any width: the oracle of the vector kernels, and the
-//! path of ragged tiles.
+//! The Lorenzo predictor and its inverse on wrapping integers of any width.
 //!
-//! Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar fields" (2003) for the
-//! predictor.
+//! Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar fields" (2003). The fast
+//! version takes differences over the whole tile as one long row, which vectorizes well, and then corrects those that
+//! crossed an edge. The simple version is its oracle.
 
-use crate::arch::lorenzo as arch;
+use super::word::Word;
 use crate::geometry::MAX_TILE_ELEMENTS;
+use crate::simd::{self, InstructionSet, Kernel};
 
-/// An unsigned integer that wraps.
-pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
-    /// 0.
-    const ZERO: Self;
-    /// Width in bits.
-    const BITS: u32;
-    /// Sum, wrapping.
-    fn plus(self, other: Self) -> Self;
-    /// Difference, wrapping.
-    fn minus(self, other: Self) -> Self;
-    /// Magnitude of the word read as a signed integer.
-    fn magnitude(self) -> u64;
-    /// Signed to unsigned: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
-    fn zigzag(self) -> Self;
-    /// Inverse of [`Word::zigzag`].
-    fn unzigzag(self) -> Self;
-    /// Zero-extended.
-    fn widen(self) -> u64;
-    /// The low bits.
-    fn narrow(wide: u64) -> Self;
-    /// Replaces the tile's integers, the base subtracted, by their residuals under the predictor from 0 to `axes` with
-    /// the smallest sum of magnitudes, ties going to the larger number. Returns that predictor and that sum,
-    /// saturating.
-    fn predict(v: &mut [Self], extent: [usize; 3], axes: usize, scratch: &mut Scratch<Self>) -> (u8, u64);
-    /// Prefix sums of the rows of length `nx`.
-    fn prefix_rows(v: &mut [Self], nx: usize);
-}
-
-/// Room for a tile's residuals under each predictor; what it holds does not matter.
+/// Buffers for a tile's residuals under each predictor. Their contents do not matter.
 #[derive(Clone, Debug)]
-pub struct Scratch<W>(pub(crate) [[W; MAX_TILE_ELEMENTS]; 3]);
+pub struct Scratch<W>([[W; MAX_TILE_ELEMENTS]; 3]);
 
 impl<W: Word> Default for Scratch<W> {
     fn default() -> Self {
@@ -45,56 +18,103 @@ impl<W: Word> Default for Scratch<W> {
     }
 }
 
-macro_rules! words {
-    ($($word:ty, $signed:ty, $predict:path, $prefix:path);*) => {$(
-        impl Word for $word {
-            const ZERO: Self = 0;
-            const BITS: u32 = <$word>::BITS;
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self.wrapping_add(other)
+/// Replaces the tile's integers, from which the base is subtracted already, by their residuals under the predictor from
+/// 0 to `axes` with the smallest sum of magnitudes; of several, under the one with the largest number. Returns that
+/// predictor and that sum, saturating.
+#[inline]
+pub fn predict<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> (u8, u64) {
+    simd::run(Predict { v, extent, axes, scratch })
+}
+
+struct Predict<'a, W> {
+    v: &'a mut [W],
+    extent: [usize; 3],
+    axes: usize,
+    scratch: &'a mut Scratch<W>,
+}
+
+impl<W: Word> Kernel for Predict<'_, W> {
+    type Output = (u8, u64);
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> (u8, u64) {
+        let Self { v, extent, axes, scratch } = self;
+        let [_, ny, nx] = extent;
+        let (n, plane) = (v.len(), ny * nx);
+        let [x, xy, xyz] = &mut scratch.0;
+        let (x, xy, xyz) = (&mut x[..n], &mut xy[..n], &mut xyz[..n]);
+        let mut best = (0, activity(v));
+        let mut consider = |predictor: u8, activity: u64| {
+            if activity < best.1 || (activity == best.1 && predictor > best.0) {
+                best = (predictor, activity);
             }
-            #[inline(always)]
-            fn minus(self, other: Self) -> Self {
-                self.wrapping_sub(other)
-            }
-            #[inline(always)]
-            fn magnitude(self) -> u64 {
-                u64::from((self as $signed).unsigned_abs())
-            }
-            #[inline(always)]
-            fn zigzag(self) -> Self {
-                (self << 1) ^ ((self as $signed >> (<$word>::BITS - 1)) as $word)
-            }
-            #[inline(always)]
-            fn unzigzag(self) -> Self {
-                (self >> 1) ^ (self & 1).wrapping_neg()
-            }
-            #[inline(always)]
-            fn widen(self) -> u64 {
-                u64::from(self)
-            }
-            #[inline(always)]
-            fn narrow(wide: u64) -> Self {
-                wide as $word
-            }
-            #[inline]
-            fn predict(v: &mut [Self], extent: [usize; 3], axes: usize, scratch: &mut Scratch<Self>) -> (u8, u64) {
-                $predict(v, extent, axes, scratch)
-            }
-            #[inline(always)]
-            fn prefix_rows(v: &mut [Self], nx: usize) {
-                $prefix(v, nx);
+        };
+        difference_along(v, 1, x);
+        for row in (0..n).step_by(nx) {
+            x[row] = v[row];
+        }
+        if axes >= 2 {
+            difference_along(x, nx, xy);
+            for row in (0..n).step_by(plane) {
+                xy[row..row + nx].copy_from_slice(&x[row..row + nx]);
             }
         }
-    )*};
+        if axes >= 3 {
+            difference_along(xy, plane, xyz);
+            consider(3, activity(xyz));
+        }
+        // The first elements of predictors 1 and 2 are differenced along the other axes; nothing above reads them any more.
+        for row in (plane..n).step_by(plane).rev() {
+            let along_z = v[row].minus(v[row - plane]);
+            xy[row] = along_z;
+            x[row] = along_z;
+        }
+        for z in (0..n).step_by(plane) {
+            for row in (z + nx..z + plane).step_by(nx) {
+                x[row] = v[row].minus(v[row - nx]);
+            }
+        }
+        consider(1, activity(x));
+        if axes >= 2 {
+            consider(2, activity(xy));
+        }
+        match best.0 {
+            0 => {}
+            1 => v.copy_from_slice(x),
+            2 => v.copy_from_slice(xy),
+            _ => v.copy_from_slice(xyz),
+        }
+        best
+    }
 }
-words!(
-    u8, i8, arch::predict_u8, prefix_rows_simple;
-    u16, i16, arch::predict_u16, prefix_rows_simple;
-    u32, i32, arch::predict_u32, arch::prefix_rows_u32;
-    u64, i64, arch::predict_u64, prefix_rows_simple
-);
+
+/// Returns the sum of magnitudes, saturating.
+#[inline(always)]
+fn activity<W: Word>(residuals: &[W]) -> u64 {
+    if W::BITS <= 16 {
+        // At most 1,024 times 2^15.
+        return u64::from(residuals.iter().map(|r| r.magnitude() as u32).sum::<u32>());
+    }
+    let sum = residuals.iter().fold(0u64, |sum, r| sum.wrapping_add(r.magnitude()));
+    if W::BITS == 64 {
+        // At most 1,024 numbers below 2^54 cannot overflow.
+        let bits = residuals.iter().fold(0u64, |bits, r| bits | r.magnitude());
+        if bits >> 54 != 0 {
+            return residuals.iter().fold(0u64, |sum, r| sum.saturating_add(r.magnitude()));
+        }
+    }
+    sum
+}
+
+/// Writes `v[i] - v[i - distance]` to `out[i]`, and copies the first `distance` elements.
+#[inline(always)]
+fn difference_along<W: Word>(v: &[W], distance: usize, out: &mut [W]) {
+    let distance = distance.min(v.len());
+    out[..distance].copy_from_slice(&v[..distance]);
+    for ((out, a), b) in out[distance..].iter_mut().zip(&v[distance..]).zip(v) {
+        *out = a.minus(*b);
+    }
+}
 
 /// Replaces the tile's integers by their residuals under predictor 0 to 3. The base must be subtracted already.
 ///
@@ -148,10 +168,23 @@ pub fn integrate<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
             add(&mut row[..width], &before[(y - 1) * nx..]);
         }
     }
-    W::prefix_rows(v, nx);
+    prefix_rows(v, nx);
 }
 
-/// Prefix sums of rows of length `nx`: the oracle of [`Word::prefix_rows`].
+/// Replaces rows of length `nx` by their prefix sums.
+#[inline(always)]
+pub fn prefix_rows<W: Word>(v: &mut [W], nx: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if W::BITS == u32::BITS
+        && nx >= 8
+        && let Some(token) = simd::Avx2::detected()
+    {
+        return super::avx2::prefix_rows(token, bytemuck::cast_slice_mut(v), nx);
+    }
+    prefix_rows_simple(v, nx);
+}
+
+/// Does what [`prefix_rows`] does, one element after another: its oracle.
 #[inline(always)]
 pub fn prefix_rows_simple<W: Word>(v: &mut [W], nx: usize) {
     for row in v.chunks_exact_mut(nx) {
@@ -177,8 +210,7 @@ fn add<W: Word>(row: &mut [W], before: &[W]) {
     }
 }
 
-/// The predictor from 0 to `axes` with the smallest sum of magnitudes, ties going to the larger number, and that sum,
-/// saturating. `v` has the base subtracted and is replaced by the residuals. The oracle of [`Word::predict`].
+/// Does what [`predict`] does, in the simplest way: its oracle.
 pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize) -> (u8, u64) {
     let candidate = |predictor| {
         let mut residuals = v.to_vec();
@@ -245,7 +277,7 @@ pub(crate) mod tests {
             fn check<W: Word>(v: &[u64], extent: [usize; 3], axes: usize) -> Result<(), TestCaseError> {
                 let mut v: Vec<W> = v.iter().map(|&v| W::narrow(v)).collect();
                 let mut expected = v.clone();
-                let info = W::predict(&mut v, extent, axes, &mut Scratch([[W::narrow(7); MAX_TILE_ELEMENTS]; 3]));
+                let info = predict(&mut v, extent, axes, &mut Scratch([[W::narrow(7); MAX_TILE_ELEMENTS]; 3]));
                 prop_assert_eq!(info, predict_simple(&mut expected, extent, axes));
                 prop_assert_eq!(v, expected);
                 Ok(())
@@ -264,16 +296,9 @@ pub(crate) mod tests {
         fn vectors_sum_rows_as_the_oracle_does(seed in any::<u32>(), nx in 1usize..70, rows in 0usize..9) {
             let mut v: Vec<u32> = (0..(nx * rows) as u32).map(|i| seed.wrapping_mul(2 * i + 1)).collect();
             let mut expected = v.clone();
-            u32::prefix_rows(&mut v, nx);
+            prefix_rows(&mut v, nx);
             prefix_rows_simple(&mut expected, nx);
             prop_assert_eq!(v, expected);
-        }
-
-        #[test]
-        fn zigzag_reverses(v in any::<u64>()) {
-            prop_assert_eq!(v.zigzag().unzigzag(), v);
-            prop_assert_eq!((v as u8).zigzag().unzigzag(), v as u8);
-            prop_assert_eq!(u64::from((v as u16).zigzag()).div_ceil(2), (v as u16).magnitude());
         }
     }
 }

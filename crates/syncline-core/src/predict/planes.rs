@@ -1,6 +1,6 @@
 //! Planes of a lossless chunk: symbol `i` (a byte or 16 bits) of every residual, least significant first.
 
-use super::lorenzo::Word;
+use super::word::Word;
 
 /// Symbols in a group of a plane; a tile's share of a plane is padded to a multiple of it.
 pub const PLANE_GROUP: usize = 64;

@@ -1,7 +1,8 @@
 //! Lossless tiles: element bits to zigzag-coded residuals in the element's own width, and back.
 
-use super::TileInfo;
-use super::lorenzo::{Scratch, Word, integrate};
+use super::lorenzo::{Scratch, integrate, predict};
+use super::tile::TileInfo;
+use super::word::Word;
 use crate::array::ElementType;
 use crate::simd::{self, InstructionSet, Kernel};
 
@@ -54,7 +55,7 @@ impl<W: Word> Kernel for Unmap<'_, W> {
 pub fn encode<W: Word>(words: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> TileInfo<W> {
     let base = words[0];
     simd::run(Subtract(words, base));
-    let (predictor, activity) = W::predict(words, extent, axes, scratch);
+    let (predictor, activity) = predict(words, extent, axes, scratch);
     simd::run(Zigzag(words));
     TileInfo { base, predictor, activity }
 }

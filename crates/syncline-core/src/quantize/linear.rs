@@ -3,10 +3,11 @@
 
 use super::Real;
 use super::mask::TileMask;
-use crate::arch::float::{self, StepF32, StepF64, StepLog};
+use super::step::LinearStep;
 use crate::geometry::MAX_TILE_ELEMENTS;
+use crate::simd::{self, InstructionSet, Kernel};
 
-/// The quantizer of one step and bound.
+/// The linear quantizer of one step and bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<T: Real> {
     step: T::Step,
@@ -14,20 +15,20 @@ pub struct Linear<T: Real> {
 }
 
 impl<T: Real> Linear<T> {
-    /// Quantizer that reconstructs `q * step` and keeps a value only if its error is below `bound`.
+    /// Returns a quantizer that reconstructs `q * step` and accepts a value only if its error is below `bound`.
     pub fn new(step: f64, bound: f64) -> Self {
-        Self { step: T::step(step, bound), bound }
+        Self { step: T::Step::new(step, bound), bound }
     }
 
-    /// Quantizes a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be stored verbatim:
-    /// NaN, infinities, -0.0, and what is not reconstructed within the bound. Their `q` is 0. Returns whether there is
-    /// any.
+    /// Quantizes a tile of at most 1,024 values. Sets in `verbatim` the bits of the values that must be stored verbatim,
+    /// whose `q` becomes 0: NaN, infinities, -0.0, and values that are not reconstructed within the bound. Returns
+    /// whether there is any.
     ///
     /// # Panics
     /// `q` is shorter than `x`.
     #[inline]
-    pub fn quantize_tile(&self, x: &[T], q: &mut [i32], exact: &mut TileMask) -> bool {
-        T::quantize(&self.step, x, q, exact)
+    pub fn quantize_tile(&self, x: &[T], q: &mut [i32], verbatim: &mut TileMask) -> bool {
+        simd::run(Quantize { step: self.step, x, q: &mut q[..x.len()], verbatim })
     }
 
     /// Reconstructs values.
@@ -36,11 +37,11 @@ impl<T: Real> Linear<T> {
     /// `x` is shorter than `q`.
     #[inline]
     pub fn dequantize(&self, q: &[i32], x: &mut [T]) {
-        T::dequantize(&self.step, q, x);
+        simd::run(Dequantize { step: self.step, q, x: &mut x[..q.len()] });
     }
 
-    /// Sum of squared errors of a tile's elements that are not excluded, in units of `(bound * 2^-15)^2`: errors are
-    /// rounded to integers of `bound * 2^-15`, so sums over tiles do not depend on their order. See
+    /// Returns the sum of squared errors of a tile's elements that are not excluded, in units of `(bound * 2^-15)^2`.
+    /// Errors are rounded to integers of `bound * 2^-15`, so sums over tiles do not depend on their order. See
     /// [`mean_squared_error`].
     ///
     /// # Panics
@@ -50,136 +51,128 @@ impl<T: Real> Linear<T> {
         let back = &mut back[..x.len()];
         self.dequantize(&q[..x.len()], back);
         if !excluded.any() {
-            return T::squared_error(x, back, ERROR_UNITS / self.bound);
+            return squared_error(x, back, ERROR_UNITS / self.bound);
         }
-        // Excluded values may be NaN or infinite, whose difference is no number.
+        // Excluded values may be NaN or infinite.
         let mut clean = [T::from_bits(0); MAX_TILE_ELEMENTS];
         let clean = &mut clean[..x.len()];
         clean.copy_from_slice(x);
         for i in excluded.ones() {
             (clean[i], back[i]) = (T::from_bits(0), T::from_bits(0));
         }
-        T::squared_error(clean, back, ERROR_UNITS / self.bound)
+        squared_error(clean, back, ERROR_UNITS / self.bound)
     }
 }
 
-/// Units of the squared error's root in a bound.
+/// Units of error in a bound.
 pub const ERROR_UNITS: f64 = 32768.0;
 
-/// Mean squared error of `count` values with this sum of [`Linear::squared_error`]; not below the true one, since each
-/// error was rounded by at most half a unit. The same on every machine.
+/// Returns the mean squared error of `count` values with this sum of [`Linear::squared_error`]. It is not below the true
+/// one, because each error was rounded by at most half a unit, and is the same on every machine.
 pub fn mean_squared_error(sum: u128, count: u64, bound: f64) -> f64 {
     let root = (sum as f64 / count.max(1) as f64).sqrt() + 0.5;
     (root * (bound / ERROR_UNITS)).powi(2)
 }
 
-impl Real for f32 {
-    type Step = StepF32;
+struct Quantize<'a, T: Real> {
+    step: T::Step,
+    x: &'a [T],
+    q: &'a mut [i32],
+    verbatim: &'a mut TileMask,
+}
+
+impl<T: Real> Kernel for Quantize<'_, T> {
+    type Output = bool;
 
     #[inline(always)]
-    fn bits(self) -> u64 {
-        u64::from(self.to_bits())
-    }
-    #[inline(always)]
-    fn from_bits(bits: u64) -> Self {
-        Self::from_bits(bits as u32)
-    }
-    #[inline(always)]
-    fn wide(self) -> f64 {
-        f64::from(self)
-    }
-    #[inline(always)]
-    fn nearest(wide: f64) -> Self {
-        wide as Self
-    }
-    fn step(step: f64, bound: f64) -> StepF32 {
-        StepF32::new(step, bound)
-    }
-    #[inline]
-    fn quantize(step: &StepF32, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
-        float::quantize_f32(step, x, &mut q[..x.len()], exact)
-    }
-    #[inline]
-    fn dequantize(step: &StepF32, q: &[i32], x: &mut [Self]) {
-        float::dequantize_f32(step, q, &mut x[..q.len()]);
-    }
-    #[inline]
-    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64 {
-        float::squared_error_f32(x, y, scale)
-    }
-    #[inline]
-    fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
-        float::quantize_log_f32(step, x, q, exact)
-    }
-    #[inline]
-    fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]) {
-        float::dequantize_log_f32(step, q, x);
-    }
-    #[inline(always)]
-    fn is_negative(self) -> bool {
-        self.is_sign_negative()
-    }
-    #[inline(always)]
-    fn with_sign(self, negative: bool) -> Self {
-        if negative { -self.abs() } else { self }
+    fn run<I: InstructionSet>(self, _: I) -> bool {
+        let Self { step, x, q, verbatim } = self;
+        quantize_blocks(x, q, verbatim, |x| step.quantize(x))
     }
 }
 
-impl Real for f64 {
-    type Step = StepF64;
+/// Quantizes values in blocks of 64 with `one`, which returns the integer and whether it is good. Sets the bits of the
+/// others in `verbatim` and returns whether there is any.
+#[inline(always)]
+fn quantize_blocks<T: Copy>(x: &[T], q: &mut [i32], verbatim: &mut TileMask, one: impl Fn(T) -> (i32, bool)) -> bool {
+    let mut any = false;
+    for (block, (x, q)) in x.chunks(64).zip(q.chunks_mut(64)).enumerate() {
+        let mut bad = 0;
+        // A block of constant length is vectorized.
+        if let (Ok(x), Ok(q)) = (<&[T; 64]>::try_from(x), <&mut [i32; 64]>::try_from(&mut *q)) {
+            for i in 0..64 {
+                let (value, good) = one(x[i]);
+                q[i] = value;
+                bad |= i32::from(!good);
+            }
+        } else {
+            for (x, q) in x.iter().zip(q) {
+                let (value, good) = one(*x);
+                *q = value;
+                bad |= i32::from(!good);
+            }
+        }
+        // The bits are computed in a second pass, which few blocks need.
+        if bad != 0 {
+            any = true;
+            let bits = x.iter().enumerate().fold(0u64, |bits, (i, &x)| bits | u64::from(!one(x).1) << i);
+            verbatim.or_word(block, bits);
+        }
+    }
+    any
+}
+
+struct Dequantize<'a, T: Real> {
+    step: T::Step,
+    q: &'a [i32],
+    x: &'a mut [T],
+}
+
+impl<T: Real> Kernel for Dequantize<'_, T> {
+    type Output = ();
 
     #[inline(always)]
-    fn bits(self) -> u64 {
-        self.to_bits()
+    fn run<I: InstructionSet>(self, _: I) {
+        let step = self.step;
+        for (x, &q) in self.x.iter_mut().zip(self.q) {
+            *x = step.reconstruct(q);
+        }
     }
+}
+
+/// Returns the sum of squared differences of at most 1,024 values, none a NaN. Each difference is taken in units of
+/// `1 / scale`, rounded to an integer and limited to 2^15, so that the sum is exact in any order.
+fn squared_error<T: Real>(x: &[T], y: &[T], scale: f64) -> u64 {
+    simd::run(SquaredError { x, y, scale })
+}
+
+struct SquaredError<'a, T> {
+    x: &'a [T],
+    y: &'a [T],
+    scale: f64,
+}
+
+impl<T: Real> Kernel for SquaredError<'_, T> {
+    type Output = u64;
+
     #[inline(always)]
-    fn from_bits(bits: u64) -> Self {
-        Self::from_bits(bits)
-    }
-    #[inline(always)]
-    fn wide(self) -> f64 {
-        self
-    }
-    #[inline(always)]
-    fn nearest(wide: f64) -> Self {
-        wide
-    }
-    fn step(step: f64, bound: f64) -> StepF64 {
-        StepF64::new(step, bound)
-    }
-    #[inline]
-    fn quantize(step: &StepF64, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
-        float::quantize_f64(step, x, &mut q[..x.len()], exact)
-    }
-    #[inline]
-    fn dequantize(step: &StepF64, q: &[i32], x: &mut [Self]) {
-        float::dequantize_f64(step, q, &mut x[..q.len()]);
-    }
-    #[inline]
-    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64 {
-        float::squared_error_f64(x, y, scale)
-    }
-    #[inline]
-    fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
-        float::quantize_log_f64(step, x, q, exact)
-    }
-    #[inline]
-    fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]) {
-        float::dequantize_log_f64(step, q, x);
-    }
-    #[inline(always)]
-    fn is_negative(self) -> bool {
-        self.is_sign_negative()
-    }
-    #[inline(always)]
-    fn with_sign(self, negative: bool) -> Self {
-        if negative { -self.abs() } else { self }
+    fn run<I: InstructionSet>(self, _: I) -> u64 {
+        let mut sums = [0.0; 8];
+        for (x, y) in self.x.chunks(8).zip(self.y.chunks(8)) {
+            for ((x, y), sum) in x.iter().zip(y).zip(&mut sums) {
+                let error = ((x.wide() - y.wide()) * self.scale).round_ties_even().clamp(-32768.0, 32768.0);
+                *sum += error * error;
+            }
+        }
+        sums.iter().sum::<f64>() as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantize::step::StepF32;
+    use crate::simd::Portable;
     use proptest::prelude::*;
 
     /// Whether `|x - y| <= bound`, decided on integers: exact for any finite values. Multiples of 2^-1074 do not fit an
@@ -270,6 +263,23 @@ mod tests {
             let x: Vec<f64> = bits.iter().map(|&b| f64::from_bits(b)).collect();
             let bound = 10f64.powf(exponent);
             check(&x, bound, bound * 2.0)?;
+        }
+
+        #[test]
+        fn instruction_sets_agree(bits in prop::collection::vec(any::<u32>(), 1..300), scale in -30i32..30) {
+            let step = StepF32::new(2f64.powi(scale) * 1.3, 2f64.powi(scale - 1) * 1.3);
+            let x: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
+            let (mut q, mut verbatim) = (vec![0; x.len()], TileMask::default());
+            let (mut q2, mut verbatim2) = (vec![0; x.len()], TileMask::default());
+            simd::run(Quantize { step, x: &x, q: &mut q, verbatim: &mut verbatim });
+            Quantize { step, x: &x, q: &mut q2, verbatim: &mut verbatim2 }.run(Portable);
+            prop_assert_eq!(&q, &q2);
+            prop_assert_eq!(verbatim, verbatim2);
+            let integers: Vec<i32> = bits.iter().map(|&b| b as i32).collect();
+            let (mut back, mut back2) = (x.clone(), x);
+            simd::run(Dequantize { step, q: &integers, x: &mut back });
+            Dequantize { step, q: &integers, x: &mut back2 }.run(Portable);
+            prop_assert!(back.iter().zip(&back2).all(|(a, b)| a.to_bits() == b.to_bits()));
         }
     }
 }

@@ -1,92 +1,54 @@
-//! Binary logarithm and exponential, defined by their operations (`docs/FORMAT.md`): every machine gets the same bits,
-//! which no library promises.
-//!
-//! Only f64 additions, multiplications and divisions rounded to nearest, none of them fused.
+//! Logarithmic quantization (pipeline 3): `q = rint(log2 |x| / step)`, `|x'| = exp2(q * step)`. Signs are stored apart.
 
-use std::f64::consts::{LN_2, LOG2_E};
 use std::marker::PhantomData;
 
 use super::Real;
 use super::mask::{MaskKind, TileMask};
-use crate::arch::float::{self, StepLog};
+use super::math::{exp2, log2};
+use super::select::negative;
+use crate::simd::float_to_int::f64_to_i32_below;
+use crate::simd::{self, InstructionSet, Kernel};
 
-/// Coefficients of `log2((1 + s) / (1 - s)) / s` in powers of `s^2`: `2 / ln 2 / (2 k + 1)`. With `|s| < 0.172` the
-/// next one is below 2^-56.
-pub const LOG_COEFFICIENTS: [f64; 11] = {
-    let mut c = [0.0; 11];
-    let mut k = 0;
-    while k < c.len() {
-        c[k] = 2.0 * LOG2_E / (2 * k + 1) as f64;
-        k += 1;
-    }
-    c
-};
+/// Integers of this magnitude or more are stored verbatim.
+const LIMIT: u32 = 1 << 30;
 
-/// Coefficients of `exp(t)`: `1 / k!`. With `|t| < 0.347` the next one is below 2^-57.
-pub const EXP_COEFFICIENTS: [f64; 14] = {
-    let mut c = [1.0; 14];
-    let mut factorial = 1u64;
-    let mut k = 1;
-    while k < c.len() {
-        factorial *= k as u64;
-        c[k] = 1.0 / factorial as f64;
-        k += 1;
-    }
-    c
-};
-
-/// Bits of the f64 next to sqrt(1/2).
-pub const SQRT_HALF_BITS: u64 = 0x3FE6_A09E_667F_3BCD;
-
-/// Evaluates a polynomial by Horner's rule.
-#[inline(always)]
-fn horner<const N: usize>(coefficients: &[f64; N], t: f64) -> f64 {
-    let mut sum = coefficients[N - 1];
-    for &c in coefficients[..N - 1].iter().rev() {
-        sum = sum * t + c;
-    }
-    sum
+/// Constants of logarithmic quantization.
+#[derive(Clone, Copy, Debug)]
+pub struct StepLog {
+    /// The step's inverse.
+    pub inv: f64,
+    /// The step in log2.
+    pub step: f64,
+    /// The bound on the relative error, two floats lower.
+    pub ratio: f64,
 }
 
-/// Adding it to an integer below 2^51 in magnitude puts the integer into the low bits; exact, and vectors have no
-/// conversion of 64 bits before AVX-512.
-const MAGIC: f64 = 6_755_399_441_055_744.0;
+impl StepLog {
+    /// Keeps the step in log2 and its inverse; the bound `ratio` gives way by two units in the last place.
+    pub fn new(step: f64, ratio: f64) -> Self {
+        // The product of a ratio two units lower with a value, rounded, is not above the exact product with `ratio`.
+        Self { inv: 1.0 / step, step, ratio: ratio.next_down().next_down() }
+    }
 
-/// log2 of a positive finite value, within about 2 units in the last place of the larger of result and 1. Of other
-/// values, anything.
-#[inline(always)]
-pub fn log2(x: f64) -> f64 {
-    let subnormal = x < f64::MIN_POSITIVE;
-    let x = if subnormal { x * 18_014_398_509_481_984.0 } else { x };
-    // Biased so that the shift is unsigned: there is no vector of signed 64-bit shifts before AVX-512 either.
-    let offset = x.to_bits().wrapping_sub(SQRT_HALF_BITS).wrapping_add(1 << 62);
-    let exponent = (offset >> 52).wrapping_sub(1 << 10);
-    let m = f64::from_bits(x.to_bits().wrapping_sub(exponent << 52));
-    let s = (m - 1.0) / (m + 1.0);
-    let fraction = s * horner(&LOG_COEFFICIENTS, s * s);
-    let whole = f64::from_bits(MAGIC.to_bits().wrapping_add(exponent)) - MAGIC;
-    (whole - if subnormal { 54.0 } else { 0.0 }) + fraction
-}
+    /// The integer for a magnitude, as a float of any size.
+    #[inline(always)]
+    fn integer(&self, magnitude: f64) -> f64 {
+        (log2(magnitude) * self.inv).round_ties_even()
+    }
 
-/// 2 to the power of `y`, within about 1 unit in the last place; 0 or infinity where that is out of range. NaN counts
-/// as very small.
-#[inline(always)]
-pub fn exp2(y: f64) -> f64 {
-    let y = if y > -2000.0 { y } else { -2000.0 };
-    let y = if y < 2000.0 { y } else { 2000.0 };
-    let whole = y.round_ties_even();
-    let t = (y - whole) * LN_2;
-    let p = horner(&EXP_COEFFICIENTS, t);
-    let k = (whole + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits());
-    let half = (k.wrapping_add(1 << 12) >> 1).wrapping_sub(1 << 11);
-    // In two factors, both normal: the product rounds once, also to a subnormal.
-    p * power_of_two(half) * power_of_two(k.wrapping_sub(half))
-}
+    /// Whether the integer is below 2^30 in magnitude and reconstructs the value within the bound.
+    #[inline(always)]
+    fn is_good<T: Real>(&self, q: f64, magnitude: f64) -> bool {
+        let error = (magnitude - self.reconstruct::<T>(q).wide()).abs();
+        let limit = self.ratio * magnitude;
+        // Where the limit is subnormal its rounding is not small; such values are kept as they are.
+        (q.abs() < f64::from(LIMIT)) & (error < limit) & (limit >= f64::MIN_POSITIVE)
+    }
 
-/// `k` from -1022 to 1023, wrapping.
-#[inline(always)]
-fn power_of_two(k: u64) -> f64 {
-    f64::from_bits(k.wrapping_add(1023) << 52)
+    #[inline(always)]
+    fn reconstruct<T: Real>(&self, q: f64) -> T {
+        T::nearest(exp2(q * self.step))
+    }
 }
 
 /// Step in log2 for a relative bound `r`: twice log2(1 + r), less what rounding to the element's type (`rounding`, half
@@ -115,8 +77,8 @@ impl<T: Real> Log<T> {
     /// # Panics
     /// `q` is shorter than `x`.
     #[inline]
-    pub fn quantize_tile(&self, x: &[T], q: &mut [i32], exact: &mut TileMask) -> bool {
-        T::quantize_log(&self.step, x, &mut q[..x.len()], exact)
+    pub fn quantize_tile(&self, x: &[T], q: &mut [i32], verbatim: &mut TileMask) -> bool {
+        simd::run(Quantize { step: self.step, x, q: &mut q[..x.len()], verbatim })
     }
 
     /// Reconstructs magnitudes.
@@ -125,13 +87,13 @@ impl<T: Real> Log<T> {
     /// `x` is shorter than `q`.
     #[inline]
     pub fn dequantize(&self, q: &[i32], x: &mut [T]) {
-        T::dequantize_log(&self.step, q, &mut x[..q.len()]);
+        simd::run(Dequantize { step: self.step, q, x: &mut x[..q.len()] });
     }
 }
 
 /// Which elements of a tile are negative. Excluded (masked or verbatim) ones do not count, and have no bit.
 pub fn signs<T: Real>(x: &[T], excluded: &TileMask) -> (MaskKind, TileMask) {
-    let negative = float::negative(x).without(excluded);
+    let negative = negative(x).without(excluded);
     let kind = if !negative.any() {
         MaskKind::Nothing
     } else if negative == TileMask::full(x.len()).without(excluded) {
@@ -160,35 +122,76 @@ pub fn restore_signs<T: Real>(x: &mut [T], kind: MaskKind, negative: &TileMask) 
     }
 }
 
+/// Values that the kernels process together: long enough to hide the latency of the polynomials, short enough for the
+/// registers.
+const BATCH: usize = 16;
+
+struct Quantize<'a, T> {
+    step: StepLog,
+    x: &'a [T],
+    q: &'a mut [i32],
+    verbatim: &'a mut TileMask,
+}
+
+impl<T: Real> Kernel for Quantize<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> bool {
+        let Self { step, x, q, verbatim } = self;
+        let mut any = false;
+        let (mut magnitudes, mut integers, mut good) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
+        for (batch, (x, q)) in x.chunks(BATCH).zip(q.chunks_mut(BATCH)).enumerate() {
+            for (magnitude, x) in magnitudes.iter_mut().zip(x) {
+                *magnitude = x.wide().abs();
+            }
+            // Each function has a loop of its own: one loop over all of them is too long to be vectorized.
+            for (integer, &magnitude) in integers.iter_mut().zip(&magnitudes) {
+                *integer = step.integer(magnitude);
+            }
+            let mut bad = 0.0;
+            for ((good, integer), &magnitude) in good.iter_mut().zip(&mut integers).zip(&magnitudes) {
+                let yes = step.is_good::<T>(*integer, magnitude);
+                *integer = if yes { *integer } else { 0.0 };
+                *good = if yes { 0.0 } else { 1.0 };
+            }
+            for (i, q) in q.iter_mut().enumerate() {
+                *q = f64_to_i32_below::<LIMIT>(integers[i], true).0;
+                bad += good[i];
+            }
+            if bad != 0.0 {
+                any = true;
+                let bits = good[..x.len()].iter().enumerate().fold(0, |bits, (i, &g)| bits | u64::from(g != 0.0) << i);
+                verbatim.or_word(batch * BATCH / 64, bits << (batch * BATCH % 64));
+            }
+        }
+        any
+    }
+}
+
+struct Dequantize<'a, T> {
+    step: StepLog,
+    q: &'a [i32],
+    x: &'a mut [T],
+}
+
+impl<T: Real> Kernel for Dequantize<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        let step = self.step;
+        for (x, &q) in self.x.iter_mut().zip(self.q) {
+            *x = step.reconstruct(f64::from(q));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::Portable;
     use proptest::prelude::*;
-
-    #[test]
-    fn exact_where_it_must_be() {
-        for k in -1074..1024 {
-            let x = exp2(f64::from(k));
-            assert_eq!(log2(x), f64::from(k));
-            assert_eq!(x.log2(), f64::from(k));
-        }
-        assert_eq!(exp2(1024.0), f64::INFINITY);
-        assert_eq!(exp2(-1e300), 0.0);
-        assert_eq!(exp2(f64::NAN), 0.0);
-        assert_eq!(exp2(1e300), f64::INFINITY);
-    }
-
-    /// The bits themselves are the contract.
-    #[test]
-    fn known_bits() {
-        let mut sum = 0u64;
-        for i in 1..10_000u64 {
-            let x = f64::from_bits(i.wrapping_mul(0x0003_4567_89AB_CDEF) % 0x7FF0_0000_0000_0000);
-            sum = sum.rotate_left(7) ^ log2(x).to_bits() ^ exp2(log2(x) * 0.9).to_bits().rotate_left(32);
-        }
-        assert_eq!(sum, KNOWN);
-    }
-    const KNOWN: u64 = 15_281_604_719_138_083_875;
 
     /// Whether `|x - y| <= r |x|`: differences of close floats are exact, and the product is taken as a sum of two.
     fn within<T: Real>(x: T, y: T, r: f64) -> bool {
@@ -260,10 +263,20 @@ mod tests {
         }
 
         #[test]
-        fn close_to_the_library(bits in 1u64..0x7FF0_0000_0000_0000, y in -1020f64..1020.0) {
-            let x = f64::from_bits(bits);
-            prop_assert!((log2(x) - x.log2()).abs() <= 4e-16 * x.log2().abs().max(1.0), "{x:e}");
-            prop_assert!((exp2(y) / y.exp2() - 1.0).abs() < 5e-16, "{y}");
+        fn instruction_sets_agree(bits in prop::collection::vec(any::<u32>(), 1..300)) {
+            let x: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
+            let step = StepLog::new(0.01, 0.01);
+            let (mut q, mut verbatim) = (vec![0; x.len()], TileMask::default());
+            let (mut q2, mut verbatim2) = (vec![0; x.len()], TileMask::default());
+            simd::run(Quantize { step, x: &x, q: &mut q, verbatim: &mut verbatim });
+            Quantize { step, x: &x, q: &mut q2, verbatim: &mut verbatim2 }.run(Portable);
+            prop_assert_eq!(&q, &q2);
+            prop_assert_eq!(verbatim, verbatim2);
+            let integers: Vec<i32> = bits.iter().map(|&b| b as i32).collect();
+            let (mut back, mut back2) = (x.clone(), x);
+            simd::run(Dequantize { step, q: &integers, x: &mut back });
+            Dequantize { step, q: &integers, x: &mut back2 }.run(Portable);
+            prop_assert_eq!(back, back2);
         }
     }
 }

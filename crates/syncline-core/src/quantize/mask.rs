@@ -1,7 +1,5 @@
-//! Elements left out of a tile's prediction: fill patterns, verbatim values; and the sign bitmaps of the logarithmic
-//! pipeline.
+//! Bitmaps of a tile's elements, and how they are stored: masked elements, verbatim values, and signs.
 
-use super::Real;
 use crate::geometry::MAX_TILE_ELEMENTS;
 
 /// One bit for each element of a tile.
@@ -151,7 +149,7 @@ impl TileMask {
 
     /// Bits from `start` on, at most 64 of them.
     #[inline]
-    fn bits(&self, start: usize, len: usize) -> u64 {
+    pub(super) fn bits(&self, start: usize, len: usize) -> u64 {
         let (word, bit) = (start / 64, start % 64);
         let low = self.words[word] >> bit;
         let high = if bit > 0 && word + 1 < self.words.len() { self.words[word + 1] << (64 - bit) } else { 0 };
@@ -188,86 +186,6 @@ impl MaskKind {
     }
 }
 
-/// Fill patterns in a tile.
-#[derive(Clone, Copy, Debug)]
-pub struct TileFill {
-    /// How much of the tile is masked.
-    pub kind: MaskKind,
-    /// Number of the pattern that the mask stands for, 0 if nothing is masked.
-    pub pattern: u8,
-    /// The masked elements.
-    pub mask: TileMask,
-    /// Elements that hold another pattern, to be stored verbatim.
-    pub foreign: TileMask,
-}
-
-impl TileFill {
-    /// Finds the pattern with most elements in the tile, the lower number on a tie.
-    pub fn find<T: Real>(x: &[T], patterns: &[u64]) -> Self {
-        let mut fill =
-            Self { kind: MaskKind::Nothing, pattern: 0, mask: TileMask::default(), foreign: TileMask::default() };
-        let mut most = 0;
-        for (number, &pattern) in patterns.iter().enumerate() {
-            let mask = crate::arch::float::matches(x, T::from_bits(pattern));
-            let count = mask.count();
-            if count > most {
-                fill.foreign = fill.foreign.union(&fill.mask);
-                (fill.mask, fill.pattern, most) = (mask, number as u8, count);
-            } else {
-                fill.foreign = fill.foreign.union(&mask);
-            }
-        }
-        fill.kind = match most {
-            0 => MaskKind::Nothing,
-            n if n == x.len() => MaskKind::All,
-            _ => MaskKind::Bitmap,
-        };
-        fill
-    }
-}
-
-/// Gives each excluded (masked or verbatim) element the integer of the last one before it in its row that is not
-/// excluded, else its predecessor's: the row's before it, at x = 0. Before the first element that is not excluded all
-/// get that element's integer, which becomes the base; with everything excluded, `previous_base`.
-///
-/// # Panics
-/// `q` has not the extents' length or is empty.
-pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask, previous_base: i32) {
-    let [_, ny, nx] = extent;
-    let valid = TileMask::full(q.len()).without(excluded);
-    let Some(base) = valid.ones().next().map(|i| q[i]) else {
-        return q.fill(previous_base);
-    };
-    for row in 0..q.len() / nx {
-        let start = row * nx;
-        let mut last = if row == 0 {
-            base
-        } else if row.is_multiple_of(ny) {
-            q[start - ny * nx]
-        } else {
-            q[start - nx]
-        };
-        for (block, values) in q[start..start + nx].chunks_mut(64).enumerate() {
-            let bits = excluded.bits(start + block * 64, values.len());
-            if bits == 0 {
-                last = values[values.len() - 1];
-            } else if bits.count_ones() as usize == values.len() {
-                values.fill(last);
-            } else {
-                for (i, value) in values.iter_mut().enumerate() {
-                    last = if bits >> i & 1 != 0 { last } else { *value };
-                    *value = last;
-                }
-            }
-        }
-    }
-}
-
-/// Writes a fill pattern over the masked elements.
-pub fn restore_fill<T: Real>(x: &mut [T], mask: &TileMask, pattern: u64) {
-    crate::arch::float::select(x, mask, T::from_bits(pattern));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,32 +200,6 @@ mod tests {
             }
         }
         mask
-    }
-
-    #[test]
-    fn the_pattern_with_most_elements_wins() {
-        let patterns = [f32::NAN, -9999.0, -0.0].map(|p| u64::from(p.to_bits()));
-        let x = [1.0, -9999.0, f32::NAN, -0.0, f32::NAN, 0.0, -9999.0];
-        let fill = TileFill::find(&x, &patterns);
-        assert_eq!((fill.kind, fill.pattern), (MaskKind::Bitmap, 0));
-        assert_eq!(fill.mask.ones().collect::<Vec<_>>(), [2, 4]);
-        assert_eq!(fill.foreign.ones().collect::<Vec<_>>(), [1, 3, 6]);
-        let fill = TileFill::find(&[-0.0f32; 70], &patterns);
-        assert_eq!((fill.kind, fill.pattern, fill.mask), (MaskKind::All, 2, TileMask::full(70)));
-        assert_eq!(TileFill::find(&[1.0f32], &patterns).kind, MaskKind::Nothing);
-    }
-
-    #[test]
-    fn excluded_elements_continue_their_row() {
-        let mut q = [9, 1, 9, 9, 9, 9, 4, 9];
-        let mut excluded = TileMask::default();
-        for i in [0, 2, 3, 4, 5, 7] {
-            excluded.set(i);
-        }
-        fill_excluded(&mut q, [2, 2, 2], &excluded, 77);
-        assert_eq!(q, [1, 1, 1, 1, 1, 1, 4, 4]);
-        fill_excluded(&mut q, [2, 2, 2], &TileMask::full(8), 77);
-        assert_eq!(q, [77; 8]);
     }
 
     proptest! {
@@ -338,33 +230,6 @@ mod tests {
                 prop_assert_eq!(out.get(i), mask.get(i) != neighbor);
             }
             prop_assert_eq!(out.untransform(extent), mask);
-        }
-
-        #[test]
-        fn excluded_elements_are_filled_as_defined(extent in any_extent(), words in any::<[u64; 16]>(), and in any::<[u64; 16]>(), or in any::<bool>()) {
-            let [_, ny, nx] = extent;
-            let len = extent.iter().product();
-            let words = std::array::from_fn(|i| if or { words[i] | and[i] } else { words[i] & and[i] });
-            let excluded = TileMask { words }.first(len);
-            let q: Vec<i32> = (100..100 + len as i32).collect();
-            let mut filled = q.clone();
-            fill_excluded(&mut filled, extent, &excluded, 7);
-            let mut expected = q.clone();
-            let base = (0..len).find(|&i| !excluded.get(i)).map_or(7, |i| q[i]);
-            for i in (0..len).filter(|&i| excluded.get(i)) {
-                let (z, y, x) = (i / (ny * nx), i / nx % ny, i % nx);
-                expected[i] = match (z, y, x) {
-                    (_, _, 1..) => expected[i - 1],
-                    (_, 1.., _) => expected[i - nx],
-                    (1.., ..) => expected[i - ny * nx],
-                    _ => base,
-                };
-            }
-            prop_assert_eq!(filled, expected);
-            let mut x: Vec<f32> = (0..len).map(|i| i as f32).collect();
-            restore_fill(&mut x, &excluded, u64::from((-5f32).to_bits()));
-            let restored: Vec<f32> = (0..len).map(|i| if excluded.get(i) { -5.0 } else { i as f32 }).collect();
-            prop_assert_eq!(x, restored);
         }
 
         #[test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits,
 };
-use syncline_core::arch::scan::BlockStats;
 use syncline_core::array::ElementType;
+use syncline_core::bound::scan::BlockStats;
 use syncline_core::bound::scan::{Found, Samples};
 use syncline_core::bound::{Bound, Fill, Scan};
 

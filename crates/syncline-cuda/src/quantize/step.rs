@@ -3,11 +3,12 @@
 #![allow(unsafe_code)]
 
 use cudarc::driver::DeviceRepr;
-use syncline_core::arch::float::{StepF32, StepF64, StepLog};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{Header, MAX_PATTERNS};
 use syncline_core::quantize::linear::ERROR_UNITS;
+use syncline_core::quantize::log::StepLog;
+use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
 
 use crate::error::{CudaError, Result};
 

@@ -13,7 +13,7 @@ use crate::lzss::{
 use crate::mem::prefetch::PrefetchTargets;
 use crate::mem::uninit::{UninitBytes, Written};
 use crate::pipeline::{Context, TileSink};
-use crate::predict::lorenzo::Word;
+use crate::predict::word::Word;
 use crate::predict::words;
 
 /// Where the parameters say of how many bytes the symbols of the literals' planes are, 0 if there are none.

@@ -8,7 +8,7 @@ use super::EncodeBuffers;
 use super::bytes_of;
 use crate::bits::dispatch::{self, Kernel};
 use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
-use crate::predict::lorenzo::Word;
+use crate::predict::word::Word;
 
 /// Runs of tiles in a sample.
 const PIECES: usize = 4;

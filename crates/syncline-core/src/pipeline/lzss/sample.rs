@@ -11,7 +11,7 @@ use super::{Choice, EncodeBuffers, bytes_of};
 use crate::array::ElementType;
 use crate::geometry::{Geometry, Tile};
 use crate::lzss::Params;
-use crate::predict::lorenzo::Word;
+use crate::predict::word::Word;
 
 /// How an LZSS chunk of a lossless stream is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

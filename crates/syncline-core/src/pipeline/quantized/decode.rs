@@ -9,10 +9,12 @@ use crate::mem::prefetch::PrefetchTargets;
 use crate::pipeline::codes::CodeReader;
 use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
 use crate::pipeline::{Context, DecodeScratch, TileSink};
-use crate::predict::codes::{NARROW_RADIUS, Outlier, RADIUS, WIDE_RADIUS, decode_tile};
+use crate::predict::Outlier;
+use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, decode_tile};
 use crate::quantize::Real;
+use crate::quantize::fill::restore_fill;
 use crate::quantize::log::restore_signs;
-use crate::quantize::mask::{MaskKind, TileMask, restore_fill};
+use crate::quantize::mask::{MaskKind, TileMask};
 
 pub(in super::super) fn decode<T: Real, K: TileSink>(
     context: &Context,

@@ -5,7 +5,8 @@ use super::super::options::{LosslessOptions, LosslessPipeline};
 use crate::container::SectionWriter;
 use crate::huffman::{self, IndexKind};
 use crate::lzss::{Params, SymbolWidth};
-use crate::predict::codes::{Outlier, narrow};
+use crate::predict::Outlier;
+use crate::predict::codes::narrow;
 
 /// Fewest codes in a match. Nearly all matches are runs of the commonest code; shorter ones take more than their
 /// literals' codewords. Measured at relative 1e-2 and 1e-3 on nyx, hurricane, CESM and RTM, level 3: 12 to 24 differ by

@@ -1,4 +1,4 @@
-//! Vector kernels of the scan before compression.
+//! Statistics of one block of elements: range, NaNs, infinities, zeros.
 //!
 //! Floating-point bits are compared as integers: flipping the magnitude of negative ones makes signed order the order
 //! of the values.

@@ -4,39 +4,45 @@
 //! for predictors 1 to 3, except that predictors 1 and 2 difference their first column or element along the other axes;
 //! there `E` and `F` have the right first elements.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "AVX2 intrinsics")]
 
 use std::arch::x86_64::*;
 
-use super::Cube;
-use crate::predict::TileInfo;
-use crate::predict::codes::{Outlier, at_outlier};
+use crate::predict::avx2::{lanes, load, prefix_x, store};
+use crate::predict::tile::{Outlier, TileInfo, at_outlier};
+use crate::simd::Avx2;
+
+/// A tile of 8 x 8 x 8 as rows.
+type Cube<T> = [[T; 8]; 64];
+
+/// Predicts a tile of 8 x 8 x 8 and writes its codes. The second result tells whether there are residuals outside the
+/// radius, whose codes are 0. Returns `None` if the values are too far apart for 32-bit sums.
+///
+/// # Panics
+/// `q` has not 512 values, or `codes` is shorter.
+#[inline]
+pub fn encode(_: Avx2, q: &[i32], radius: u32, codes: &mut [u16]) -> Option<(TileInfo<i32>, bool)> {
+    let q: &Cube<i32> = q.as_chunks().0.try_into().expect("512 values");
+    let codes: &mut Cube<u16> = codes[..512].as_chunks_mut().0.try_into().expect("512 codes");
+    // SAFETY: the token proves that the processor has AVX2, BMI1, BMI2 and LZCNT.
+    unsafe { encode_cube(q, radius, codes) }
+}
+
+/// Inverse of [`encode`], on any codes.
+///
+/// # Panics
+/// `codes` or `q` has fewer than 512 entries.
+#[inline]
+pub fn decode(_: Avx2, codes: &[u16], predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut [i32]) {
+    let codes: &Cube<u16> = codes[..512].as_chunks().0.try_into().expect("512 codes");
+    let q: &mut Cube<i32> = q[..512].as_chunks_mut().0.try_into().expect("512 values");
+    // SAFETY: the token proves that the processor has AVX2, BMI1, BMI2 and LZCNT.
+    unsafe { decode_cube(codes, predictor, base, radius, outliers, q) }
+}
 
 /// Values farther than this from the base could overflow the sums of magnitudes: 64 rows of 8 differences of up to
 /// twice the distance.
 const FARTHEST: i64 = 1 << 22;
-
-#[target_feature(enable = "avx2")]
-#[inline]
-fn load(row: &[i32; 8]) -> __m256i {
-    // SAFETY: a row is 32 bytes; the load needs no alignment.
-    unsafe { _mm256_loadu_si256(row.as_ptr().cast()) }
-}
-
-#[target_feature(enable = "avx2")]
-#[inline]
-fn store(row: &mut [i32; 8], v: __m256i) {
-    // SAFETY: a row is 32 bytes, exclusively borrowed; the store needs no alignment.
-    unsafe { _mm256_storeu_si256(row.as_mut_ptr().cast(), v) }
-}
-
-#[target_feature(enable = "avx2")]
-#[inline]
-fn lanes(v: __m256i) -> [i32; 8] {
-    let mut row = [0; 8];
-    store(&mut row, v);
-    row
-}
 
 /// Row minus itself moved up one place, 0 coming in.
 #[target_feature(enable = "avx2")]
@@ -130,9 +136,8 @@ fn write_codes_with_outliers(q: &Cube<i32>, predictor: u8, radius: u32, codes: &
     });
 }
 
-/// See [`super::encode_cube`].
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub fn encode(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(TileInfo<i32>, bool)> {
+fn encode_cube(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(TileInfo<i32>, bool)> {
     let activities = activities(q)?;
     let mut predictor = 0;
     for p in 1..4 {
@@ -155,38 +160,6 @@ pub fn encode(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(Tile
         write_codes_with_outliers(q, info.predictor, radius, codes);
     }
     Some((info, !inside))
-}
-
-/// Prefix sums of a row.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn prefix_x(v: __m256i) -> __m256i {
-    let v = _mm256_add_epi32(v, _mm256_slli_si256::<4>(v));
-    let v = _mm256_add_epi32(v, _mm256_slli_si256::<8>(v));
-    // The sum of the low half goes to each element of the high half.
-    let low = _mm256_permute2x128_si256::<0x08>(v, v);
-    _mm256_add_epi32(v, _mm256_shuffle_epi32::<0xFF>(low))
-}
-
-/// Prefix sums of rows of any length.
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub fn prefix_rows(v: &mut [u32], nx: usize) {
-    for row in v.chunks_exact_mut(nx) {
-        let mut sum = _mm256_setzero_si256();
-        let (octets, rest) = row.as_chunks_mut::<8>();
-        for octet in octets {
-            let octet: &mut [i32; 8] = bytemuck::cast_mut(octet);
-            let sums = prefix_x(load(octet));
-            store(octet, _mm256_add_epi32(sums, sum));
-            // From octet to octet one addition waits for another, nothing else.
-            sum = _mm256_add_epi32(sum, _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7)));
-        }
-        let mut sum = lanes(sum)[0] as u32;
-        for value in rest {
-            sum = sum.wrapping_add(*value);
-            *value = sum;
-        }
-    }
 }
 
 /// Inverse of predictor `P`; `row` gives the residuals of a row.
@@ -215,9 +188,8 @@ fn integrate<const P: u8>(base: i32, q: &mut Cube<i32>, row: impl Fn(usize, &Cub
     }
 }
 
-/// See [`super::decode_cube`].
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub fn decode(codes: &Cube<u16>, predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut Cube<i32>) {
+fn decode_cube(codes: &Cube<u16>, predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut Cube<i32>) {
     let shift = _mm256_set1_epi32(radius as i32);
     let residuals = |i: usize| {
         // SAFETY: a row of codes is 16 bytes; the load needs no alignment.
