@@ -4,6 +4,7 @@ mod bundle;
 mod check;
 mod data;
 mod emulate;
+mod fuzz;
 mod nvrtc;
 
 use std::path::Path;
@@ -30,6 +31,8 @@ enum Task {
     Nvrtc(nvrtc::Arguments),
     /// Run the device tests, or a command, on GPUs emulated on the CPU (downloads NVRTC with pip)
     Emulate(emulate::Arguments),
+    /// Run the fuzz targets with random inputs, on stable Rust
+    Fuzz(fuzz::Arguments),
     /// Pack the device tests and benches for a GPU machine without Rust
     Bundle,
 }
@@ -50,6 +53,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Data(arguments) => data::run(&arguments),
         Task::Nvrtc(arguments) => nvrtc::run(&arguments),
         Task::Emulate(arguments) => emulate::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bundle => bundle::run(),
     }
 }
