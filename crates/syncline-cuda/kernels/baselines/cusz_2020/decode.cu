@@ -1,7 +1,8 @@
-// The baseline: a thread decodes a block of the symbol index, or a whole stream that has none, one symbol after the
-// other, straight from and to memory.
+// Coarse-grained decoding as in cuSZ (Tian et al., PACT 2020), the naive baseline in Section III and Table V of Rivera
+// et al., IPDPS 2022. A thread decodes one chunk, a block of the symbol index or a whole stream without it, one symbol
+// at a time, directly from and to device memory.
 //
-// THREADS   threads in a block
+// THREADS                threads per block
 #include "huffman/decode/decode.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,11 +1,12 @@
-// Decoding as published in 2020, from the starts of subsequences, which the gap index gives, or the self-synchronizing
-// decoder has found.
+// Gap-array decoding in one kernel: Yamamoto et al., "Huffman Coding with Gap Arrays for GPU Acceleration", ICPP 2020
+// (decoding; table of decoding times).
 //
-// One kernel: a thread counts the codewords of its subsequence, the block adds them up, looks back at the blocks before
-// it for where its symbols go, and decodes once more, straight to memory. Blocks take sequences in the order in which
-// they start, so that nobody looks back at a block that does not run.
+// Each thread counts the codewords of its subsequence, the block adds them up, looks back at the previous blocks for
+// its output position (decoupled look-back), and decodes again, directly to device memory. Blocks take sequences in the
+// order in which they start, so no block looks back at one that does not run.
 //
-// HAS_ENTRY_POINTS   0: starts come from the gap index and counts from counting; 1: both have been found before
+// HAS_ENTRY_POINTS       0: entry points come from the gap index and codewords are counted; 1: both are given (phases 3
+//                        and 4 of the self-synchronizing decoder of 2018)
 #include "device/block.cuh"
 #include "device/lookback.cuh"
 #include "huffman/decode/subsequences.cuh"
@@ -20,13 +21,13 @@ __device__ inline void store_symbol(uint8_t *out, uint64_t at, uint32_t symbol) 
     }
 }
 
-// Where live symbol `position` of a stream stands in the output.
+// Returns the output position of live symbol `position` of a stream.
 __device__ inline uint64_t place_of(const StreamDescriptor &stream, const uint32_t *map, uint32_t position) {
     return stream.out + uint64_t(group_of_rank(stream, map, position / GROUP)) * GROUP + position % GROUP;
 }
 
-// `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each
-// subsequence (HAS_ENTRY_POINTS).
+// `ticket` and `states`, which has one word per sequence, are 0 at the start. `entries` and `counts` have one element
+// per subsequence, if HAS_ENTRY_POINTS.
 extern "C" __global__ void __launch_bounds__(THREADS)
     gap_array_2020_decode(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                           const CodebookDescriptor *codebooks, const uint32_t *tables, const uint16_t *symbols,
@@ -94,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
         __syncthreads();
-        // Damaged codewords may be more than there is room for.
+        // Damaged streams may have more codewords than symbols.
         const uint32_t all = stream.live * GROUP;
         const uint32_t begin = min_of(all, before_shared), end = min_of(all, before_shared + total);
         if (threadIdx.x == 0 && (number + 1) * uint64_t(SEQUENCE_BITS) >= stream.bits && before_shared + total != all) {

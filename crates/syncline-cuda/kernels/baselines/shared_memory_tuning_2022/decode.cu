@@ -1,19 +1,19 @@
-// Decoding from the starts of subsequences with shared memory tuned by compression ratio, as the 2022 paper has it (its
-// Algorithm 2).
+// Decoding and writing with online tuning of shared memory: Rivera et al., "Optimizing Huffman Decoding for
+// Error-Bounded Lossy Compression on GPUs", IPDPS 2022 (Section IV, Algorithms 1 and 2; Figure 3, Table I).
 //
-// Where codewords start and how many there are is known. Then: adding up each sequence's, scanning each stream for
-// where its sequences' symbols go, sorting sequences by class, and a launch a class, all side by side, each with as
-// much shared memory as its class needs. A sequence's class is its compression ratio, rounded up: bytes of symbols for
-// each byte of its codewords. The host need not know how many there are of a class.
+// Entry points and counts of subsequences are known. The kernels add up the counts of each sequence, compute the output
+// position of each sequence by a prefix sum per stream, sort sequences by class, and decode each class in a launch of
+// its own with as much shared memory as it needs, all classes concurrently. The class of a sequence is its compression
+// ratio, bytes of symbols per byte of codewords, rounded up. The host does not need to know the sizes of classes.
 //
-// CLASSES   classes: one for each ratio, the last for all that are higher
+// CLASSES                number of classes: one per ratio, the last for all higher ratios
 #include "device/block.cuh"
 #include "huffman/decode/subsequences.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 
 constexpr uint32_t SORT_THREADS = 1024;
-// Symbols of a sequence of compression ratio 1.
+// Symbols of a sequence with compression ratio 1.
 constexpr uint32_t RATIO_SYMBOLS = SEQUENCE_BITS / 8 / SYMBOL_BYTES;
 
 __device__ inline uint32_t class_of(uint32_t symbols_in_sequence) {
@@ -21,7 +21,7 @@ __device__ inline uint32_t class_of(uint32_t symbols_in_sequence) {
     return min_of<uint32_t>(ratio == 0 ? 0 : ratio - 1, CLASSES - 1);
 }
 
-// A block's share of `all`, one after another.
+// A block's contiguous share of `all`.
 struct Share {
     uint32_t begin, end;
 };
@@ -32,12 +32,12 @@ __device__ inline Share share_of_block(uint32_t all) {
     return {begin, min_of(all, begin + each)};
 }
 
-// Codewords of a stream's subsequence; there is nothing in those past its end.
+// Returns the count of a subsequence, 0 beyond the end of the stream.
 __device__ inline uint32_t count_of(const StreamDescriptor &stream, const uint8_t *counts, uint32_t subsequence) {
     return bits_in(stream, subsequence) == 0 ? 0 : counts[uint64_t(stream.first_subsequence) + subsequence];
 }
 
-// Symbols of each sequence.
+// Writes the number of symbols of each sequence.
 extern "C" __global__ void __launch_bounds__(THREADS)
     shared_memory_tuning_2022_count(const StreamDescriptor *streams, uint32_t stream_count, const uint8_t *counts,
                                     const BatchTotals *totals, uint32_t *sequence_counts) {
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Where in its stream each sequence's symbols go; a block a stream.
+// Writes the output position of each sequence in its stream. One block per stream.
 extern "C" __global__ void __launch_bounds__(THREADS)
     shared_memory_tuning_2022_scan(const StreamDescriptor *streams, const uint32_t *sequence_counts, uint32_t *starts,
                                    uint32_t *status) {
@@ -78,8 +78,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Sorts sequences by class, otherwise in order; `class_ends` is where each class ends in `order`. By one block: there
-// are some thousands of sequences.
+// Sorts sequences by class, stably; `class_ends` is where each class ends in `order`. One block, since there are only
+// thousands of sequences.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     shared_memory_tuning_2022_sort(const uint32_t *sequence_counts, const BatchTotals *totals, uint32_t *order,
                                    uint32_t *class_ends) {
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS)
             in_warp[warp_id()][own] = __popc(alike);
         }
         __syncthreads();
-        // From counts to where each warp's share of a class starts.
+        // Converts counts to the start of each warp's share of a class.
         if (threadIdx.x < CLASSES) {
             uint32_t at = next[threadIdx.x];
             for (uint32_t warp = 0; warp < SORT_THREADS / WARP; ++warp) {
@@ -143,8 +143,8 @@ __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     }
 }
 
-// Writes symbols [begin, end) of a stream from the block's buffer, whose first is symbol `first`, a multiple of a
-// unit's.
+// Writes symbols [begin, end) of a stream from the block's buffer, whose first symbol is `first`, a multiple of
+// SYMBOLS_IN_UNIT.
 __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end,
                              const StreamDescriptor &stream, const uint32_t *map, uint8_t *out, Checksum &checksum) {
     for (uint32_t i = threadIdx.x; i < ceil_div(end - first, SYMBOLS_IN_UNIT); i += THREADS) {
@@ -157,7 +157,7 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
             checksum.add(unit, position);
             continue;
         }
-        // The rest of the unit is another sequence's.
+        // The rest of the unit belongs to another sequence.
         for (uint32_t j = 0; j < SYMBOLS_IN_UNIT; ++j) {
             if (position + j >= begin && position + j < end) {
                 const uint32_t symbol = SYMBOL_BYTES == 1
@@ -212,14 +212,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t before_in_block = block_exclusive_sum<THREADS>(count, warp_counts, total);
         const Decoder decoder(lookup, LONG_ENTRIES, &codebook, symbols);
         BitReader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);
-        // Damaged codewords may be more than there is room for.
+        // Damaged streams may have more codewords than symbols.
         const uint32_t all = stream.live * GROUP;
         const uint32_t begin = min_of(all, starts[next]), end = min_of(all, starts[next] + total);
         uint32_t position = begin + before_in_block;
         const uint32_t own_end = min_of(end, position + count);
         for (uint32_t first = begin / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT; first < end; first += room) {
             const uint32_t round_end = min_of(own_end, first + room);
-            // Whole words, and what is before and after them.
+            // Stores whole words, and single symbols before and after them.
             for (; position < round_end && position % SYMBOLS_IN_WORD != 0; ++position) {
                 store_symbol(to, position - first, decoder.one(reader));
             }
@@ -233,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             flush(buffer, first, begin, min_of(end, first + room), stream, map, out, checksum);
             __syncthreads();
         }
-        // Also where nothing was written: the next sequence's words replace these.
+        // Needed also if nothing was written, because the next sequence overwrites these words.
         __syncthreads();
     }
     if (loaded != ALL_LANES) {

@@ -11,8 +11,8 @@
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 
 // Subsequences whose functions one thread composes.
-constexpr uint32_t SPAN = 16;
-constexpr uint32_t WARP_SEQUENCES = SEQUENCE / SPAN;
+constexpr uint32_t RUN = 16;
+constexpr uint32_t RUNS = SEQUENCE / RUN;
 
 // For streams that failed to synchronize. With `resolve` 0, writes the function of each sequence, LONGEST exits. With
 // `resolve` 1, writes the entry points and counts of all subsequences, from the entry point of each sequence.
@@ -26,8 +26,8 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     __shared__ StreamDescriptor stream;
     __shared__ CodebookDescriptor codebook;
     __shared__ uint8_t own_functions[SEQUENCE][LONGEST];
-    __shared__ uint8_t span_functions[WARP_SEQUENCES][LONGEST];
-    __shared__ uint8_t span_entries[WARP_SEQUENCES];
+    __shared__ uint8_t run_functions[RUNS][LONGEST];
+    __shared__ uint8_t run_entries[RUNS];
     __shared__ uint8_t own_entries[SEQUENCE];
     if (!failed[stream_count]) {
         return;
@@ -71,20 +71,20 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
             own_functions[threadIdx.x][entry] = min_of(exit, offsets - 1);
         }
         __syncthreads();
-        for (uint32_t i = threadIdx.x; i < WARP_SEQUENCES * offsets; i += SEQUENCE) {
-            const uint32_t warp_sequence = i / offsets;
+        for (uint32_t i = threadIdx.x; i < RUNS * offsets; i += SEQUENCE) {
+            const uint32_t run = i / offsets;
             uint32_t at = i % offsets;
-            for (uint32_t j = 0; j < SPAN; ++j) {
-                at = own_functions[warp_sequence * SPAN + j][at];
+            for (uint32_t j = 0; j < RUN; ++j) {
+                at = own_functions[run * RUN + j][at];
             }
-            span_functions[warp_sequence][i % offsets] = at;
+            run_functions[run][i % offsets] = at;
         }
         __syncthreads();
         if (!resolve) {
             if (threadIdx.x < LONGEST) {
                 uint32_t at = min_of<uint32_t>(threadIdx.x, offsets - 1);
-                for (uint32_t warp_sequence = 0; warp_sequence < WARP_SEQUENCES; ++warp_sequence) {
-                    at = span_functions[warp_sequence][at];
+                for (uint32_t run = 0; run < RUNS; ++run) {
+                    at = run_functions[run][at];
                 }
                 functions[uint64_t(unit) * LONGEST + threadIdx.x] = at;
             }
@@ -92,17 +92,17 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
         }
         if (threadIdx.x == 0) {
             uint32_t at = min_of<uint32_t>(sequence_entries[unit], offsets - 1);
-            for (uint32_t warp_sequence = 0; warp_sequence < WARP_SEQUENCES; ++warp_sequence) {
-                span_entries[warp_sequence] = at;
-                at = span_functions[warp_sequence][at];
+            for (uint32_t run = 0; run < RUNS; ++run) {
+                run_entries[run] = at;
+                at = run_functions[run][at];
             }
         }
         __syncthreads();
-        if (threadIdx.x < WARP_SEQUENCES) {
-            uint32_t at = span_entries[threadIdx.x];
-            for (uint32_t j = 0; j < SPAN; ++j) {
-                own_entries[threadIdx.x * SPAN + j] = at;
-                at = own_functions[threadIdx.x * SPAN + j][at];
+        if (threadIdx.x < RUNS) {
+            uint32_t at = run_entries[threadIdx.x];
+            for (uint32_t j = 0; j < RUN; ++j) {
+                own_entries[threadIdx.x * RUN + j] = at;
+                at = own_functions[threadIdx.x * RUN + j][at];
             }
         }
         __syncthreads();

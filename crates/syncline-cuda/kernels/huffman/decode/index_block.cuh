@@ -23,13 +23,13 @@ constexpr uint32_t NARROW_ROW = 32;
 struct Staged {
     uint32_t at;
     __device__ inline Staged(const uint32_t *words) : at(shared_address(words)) {}
-    __device__ inline void advance(uint32_t there, uint32_t &word0, uint32_t &word1) {
-        asm volatile("{ .reg .pred there; setp.ne.u32 there, %3, 0;\n"
-                     "  @there mov.u32 %0, %1;\n"
-                     "  @there ld.shared.u32 %1, [%2];\n"
-                     "  @there add.u32 %2, %2, 4; }"
+    __device__ inline void advance(uint32_t crosses, uint32_t &word0, uint32_t &word1) {
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0;\n"
+                     "  @p mov.u32 %0, %1;\n"
+                     "  @p ld.shared.u32 %1, [%2];\n"
+                     "  @p add.u32 %2, %2, 4; }"
                      : "+r"(word0), "+r"(word1), "+r"(at)
-                     : "r"(there)
+                     : "r"(crosses)
                      : "memory");
     }
 };
@@ -103,7 +103,7 @@ template <uint32_t ROW_SIZE> struct GroupDecoder {
 };
 
 // What a block knows about its current stream.
-struct Own {
+struct BlockContext {
     const StreamDescriptor &stream;
     const CodebookDescriptor *codebooks; // CODEBOOKS of them
     const uint32_t *tables;
@@ -152,25 +152,25 @@ __device__ inline uint32_t decode_in_rounds(const WarpBuffers &buffers, const ui
 
 // Decodes index block `block`, where this lane's group is `group` if it is `live`. Called by a warp; returns bits of
 // the stream's status.
-__device__ inline uint32_t decode_block(const Own &own, const WarpBuffers &buffers, const IndexBlock &at,
+__device__ inline uint32_t decode_block(const BlockContext &context, const WarpBuffers &buffers, const IndexBlock &at,
                                         uint32_t block, uint32_t group, bool live, Checksum &checksum) {
-    const StreamDescriptor &stream = own.stream;
+    const StreamDescriptor &stream = context.stream;
     const uint32_t rank = block * WARP + lane_id();
     const uint32_t *words = reinterpret_cast<const uint32_t *>(buffers.input + stream.words);
     uint32_t problems = 0;
     uint32_t codebook = 0;
 #if CODEBOOKS > 1
-    if (own.codebook_count > 1) {
+    if (context.codebook_count > 1) {
         codebook = buffers.classes[stream.classes + group];
-        if (live &&
-            (codebook >= own.codebook_count || own.codebooks[min_of<uint32_t>(codebook, CODEBOOKS - 1)].longest == 0)) {
+        if (live && (codebook >= context.codebook_count ||
+                     context.codebooks[min_of<uint32_t>(codebook, CODEBOOKS - 1)].longest == 0)) {
             problems |= STATUS_CLASS;
         }
-        codebook = min_of(codebook, own.codebook_count - 1);
+        codebook = min_of(codebook, context.codebook_count - 1);
     }
 #endif
-    const Lookup lookup(own.tables + codebook * SHARED_TABLE_WORDS, &own.codebooks[codebook], buffers.symbols,
-                        SHARED_LONG_ENTRIES, own.paired);
+    const Lookup lookup(context.tables + codebook * SHARED_TABLE_WORDS, &context.codebooks[codebook], buffers.symbols,
+                        SHARED_LONG_ENTRIES, context.paired);
     uint8_t *out = buffers.out + stream.out * SYMBOL_BYTES;
 #if NARROW_ROWS
     const uint32_t room = buffers.staged_words - SLACK_WORDS;

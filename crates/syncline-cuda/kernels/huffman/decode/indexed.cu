@@ -107,11 +107,12 @@ __device__ inline void prefetch_stream(const uint8_t *input, const StreamDescrip
 
 // `sums` has two words per stream and one more, `status` one per stream. `staged_words`, a multiple of 4, is the space
 // for a warp's input; an index block that is longer is decoded with a narrow tile or in several rounds. Blocks take
-// shares of equal cost of all index blocks, or, if `most_tasks` is not 0, at most this many index blocks of one stream.
+// shares of equal cost of all index blocks, or, if `max_index_blocks` is not 0, at most this many index blocks of one
+// stream.
 extern "C" __global__ void __launch_bounds__(THREADS)
     indexed_decode(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                    const CodebookDescriptor *codebooks, const uint32_t *tables, const uint16_t *symbols,
-                   const uint8_t *classes, const uint32_t *map, const BatchTotals *totals, uint32_t most_tasks,
+                   const uint8_t *classes, const uint32_t *map, const BatchTotals *totals, uint32_t max_index_blocks,
                    uint32_t staged_words, uint32_t *sums, uint32_t *status, uint8_t *out) {
     extern __shared__ uint4 dynamic[];
 #if LAST_SYMBOLS
@@ -130,8 +131,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     // The tables, map, sums and status, which prepare_batch writes, must not be accessed before the wait below.
     uint32_t task, end;
-    if (most_tasks != 0) {
-        share_of_one_stream(streams, stream_count, most_tasks, task, end);
+    if (max_index_blocks != 0) {
+        share_of_one_stream(streams, stream_count, max_index_blocks, task, end);
     } else {
         for (uint32_t i = warp_id(); i < 2; i += warps) {
             const uint32_t bound = CostModel{input, streams, stream_count, *totals}.first_index_block(blockIdx.x + i);
@@ -168,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const bool paired = load_stream_tables<SHARED_TABLE_ENTRIES>(
             own_tables, tables + uint64_t(stream.first_codebook) * CODEBOOK_WORDS, symbols, own_codebooks,
             codebook_count);
-        const Own own{stream, own_codebooks, own_tables, codebook_count, paired};
+        const BlockContext context{stream, own_codebooks, own_tables, codebook_count, paired};
 
         const uint32_t stop = min_of(end, stream.first_index_block + ceil_div(stream.live, WARP));
         uint32_t next = task + warp_id();
@@ -186,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
             const uint32_t problems =
                 damaged ? STATUS_INDEX
-                        : warp_reduce_or(decode_block(own, buffers, at, block,
+                        : warp_reduce_or(decode_block(context, buffers, at, block,
                                                       group_of_rank(stream, map, live ? rank : 0), live, checksum));
             if (problems != 0 && lane_id() == 0) {
                 atomicOr(&status[number], problems);

@@ -1,24 +1,23 @@
-// From where streams stand in the input to what decoders want of them: descriptors, codebooks, symbols in canonical
-// order.
+// Prepares a batch of streams for the decoders on the device: descriptors, codebooks, and symbols in canonical order.
 //
-// INDEX   the index that streams have; 3: any
-// BITMAP_BLOCK_GROUPS  groups that a block of prepare_batch looks after
+// INDEX                  the index kind of the streams; 3: any
+// BITMAP_BLOCK_GROUPS    groups that a block of prepare_batch maps
 #include "huffman/decode/parse.cuh"
 
-// `places` say where streams are (a length of 0: nowhere, a damaged stream), where their symbols and classes go and how
-// many groups there is room for.
+// Where a stream is (a length of 0 marks a damaged stream), where its symbols and classes go, and the number of groups
+// that fit there.
 struct StreamLocation {
     uint64_t offset, out, classes;
     uint32_t length, groups;
 };
 
-// What no place may go beyond: a stream that would is damaged.
+// Limits of all locations. A stream that exceeds them is treated as damaged.
 struct Limits {
     uint64_t input_bytes, output_symbols, classes;
     uint32_t length, groups; // of each stream
 };
 
-// A block a stream and codebook. `done` and `status` are 0 at the start.
+// One block per stream and codebook. `done` and `status` are 0 at the start.
 extern "C" __global__ void __launch_bounds__(THREADS)
     parse_streams(const uint8_t *input, const Limits limits, const StreamLocation *locations, uint32_t count,
                   StreamDescriptor *streams, CodebookDescriptor *codebooks, uint16_t *symbols, uint8_t *marks,

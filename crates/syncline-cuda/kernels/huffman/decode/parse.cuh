@@ -1,20 +1,21 @@
-// Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs`
-// of the core does. A block finds where one of a stream's codebooks starts, reads that and prepares it; so a stream
-// with four codebooks takes four blocks, which do not wait for each other. Marks that runs of code lengths have left
-// (huffman/decode/code_lengths.cuh) are spread, and symbols sorted stably by length.
+// Parsing of Huffman streams on the device: header, codebooks and descriptor, with the same checks as
+// `huffman/stream.rs` of syncline-core. Each block locates, reads and prepares one codebook, so a stream with four
+// codebooks takes four independent blocks. The marks that runs of code lengths leave (huffman/decode/code_lengths.cuh)
+// are expanded, and symbols are sorted stably by length.
 //
-// SEQUENCE       subsequences in a sequence
+// SEQUENCE               subsequences per sequence
 #pragma once
 #include "device/block.cuh"
 #include "device/warp.cuh"
 #include "huffman/decode/code_lengths.cuh"
 
-// What follows from the number of symbols with each length; by one warp. Sets the codebook's numbers, `entry`, `used`,
-// and `longest`, to NO_CODE unless the code is complete. Not `bad`: other warps may be reading that.
+// Computes the canonical code from the number of symbols of each length. Called by one warp. Sets the fields of the
+// codebook, `entry`, `used`, and `longest`, which becomes NO_CODE unless the code is complete. Does not set `bad`,
+// which other warps may be reading.
 __device__ inline void finish_codebook(ParseScratch &scratch) {
     const uint32_t length = lane_id();
     const uint32_t count = length > 0 && length < LENGTHS ? scratch.counts[length] : 0;
-    // In units of a codeword of LONGEST bits.
+    // In units of one codeword of LONGEST bits.
     const uint64_t own_share = length < LENGTHS ? uint64_t(count) << (LONGEST - length) : 0;
     const uint64_t share = warp_inclusive_sum(own_share);
     const uint32_t place = warp_inclusive_sum(count);
@@ -38,12 +39,12 @@ __device__ inline void finish_codebook(ParseScratch &scratch) {
     }
 }
 
-// The lengths of a warp's symbols, 32 at a time: marks spread to the symbols behind them. 0 for symbols past the
-// alphabet.
+// The code lengths of a warp's symbols, 32 at a time: each mark applies to the symbols after it. 0 for symbols beyond
+// the alphabet.
 struct Lengths {
     const uint8_t *marks;
     uint32_t alphabet;
-    uint32_t carry; // the last mark before
+    uint32_t carry; // the last mark before the current symbols
 
     __device__ inline uint32_t at(uint32_t symbol) {
         const uint32_t mark = symbol < alphabet ? marks[symbol] : 0;
@@ -55,12 +56,12 @@ struct Lengths {
     }
 };
 
-// Writes the symbols that marks describe in canonical order, and finds the least and the greatest of those with short
-// codewords. By the whole block.
+// Writes the marked symbols in canonical order, and finds the smallest and the largest symbol with a short codeword.
+// Called by the whole block.
 __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uint16_t *to, ParseScratch &scratch) {
     const uint32_t per_warp = ceil_div(alphabet, THREADS) * WARP;
     const uint32_t first = min_of(warp_id() * per_warp, alphabet), end = min_of(first + per_warp, alphabet);
-    // The last mark of each warp's symbols, from the end.
+    // Searches backward for the last mark of the warp's symbols.
     uint32_t last = 0;
     for (uint32_t stop = align_up(end - first, WARP); stop > 0 && last == 0; stop -= WARP) {
         const uint32_t symbol = first + stop - WARP + lane_id();
@@ -91,7 +92,7 @@ __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uin
         __syncwarp();
     }
     __syncthreads();
-    // A warp a length: a lane a warp.
+    // One warp per length, one lane per warp.
     for (uint32_t length = warp_id(); length < LENGTHS; length += PARSE_WARPS) {
         const uint32_t count = lane_id() < PARSE_WARPS ? scratch.warp_counts[lane_id()][length] : 0;
         uint32_t sum = warp_inclusive_sum(count);
@@ -129,24 +130,24 @@ __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uin
     __syncthreads();
 }
 
-// Where a stream's codebook goes: its place among codebooks, and among symbols.
+// Where the codebooks of a stream are written.
 struct CodebookOutput {
-    CodebookDescriptor *codebooks; // MAX_CODEBOOKS of the stream, or one if it can have but one
+    CodebookDescriptor *codebooks; // MAX_CODEBOOKS per stream, or 1 if streams have only one
     uint32_t first_codebook;
     uint16_t *symbols;
-    uint32_t first_symbol, stride; // of the stream's first codebook, and from one to the next
-    uint8_t *marks;                // memory for an alphabet that shared memory has no room for, if there is such
+    uint32_t first_symbol, stride; // of the stream's first codebook; distance between codebooks
+    uint8_t *marks;                // memory for alphabets that do not fit into shared memory
 };
 
-// What is known of a codebook: how many symbols its alphabet has, and how many codebooks the stream has.
+// Size of a codebook's alphabet, and number of codebooks of the stream.
 struct CodebookInfo {
     uint32_t alphabet, codebooks;
 };
 
-// Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether
-// this block has. What it found to be wrong is in `status`: the others may have found something else. Whatever is
-// wrong, all places have something harmless in the end. `own_book` gets what the caller may want to know of it, if it
-// is prepared. By the whole block.
+// Reads a stream up to codebook `own`, prepares that codebook, and, if it is the last one, writes the stream's
+// descriptor. Returns whether this block has written the descriptor. `status` is what this block found to be wrong;
+// other blocks may find something else. All outputs are safe to use whatever the status is. `own_codebook` is set if
+// the codebook is prepared. Called by the whole block.
 __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &place, uint32_t own,
                                     const CodebookOutput &to, uint64_t out, uint64_t classes, StreamDescriptor &stream,
                                     uint32_t &status, ParseScratch &scratch, CodebookInfo *own_codebook = nullptr) {
@@ -156,8 +157,8 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &pl
     const uint32_t alphabet_limit = place.symbol_bytes == 1 ? 256 : header.codebooks > 1 ? MARKS : 65536;
     const uint8_t *bytes = input + place.offset + STREAM_HEADER_BYTES;
     if (status == 0 && own < header.codebooks && header.codebook_bytes <= STAGED) {
-        // They start on a multiple of 8; what is read behind them is the stream's: 8 bytes of codewords at least
-        // follow.
+        // Codebooks start at a multiple of 8 bytes, and at least 8 bytes of codewords follow, so reading whole units
+        // stays within the stream.
         for (uint32_t i = threadIdx.x; i < ceil_div(header.codebook_bytes, 8); i += THREADS) {
             reinterpret_cast<uint2 *>(scratch.bytes)[i] = reinterpret_cast<const uint2 *>(bytes)[i];
         }
@@ -167,14 +168,14 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &pl
     uint32_t position = 0, first_read = 0;
     bool prepared = false;
     if (status == 0 && own > 0 && own < header.codebooks && header.codebook_bytes <= STAGED) {
-        // Marks come later.
+        // The marks are written later, so their memory is free.
         position = find_codebook(bytes, header.codebook_bytes, own, alphabet_limit,
                                  reinterpret_cast<uint32_t *>(scratch.marks), scratch.warp_sums);
         status = position == NO_CODEBOOK ? STATUS_CODEBOOK : 0;
         first_read = own;
     }
     for (uint32_t number = first_read; number <= own && own < header.codebooks && status == 0; ++number) {
-        // A mark for each symbol, in shared memory if they fit.
+        // Marks are in shared memory if they fit.
         const bool is_own = number == own;
         const bool small = header.codebook_bytes - position < 4 || alphabet_limit <= MARKS ||
                            (bytes[position + 2] == 0 && bytes[position + 3] == 0 &&
@@ -216,22 +217,22 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &pl
             }
             prepared = true;
         }
-        // What was found has been read by everyone.
+        // Everyone has read the results before the next codebook overwrites them.
         __syncthreads();
     }
     const bool is_last = header.status != 0 ? own == 0 : own + 1 == header.codebooks;
     if (is_last && status == 0 && position != header.codebook_bytes) {
         status = STATUS_CODEBOOK;
     }
-    // BitWindow of the bitmap behind the last group are 0.
+    // Unused bits at the end of the bitmap must be 0.
     const uint32_t used = header.groups % 8;
     if (is_last && status == 0 && header.has_zero_bit_groups && used != 0 &&
         input[place.offset + header.bitmap + header.groups / 8] >> used != 0) {
         status = STATUS_INDEX;
     }
     if (!prepared && threadIdx.x < sizeof(CodebookDescriptor) / 4) {
-        // A codebook that should be there is empty then: decoders get along with that. One that should not is marked so
-        // by its last word.
+        // A codebook that should exist is left empty, which decoders accept. One that should not exist is marked by
+        // `absent`, its last word.
         const bool absent = header.status != 0 || own >= header.codebooks;
         reinterpret_cast<uint32_t *>(&to.codebooks[own])[threadIdx.x] =
             absent && threadIdx.x == sizeof(CodebookDescriptor) / 4 - 1;
@@ -262,8 +263,8 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &pl
     return is_last;
 }
 
-// Live groups before each stream and so on: what decoders find their streams by. By the whole block, when all streams
-// are described; `streams` may have been written by other blocks.
+// Computes what locates the streams in a batch: the sums over previous streams. Called by the whole block, after all
+// streams are described; `streams` may have been written by other blocks.
 __device__ inline void sum_batch(StreamDescriptor *streams, uint32_t count, BatchTotals *totals, uint64_t *warp_sums,
                                  uint32_t placed) {
     uint32_t tasks = 0, sequences = 0, bitmap_blocks = 0, map = 0;
@@ -277,7 +278,7 @@ __device__ inline void sum_batch(StreamDescriptor *streams, uint32_t count, Batc
         }
         const bool has_zero_bit_groups = live < groups;
         const uint32_t in_sequence = SEQUENCE * SUBSEQUENCE_BITS;
-        // Two sums to a scan.
+        // Packs two sums into one prefix sum.
         auto both = [](uint32_t low, uint32_t high) { return uint64_t(high) << 32 | low; };
         uint64_t first_total, second_total;
         const uint64_t before = block_exclusive_sum<THREADS>(
@@ -303,8 +304,8 @@ __device__ inline void sum_batch(StreamDescriptor *streams, uint32_t count, Batc
     }
 }
 
-// Whether the block is the last of `blocks` to come here, having written what the others should see. By the whole
-// block; `done` is 0 at the start.
+// Whether this block is the last of `blocks` to call this. The writes of the other blocks are visible then. Called by
+// the whole block; `done` is 0 at the start.
 __device__ inline bool is_last_block(uint32_t *done, uint32_t blocks) {
     __shared__ uint32_t came_before;
     __threadfence();

@@ -1,11 +1,11 @@
-// What decoders need before they start, and the comparison of checksums after: tables, the places of live groups, free
-// groups filled.
+// Runs before and after each decoder: builds tables, locates live groups, fills zero-bit groups, and compares
+// checksums.
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #include "huffman/decode/shared_codebook.cuh"
 #include "huffman/decode/zero_bit_groups.cuh"
 
-// Entries for the next TABLE_BITS bits.
+// Returns the table entry for `i`, a value of the next TABLE_BITS bits.
 __device__ inline uint32_t table_entry(const SharedCodebook &own, const uint16_t *symbols, uint32_t i) {
     const CodebookDescriptor &codebook = own.codebook;
     const uint32_t window = i << (32 - TABLE_BITS);
@@ -29,13 +29,13 @@ __device__ inline uint32_t long_table_entry(const SharedCodebook &own, const uin
     return window < start || one.length <= TABLE_BITS || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
 }
 
-// The codewords that end in a window's first bits: how many bits they take and how many they are, as entries have it,
-// and from bit 16 up where they end.
-struct Counted {
+// The codewords that end within the first bits of a window: the number of bits they take and their count, in the format
+// of COUNTS, and from bit 16 up where they end.
+struct CountEntry {
     uint32_t entry;
 
-    // Goes on to those that end in `known` bits.
-    __device__ inline void go_on(const SharedCodebook &own, uint32_t window, uint32_t known) {
+    // Adds the codewords that end within `known` bits.
+    __device__ inline void extend(const SharedCodebook &own, uint32_t window, uint32_t known) {
         while (true) {
             const uint32_t bits = entry & ((1u << COUNT_SHIFT) - 1), through = bits + own.length(window << bits);
             if (through > known) {
@@ -47,17 +47,17 @@ struct Counted {
     __device__ inline uint32_t count() const { return (entry & 0xFFFF) == 0 ? COUNT_LONGER : entry & 0xFFFF; }
     __device__ inline uint32_t ends() const { return entry >> 16; }
 };
-// Counts of windows that start with the same TABLE_BITS bits.
-constexpr uint32_t ALIKE = 1u << (COUNT_BITS - TABLE_BITS);
+// Entries of COUNTS whose windows start with the same TABLE_BITS bits.
+constexpr uint32_t COUNTS_PER_TABLE_ENTRY = 1u << (COUNT_BITS - TABLE_BITS);
 
-// What tables are built from, and where: those for counting unless that is null.
+// Inputs and outputs of table building. `count_tables` may be null.
 struct Tables {
     const CodebookDescriptor *codebooks;
     const uint16_t *symbols;
     uint32_t *tables;
     uint16_t *count_tables;
 
-    // Part `part` of `parts` of a codebook's.
+    // Builds part `part` of `parts` of the tables of one codebook. Called by the whole block.
     __device__ inline void build(uint32_t number, uint32_t part, uint32_t parts) const {
         __shared__ SharedCodebook codebook;
         if (codebooks[number].absent) {
@@ -74,14 +74,14 @@ struct Tables {
                 to[i] = long_table_entry(codebook, symbols, i - TABLE);
             } else {
                 const uint32_t start = i - CODEBOOK_WORDS, window = start << (32 - TABLE_BITS);
-                Counted shared{0};
-                shared.go_on(codebook, window, TABLE_BITS);
+                CountEntry shared{0};
+                shared.extend(codebook, window, TABLE_BITS);
                 counts[COUNTS + start] = shared.ends();
 #pragma unroll
-                for (uint32_t j = 0; j < ALIKE; ++j) {
-                    Counted own = shared;
-                    own.go_on(codebook, window | j << (32 - COUNT_BITS), COUNT_BITS);
-                    counts[start * ALIKE + j] = own.count();
+                for (uint32_t j = 0; j < COUNTS_PER_TABLE_ENTRY; ++j) {
+                    CountEntry own = shared;
+                    own.extend(codebook, window | j << (32 - COUNT_BITS), COUNT_BITS);
+                    counts[start * COUNTS_PER_TABLE_ENTRY + j] = own.count();
                 }
             }
         }
@@ -89,12 +89,12 @@ struct Tables {
 };
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// Looks after BITMAP_BLOCK_GROUPS groups of a stream that has free ones: writes the place of each live one to the map,
-// and fills the others unless the decoder does. How many are live before it is counted anew by each block: the bitmap
-// is a thousandth of the output at most.
-__device__ inline void place(uint32_t unit, const uint8_t *input, const StreamDescriptor *streams,
-                             uint32_t stream_count, bool fills, bool keeps_status, uint32_t *map, uint32_t *status,
-                             uint8_t *out) {
+// Maps BITMAP_BLOCK_GROUPS groups of a stream that has zero-bit groups: writes the group of each live rank to the map,
+// and fills the zero-bit groups if `fills`. Each block counts the live groups before its own again, because the bitmap
+// is at most a thousandth of the output.
+__device__ inline void map_groups(uint32_t unit, const uint8_t *input, const StreamDescriptor *streams,
+                                  uint32_t stream_count, bool fill, bool keep_status, uint32_t *map, uint32_t *status,
+                                  uint8_t *out) {
     __shared__ uint32_t warp_live[WARPS];
     __shared__ uint32_t zero_bit_words[BITMAP_BLOCK_WORDS], live_before[BITMAP_BLOCK_WORDS], found;
     const uint32_t number = find_stream(unit, stream_count, [&](uint32_t i) { return streams[i].first_bitmap_block; });
@@ -127,7 +127,7 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const StreamDe
             found = is_last ? before + sum : stream.live;
             if (is_last) {
                 const uint32_t own_status = before + sum != stream.live ? STATUS_INDEX : 0;
-                status[number] = keeps_status ? status[number] | own_status : own_status;
+                status[number] = keep_status ? status[number] | own_status : own_status;
             }
         }
     }
@@ -139,11 +139,11 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const StreamDe
             map[stream.map + rank] = first_word * 32 + i;
         }
     }
-    // Decoders take what is in the map before anybody sees the status.
+    // Decoders read the map before the status is checked, so the rest must be valid, too.
     for (uint32_t rank = found + threadIdx.x; rank < stream.live; rank += THREADS) {
         map[stream.map + rank] = 0;
     }
-    if (!fills) {
+    if (!fill) {
         return;
     }
     constexpr uint32_t UNITS = GROUP * SYMBOL_BYTES / 16;
@@ -160,26 +160,26 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const StreamDe
     }
 }
 
-// Blocks from `first_bitmap_block` on place groups, those before build tables of a codebook, `parts` each, and clear
-// sums, what else a decoder wants cleared, and status unless parsing has written that.
+// Blocks from `first_bitmap_block` on map groups. The blocks before build tables, `parts` per codebook, and clear the
+// sums, the decoder's `cleared` words, and the status unless parsing has written it.
 extern "C" __global__ void __launch_bounds__(THREADS)
     prepare_batch(const CodebookDescriptor *codebooks, const uint16_t *symbols, const uint8_t *input,
-                   const StreamDescriptor *streams, uint32_t stream_count, const BatchTotals *totals, uint32_t parts,
-                   uint32_t first_bitmap_block, uint32_t fills, uint32_t keeps_status, uint32_t *tables,
-                   uint16_t *count_tables, uint32_t *map, uint32_t *sums, uint32_t *cleared, uint32_t cleared_words,
-                   uint32_t *status, uint8_t *out) {
+                  const StreamDescriptor *streams, uint32_t stream_count, const BatchTotals *totals, uint32_t parts,
+                  uint32_t first_bitmap_block, uint32_t fill, uint32_t keep_status, uint32_t *tables,
+                  uint16_t *count_tables, uint32_t *map, uint32_t *sums, uint32_t *cleared, uint32_t cleared_words,
+                  uint32_t *status, uint8_t *out) {
     wait_and_launch_dependents();
     if (blockIdx.x >= first_bitmap_block) {
         const uint32_t unit = blockIdx.x - first_bitmap_block;
         if (unit < totals->bitmap_blocks) {
-            place(unit, input, streams, stream_count, fills != 0, keeps_status != 0, map, status, out);
+            map_groups(unit, input, streams, stream_count, fill != 0, keep_status != 0, map, status, out);
         }
         return;
     }
     for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i <= 2 * stream_count; i += first_bitmap_block * THREADS) {
         sums[i] = 0;
-        // Of the others placing writes it.
-        if (i < stream_count && !keeps_status && !streams[i].has_zero_bit_groups) {
+        // For the other streams the mapping blocks write the status.
+        if (i < stream_count && !keep_status && !streams[i].has_zero_bit_groups) {
             status[i] = 0;
         }
     }
@@ -189,9 +189,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Tables{codebooks, symbols, tables, count_tables}.build(blockIdx.x / parts, blockIdx.x % parts, parts);
 }
 
-// Compares checksums; a thread a stream.
+// Compares checksums; one thread per stream.
 extern "C" __global__ void prepare_verify(const StreamDescriptor *streams, uint32_t stream_count, const uint32_t *sums,
-                                         uint32_t *status) {
+                                          uint32_t *status) {
     launch_dependents_and_wait();
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < stream_count && (sums[2 * i] != streams[i].sum || sums[2 * i + 1] != streams[i].weighted)) {

@@ -1,5 +1,5 @@
-// Putting a lane's symbols into a buffer that is filled with the commonest, whose codeword is one bit: a lookup is for
-// as many of it as there are and the symbol that ends them, which alone is stored.
+// Decoding into a buffer that is filled with the most frequent symbol, whose codeword is one bit. One lookup covers a
+// run of that symbol and the symbol that ends it, and only the latter is stored.
 #pragma once
 #include "huffman/decode/subsequences.cuh"
 
@@ -11,11 +11,11 @@ __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     }
 }
 
-// The commonest symbol, if its codeword is one bit: that is a zero then.
+// The most frequent symbol, if its codeword is one bit, which is then a zero.
 struct CommonSymbol {
     bool exists;
     uint32_t symbol;
-    uint32_t word; // filled with it
+    uint32_t word; // the symbol repeated
 
     __device__ inline CommonSymbol(const CodebookDescriptor &codebook, const uint16_t *symbols)
         : exists(codebook.limit[1] != 0), symbol(exists ? symbols[codebook.symbols] : 0) {
@@ -23,7 +23,8 @@ struct CommonSymbol {
     }
 };
 
-// Makes entries of runs, in bytes, of a table of single symbols; by the whole block, with barriers around it.
+// Converts a table of single symbols to one of runs, whose extents are in bytes. Called by the whole block, between
+// barriers.
 __device__ inline void make_run_table(uint32_t *table, const CodebookDescriptor &codebook, uint32_t room,
                                       const CommonSymbol &common) {
     const TableLayout layout(codebook, room);
@@ -32,7 +33,7 @@ __device__ inline void make_run_table(uint32_t *table, const CodebookDescriptor 
         table[table_slot(i)] = entry & LONGER ? 0 : entry + BYTES_OF_ONE;
     }
     __syncthreads();
-    // Those that start with zeros have the entry of what is behind them, if that is known.
+    // Entries that start with zeros continue with the entry of the bits after them, if it is known.
     for (uint32_t i = threadIdx.x; i < TABLE / 2; i += blockDim.x) {
         const uint32_t zeros = __clz(i << 1 | 1) - (31 - TABLE_BITS), behind = i << zeros;
         table[table_slot(i)] =
@@ -41,8 +42,8 @@ __device__ inline void make_run_table(uint32_t *table, const CodebookDescriptor 
     }
 }
 
-// Puts a lane's symbols, from its symbol `place` of the buffer up to `end`. If `CHECKED` is false, all codewords have
-// an entry.
+// Stores a lane's symbols to `buffer`, from symbol `place` to `end`. With `CHECKED` false, all codewords must have an
+// entry.
 template <bool CHECKED>
 __device__ inline void decode_runs(const Lookup &lookup, SubsequenceReader &reader, uint8_t *buffer, uint32_t place,
                                    uint32_t end) {
@@ -53,10 +54,10 @@ __device__ inline void decode_runs(const Lookup &lookup, SubsequenceReader &read
             store_symbol(buffer - SYMBOL_BYTES + through, 0, entry >> 16);
         }
     };
-    // Every entry has a symbol, so that this ends whatever the bits are.
+    // Every entry has at least one symbol, so the loop ends for any input.
     while (at < last) {
         const uint32_t window = reader.window();
-        // Shifts are by the low five bits of entries.
+        // Shifts use the low five bits of entries.
         uint32_t first = lookup.lookup(window);
         const uint32_t second = lookup.lookup(__funnelshift_l(0, window, first));
         if (CHECKED && (run_extent(first) == 0 || run_extent(second) == 0)) {

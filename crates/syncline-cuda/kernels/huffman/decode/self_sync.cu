@@ -1,42 +1,42 @@
-// Finding where codewords start without an index: self-synchronization.
+// Entry points of streams without an index, by self-synchronization (Weißenberger and Schmidt 2018).
 //
-// Phase 1 of the 2018 paper in a warp: every lane decodes its subsequences from their first bit; the lane after it
-// takes the place where it ended and decodes again if that is not where it had started, until nothing changes. Phase 2
-// joins what warps did: a thread a warp's segment, from where the segment before it ended. As in the 2022 paper whoever
-// has nothing to do leaves at once. Phases 3 and 4, where symbols go and writing them, are those of decoding with the
-// gap index.
+// Phase 1 of the paper, within a warp: every lane decodes its subsequences from their first bit. Where a lane ends is
+// the entry point of the next lane, which decodes again if it had started elsewhere, until nothing changes. Phase 2
+// joins segments, the subsequences of one warp: one thread per segment decodes from the exit of the previous one. As in
+// the 2022 paper, whoever has nothing to do stops at once. Phases 3 and 4, output index and writing, are those of
+// decoding with the gap index.
 //
-// A lane has several subsequences in a row. Decoding again ends with the first of them that ends where it ended before,
-// mostly the very first: so a second round costs a fraction of the first, and a third is rare. No warp waits for
-// another.
+// A lane has several consecutive subsequences. Decoding again stops at the first one with an unchanged exit, usually
+// the very first, so a second round costs a fraction of the first, and a third is rare. No warp waits for another.
 //
-// Streams that do not settle in a bounded number of rounds, or that are not joined by a bounded number of subsequences,
-// are left to huffman/decode/compose.cu.
+// Streams that do not synchronize within ROUNDS rounds or MAX_JOINED subsequences are left to
+// huffman/decode/compose.cu.
 //
-// ROUNDS    rounds in a warp before giving up
-// MAX_JOINED    subsequences of a segment that joining decodes before giving up
+// ROUNDS                 maximum number of rounds per warp
+// MAX_JOINED             maximum number of subsequences of a segment that joining decodes
 #include "device/sync.cuh"
 #include "huffman/decode/subsequences.cuh"
 
-constexpr uint32_t SUBSEQUENCES = 4; // of a lane
+constexpr uint32_t SUBSEQUENCES = 4; // per lane
 static_assert(SUBSEQUENCES == 4 && SUBSEQUENCE_BITS < 256, "entries, exits and counts are bytes of a word");
-// What a warp synchronizes.
+// Subsequences that a warp synchronizes.
 constexpr uint32_t SEGMENT = WARP * SUBSEQUENCES;
-constexpr uint32_t SEGMENTS = SEQUENCE / SEGMENT; // of a sequence
+constexpr uint32_t SEGMENTS = SEQUENCE / SEGMENT; // per sequence
 static_assert(SEGMENTS > 0, "sequences are whole segments");
 static_assert(MAX_JOINED < SEGMENT, "joining stays in a segment");
-// Exits that no subsequence has.
+// Exits that differ from those of any subsequence.
 constexpr uint32_t NO_EXITS = 0xFFFFFFFF;
 
 __device__ inline uint32_t with_byte(uint32_t word, uint32_t i, uint32_t byte) {
     return word & ~(0xFFu << 8 * i) | byte << 8 * i;
 }
 
-// A lane's subsequences, a byte each: where they ended, in bits after their end, and how many codewords start in them.
-struct Own {
+// The lane's subsequences, one byte each: their exits, in bits after their ends, and the number of codewords that start
+// in them.
+struct LaneSubsequences {
     uint32_t exits, counts;
 
-    // Decodes from `entry` bits after the start of subsequence `first`, up to the one that ends where it did before.
+    // Decodes from bit `entry` of subsequence `first` on, up to the first subsequence whose exit does not change.
     __device__ inline void decode(const Counter &counter, const uint8_t *input, const StreamDescriptor &stream,
                                   uint32_t first, uint32_t entry) {
         bool changed = true;
@@ -62,12 +62,12 @@ struct Own {
     }
 
     __device__ inline uint32_t exit() const { return exits >> 24; }
-    // Where each starts, given where the first does.
+    // Returns the entry points of all subsequences, from that of the first.
     __device__ inline uint32_t entries(uint32_t entry) const { return exits << 8 | entry; }
 };
 
-// Phase 1: entries and counts of all subsequences, if each segment starts with a codeword; `exits` of the segments.
-// `failed` is set for a stream that has not settled, and behind all of them.
+// Phase 1: entry points and counts of all subsequences, assuming that each segment starts with a codeword, and the
+// `exits` of segments. Sets `failed` for streams that have not synchronized, and in its last word for all.
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync_segments(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                        const CodebookDescriptor *codebooks, const uint16_t *count_tables, const BatchTotals *totals,
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t first_segment, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_segment, stop);
         load_stream(stream, codebook, streams, number, codebooks);
-        // Tables are what prepare_batch has made; whoever comes after may read them before it waits itself.
+        // prepare_batch has written the tables; the next kernel may read them before it waits.
         wait_and_launch_dependents();
         load_counts(table, count_tables, stream, true);
         __syncthreads();
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (uint32_t segment = first_segment + warp_id(); segment < stop; segment += WARPS) {
             const uint32_t first = segment * SEGMENT + lane_id() * SUBSEQUENCES;
             const bool exists = bits_in(stream, first) > 0;
-            Own own{NO_EXITS, 0};
+            LaneSubsequences own{NO_EXITS, 0};
             uint32_t entry = 0, rounds = 0;
             bool again = exists;
             do {
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
                 const uint32_t before = __shfl_up_sync(ALL_LANES, own.exit(), 1);
                 const uint32_t found = lane_id() > 0 ? before : 0;
-                // Past the end of the stream there is nothing to find.
+                // There are no codewords after the end of the stream.
                 again = found != entry && exists;
                 entry = found;
             } while (__any_sync(ALL_LANES, again) && ++rounds < ROUNDS);
@@ -112,12 +112,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
     }
-    // Blocks without segments too: that this kernel is done says that those before it are.
+    // Blocks without segments wait, too: the next kernel relies on this one to have waited for those before it.
     wait_and_launch_dependents();
 }
 
-// Decodes a segment again from `entry` on, where the one before ended, up to where that makes no difference. Whether it
-// makes one to the segment after it.
+// Decodes a segment again from `entry`, the exit of the previous segment, until the exits no longer change. Returns
+// whether the next segment is affected, too.
 __device__ inline bool join(const Counter &counter, const uint8_t *input, const StreamDescriptor &stream,
                             uint32_t segment, uint32_t entry, uint8_t *entries, uint8_t *counts) {
     for (uint32_t done = 0; done < MAX_JOINED; ++done) {
@@ -139,8 +139,8 @@ __device__ inline bool join(const Counter &counter, const uint8_t *input, const 
     return bits_in(stream, segment * SEGMENT + MAX_JOINED) > 0;
 }
 
-// Phase 2, a thread a segment. If one makes a difference to the segment after it, the stream has failed. Tables are in
-// shared memory: each of a thread's lookups waits for the one before.
+// Phase 2, one thread per segment. If a segment affects the next one, the stream has failed. Tables are in shared
+// memory, because a thread's lookups depend on each other.
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync_join(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                    const CodebookDescriptor *codebooks, const uint16_t *count_tables, const BatchTotals *totals,
@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t number = rest.stream(streams, stream_count, first_segment, stop);
         load_stream(stream, codebook, streams, number, codebooks);
         launch_dependents_and_wait();
-        // The first of a stream starts with a codeword.
+        // The first segment of a stream starts with a codeword.
         const uint32_t first = max_of(first_segment, 1u) + threadIdx.x;
         const uint8_t *exits_before = exits + stream.first_sequence * SEGMENTS - 1;
         bool any = false;

@@ -1,17 +1,16 @@
-// A codebook in shared memory, to make tables from.
+// A codebook in shared memory, from which tables are built.
 #pragma once
 #include "huffman/decode/decode.cuh"
 
-// The last symbols of a code in canonical order, which have the longest codewords, beside its CodebookDescriptor in
-// shared memory, of LAST_SYMBOLS that a kernel has room for.
+// The last LAST_SYMBOLS symbols of a code in canonical order, which have the longest codewords, kept in shared memory.
 #ifndef LAST_SYMBOLS
 #define LAST_SYMBOLS 0
 #endif
 struct LastSymbols {
-    uint32_t first; // place of the first of them
+    uint32_t first; // rank of the first of them
     uint16_t symbols[LAST_SYMBOLS + 2];
 
-    // By the whole block.
+    // Called by the whole block.
     __device__ inline void load(const CodebookDescriptor &codebook, const uint16_t *all) {
         const uint32_t from = codebook.symbol_count - min_of<uint32_t>(codebook.symbol_count, LAST_SYMBOLS);
         if (threadIdx.x == 0) {
@@ -27,16 +26,15 @@ struct CodebookWithLast {
     LastSymbols last;
 };
 
-// The lengths of codewords by their first bits: what searching for them each time would take most of the time for. 0 if
-// longer.
+// Bits of the table of code lengths, which avoids most searches. The entry is 0 for longer codewords.
 constexpr uint32_t LENGTH_BITS = 10;
 
-// A codebook in shared memory.
+// A codebook and its table of code lengths.
 struct SharedCodebook {
     CodebookDescriptor codebook;
     uint8_t lengths[1u << LENGTH_BITS];
 
-    // By the whole block, with barriers around it.
+    // Called by the whole block. Contains barriers at its start and end.
     __device__ inline void load(const CodebookDescriptor &from) {
         const uint32_t word =
             threadIdx.x < sizeof(CodebookDescriptor) / 4 ? reinterpret_cast<const uint32_t *>(&from)[threadIdx.x] : 0;
@@ -52,8 +50,9 @@ struct SharedCodebook {
         __syncthreads();
     }
 
-    // The length of a window's codeword, from FIRST up; LAST + 1 if it is greater than LAST. Limits do not fall with
-    // the length, so all can be compared at once, those past the longest too.
+    // Returns the length of the window's codeword, at least FIRST; LAST + 1 if it is longer than LAST. Limits do not
+    // decrease with the length, so all of them can be compared independently, including those beyond the longest
+    // codeword.
     template <uint32_t FIRST, uint32_t LAST> __device__ inline uint32_t longer_than(uint32_t window) const {
         uint32_t length = FIRST;
 #pragma unroll
@@ -63,7 +62,7 @@ struct SharedCodebook {
         return min_of(length, max_of(FIRST, codebook.longest));
     }
 
-    // As `canonical` has it.
+    // The same length as `find_codeword` finds.
     __device__ inline uint32_t length(uint32_t window) const {
         const uint32_t length = lengths[window >> (32 - LENGTH_BITS)];
         return length != 0 ? length : longer_than<LENGTH_BITS + 1, LONGEST - 1>(window);

@@ -1,26 +1,26 @@
-// The fixed start of a Huffman stream, read and checked on the device.
+// The header of a Huffman stream, read and checked on the device.
 #pragma once
 #include "huffman/decode/decode.cuh"
 
 constexpr uint32_t MAX_CODEBOOKS = 4;
 constexpr uint32_t STREAM_HEADER_BYTES = 40;
-constexpr uint32_t MAX_STREAM_SYMBOLS = 1u << 23; // of a stream
+constexpr uint32_t MAX_STREAM_SYMBOLS = 1u << 23; // per stream
 constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2, INDEX_ANY = 3;
 
-// BitWindow of a stream's status beside those of huffman/decode/decode.cuh.
+// Bits of a stream's status word, in addition to those of huffman/decode/decode.cuh.
 constexpr uint32_t STATUS_HEADER = 16, STATUS_CODEBOOK = 32, STATUS_CAPACITY = 64;
 
-// What the caller knows of a stream.
+// What the caller knows about a stream.
 struct StreamBounds {
     uint64_t offset;      // in the input, a multiple of 16
     uint64_t length;      // bytes that may be read from there on
-    uint32_t most_groups; // that there is room for
+    uint32_t most_groups; // capacity of the output, in groups
     uint32_t symbol_bytes;
     uint32_t group_log2;
-    uint32_t index_kind; // that the stream must have; INDEX_ANY: any, but one codebook
+    uint32_t index_kind; // required kind; INDEX_ANY: any, but only one codebook
 };
 
-// The fixed start of a stream, and where its parts are, counted from the start of the stream.
+// The header of a stream, and the offsets of its parts from the start of the stream.
 struct StreamHeader {
     uint32_t groups, live, bits, codebook_bytes, index_bytes, sum, weighted;
     uint32_t index_kind, codebooks, zero_bit_symbol, longest, has_zero_bit_groups;

@@ -1,24 +1,24 @@
-// Decoding when it is known, or to be read from the gap index, where each subsequence's first codeword starts.
+// Decoding from known entry points, or from those that the gap index gives.
 //
-// A warp has a span of 32 subsequences, a lane one of them, its words in registers; nobody waits for another warp.
-// Where a span's symbols go is the sum of the spans before it: so codewords are counted (subsequences_count; the
-// self-synchronizing decoder has done so already), counts are added up (subsequences_scan), and then everything is
-// decoded and written (subsequences_write). As in the 2022 paper symbols go through shared memory, so that whole lines
-// go to memory.
+// A warp decodes 32 subsequences (a warp sequence) at a time, one per lane, with the words in registers; no warp waits
+// for another. The output position of a warp sequence is the sum of the counts before it. So subsequences_count counts
+// codewords (the self-synchronizing decoder has done so already), subsequences_scan adds the counts up, and
+// subsequences_write decodes again and writes. As in the 2022 paper, symbols go through shared memory, so that whole
+// lines are written.
 //
-// COUNT_THREADS   threads in a block of subsequences_count
-// BLOCKS      blocks of subsequences_write that a multiprocessor should have room for
-// WARP_SEQUENCE_COST   what a span takes beside its symbols, in symbols; DENSE_WARP_SEQUENCE_COST in batches that have
-// fewer than DENSE_WARP_SEQUENCE symbols a span
+// COUNT_THREADS          threads per block of subsequences_count
+// BLOCKS                 blocks of subsequences_write that must fit a multiprocessor
+// WARP_SEQUENCE_COST     cost of a warp sequence besides its symbols, in symbols; DENSE_WARP_SEQUENCE_COST in batches
+//                        with fewer than DENSE_WARP_SEQUENCE symbols per warp sequence
 #include "device/block.cuh"
 #include "device/sync.cuh"
 #include "huffman/decode/zero_bit_groups.cuh"
 #include "huffman/decode/write_symbols.cuh"
 
-constexpr uint32_t WARP_SEQUENCES = SEQUENCE / WARP; // of a sequence
+constexpr uint32_t WARP_SEQUENCES = SEQUENCE / WARP; // per sequence
 
-// Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they
-// are.
+// Reads the gap index: writes the entry point and count of each subsequence, one byte each. Those beyond the ends of
+// streams are not written.
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
     subsequences_count(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                        const CodebookDescriptor *codebooks, const uint16_t *count_tables, const BatchTotals *totals,
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
         uint32_t first, stop;
         const uint32_t number = rest.stream(streams, stream_count, first, stop);
         load_stream(stream, codebook, streams, number, codebooks);
-        // Tables are what prepare_batch has made; whoever comes after may read them before it waits itself.
+        // prepare_batch has written the tables; the next kernel may read them before it waits.
         wait_and_launch_dependents();
         load_counts(table, count_tables, stream, false);
         __syncthreads();
@@ -54,11 +54,11 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
             SubsequenceReader reader(words, entry);
             const uint32_t own_entry = entry, own_end = end;
             const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
-            // The next span's words are under way meanwhile.
+            // Loads the words of the next warp sequence in the meantime.
             subsequence += blockDim.x;
             load();
             entries[at] = own_entry;
-            // Nothing but zeros, as in a smooth field: each is a codeword.
+            // All zeros, as in smooth fields: each is a codeword.
             const bool smooth = reader.zeros() && own_end >= own_entry && own_end <= SUBSEQUENCE_BITS;
             if (counter.zero_is_one && __all_sync(ALL_LANES, smooth)) {
                 counts[at] = own_end - own_entry;
@@ -67,12 +67,12 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
             }
         }
     }
-    // Blocks without spans too: that this kernel is done says that those before it are.
+    // Blocks without work wait, too: the next kernel relies on this one to have waited for those before it.
     wait_and_launch_dependents();
 }
 
-// Symbols before each span of its stream, from the counts of its subsequences; a block a stream. Whole sequences have
-// spans: those past the end are not written.
+// Writes the number of symbols before each warp sequence of a stream, from the counts of its subsequences. One block
+// per stream.
 extern "C" __global__ void __launch_bounds__(THREADS)
     subsequences_scan(const StreamDescriptor *streams, const uint8_t *counts, uint32_t *before, uint32_t *status) {
     __shared__ uint32_t warp_sums[WARPS];
@@ -115,36 +115,36 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// What decoding takes, of all streams in order: symbols, and a cost for each span. Blocks have equal shares of that:
-// fields are uneven, spans have 200 to 4,096 symbols.
+// Estimated cost of decoding, counted over all streams: symbols, and a cost per warp sequence. Blocks get equal shares
+// of it, because warp sequences have 200 to 4,096 symbols.
 struct CostModel {
     const StreamDescriptor *streams;
-    const uint32_t *before; // symbols before each span of its stream
+    const uint32_t *before; // symbols before each warp sequence of its stream
     uint64_t tasks, sequences;
     uint32_t per_warp_sequence;
 
-    // A dense span takes as long as its symbols do; one in which most codewords are a bit is decoded by runs, and the
-    // more of these the fewer others there are.
+    // The cost of a dense warp sequence is proportional to its symbols. Those in which most codewords have one bit are
+    // decoded by runs, so the more symbols they have the less each costs.
     __device__ inline CostModel(const StreamDescriptor *of, const uint32_t *symbols_before, const BatchTotals &totals)
         : streams(of), before(symbols_before), tasks(totals.tasks), sequences(totals.sequences),
           per_warp_sequence(tasks * (WARP * GROUP) < sequences * (WARP_SEQUENCES * DENSE_WARP_SEQUENCE)
                                 ? DENSE_WARP_SEQUENCE_COST
                                 : WARP_SEQUENCE_COST) {}
 
-    // Of so many index blocks and sequences. Index blocks count symbols too, whole ones: what is too much is nobody's.
+    // Cost of this many index blocks and whole sequences.
     __device__ inline uint64_t cost(uint64_t index_blocks, uint64_t whole_sequences) const {
         return index_blocks * (WARP * GROUP) + whole_sequences * WARP_SEQUENCES * per_warp_sequence;
     }
 
-    // Of the streams before this one.
+    // Cost of the streams before this one.
     __device__ inline uint64_t stream(uint32_t number) const {
         return cost(streams[number].first_index_block, streams[number].first_sequence);
     }
 
     __device__ inline uint64_t all() const { return cost(tasks, sequences); }
 
-    // The first of a stream's spans that has not less than `cost` before it. By a warp: each lane looks at one of 32
-    // parts.
+    // Returns the first warp sequence of a stream with at least `cost` before it. Called by a warp, each lane of which
+    // tests one of 32 candidates at a time.
     __device__ inline uint32_t first_warp_sequence(uint32_t number, uint64_t cost) const {
         const StreamDescriptor &of = streams[number];
         const uint64_t start = stream(number);
@@ -166,8 +166,8 @@ struct CostModel {
     }
 };
 
-// Decodes from the entries of subsequences, and writes. `before` has the symbols before each span of its stream. A warp
-// gathers `room` symbols at a time: those of as many lanes as that is enough for.
+// Decodes and writes from the entry points of subsequences. `before` has the number of symbols before each warp
+// sequence of its stream. A warp buffers the symbols of as many lanes at a time as fit into `room` symbols.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     subsequences_write(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                        const CodebookDescriptor *codebooks, const uint32_t *tables, const uint16_t *symbols,
@@ -177,11 +177,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     constexpr uint32_t TABLE_WORDS = TABLE + LONG_ENTRIES;
     __shared__ StreamDescriptor stream;
     __shared__ CodebookDescriptor codebook;
-    __shared__ uint32_t drawn; // of the spans that warps draw
+    __shared__ uint32_t drawn; // counts the warp sequences taken by warps
     uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
     uint4 *buffer = dynamic + TABLE_WORDS / 4 + warp_id() * (room / SYMBOLS_IN_UNIT);
-    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then. Of a small batch
-    // all, while what comes before this ends.
+    // Half of the blocks fill zero-bit groups first and half decode first, so that both memory and instruction units
+    // stay busy. In small batches all blocks fill first, while the previous kernels end.
     const bool fills_first = blockIdx.x % 2 != 0 || totals->sequences < 8 * gridDim.x;
     if (fills_first) {
         fill_zero_bit_groups(input, streams, stream_count, totals, out);
@@ -213,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             __syncthreads();
         }
         if (is_first) {
-            // Tables are there since codewords are counted; sums of counts are not.
+            // The tables have been visible since counting; the sums of counts are not yet.
             launch_dependents_and_wait();
             is_first = false;
             first_warp_sequence = cost_model.first_warp_sequence(number, own_start);
@@ -238,14 +238,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
         };
         load(first_warp_sequence + warp_id());
-        // Warps draw the next one when they come to it: spans are uneven.
+        // Warps take warp sequences dynamically, because their costs differ.
         for (uint32_t warp_sequence = first_warp_sequence + warp_id(), next; warp_sequence < stop;
              warp_sequence = next) {
-            // Damaged codewords may be more than there is room for.
+            // Damaged streams may have more codewords than symbols.
             const uint32_t sum = base + warp_inclusive_sum(count), begin = min_of(all, sum - count),
                            end = min_of(all, sum);
             SubsequenceReader reader(words, entry);
-            // The next span's words are under way meanwhile.
+            // Loads the words of the next warp sequence in the meantime.
             next = lane_id() == 0 ? first_warp_sequence + WARPS + atomicAdd(&drawn, 1u) : 0;
             next = __shfl_sync(ALL_LANES, next, 0);
             load(next);

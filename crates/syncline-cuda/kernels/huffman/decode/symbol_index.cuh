@@ -1,10 +1,10 @@
-// The symbol index: where the groups of a block of 32 live groups start, and their words brought to shared memory. By a
-// warp.
+// The symbol index: where the 32 groups of an index block start, and copying their words to shared memory. Functions
+// are called by a warp.
 #pragma once
 #include "device/warp.cuh"
 #include "huffman/decode/decode.cuh"
 
-// The lengths of an index block's groups and where they are.
+// An index block, decoded by a warp.
 struct IndexBlock {
     uint32_t start, end; // of this lane's group, in bits
     bool damaged;
@@ -12,7 +12,7 @@ struct IndexBlock {
     __device__ inline IndexBlock(const uint8_t *input, const StreamDescriptor &stream, uint32_t block) {
         const uint64_t descriptor = reinterpret_cast<const uint64_t *>(input + stream.index)[block];
         const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = uint32_t(descriptor >> 44) & 15;
-        // The words that a lane's delta is in.
+        // The two words that contain the lane's length.
         const uint32_t blocks = ceil_div(stream.live, WARP);
         const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
         const uint32_t delta_words = (stream.index_bytes - blocks * 8) / 4;
@@ -27,12 +27,12 @@ struct IndexBlock {
         uint32_t sum = warp_inclusive_sum(length);
         start = uint32_t(descriptor) + sum - length;
         end = start + length;
-        // Sums stay below 2^19: this finds wrapping too.
+        // Sums are below 2^19, so this detects overflow, too.
         damaged = uint32_t(descriptor) > stream.bits || end > stream.bits || end < start;
     }
 };
 
-// Copies words [first, end) to shared memory, where word 0 is `first`, a multiple of 4, and waits for them.
+// Copies words [first, end) to shared memory, `first` to word 0, and waits for the copies. `first` is a multiple of 4.
 __device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
     const uint32_t whole = (end - first) / 4;
     for (uint32_t i = lane_id(); i < whole; i += WARP) {

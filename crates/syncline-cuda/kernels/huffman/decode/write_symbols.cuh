@@ -1,8 +1,8 @@
-// Decoding the symbols of a span: lanes into a buffer in shared memory, and from there to memory in whole units.
+// Writing the symbols of a warp sequence: lanes decode into a buffer in shared memory, which is written in whole units.
 #pragma once
 #include "huffman/decode/run_table.cuh"
 
-// Puts symbols `from` to `to`, of four, at their places from `at` on.
+// Stores symbols `from` to `to` of the four in `words` at their positions after `at`.
 __device__ inline void store_partial(uint8_t *at, const uint32_t words[SYMBOL_BYTES], uint32_t from, uint32_t to) {
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) {
@@ -12,15 +12,15 @@ __device__ inline void store_partial(uint8_t *at, const uint32_t words[SYMBOL_BY
     }
 }
 
-// Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and
-// after them. Up to three symbols more are decoded than there are.
+// Decodes `count` symbols of a lane into a buffer, from symbol `place` on, in whole words where possible. Decodes up to
+// three symbols too many.
 __device__ inline void decode_to_buffer(const Lookup &lookup, SubsequenceReader &reader, uint8_t *buffer,
                                         uint32_t place, uint32_t count) {
     constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
     const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
     uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
     uint32_t words[SYMBOL_BYTES], last = 0;
-    // Words as they are in the buffer, from those decoded, the last before them being `last`.
+    // Decodes the next words, shifted to the alignment of the buffer.
     const auto next = [&] {
         const uint2 symbols = lookup.four(reader);
 #if SYMBOL_BYTES == 1
@@ -33,7 +33,7 @@ __device__ inline void decode_to_buffer(const Lookup &lookup, SubsequenceReader 
         last = symbols.y;
 #endif
     };
-    // Symbols of words that are not there yet, those before the first included.
+    // Symbols that are still to be stored, including those before the first in its word.
     uint32_t left = before + count;
     next();
     store_partial(at, words, before, left);
@@ -51,18 +51,18 @@ __device__ inline void decode_to_buffer(const Lookup &lookup, SubsequenceReader 
     }
 }
 
-// Where a stream's live groups are, by the map.
+// Maps live ranks to groups.
 struct MappedGroups {
     const StreamDescriptor &stream;
     const uint32_t *map;
 
-    // In registers: a stream is in shared memory.
-    struct Own {
+    // The fields in registers, since a stream descriptor is in shared memory.
+    struct Registers {
         const uint32_t *first;
         uint32_t last;
         __device__ inline uint32_t operator()(uint32_t rank) const { return min_of(first[rank], last); }
     };
-    __device__ inline Own own() const { return {map + stream.map, stream.groups - 1}; }
+    __device__ inline Registers load() const { return {map + stream.map, stream.groups - 1}; }
 };
 
 // Units of a warp's buffer.
@@ -74,7 +74,7 @@ struct BufferedUnits {
     }
 };
 
-// Units of nothing but one symbol, a word of it given.
+// Units filled with one symbol.
 struct ConstantUnits {
     uint4 unit;
     Checksum own;
@@ -89,19 +89,19 @@ struct ConstantUnits {
     }
 };
 
-// As `store_evict_first`, but other accesses need not keep their places: nobody here reads what is written.
+// As `store_evict_first`, but may be reordered by the compiler, since nothing written here is read again.
 __device__ inline void store_unit(uint8_t *to, uint4 unit) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z),
                  "r"(unit.w));
 }
 
-// Writes symbols [begin, end) of a stream from a warp's units, the first of which starts with symbol `first`, a
-// multiple of a unit's. If groups are free, live ones are where `group` says, counted in the stream's groups.
+// Writes symbols [begin, end) of a stream from a warp's units, whose first symbol is `first`, a multiple of
+// SYMBOLS_IN_UNIT. `group` maps ranks if there are zero-bit groups.
 template <typename Units>
 __device__ inline void flush(const Units &units, uint32_t first, uint32_t begin, uint32_t end,
                              const StreamDescriptor &stream, const MappedGroups &group, uint8_t *out,
                              Checksum &checksum) {
-    const auto groups = group.own();
+    const auto groups = group.load();
     uint8_t *const to = out + stream.out * SYMBOL_BYTES;
     const bool has_zero_bit_groups = stream.has_zero_bit_groups;
     const auto place_of = [&](uint32_t position) {
@@ -115,7 +115,8 @@ __device__ inline void flush(const Units &units, uint32_t first, uint32_t begin,
             units.add(checksum, unit, position);
         }
     }
-    // The rest of the first and of the last unit are other spans': half of the lanes each.
+    // The first and the last unit are shared with neighboring warp sequences: half of the lanes write the symbols of
+    // each.
     static_assert(SYMBOLS_IN_UNIT <= WARP / 2, "a lane a symbol");
     const uint32_t last = end / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
     const bool at_first = lane_id() < WARP / 2;
@@ -133,17 +134,16 @@ __device__ inline void flush(const Units &units, uint32_t first, uint32_t begin,
     }
 }
 
-// Decodes and writes the symbols of a warp's lanes, `begin` to `end` of the stream each, one lane's behind the other's:
-// those of as many lanes at a time as `buffer` has room for, in symbols. Damaged counts may be what no lane has room
-// for: that lane's symbols are left out. The table is of runs if `RUNS` and the commonest symbol has a codeword for
-// that.
+// Decodes and writes the symbols of a warp's lanes, each from `begin` to `end` of the stream, for as many lanes at a
+// time as fit into the `room` symbols of `buffer`. Lanes whose counts are so damaged that they never fit are skipped.
+// The table must be one of runs if `common` exists.
 __device__ inline void write_warp_symbols(const Lookup &lookup, const CommonSymbol &common, SubsequenceReader &reader,
                                           uint4 *buffer, uint32_t room, uint32_t begin, uint32_t end,
                                           const StreamDescriptor &stream, const MappedGroups &group, uint8_t *out,
                                           Checksum &checksum) {
     const bool smooth = common.exists && reader.zeros() && end - begin <= SUBSEQUENCE_BITS - reader.position;
-    // Nothing but the commonest, as all of a smooth field: lanes would put symbols at distances that are multiples of
-    // all banks.
+    // Only the most frequent symbol, as in smooth fields. Through the buffer this would cause bank conflicts, because
+    // lanes store at equal distances.
     if (__all_sync(ALL_LANES, smooth || begin >= end)) {
         const uint32_t start = __shfl_sync(ALL_LANES, begin, 0), stop = __shfl_sync(ALL_LANES, end, WARP - 1);
         if (stop > start) {

@@ -1,23 +1,23 @@
-// Free groups: those that a stream's bitmap says consist of one symbol.
+// Zero-bit groups: groups that consist of one symbol and have no codewords, marked in the stream's bitmap.
 #pragma once
 #include "huffman/decode/decode.cuh"
 
-// Groups that a block of prepare_batch looks after, and their words of the bitmap.
+// Bitmap words and groups that one block of prepare_batch maps.
 constexpr uint32_t BITMAP_BLOCK_WORDS = 32;
 constexpr uint32_t BITMAP_BLOCK_GROUPS = BITMAP_BLOCK_WORDS * 32;
 
-// The groups of a bitmap's word `i` that are not there, past the last one.
+// Returns a mask of the bits of bitmap word `i` after the last group.
 __device__ inline uint32_t bits_past_end(uint32_t groups, uint32_t i) {
     return groups - i * 32 < 32 ? ALL_LANES << (groups - i * 32) : 0;
 }
 
-// What a lane fills: the free groups of a word of the bitmaps of all streams. Reading is apart from filling, for those
-// who have other things to do in between.
+// The zero-bit groups of one bitmap word, which a lane reads and the warp fills. Reading is separate from filling, to
+// overlap several reads.
 struct ZeroBitFiller {
     uint32_t word, symbol;
     uint64_t to;
 
-    // Word `at`, each stream's being whole BITMAP_BLOCK_WORDS of them; nothing unless it is `there`.
+    // Reads word `at` of the bitmaps of all streams, each padded to a multiple of BITMAP_BLOCK_WORDS, if `exists`.
     __device__ inline ZeroBitFiller(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                                     uint32_t at, bool exists)
         : word(0), symbol(0), to(0) {
@@ -33,7 +33,7 @@ struct ZeroBitFiller {
         }
     }
 
-    // By a warp: all write what a lane's word says.
+    // Called by a warp: all lanes write the groups of each lane's word.
     __device__ inline void fill(uint8_t *out) const {
         constexpr uint32_t UNITS = GROUP * SYMBOL_BYTES / 16;
         for (uint32_t lanes = __ballot_sync(ALL_LANES, word != 0); lanes != 0; lanes &= lanes - 1) {
@@ -51,9 +51,8 @@ struct ZeroBitFiller {
     }
 };
 
-// Fills the free groups of all streams; each warp of the grid fills an equal share. Memory is what limits that,
-// where it is instructions for decoding: decoders do it at different times in different blocks, beside decoding in
-// others.
+// Fills the zero-bit groups of all streams, an equal share per warp of the grid. Filling is limited by memory and
+// decoding by instructions, so decoders call this at different times in different blocks.
 __device__ inline void fill_zero_bit_groups(const uint8_t *input, const StreamDescriptor *streams,
                                             uint32_t stream_count, const BatchTotals *totals, uint8_t *out) {
     const uint32_t warps_in_block = blockDim.x / WARP, warp = blockIdx.x * warps_in_block + warp_id();
