@@ -1,7 +1,7 @@
 //! Coarse-grained decoding as in cuSZ: Tian et al., "cuSZ: An Efficient GPU-Based Error-Bounded Lossy Compression
 //! Framework for Scientific Data", PACT 2020; the naive baseline of the IPDPS 2022 paper (Section III; Table V).
 //!
-//! Each thread decodes one independent chunk, symbol by symbol. A chunk is a block of the symbol index (32 coded
+//! Each thread decodes one independent chunk, symbol by symbol. A chunk is a block of the symbol index (32 live
 //! groups), or a whole stream without it. Launches `kernels/baselines/cusz_2020/decode.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
@@ -25,7 +25,7 @@ fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
-/// What the compile check compiles.
+/// Returns the specializations for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
     FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2)).to_vec()
 }
@@ -39,7 +39,7 @@ pub struct CuSz2020<S> {
 }
 
 impl<S: Symbol + DeviceRepr> CuSz2020<S> {
-    /// A decoder for streams with groups of `2^group_log2` symbols.
+    /// Creates a decoder for streams with groups of `2^group_log2` symbols.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of

@@ -22,44 +22,44 @@ use crate::huffman::decode::{Decoding, FORMATS, SEQUENCE, constants};
 
 const SOURCE: Source = source!("baselines/shared_memory_tuning_2022/decode.cu");
 
-/// Shared memory that a block has beside its buffer: tables, a sequence's words, a little.
-const OWN_SHARED_MEMORY: u32 = 34 << 10;
-/// Bytes of the buffer for ratios beyond those with a class of their own: their symbols go in several rounds.
+/// Static shared memory of a block in bytes, an upper bound: tables and the words of a sequence.
+const STATIC_SHARED_MEMORY: u32 = 34 << 10;
+/// Bytes of the buffer of the last class, whose sequences take several rounds.
 const LAST_BUFFER: u32 = 38 << 10;
-/// Bytes of symbols that a sequence of compression ratio 1 has: those of its codewords.
+/// Bytes of symbols of a sequence with compression ratio 1.
 const RATIO_BYTES: u32 = SEQUENCE * syncline_core::huffman::SUBSEQUENCE_BITS / 8;
-/// Highest ratio with a class of its own: 16-bit symbols without free groups go no higher.
+/// Highest ratio with a class of its own; 16-bit symbols do not exceed it without zero-bit groups.
 const HIGHEST_RATIO: u32 = 16;
-/// Symbols more than its ratio's that a class has room for, since a sequence seldom starts where a unit of 16 bytes
-/// does.
+/// Symbols that are added to the buffer of a class, because a sequence seldom starts at a 16-byte boundary.
 const SLACK: u32 = 64;
 const SORT_THREADS: u32 = 1024;
 
-/// Ratios with a class of their own if so many blocks are to fit a multiprocessor: what the paper calls T_high.
+/// Returns the number of ratios with a class of their own (T_high in the paper) if this many blocks must fit a
+/// multiprocessor.
 fn highest_ratio(shared_memory: u32, blocks: u32) -> u32 {
-    ((shared_memory / blocks).saturating_sub(OWN_SHARED_MEMORY) / RATIO_BYTES).clamp(1, HIGHEST_RATIO)
+    ((shared_memory / blocks).saturating_sub(STATIC_SHARED_MEMORY) / RATIO_BYTES).clamp(1, HIGHEST_RATIO)
 }
 
-/// Room in shared memory for a sequence's symbols.
+/// How the shared memory for a sequence's symbols is sized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BufferSize {
-    /// By the compression ratio of each sequence, as in 2022: a launch a class of sequences, on streams of their own.
-    /// Ratios up to which so many blocks of 512 threads fit a multiprocessor have a class each; 1 is a quarter of an
-    /// H200's threads, as published.
+    /// By the compression ratio of each sequence, as in the paper: one launch per class, each on its own stream. There
+    /// is a class for each ratio up to which `blocks` blocks of 512 threads fit a multiprocessor; the paper uses a
+    /// quarter of the threads, 1 block on an H200.
     Classes {
-        /// Blocks to a multiprocessor.
+        /// Blocks per multiprocessor.
         blocks: u32,
     },
-    /// So many bytes for all: what a search for the best would try.
+    /// The same for all sequences, as in the paper's brute-force search.
     Fixed {
         /// Bytes of symbols.
         bytes: u32,
     },
 }
 
-/// Bytes of the buffer of each class.
+/// Returns the bytes of the buffer of each class.
 fn buffers(buffer: BufferSize, symbol_bytes: u32, shared_memory: u32) -> Vec<u32> {
-    let most = shared_memory.saturating_sub(OWN_SHARED_MEMORY);
+    let most = shared_memory.saturating_sub(STATIC_SHARED_MEMORY);
     let whole = |bytes: u32| bytes.clamp(SLACK * symbol_bytes, most) / (SLACK * symbol_bytes) * (SLACK * symbol_bytes);
     match buffer {
         BufferSize::Fixed { bytes } => vec![whole(bytes)],
@@ -77,24 +77,24 @@ fn specialization(symbol_bytes: usize, group_log2: u32, pairs: bool, classes: u3
     Specialization { source: SOURCE, constants }
 }
 
-/// What the compile check compiles.
+/// Returns the specializations for the compile check.
 pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let classes = highest_ratio(shared_memory, 1) + 1;
     let of = |pairs| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, pairs, classes));
     [of(false), of(true)].concat()
 }
 
-/// The kernels, and what their launches need.
+/// The kernels and the streams of the classes.
 #[derive(Debug, Clone)]
 pub(super) struct TunedWriter {
     counts: Kernel,
     starts: Kernel,
     order: Kernel,
-    /// For long codewords, and for short.
+    /// With lookups of single symbols, and in pairs.
     write: [Kernel; 2],
     /// Bytes of the buffer of each class.
     buffers: Vec<u32>,
-    /// A stream for each class but the first, whose launch is on the caller's.
+    /// One stream per class except the first, which uses the caller's stream.
     streams: Vec<Arc<CudaStream>>,
     symbol_bytes: u32,
     multiprocessors: u32,
@@ -104,7 +104,9 @@ impl TunedWriter {
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, buffer: BufferSize) -> Result<Self> {
         let info = device.info();
         if matches!(buffer, BufferSize::Classes { blocks: 0 } | BufferSize::Fixed { bytes: 0 }) {
-            return Err(CudaError::invalid("symbols need room, and a multiprocessor at least a block"));
+            return Err(CudaError::invalid(
+                "the buffer must not be empty, and there must be at least one block per multiprocessor",
+            ));
         }
         let buffers = buffers(buffer, S::BYTES as u32, info.shared_memory_per_block);
         let specialization = |pairs| specialization(S::BYTES, group_log2, pairs, buffers.len() as u32);
@@ -127,7 +129,7 @@ impl TunedWriter {
         })
     }
 
-    /// Decodes what starts as `entry_points` says.
+    /// Decodes and writes from the given entry points.
     pub fn write<S: Symbol + DeviceRepr>(
         &self,
         frame: &mut Frame<'_>,
@@ -176,8 +178,8 @@ impl TunedWriter {
         step("decoding and writing")
     }
 
-    /// A launch a class, each on a stream of its own, which waits for what is before and which the caller's stream then
-    /// waits for.
+    /// Launches the classes, each on its own stream: these wait for the caller's stream before, and the caller's stream
+    /// waits for them after.
     fn write_classes<S: Symbol + DeviceRepr>(
         &self,
         frame: &Frame<'_>,
@@ -189,8 +191,8 @@ impl TunedWriter {
         let sizes = decoding.batch.sizes;
         let stream = frame.stream();
         let kernel = &self.write[usize::from(sizes.pairs())];
-        // Addresses, since views of one buffer would make the launches wait for one another. They are ordered by events
-        // instead, and write different places.
+        // Raw addresses, because views of one buffer would make the launches wait for each other. Events order them
+        // instead, and they write to disjoint places.
         let before: [CUdeviceptr; 2] =
             [decoding.input.device_ptr(stream).0, decoding.batch.descriptors.device_ptr(stream).0];
         let after: [CUdeviceptr; 9] = [
@@ -234,8 +236,8 @@ impl TunedWriter {
             Ok(())
         };
         let queued: Result<()> = self.buffers.iter().enumerate().rev().try_for_each(queue);
-        // Whatever became of it: the memory may be used for something else when this returns. What others do with input
-        // and output comes after what is recorded now.
+        // Even after an error, since the memory may be reused when this returns: later work on the caller's stream must
+        // come after these launches.
         self.streams.iter().try_for_each(|own_stream| stream.join(own_stream)).doing("waiting for classes")?;
         drop((decoding.input.device_ptr(stream), decoding.output.device_ptr_mut(stream)));
         queued
@@ -255,8 +257,8 @@ mod tests {
                 assert_eq!(highest as u32, highest_ratio(shared_memory, blocks));
                 for (class, &bytes) in all.iter().enumerate() {
                     assert!(bytes.is_multiple_of(SLACK * symbol_bytes) && bytes > 0, "{all:?}");
-                    assert!(bytes + OWN_SHARED_MEMORY <= shared_memory, "{all:?}");
-                    let fits = (class as u32 + 1) * RATIO_BYTES <= shared_memory - OWN_SHARED_MEMORY;
+                    assert!(bytes + STATIC_SHARED_MEMORY <= shared_memory, "{all:?}");
+                    let fits = (class as u32 + 1) * RATIO_BYTES <= shared_memory - STATIC_SHARED_MEMORY;
                     assert!(class == highest || !fits || bytes >= (class as u32 + 1) * RATIO_BYTES, "{all:?}");
                 }
             }

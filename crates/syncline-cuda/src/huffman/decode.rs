@@ -1,10 +1,9 @@
-//! Huffman decoders on the GPU, for batches of streams: launchers of `kernels/huffman/decode/`.
+//! Huffman decoders on the GPU, for batches of streams. Launches the kernels in `kernels/huffman/decode/`.
 //!
-//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]),
-//! or the device does ([`Parser`]); codewords, index and bitmap stay on the device and are not trusted: what does not
-//! fit is reported in a status word for each stream ([`status_text`]).
-
-#![allow(unsafe_code)]
+//! A batch is described by the host ([`Batch`], from streams that
+//! [`Stream::parse`](syncline_core::huffman::Stream::parse) has read) or on the device ([`Parser`]). Codewords, index
+//! and bitmap are read on the device only and are not trusted: errors are reported in one status word per stream
+//! ([`status_text`]).
 
 pub(crate) mod batch;
 mod compose;
@@ -29,38 +28,38 @@ pub use subsequences::SubsequenceTuning;
 use crate::device::{Arena, Frame, Specialization};
 use crate::error::{CudaError, Result};
 
-/// Live groups in a block of the symbol index.
+/// Live groups per index block.
 const INDEX_BLOCK: u32 = 32;
-/// Subsequences in a sequence: what a block of the gap and self-synchronizing decoders works on.
+/// Subsequences per sequence, the unit of work of the gap and self-synchronizing decoders.
 pub(crate) const SEQUENCE: u32 = 512;
-/// Groups of a stream that a block of `decode_prepare` places.
+/// Groups that one block of `prepare_batch` maps.
 const BITMAP_BLOCK_GROUPS: u32 = 1024;
-/// Bits that a table lookup takes.
+/// Bits of a table lookup.
 pub(crate) const TABLE_BITS: u32 = 12;
-/// Words of a codebook's tables: for lookups, for long codewords (`CODEBOOK_WORDS` of `huffman/decode/decode.cuh`).
+/// Words of a codebook's decoding tables (`CODEBOOK_WORDS` of `huffman/decode/decode.cuh`).
 const CODEBOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
-/// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
+/// Entries of a codebook's counting tables (`COUNTS` and `ENDS` in the same file).
 const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
 /// The same in tables of single codewords for reconstruction, with one codebook and with several.
 pub(crate) const SINGLE_LONG_ENTRIES: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 
-/// What a status word says, or `None` if it is 0 and the stream's symbols are right.
+/// Describes what is wrong according to a status word; `None` if it is 0 and the stream's symbols are correct.
 pub fn status_text(status: u32) -> Option<&'static str> {
     match status {
         0 => None,
-        s if s & STATUS_HEADER != 0 => Some("its header contradicts itself or the bytes that are there"),
-        s if s & STATUS_CODEBOOK != 0 => Some("its codebooks are not those of complete codes"),
-        s if s & STATUS_CAPACITY != 0 => Some("it has more groups than there should be"),
+        s if s & STATUS_HEADER != 0 => Some("the header is inconsistent or does not fit the stream"),
+        s if s & STATUS_CODEBOOK != 0 => Some("a codebook is not a complete code"),
+        s if s & STATUS_CAPACITY != 0 => Some("it has more groups than expected"),
         s if s & STATUS_CLASS != 0 => Some("a group's class has no codewords"),
         s if s & STATUS_INDEX != 0 => Some("the index does not fit the codewords"),
-        s if s & STATUS_COUNT != 0 => Some("the codewords are not as many as the symbols"),
+        s if s & STATUS_COUNT != 0 => Some("the number of codewords does not equal the number of symbols"),
         _ => Some("the decoded symbols do not match their checksum"),
     }
 }
 
-/// The bits of a status word, as in `huffman/decode/decode.cuh` and `huffman/decode/parse.cuh`.
+/// Bits of a status word, as in `huffman/decode/decode.cuh` and `huffman/decode/stream_header.cuh`.
 const STATUS_COUNT: u32 = 2;
 const STATUS_INDEX: u32 = 4;
 const STATUS_CLASS: u32 = 8;
@@ -68,11 +67,13 @@ const STATUS_HEADER: u32 = 16;
 const STATUS_CODEBOOK: u32 = 32;
 const STATUS_CAPACITY: u32 = 64;
 
-/// Lookups go by pairs where at least this share of them gives two symbols: lanes that get one hold up the others. On
-/// an H200 pairs were faster at a share of 0.98 (3.4 bits a symbol), slower at 0.94 (4.4 bits).
+/// Codewords are looked up in pairs if at least this share of lookups gives two symbols, because lanes that get one
+/// hold up the others. On an H200 pairs were faster at a share of 0.98 (3.4 bits per symbol) and slower at 0.94 (4.4
+/// bits).
 pub(crate) const PAIRED_SHARE: f64 = 0.96;
 
-/// Bytes of an arena that decoding takes; with [`Decoder::Auto`] of tables and sums alone, for decoders elsewhere.
+/// Returns the bytes of an arena that decoding needs; for [`Decoder::Auto`], those of tables and checksums only, for
+/// kernels that decode themselves.
 pub(crate) fn workspace(decoder: Decoder, sizes: &batch::BatchSizes) -> usize {
     let tables = Arena::bytes_for::<u32>(sizes.codebooks as usize * CODEBOOK_WORDS)
         + Arena::bytes_for::<u32>(2 * sizes.streams as usize + 1);
@@ -91,7 +92,7 @@ pub(crate) fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Ve
     constants_for(symbol_bytes, group_log2, TABLE_BITS, pairs)
 }
 
-/// The same with another number of bits that a lookup takes.
+/// As [`constants`], with another number of bits per table lookup.
 fn constants_for(symbol_bytes: usize, group_log2: u32, table_bits: u32, pairs: bool) -> Vec<(&'static str, u64)> {
     let constants = [
         ("SYMBOL_BYTES", symbol_bytes as u32),
@@ -103,10 +104,10 @@ fn constants_for(symbol_bytes: usize, group_log2: u32, table_bits: u32, pairs: b
     constants.map(|(name, value)| (name, value.into())).to_vec()
 }
 
-/// Every combination of symbol width and group size.
+/// Every combination of bytes per symbol and log2 of the group size.
 pub(crate) const FORMATS: [(usize, u32); 4] = [(1, 6), (1, 7), (2, 6), (2, 7)];
 
-/// What the compile check compiles.
+/// Returns the specializations for the compile check.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [
         prepare::specializations(shared_memory),
@@ -119,24 +120,23 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     .concat()
 }
 
-/// A decoder's input and output on the device.
+/// Input and output of a decoder, on the device.
 #[derive(Debug)]
 pub struct Decoding<'d, 'v, S> {
-    /// The streams of the batch, at their offsets; starts on a multiple of 16 bytes.
+    /// The streams of the batch, at their offsets; aligned to 16 bytes.
     pub input: &'d CudaView<'v, u8>,
     /// Classes of groups; may be empty if no stream needs them.
     pub classes: &'d CudaView<'v, u8>,
-    /// The streams.
+    /// Descriptions of the streams.
     pub batch: &'d BatchView<'v, S>,
-    /// Where symbols go; starts on a multiple of 16 bytes. What is in it is worthless for streams whose status is not
-    /// 0.
+    /// Receives the symbols; aligned to 16 bytes. Undefined for streams whose status is not 0.
     pub output: &'d mut CudaViewMut<'v, S>,
-    /// A word for each stream: 0 or what is wrong ([`status_text`]).
+    /// One word per stream: 0, or what is wrong ([`status_text`]).
     pub status: &'d mut CudaViewMut<'v, u32>,
 }
 
 impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
-    /// Checks lengths and alignments against the batch, and that `decoder` reads its streams.
+    /// Checks lengths and alignments against the batch, and that `decoder` can read its streams.
     pub(crate) fn check(&self, frame: &Frame<'_>, decoder: Decoder, group_log2: u32) -> Result<()> {
         let sizes = &self.batch.sizes;
         let stream = frame.stream();
@@ -152,10 +152,10 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
         let problems = [
             (short(self.input.len(), sizes.input_bytes), "the input is shorter than the batch's streams"),
             (short(self.output.len(), sizes.output_symbols), "the output is shorter than the batch's symbols"),
-            (short(self.classes.len(), sizes.classes), "there are fewer classes than the batch's groups"),
-            (self.status.len() != sizes.streams as usize, "there is one word of status for each stream"),
-            (misaligned, "input and output start on multiples of 16 bytes"),
-            (sizes.streams > 0 && !index_fits, "a stream has not the index or the codebooks that the decoder reads"),
+            (short(self.classes.len(), sizes.classes), "there are fewer classes than groups"),
+            (self.status.len() != sizes.streams as usize, "there must be one status word per stream"),
+            (misaligned, "input and output must be aligned to 16 bytes"),
+            (sizes.streams > 0 && !index_fits, "the decoder cannot read the index or the codebooks of a stream"),
             (sizes.streams > 0 && sizes.group_log2 != group_log2, "the decoder is for another group size"),
         ];
         match problems.iter().find(|problem| problem.0) {
@@ -165,7 +165,7 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
     }
 }
 
-/// Constants that kernels outside of this module which include `huffman/decode/decode.cuh` for codes need.
+/// Constants for kernels of other modules that include `huffman/decode/decode.cuh` to decode 16-bit codes.
 pub(crate) fn code_constants(group_log2: u32) -> Vec<(&'static str, u64)> {
     constants(2, group_log2, true)
 }

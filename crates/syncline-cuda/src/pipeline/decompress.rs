@@ -443,7 +443,7 @@ fn reconstruct<'a>(
 ) -> Result<bool> {
     let mut decoded = None;
     if !decoder.is_fused() {
-        let mut codes = frame.slice::<u16>(parsed.codes.symbols_of_output())?;
+        let mut codes = frame.slice::<u16>(parsed.codes.output_symbols())?;
         let work = Decoding {
             input: &input.slice(..),
             classes: &parsed.classes.as_view(),

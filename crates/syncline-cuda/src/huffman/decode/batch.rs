@@ -1,6 +1,6 @@
-//! What the host prepares for decoding: a descriptor for each stream of a batch, and its codebooks.
+//! Batches described by the host: a descriptor for each stream, and its codebooks.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares types that kernels read")]
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::error::{CudaError, DriverContext, Result};
 const LENGTHS: usize = MAX_LENGTH as usize + 1;
 /// Bytes before a stream's codebooks (FORMAT.md, "Huffman stream").
 const HEADER_BYTES: usize = 40;
-/// Mask of a symbol in a table entry that may hold two.
+/// Mask of a symbol in a table entry that may have two.
 const NARROW_MASK: u32 = 0xfff;
-/// Mask of a symbol in a table entry that holds one.
+/// Mask of a symbol in a table entry that has one.
 const WIDE_MASK: u32 = 0xffff;
 
-/// `Stream` of `huffman/decode/decode.cuh`.
+/// `StreamDescriptor` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct StreamDescriptor {
@@ -69,7 +69,7 @@ pub(crate) struct CodebookDescriptor {
 unsafe impl DeviceRepr for CodebookDescriptor {}
 
 impl CodebookDescriptor {
-    /// The decoding form of a codebook; its symbols in canonical order go to the end of `symbols`.
+    /// Converts a codebook; appends its symbols in canonical order to `symbols`.
     fn new(codebook: &Codebook, symbols: &mut Vec<u16>) -> Self {
         let (mut limit, mut offset) = ([0; LENGTHS], [0; LENGTHS]);
         for length in 1..=MAX_LENGTH {
@@ -98,16 +98,16 @@ impl CodebookDescriptor {
     }
 }
 
-/// A stream of a batch and where things are on the device.
+/// A stream of a batch and its positions on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchStream<'b, 'a, S> {
-    /// The stream, parsed from the bytes that the device has too.
+    /// The stream, parsed from the same bytes as those on the device.
     pub stream: &'b Stream<'a, S>,
-    /// Offset in bytes of the stream in the input, a multiple of 16.
+    /// Offset of the stream in the input in bytes, a multiple of 16.
     pub input_offset: u64,
-    /// Where its first symbol goes in the output, counted in symbols; in bytes a multiple of 16.
+    /// Index of its first symbol in the output, a multiple of 16 bytes.
     pub output_offset: u64,
-    /// Where the class of its first group stands in the array of classes; for streams that need classes.
+    /// Index of its first group in the array of classes, if the stream needs classes.
     pub classes_offset: u64,
 }
 
@@ -122,23 +122,23 @@ pub struct Batch<S> {
     symbol: PhantomData<S>,
 }
 
-/// A batch as decoders take it: made by the host ([`Batch::as_view`]) or on the device ([`Parser`](super::Parser)).
+/// A view of a batch, described by the host ([`Batch::as_view`]) or on the device ([`Parser`](super::Parser)).
 #[derive(Debug)]
 pub struct BatchView<'b, S> {
     pub(crate) descriptors: CudaView<'b, StreamDescriptor>,
     pub(crate) codebooks: CudaView<'b, CodebookDescriptor>,
     pub(crate) symbols: CudaView<'b, u16>,
     pub(crate) totals: CudaView<'b, BatchTotals>,
-    /// Upper bounds, if the batch was made on the device.
+    /// Upper bounds if the batch was described on the device.
     pub(crate) sizes: BatchSizes,
-    /// Status words are not cleared: parsing has written them.
+    /// Whether parsing has written the status words, so that they must not be cleared.
     pub(crate) keep_status: bool,
-    /// Codebooks of few symbols have the tables of reconstruction behind these.
+    /// Whether the tables of reconstruction follow the symbols of codebooks with few symbols.
     pub(crate) has_reconstruct_tables: bool,
     pub(crate) symbol: PhantomData<S>,
 }
 
-/// `BatchSizes` of `huffman/decode/decode.cuh`.
+/// `BatchTotals` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct BatchTotals {
@@ -151,7 +151,7 @@ pub(crate) struct BatchTotals {
 // SAFETY: integers of 4 bytes, laid out as the kernels' struct.
 unsafe impl DeviceRepr for BatchTotals {}
 
-/// Sums over the streams of a batch, and what all of them have.
+/// Sums over the streams of a batch, and properties that all of them share.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BatchSizes {
     pub streams: u32,
@@ -165,22 +165,22 @@ pub(crate) struct BatchSizes {
     pub bitmap_blocks: u32,
     pub bits: u64,
     pub live_symbols: u64,
-    /// Live symbols, each stream's times the share that can be looked up in pairs.
+    /// Sum over the streams of live symbols times the share of lookups that give two symbols.
     pub paired_symbols: f64,
     pub longest: u32,
     pub input_bytes: u64,
     pub output_symbols: u64,
     pub classes: u64,
-    /// The index that all streams have, if they have the same.
+    /// The index kind, if all streams have the same.
     pub index: Option<IndexKind>,
 }
 
 impl<S: Symbol + DeviceRepr> Batch<S> {
-    /// Describes `streams` on the device. Their outputs must not overlap.
+    /// Copies the descriptions of `streams` to the device. Their outputs must not overlap.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for offsets that are not aligned or streams of different group sizes, or too many
-    /// of them; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] for misaligned offsets, different group sizes or too many streams;
+    /// [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, streams: &[BatchStream<'_, '_, S>]) -> Result<Self> {
         let mut sizes = BatchSizes {
             group_log2: 7,
@@ -191,7 +191,7 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
         for (i, one) in streams.iter().enumerate() {
             let group_log2 = one.stream.group_len().ilog2();
             if i > 0 && group_log2 != sizes.group_log2 {
-                return Err(CudaError::invalid("the streams of a batch have different group sizes: make two batches"));
+                return Err(CudaError::invalid("the streams of a batch must have the same group size"));
             }
             sizes.group_log2 = group_log2;
             descriptors.push(describe(one, codebooks.len(), &mut sizes)?);
@@ -202,7 +202,7 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
         sizes.codebooks = narrow(codebooks.len() as u64)?;
         narrow(symbols.len() as u64)?;
         check_overlap(streams)?;
-        // Nothing has no address: an empty batch gets one of each.
+        // Empty slices have no address, so an empty batch gets one element of each.
         if descriptors.is_empty() {
             descriptors.push(StreamDescriptor::default());
         }
@@ -222,7 +222,7 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
         })
     }
 
-    /// The batch as decoders take it.
+    /// Returns a view of the batch for decoders.
     pub fn as_view(&self) -> BatchView<'_, S> {
         BatchView {
             descriptors: self.descriptors.as_view(),
@@ -236,18 +236,18 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
         }
     }
 
-    /// Number of streams.
+    /// Returns the number of streams.
     pub fn streams(&self) -> usize {
         self.sizes.streams as usize
     }
 
-    /// Symbols that the output must have room for.
+    /// Returns the number of symbols that the output must have room for.
     #[doc(hidden)]
     pub fn output_len(&self) -> u64 {
         self.sizes.output_symbols
     }
 
-    /// Entries that the array of classes must have; 0 if no stream needs classes.
+    /// Returns the number of elements that the array of classes must have; 0 if no stream needs classes.
     #[doc(hidden)]
     pub fn classes_len(&self) -> u64 {
         self.sizes.classes
@@ -255,8 +255,8 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
 }
 
 impl<S> BatchView<'_, S> {
-    /// Symbols that the output must have room for.
-    pub(crate) fn symbols_of_output(&self) -> usize {
+    /// Returns the number of symbols that the output must have room for.
+    pub(crate) fn output_symbols(&self) -> usize {
         self.sizes.output_symbols as usize
     }
 }
@@ -271,13 +271,13 @@ impl BatchSizes {
         }
     }
 
-    /// Whether most codewords are so short that two fit a lookup.
+    /// Whether most codewords are so short that two of them fit a lookup.
     pub fn pairs(&self) -> bool {
         self.paired_symbols >= PAIRED_SHARE * self.live_symbols as f64
     }
 }
 
-/// The share of lookups that give two symbols, as the code has it: a codeword of `n` bits has the share `2^-n`.
+/// Returns the expected share of lookups that give two symbols: a codeword of `n` bits has probability `2^-n`.
 fn paired_share(codebook: &Codebook) -> f64 {
     let counts = &codebook.counts()[..=TABLE_BITS as usize];
     let share = |length: usize| f64::from(counts[length]) / f64::from(1_u32 << length);
@@ -285,14 +285,14 @@ fn paired_share(codebook: &Codebook) -> f64 {
 }
 
 fn narrow(number: u64) -> Result<u32> {
-    // Half of what fits, so that kernels may round up.
+    // Half of the range, so that kernels may round up.
     u32::try_from(number)
         .ok()
         .filter(|&n| n < 1 << 31)
-        .ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
+        .ok_or_else(|| CudaError::invalid("the batch is too large: split it"))
 }
 
-/// The descriptor of a stream that comes after those in `sizes`, and adds it to them.
+/// Returns the descriptor of a stream, which follows those in `sizes`, and adds the stream to them.
 fn describe<S: Symbol>(
     one: &BatchStream<'_, '_, S>,
     books_before: usize,
@@ -301,7 +301,7 @@ fn describe<S: Symbol>(
     let BatchStream { stream, input_offset, output_offset, classes_offset } = *one;
     let output_bytes = output_offset.checked_mul(S::BYTES as u64);
     if input_offset % 16 != 0 || output_bytes.is_none_or(|bytes| bytes % 16 != 0) {
-        return Err(CudaError::invalid("streams and their outputs start on multiples of 16 bytes"));
+        return Err(CudaError::invalid("streams and their outputs must be aligned to 16 bytes"));
     }
     let has_zero_bit_groups = stream.live_groups() < stream.groups();
     let bitmap = (HEADER_BYTES + stream.codebook_bytes()).next_multiple_of(4);
@@ -337,7 +337,7 @@ fn describe<S: Symbol>(
     let add = |total: &mut u32, more: u32| narrow(u64::from(*total) + u64::from(more)).map(|sum| *total = sum);
     add(&mut sizes.index_blocks, live.div_ceil(INDEX_BLOCK))?;
     add(&mut sizes.sequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE))?;
-    // Whole sequences, so that each starts on a multiple of its size.
+    // Streams start at whole sequences.
     add(&mut sizes.subsequences, bits.div_ceil(SUBSEQUENCE_BITS * SEQUENCE) * SEQUENCE)?;
     if has_zero_bit_groups {
         add(&mut sizes.mapped_groups, live)?;
@@ -351,7 +351,7 @@ fn describe<S: Symbol>(
     sizes.paired_symbols += share * (stream.live_groups() * stream.group_len()) as f64;
     sizes.longest = sizes.longest.max(stream.longest_codeword());
     let end = |start: u64, length: usize| {
-        start.checked_add(length as u64).ok_or_else(|| CudaError::invalid("an offset is beyond all memory"))
+        start.checked_add(length as u64).ok_or_else(|| CudaError::invalid("an offset overflows"))
     };
     sizes.input_bytes = sizes.input_bytes.max(end(input_offset, stream.byte_len())?);
     sizes.output_symbols = sizes.output_symbols.max(end(output_offset, stream.symbols())?);
@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_lead_to_the_parts() {
+    fn descriptors_locate_the_sections_of_a_stream() {
         for (index, free) in [(IndexKind::Symbol, 5), (IndexKind::Gap, 0), (IndexKind::None, 5)] {
             let symbols: Vec<u16> = (0..128 * 70).map(|i| if i < 128 * 9 { 5 } else { (i * i % 37) as u16 }).collect();
             let mut bytes = Vec::new();
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn books_tell_narrow_from_wide() {
+    fn codebooks_with_a_narrow_range_of_symbols() {
         assert_eq!(paired_share(&Codebook::new(vec![6; 64]).unwrap()), 1.0);
         assert_eq!(paired_share(&Codebook::new(vec![7; 128]).unwrap()), 0.0);
         let mut symbols = Vec::new();

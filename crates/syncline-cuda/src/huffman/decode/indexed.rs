@@ -1,6 +1,6 @@
-//! Decoding with the symbol index: launcher of `kernels/huffman/decode/indexed.cu`.
+//! Decoding with the symbol index. Launches `kernels/huffman/decode/indexed.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::cmp::Reverse;
 
@@ -14,45 +14,43 @@ use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = source!("huffman/decode/indexed.cu");
 
-/// Shared memory that a block has beside tables and tiles.
-const OWN_SHARED_MEMORY: u32 = 2048;
-/// Words that a warp stages at most: an index block of nothing but the longest codewords, and what decoding looks
-/// ahead.
-const MOST_STAGED_WORDS: u32 = 2592;
-/// And at least: a group of the longest codewords, and what decoding looks ahead.
-const LEAST_STAGED_WORDS: u32 = 96;
-/// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on
-/// some).
+/// Static shared memory of a block in bytes, an upper bound.
+const STATIC_SHARED_MEMORY: u32 = 2048;
+/// Maximum number of words that a warp stages: an index block of longest codewords, and the look-ahead.
+const MAX_STAGED_WORDS: u32 = 2592;
+/// Minimum number: a group of longest codewords, and the look-ahead.
+const MIN_STAGED_WORDS: u32 = 96;
+/// Registers and maximum number of threads per multiprocessor on all architectures since sm_70 (some have fewer
+/// threads).
 const REGISTERS: u32 = 65_536;
-const THREADS_ON_MULTIPROCESSOR: u32 = 2048;
-/// Shared memory that the driver takes for itself with each block.
-const DRIVERS_SHARED_MEMORY: u32 = 1024;
-/// Codewords are looked up in pairs where they have so many bits on average at most. With more there is hardly a time
-/// when no lane of a warp gets a single symbol, and all wait for that lane.
+const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
+/// Shared memory in bytes that the driver reserves for each block.
+const RESERVED_SHARED_MEMORY: u32 = 1024;
+/// Maximum mean length of codewords, in bits, for lookups in pairs. With longer ones nearly always some lane of a warp
+/// gets one symbol, and the others wait for it.
 const PAIRED_BITS: f64 = 1.2;
-/// log2 of the entries of a table after which a word is left out, so that entries of codewords that end alike are in
-/// different banks (`huffman/decode/lookup.cuh`).
+/// log2 of the number of entries after which a table skips a word, so that entries of codewords with equal last bits
+/// are in different banks (`huffman/decode/lookup.cuh`).
 const TABLE_SKEW: u32 = 6;
-/// Most threads in a block.
-const MOST_THREADS: u32 = 1024;
-/// Threads in a block, at least.
-const LEAST_THREADS: u32 = 128;
+/// Maximum number of threads per block.
+const MAX_THREADS: u32 = 1024;
+/// Minimum number of threads per block.
+const MIN_THREADS: u32 = 128;
 
-/// What decides speed only.
+/// Launch parameters that affect speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IndexedTuning {
-    /// Threads in a block; `None`: as many as keep most warps on the device.
+    /// Threads per block; `None` chooses the most warps per multiprocessor.
     pub threads: Option<u32>,
     /// Waves of blocks over the device.
     pub waves: u32,
-    /// Room for a warp's input in percent of the batch's mean, at least where it can be had; there is more if memory is
-    /// left.
+    /// Minimum space for a warp's input in percent of the batch's mean, if it fits; memory that is left over is added.
     pub staged_percent: u32,
-    /// Bytes of a group that are gathered before they are written, 64 or 128; `None`: 128 where codewords are looked up
-    /// in pairs, else 64. At high entropy the smaller tile leaves room for more warps (0.75 instead of 0.69 of the copy
-    /// at 6.2 bits), at low entropy the longer lines count.
+    /// Bytes of a group that are collected before they are written, 64 or 128; `None` chooses 128 for lookups in pairs
+    /// and 64 otherwise. At high entropy the smaller tile leaves room for more warps (0.75 instead of 0.69 of the copy
+    /// rate at 6.2 bits); at low entropy longer writes are faster.
     pub row_bytes: Option<u32>,
-    /// Whether codewords are looked up in pairs; `None`: where two nearly always fit.
+    /// Whether codewords are looked up in pairs; `None` decides by their mean length.
     pub pairs: Option<bool>,
 }
 
@@ -68,36 +66,36 @@ impl IndexedTuning {
     }
 }
 
-/// Bytes of a row of the tile.
+/// Returns the bytes of a row of the tile.
 fn row_bytes(pairs: bool, symbol_bytes: usize, group_log2: u32) -> u32 {
     IndexedTuning::default().row_bytes(pairs).min((symbol_bytes as u32) << group_log2)
 }
 
-/// Words that a warp should have room for, so many percent of those of an index block of so many bits.
+/// Returns the words that a warp should have space for: `percent` of those of a mean index block.
 fn wanted_words(bits_per_index_block: u64, percent: u32) -> u32 {
     let wanted = bits_per_index_block.div_ceil(32) * u64::from(percent) / 100 + 8;
-    wanted.clamp(LEAST_STAGED_WORDS.into(), MOST_STAGED_WORDS.into()) as u32 / 4 * 4
+    wanted.clamp(MIN_STAGED_WORDS.into(), MAX_STAGED_WORDS.into()) as u32 / 4 * 4
 }
 
-/// Entries for long codewords that a block with so many codebooks has.
+/// Returns the entries for long codewords in each table.
 fn long_entries(codebooks: u32) -> u32 {
     if codebooks == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
 }
 
-/// Words of a block's tables (`table_words` of `huffman/decode/lookup.cuh`).
+/// Returns the words of a block's tables (`table_words` of `huffman/decode/lookup.cuh`).
 fn table_words(codebooks: u32, table_bits: u32) -> u32 {
     let entries = (1 << table_bits) + long_entries(codebooks);
     codebooks * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)
 }
 
-/// Bits that a table lookup takes where a block has so many bytes of shared memory: [`TABLE_BITS`], or fewer if four
-/// codebooks' tables leave no room for the smallest block.
+/// Returns the bits of a table lookup: [`TABLE_BITS`], or fewer if the tables of four codebooks and the smallest block
+/// do not fit into the shared memory.
 pub(super) fn table_bits(shared_memory: u32) -> u32 {
-    const LEAST_TABLE_BITS: u32 = 10;
-    let per_warp = 32 * IndexedTuning::default().row_bytes(true) + 4 * LEAST_STAGED_WORDS;
-    let others = OWN_SHARED_MEMORY + LEAST_THREADS / 32 * per_warp;
+    const MIN_TABLE_BITS: u32 = 10;
+    let per_warp = 32 * IndexedTuning::default().row_bytes(true) + 4 * MIN_STAGED_WORDS;
+    let others = STATIC_SHARED_MEMORY + MIN_THREADS / 32 * per_warp;
     let fits = |bits: &u32| 4 * table_words(MAX_CLASSES as u32, *bits) + others <= shared_memory;
-    (LEAST_TABLE_BITS..=TABLE_BITS).rev().find(fits).unwrap_or(LEAST_TABLE_BITS)
+    (MIN_TABLE_BITS..=TABLE_BITS).rev().find(fits).unwrap_or(MIN_TABLE_BITS)
 }
 
 fn specialization(
@@ -109,12 +107,12 @@ fn specialization(
 ) -> Specialization {
     let mut constants = constants_for(symbol_bytes, group_log2, table_bits, pairs);
     let own = [("CODEBOOKS", codebooks), ("SHARED_LONG_ENTRIES", long_entries(codebooks)), ("TABLE_SKEW", TABLE_SKEW)];
-    let shape = [("THREADS", MOST_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
+    let shape = [("THREADS", MAX_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
     constants.extend(own.into_iter().chain(shape).map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }
 
-/// What the compile check compiles.
+/// Returns the specializations for the compile check.
 pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let of = |codebooks, pairs| {
         FORMATS.map(|(bytes, group_log2)| {
@@ -126,17 +124,17 @@ pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [of(1, true), of(1, false), of(most, true), of(most, false)].concat()
 }
 
-/// One kernel and what its blocks need.
+/// A kernel and what its blocks need.
 #[derive(Debug, Clone)]
 struct Variant {
     kernel: Kernel,
     table_bytes: u32,
     row_bytes: u32,
-    /// Threads that the registers of a multiprocessor are enough for.
+    /// Threads per multiprocessor that registers allow.
     threads_by_registers: u32,
 }
 
-/// How a launch is laid out.
+/// Layout of a launch.
 #[derive(Debug, Clone, Copy)]
 struct LaunchPlan {
     threads: u32,
@@ -149,7 +147,7 @@ struct LaunchPlan {
 #[derive(Debug, Clone)]
 pub struct Indexed<S> {
     preparation: Preparation<S>,
-    /// For streams with one codebook, and with several; each for long codewords, and for short.
+    /// Indexed by several codebooks, then by lookups in pairs.
     variants: [[Variant; 2]; 2],
     tuning: IndexedTuning,
     group_log2: u32,
@@ -158,7 +156,7 @@ pub struct Indexed<S> {
 }
 
 impl<S: Symbol + DeviceRepr> Indexed<S> {
-    /// A decoder for streams with groups of `2^group_log2` symbols.
+    /// Creates a decoder for streams with groups of `2^group_log2` symbols.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
@@ -166,22 +164,22 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         Self::with_tuning(device, group_log2, IndexedTuning::default())
     }
 
-    /// [`Self::new`] with other numbers, to measure what they are worth.
+    /// As [`Self::new`], with other launch parameters, for benchmarks and tests.
     ///
     /// # Errors
-    /// As [`Self::new`]; also for numbers that no device can do.
+    /// As [`Self::new`]; also for parameters that no device supports.
     pub fn with_tuning(device: &Device, group_log2: u32, tuning: IndexedTuning) -> Result<Self> {
-        let threads = tuning.threads.unwrap_or(MOST_THREADS);
-        if !(32..=MOST_THREADS).contains(&threads) || !threads.is_multiple_of(32) || tuning.waves == 0 {
+        let threads = tuning.threads.unwrap_or(MAX_THREADS);
+        if !(32..=MAX_THREADS).contains(&threads) || !threads.is_multiple_of(32) || tuning.waves == 0 {
             return Err(CudaError::invalid(
-                "a block has 32 to 1024 threads, whole warps, and there is a wave at least",
+                "a block must have 32 to 1024 threads in whole warps, and there must be at least one wave",
             ));
         }
         if !matches!(group_log2, 6 | 7) {
-            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+            return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
         if !matches!(tuning.row_bytes, None | Some(64 | 128)) {
-            return Err(CudaError::invalid("64 or 128 bytes of a group are gathered"));
+            return Err(CudaError::invalid("rows must have 64 or 128 bytes"));
         }
         let shared_memory = device.info().shared_memory_per_block;
         let table_bits = table_bits(shared_memory);
@@ -189,7 +187,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let row_bytes = tuning.row_bytes(pairs).min((S::BYTES as u32) << group_log2);
             let specialization = specialization((S::BYTES, group_log2), table_bits, codebooks, pairs, row_bytes);
             let kernel = device.kernel(&specialization, "indexed_decode")?;
-            kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
+            kernel.allow_shared_memory(shared_memory - STATIC_SHARED_MEMORY)?;
             let registers = kernel.function().num_regs().doing("asking for a kernel's registers")?.unsigned_abs();
             Ok(Variant {
                 kernel,
@@ -209,45 +207,45 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         })
     }
 
-    /// How to launch a kernel. Reckoned, not asked from the driver: that would take longer than decoding a small batch.
+    /// Computes the layout of a launch. Querying the driver instead would take longer than decoding a small batch.
     fn plan(&self, variant: &Variant, bits_per_index_block: u64, index_blocks: u32, streams: u32) -> LaunchPlan {
         let tables = variant.table_bytes;
         let wanted = wanted_words(bits_per_index_block, self.tuning.staged_percent);
-        // A small batch has less than a multiprocessor full of warps: those get more room.
+        // If a batch does not fill a multiprocessor with warps, each warp gets more memory.
         let warps_with_work = self.index_blocks_per_multiprocessor(index_blocks, streams);
         let plan = |threads: u32| {
             let warps = threads / 32;
             let fixed = tables + warps * 32 * variant.row_bytes;
-            let room = (self.shared_memory - OWN_SHARED_MEMORY).saturating_sub(fixed) / (4 * warps);
+            let room = (self.shared_memory - STATIC_SHARED_MEMORY).saturating_sub(fixed) / (4 * warps);
             let staged_words = room.min(wanted) / 4 * 4;
             let shared_memory = fixed + warps * staged_words * 4;
-            let by_memory = (self.shared_memory + DRIVERS_SHARED_MEMORY) / (shared_memory + OWN_SHARED_MEMORY);
-            let by_threads = variant.threads_by_registers.min(THREADS_ON_MULTIPROCESSOR) / threads;
+            let by_memory = (self.shared_memory + RESERVED_SHARED_MEMORY) / (shared_memory + STATIC_SHARED_MEMORY);
+            let by_threads = variant.threads_by_registers.min(THREADS_PER_MULTIPROCESSOR) / threads;
             let resident = by_memory.min(by_threads).min(warps_with_work.div_ceil(warps));
             LaunchPlan { threads, staged_words, shared_memory, resident }
         };
         if let Some(threads) = self.tuning.threads {
             return plan(threads);
         }
-        // Larger blocks share a table among more warps; but not for less room for words.
-        let plans = (LEAST_THREADS..=MOST_THREADS).step_by(64).map(plan);
+        // Larger blocks share a table among more warps, but must not leave less space for words.
+        let plans = (MIN_THREADS..=MAX_THREADS).step_by(64).map(plan);
         let best = plans.max_by_key(|plan| {
             let all = plan.resident * plan.threads;
             (plan.staged_words, all.min(warps_with_work.saturating_mul(32)), Reverse(all), plan.threads)
         });
-        let best = best.unwrap_or_else(|| plan(MOST_THREADS));
-        // What other blocks leave unused: fields are uneven, and index blocks without room are decoded in parts.
+        let best = best.unwrap_or_else(|| plan(MAX_THREADS));
+        // Distributes the remaining memory: in uneven fields, index blocks that do not fit take several rounds.
         let warps = best.threads / 32;
-        let of_block = ((self.shared_memory + DRIVERS_SHARED_MEMORY) / best.resident.max(1)).min(self.shared_memory);
-        let room = of_block.saturating_sub(OWN_SHARED_MEMORY + tables) / warps;
-        let staged_words = (room.saturating_sub(32 * variant.row_bytes) / 16 * 4).min(MOST_STAGED_WORDS);
+        let of_block = ((self.shared_memory + RESERVED_SHARED_MEMORY) / best.resident.max(1)).min(self.shared_memory);
+        let room = of_block.saturating_sub(STATIC_SHARED_MEMORY + tables) / warps;
+        let staged_words = (room.saturating_sub(32 * variant.row_bytes) / 16 * 4).min(MAX_STAGED_WORDS);
         let staged_words = staged_words.max(best.staged_words);
         let shared_memory = tables + warps * (32 * variant.row_bytes + staged_words * 4);
         LaunchPlan { staged_words, shared_memory, ..best }
     }
 
-    /// Index blocks that each multiprocessor has, if blocks have those of one stream only and so many streams have one
-    /// block each that is not full.
+    /// Returns the index blocks per multiprocessor if each block has index blocks of one stream only, so that one block
+    /// per stream is not full.
     fn index_blocks_per_multiprocessor(&self, index_blocks: u32, streams: u32) -> u32 {
         let full = self.multiprocessors.saturating_sub(streams).max(self.multiprocessors / 2).max(1);
         index_blocks.div_ceil(full)
@@ -257,7 +255,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if a buffer is too short or misaligned or a stream has another index;
-    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are not an error, see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::Indexed, self.group_log2)?;
         let sizes = decoding.batch.sizes;
@@ -268,12 +266,12 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let variant = &self.variants[usize::from(sizes.max_codebooks > 1)][usize::from(pairs)];
             let LaunchPlan { threads, staged_words, shared_memory, resident } =
                 self.plan(variant, sizes.bits / u64::from(sizes.index_blocks), sizes.index_blocks, sizes.streams);
-            if staged_words < LEAST_STAGED_WORDS {
-                return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
+            if staged_words < MIN_STAGED_WORDS {
+                return Err(CudaError::invalid("blocks of this size exceed the device's shared memory"));
             }
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
-            // A block for each few index blocks of a stream, if there is room for all of those at once; and a stream
-            // has one at its end that is not full.
+            // If all of them are resident at once, each block gets a few index blocks of one stream; the last block of
+            // a stream may have fewer.
             let max_index_blocks =
                 self.index_blocks_per_multiprocessor(sizes.index_blocks, sizes.streams).min(threads / 32);
             let of_one_stream = sizes.index_blocks.div_ceil(max_index_blocks) + sizes.streams;

@@ -1,6 +1,6 @@
-//! Batches made on the device from where streams stand in the input: launcher of `kernels/huffman/decode/parse.cu`.
+//! Batches described on the device, from the locations of streams. Launches `kernels/huffman/decode/parse.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::marker::PhantomData;
 
@@ -14,20 +14,20 @@ use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = source!("huffman/decode/parse.cu");
 
-/// Threads of a block that parses.
+/// Threads per block.
 pub(crate) const PARSE_THREADS: u32 = 512;
-/// Symbols whose marks fit shared memory, and the largest alphabet of each of several codebooks.
+/// Symbols whose marks fit into shared memory; also the largest alphabet of each codebook of a stream with several.
 const MARKS: u32 = 1 << 14;
-/// Bytes of codebooks that are copied to shared memory before they are read.
+/// Bytes of codebooks that are copied to shared memory.
 const STAGED: u32 = 1 << 12;
-/// Symbols of two bytes that there can be.
+/// Number of 16-bit symbols.
 pub(crate) const ALPHABET: usize = 1 << 16;
-/// Symbols of a byte that there can be.
+/// Number of 8-bit symbols.
 pub(crate) const BYTE_ALPHABET: usize = 1 << 8;
 /// `INDEX_ANY` of the kernel.
 const ANY_INDEX: u64 = 3;
 
-/// Constants of everything that includes `huffman/decode/parse.cuh`.
+/// Constants for kernels that include `huffman/decode/parse.cuh`.
 pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
     all.extend(
@@ -49,38 +49,38 @@ fn specialization(symbol_bytes: usize, group_log2: u32, index: Option<IndexKind>
     Specialization { source: SOURCE, constants }
 }
 
-/// What the compile check compiles.
+/// Returns the specializations for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
     let kinds = [None, Some(IndexKind::None), Some(IndexKind::Gap), Some(IndexKind::Symbol)];
     let of = |index| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, index));
     kinds.into_iter().flat_map(of).collect()
 }
 
-/// Where a stream stands and where its symbols go; in device memory, and not trusted.
+/// Location of a stream and of its symbols. In device memory and not trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct StreamLocation {
-    /// Offset in bytes of the stream in the input, a multiple of 16.
+    /// Offset of the stream in the input in bytes, a multiple of 16.
     pub offset: u64,
-    /// Where its first symbol goes in the output, counted in symbols; in bytes a multiple of 16.
+    /// Index of its first symbol in the output, a multiple of 16 bytes.
     pub out: u64,
-    /// Where the class of its first group stands in the array of classes; for streams with several codebooks.
+    /// Index of its first group in the array of classes, for streams with several codebooks.
     pub classes: u64,
-    /// Bytes of the stream; there may be more.
+    /// Maximum number of bytes of the stream.
     pub length: u32,
-    /// Groups that there is room for in the output.
+    /// Capacity of the output in groups.
     pub groups: u32,
 }
 
 // SAFETY: plain integers without padding, laid out as `Place` of the kernel.
 unsafe impl DeviceRepr for StreamLocation {}
 
-/// What no [`StreamLocation`] may go beyond: a stream that would counts as damaged.
+/// Limits of all locations. A stream that exceeds them is treated as damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Symbols of the output.
     pub output_symbols: u64,
-    /// Entries of the array of classes.
+    /// Elements of the array of classes.
     pub classes: u64,
     /// Bytes of each stream.
     pub length: u32,
@@ -102,7 +102,7 @@ struct DeviceLimits {
 // SAFETY: plain integers without padding, laid out as the kernel's struct.
 unsafe impl DeviceRepr for DeviceLimits {}
 
-/// Upper bounds of what the streams of a batch can have.
+/// Upper bounds for the streams of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchBounds {
     pub streams: u32,
@@ -110,36 +110,35 @@ pub(crate) struct BatchBounds {
     pub group_log2: u32,
     /// Groups of each stream.
     pub groups: u32,
-    /// Bytes of all streams, each no longer than its share.
+    /// Bytes of all streams.
     pub bytes: u64,
     pub output_symbols: u64,
     pub classes: u64,
     pub input_bytes: u64,
 }
 
-/// At most this many bits a symbol, as far as the host can see, and codewords are looked up in pairs (see
-/// `PAIRED_SHARE`).
+/// Maximum number of bits per symbol for lookups in pairs, estimated from the bounds (see `PAIRED_SHARE`).
 const PAIRED_BITS: u64 = 3;
 
 impl BatchBounds {
-    /// Codebooks that each stream can have.
+    /// Returns the maximum number of codebooks of each stream.
     pub fn codebooks(&self) -> u32 {
         if self.index == Some(IndexKind::Symbol) { MAX_CLASSES as u32 } else { 1 }
     }
 
-    /// Sequences that there are at most.
+    /// Returns the maximum number of sequences.
     fn sequences(&self) -> u64 {
         self.bytes * 8 / u64::from(SUBSEQUENCE_BITS * SEQUENCE) + u64::from(self.streams)
     }
 
-    /// The sums that launchers size grids and scratch memory by.
+    /// Returns upper bounds of the sums by which launchers size grids and scratch memory.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if they do not fit the kernels' numbers.
+    /// [`CudaError::InvalidArgument`] if they exceed 31 bits.
     pub fn sizes(&self) -> Result<BatchSizes> {
         let narrow = |number: u64| {
             let number = u32::try_from(number).ok().filter(|&number| number < 1 << 31);
-            number.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
+            number.ok_or_else(|| CudaError::invalid("the batch is too large: split it"))
         };
         let each = |number: u32| narrow(u64::from(self.streams) * u64::from(number));
         let sequences = narrow(self.sequences())?;
@@ -167,8 +166,7 @@ impl BatchBounds {
     }
 }
 
-/// Makes batches on the device, without the host: reads the headers and codebooks of streams and says in status words
-/// what is wrong with them.
+/// Parses headers and codebooks of streams on the device, and reports errors in status words.
 #[derive(Debug, Clone)]
 pub struct Parser<S> {
     kernel: Kernel,
@@ -178,25 +176,25 @@ pub struct Parser<S> {
 }
 
 impl<S: Symbol + DeviceRepr> Parser<S> {
-    /// A parser of streams with groups of `2^group_log2` symbols and this index; `None`: any index, but one codebook.
-    /// Streams with several codebooks have at most 2^14 symbols in each alphabet.
+    /// Creates a parser of streams with groups of `2^group_log2` symbols and this index kind; `None` accepts any index,
+    /// but only one codebook. Streams with several codebooks must have at most 2^14 symbols in each alphabet.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32, index: Option<IndexKind>) -> Result<Self> {
         if !matches!(group_log2, 6 | 7) {
-            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+            return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
         let kernel = device.kernel(&specialization(S::BYTES, group_log2, index), "parse_streams")?;
         Ok(Self { kernel, index, group_log2, symbol: PhantomData })
     }
 
-    /// Parses the streams at `places` on the frame's stream, without waiting for it. `status` gets a word for each;
-    /// decoding the batch adds to it.
+    /// Parses the streams at `places` on the frame's stream, without waiting for it. Writes a status word for each, to
+    /// which decoding adds.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless there is a word of status for each place and the batch is small enough;
-    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see
+    /// [`CudaError::InvalidArgument`] unless there is one status word per location and the batch is small enough;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are not an error, see
     /// [`Decoding::status`](super::Decoding::status).
     pub fn launch<'a>(
         &self,
@@ -207,7 +205,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<BatchView<'a, S>> {
         if status.len() != places.len() {
-            return Err(CudaError::invalid("there is one word of status for each stream"));
+            return Err(CudaError::invalid("there must be one status word per stream"));
         }
         let count = u32::try_from(places.len()).map_err(|_| CudaError::invalid("too many streams for one batch"))?;
         let bounds = BatchBounds {
@@ -218,7 +216,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             bytes: u64::from(count) * u64::from(limits.length),
             output_symbols: limits.output_symbols,
             classes: limits.classes,
-            // Streams beyond the input are found damaged on the device.
+            // The device detects streams beyond the input.
             input_bytes: 0,
         };
         let sizes = bounds.sizes()?;

@@ -46,47 +46,47 @@ pub(crate) struct Preparation<S> {
 
 /// Scratch memory of one launch.
 pub(crate) struct Scratch<'a> {
-    /// Tables of all codebooks.
+    /// Decoding tables of all codebooks.
     pub tables: CudaViewMut<'a, u32>,
-    /// Their tables for counting, where codewords are counted.
+    /// Counting tables of all codebooks, if requested.
     pub counts: Option<CudaViewMut<'a, u16>>,
-    /// For each live group of streams with free groups, its group.
+    /// The group of each live rank, for streams with zero-bit groups.
     pub map: CudaViewMut<'a, u32>,
     /// Checksums of all streams.
     pub sums: CudaViewMut<'a, u32>,
-    /// Words that are 0, as many as the decoder asked for.
+    /// The number of zeroed words that the decoder requested.
     pub cleared: CudaViewMut<'a, u32>,
 }
 
 impl<'a> Scratch<'a> {
-    /// The tables for counting.
+    /// Returns the counting tables.
     pub fn counts(&self) -> Result<CudaView<'_, u16>> {
         self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(Self::no_counts)
     }
 
-    /// The same, and the words that are 0.
+    /// Returns the counting tables and the zeroed words.
     pub fn counts_and_cleared(&mut self) -> Result<(CudaView<'_, u16>, &mut CudaViewMut<'a, u32>)> {
         let counts = self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(Self::no_counts)?;
         Ok((counts, &mut self.cleared))
     }
 
     fn no_counts() -> CudaError {
-        CudaError::invalid("there are no tables for counting")
+        CudaError::invalid("counting tables were not built")
     }
 }
 
 impl<S: Symbol + DeviceRepr> Preparation<S> {
     pub fn new(device: &Device, group_log2: u32, table_bits: u32) -> Result<Self> {
         if !matches!(group_log2, 6 | 7) {
-            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+            return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
         let specialization = specialization(S::BYTES, group_log2, table_bits);
         let kernel = |name| device.kernel(&specialization, name);
         Ok(Self { prepare: kernel("prepare_batch")?, verify: kernel("prepare_verify")?, symbol: PhantomData })
     }
 
-    /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums,
-    /// status and `cleared` words for the decoder.
+    /// Builds the decoding tables, and the counting tables if `counting`; maps groups; fills zero-bit groups if
+    /// `filling`; clears checksums, status and `cleared` words for the decoder.
     pub fn before<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -134,7 +134,7 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         Ok(Scratch { tables, counts, map, sums, cleared })
     }
 
-    /// Compares the checksums, where the decoder has not.
+    /// Compares the checksums, for decoders that do not do so themselves.
     pub fn after(&self, frame: &Frame<'_>, decoding: &mut Decoding<'_, '_, S>, scratch: &Scratch<'_>) -> Result<()> {
         let streams = decoding.batch.sizes.streams;
         if streams == 0 {

@@ -1,6 +1,6 @@
-//! Decoding from where subsequences start: launchers of `kernels/huffman/decode/subsequences.cu`.
+//! Decoding from the entry points of subsequences. Launches `kernels/huffman/decode/subsequences.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
@@ -13,37 +13,37 @@ use crate::error::{CudaError, Result};
 
 const SOURCE: Source = source!("huffman/decode/subsequences.cu");
 
-/// Subsequences that a warp decodes at a time.
+/// Subsequences of a warp sequence, which a warp decodes at a time.
 const WARP_SUBSEQUENCES: u32 = 32;
-/// Shared memory that a block which writes declares: descriptions of the stream and its codebook.
-const OWN_SHARED_MEMORY: u32 = 1 << 10;
+/// Static shared memory of a writing block in bytes, an upper bound.
+const STATIC_SHARED_MEMORY: u32 = 1 << 10;
 /// Bytes of a codebook's table.
 const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
-/// Symbols that a buffer is a multiple of.
+/// Buffers are multiples of this many symbols.
 const BUFFER_STEP: u32 = 64;
-/// And has room for at least: a subsequence of them, however damaged.
-const LEAST_ROOM: u32 = 192;
-/// Most symbols of a span: no codeword is shorter than a bit.
-const MOST_ROOM: u32 = WARP_SUBSEQUENCES * SUBSEQUENCE_BITS;
-/// Threads of a block that counts.
+/// Minimum size of a buffer in symbols: a subsequence, even if it is damaged.
+const MIN_ROOM: u32 = 192;
+/// Maximum number of symbols of a warp sequence, since each codeword has at least one bit.
+const MAX_ROOM: u32 = WARP_SUBSEQUENCES * SUBSEQUENCE_BITS;
+/// Threads per counting block.
 const COUNT_THREADS: u32 = 512;
-/// What a span takes beside its symbols, in symbols.
+/// Cost of a warp sequence besides its symbols, in symbols.
 const WARP_SEQUENCE_COST: u32 = 4096;
-/// The same in a batch that has fewer than so many symbols a span in the mean.
+/// The same in batches with fewer than `DENSE_WARP_SEQUENCE` symbols per warp sequence on average.
 const DENSE_WARP_SEQUENCE_COST: u32 = 512;
 const DENSE_WARP_SEQUENCE: u32 = 1024;
 
-/// What an observer of a launch's steps is given: a step's name, when all of it is queued.
+/// Callback for each step of a launch, called with the step's name once the step is queued.
 pub(crate) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
 
-/// What decides speed only.
+/// Launch parameters that affect speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubsequenceTuning {
-    /// Threads in a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Blocks that a multiprocessor should have room for: what registers allow.
+    /// Blocks per multiprocessor, which limits registers.
     pub blocks: u32,
-    /// Symbols of a span that a warp has room for at most; `None`: as many as fit. What does not fit goes in several
+    /// Maximum size of a warp's buffer in symbols; `None` uses all shared memory. Larger warp sequences take several
     /// rounds.
     pub room: Option<u32>,
 }
@@ -66,16 +66,16 @@ fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SubsequenceTunin
     Specialization { source: SOURCE, constants }
 }
 
-/// What the compile check compiles.
+/// Returns the specializations for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
     FORMATS.map(|(bytes, log2)| specialization(bytes, log2, SubsequenceTuning::default())).to_vec()
 }
 
-/// Where the codewords of subsequences start, and how many there are.
+/// Entry points of subsequences, and how many codewords start in each.
 pub(crate) struct EntryPoints<'a> {
-    /// Bits from each subsequence's start to its first codeword.
+    /// Bits from the start of each subsequence to its first codeword.
     pub entries: CudaViewMut<'a, u8>,
-    /// Codewords that start in each subsequence: at most its 128 bits.
+    /// Codewords that start in each subsequence, at most 128.
     pub counts: CudaViewMut<'a, u8>,
 }
 
@@ -86,19 +86,19 @@ impl<'a> EntryPoints<'a> {
     }
 }
 
-/// Bytes of scratch memory for entries, counts and sums of spans.
+/// Returns the bytes of scratch memory for entry points, counts and sums.
 pub(super) fn workspace(sizes: &BatchSizes) -> usize {
     let subsequences = sizes.subsequences as usize;
     2 * Arena::bytes_for::<u8>(subsequences) + Arena::bytes_for::<u32>(subsequences / WARP_SUBSEQUENCES as usize)
 }
 
-/// Blocks of so many threads that run at a time. Asked once: the driver takes as long to answer as a small batch to
-/// decode.
+/// Returns the number of blocks that the device runs at a time. Called once per decoder, because the driver takes as
+/// long to answer as a small batch takes to decode.
 pub(crate) fn resident(kernel: &Kernel, threads: u32, shared_memory: u32, multiprocessors: u32) -> Result<u32> {
     Ok(kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1) * multiprocessors)
 }
 
-/// As many blocks as run at a time, or fewer if there are only a few sequences.
+/// Returns the number of blocks to launch: those that run at a time, or fewer for few sequences.
 pub(crate) fn one_wave(resident: u32, sizes: &BatchSizes) -> u32 {
     resident.min((2 * sizes.sequences).max(sizes.bitmap_blocks).max(1))
 }
@@ -109,27 +109,29 @@ pub(crate) struct SubsequenceDecoder {
     count: Kernel,
     scan: Kernel,
     write: Kernel,
-    /// Blocks that run at a time: those that count, and those that write.
+    /// Counting blocks, and writing blocks, that the device runs at a time.
     resident_count: u32,
     resident_write: u32,
     tuning: SubsequenceTuning,
     symbol_bytes: u32,
-    /// Bytes that a block's table and buffers may have.
+    /// Shared memory for a block's table and buffers, in bytes.
     shared_memory: u32,
 }
 
 impl SubsequenceDecoder {
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, tuning: SubsequenceTuning) -> Result<Self> {
-        if tuning.room.is_some_and(|room| room < LEAST_ROOM) || tuning.blocks == 0 {
-            return Err(CudaError::invalid("a buffer has room for 192 symbols, a multiprocessor for a block"));
+        if tuning.room.is_some_and(|room| room < MIN_ROOM) || tuning.blocks == 0 {
+            return Err(CudaError::invalid(
+                "buffers must have at least 192 symbols, and multiprocessors at least one block",
+            ));
         }
         if !(32..=1024).contains(&tuning.threads) || !tuning.threads.is_multiple_of(32) {
-            return Err(CudaError::invalid("a block has whole warps, at most 32"));
+            return Err(CudaError::invalid("a block must have 1 to 32 whole warps"));
         }
-        let shared_memory = device.info().shared_memory_per_block.saturating_sub(OWN_SHARED_MEMORY);
-        let least = TABLE_BYTES + tuning.threads / 32 * LEAST_ROOM * S::BYTES as u32;
+        let shared_memory = device.info().shared_memory_per_block.saturating_sub(STATIC_SHARED_MEMORY);
+        let least = TABLE_BYTES + tuning.threads / 32 * MIN_ROOM * S::BYTES as u32;
         if least > shared_memory / tuning.blocks {
-            return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
+            return Err(CudaError::invalid("blocks of this size exceed the device's shared memory"));
         }
         let kernel = |name| device.kernel(&specialization(S::BYTES, group_log2, tuning), name);
         let write = kernel("subsequences_write")?;
@@ -151,21 +153,21 @@ impl SubsequenceDecoder {
         Ok(decoder)
     }
 
-    /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the
-    /// mean, spans of many symbols took several rounds and half of the time on some of the papers' sets.
+    /// Returns the size of a warp's buffer in symbols: as large as fits. With buffers just above the mean, dense warp
+    /// sequences took several rounds and half of the time on some of the papers' data sets.
     fn room(&self) -> u32 {
         let buffers = (self.shared_memory / self.tuning.blocks).saturating_sub(TABLE_BYTES);
         let most = buffers / self.symbol_bytes / (self.tuning.threads / 32);
-        let room = most.min(self.tuning.room.unwrap_or(MOST_ROOM)).min(MOST_ROOM);
-        room.max(LEAST_ROOM) / BUFFER_STEP * BUFFER_STEP
+        let room = most.min(self.tuning.room.unwrap_or(MAX_ROOM)).min(MAX_ROOM);
+        room.max(MIN_ROOM) / BUFFER_STEP * BUFFER_STEP
     }
 
-    /// Tables and buffers of a block that writes, in bytes.
+    /// Returns the bytes of the tables and buffers of a writing block.
     fn shared_memory_to_write(&self) -> u32 {
         TABLE_BYTES + self.tuning.threads / 32 * self.room() * self.symbol_bytes
     }
 
-    /// EntryPoints and counts of streams with the gap index.
+    /// Finds entry points and counts of streams with the gap index.
     pub fn count<S: Symbol + DeviceRepr>(
         &self,
         frame: &Frame<'_>,
@@ -191,7 +193,7 @@ impl SubsequenceDecoder {
         unsafe { launch.launch(grid) }
     }
 
-    /// Decodes what starts as `entry_points` says.
+    /// Decodes and writes from the given entry points.
     pub fn write<S: Symbol + DeviceRepr>(
         &self,
         frame: &mut Frame<'_>,
