@@ -178,7 +178,7 @@ impl Bench<'_> {
         let hasher = Hasher::new(self.device)?;
         let mut hashes = frame.slice::<u64>(lengths.len())?;
         let mut hash_arena = Arena::with_capacity(stream.clone(), 1 << 28)?;
-        let places = parser.places(&mut frame, records)?;
+        let places = parser.locate(&mut frame, records)?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let pieces =
             Pieces { starts: &places.starts, lengths: &places.lengths, longest, excluded: ExcludedRange::RECORD };

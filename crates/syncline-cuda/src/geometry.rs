@@ -1,4 +1,5 @@
-//! `syncline_core::geometry` as the kernels take it: plain numbers, passed by value. Mirrors `kernels/geometry.cuh`.
+//! The tiling of an array (`syncline_core::geometry`) as plain numbers that kernels take by value: mirror of
+//! `kernels/geometry.cuh`.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +10,7 @@ use syncline_core::geometry::{Geometry, Tile};
 
 use crate::error::{CudaError, Result};
 
-/// Division by a number known beforehand, as a multiplication (Granlund and Montgomery 1994).
+/// Division by an invariant divisor as a multiplication (Granlund and Montgomery 1994).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 struct Divider {
@@ -19,7 +20,7 @@ struct Divider {
 }
 
 impl Divider {
-    /// By `divisor`, or by 1 if it is 0: there is then nothing to divide.
+    /// Prepares division by `divisor`. A divisor of 0, with which nothing is divided, is replaced by 1.
     fn new(divisor: u64) -> Self {
         let divisor = u128::from(divisor.max(1));
         let log = 128 - (divisor - 1).leading_zeros();
@@ -43,7 +44,7 @@ pub(crate) struct Divider32 {
 }
 
 impl Divider32 {
-    /// By `divisor`, or by 1 if it is 0: there is then nothing to divide.
+    /// Prepares division by `divisor`. A divisor of 0, with which nothing is divided, is replaced by 1.
     pub(crate) fn new(divisor: u32) -> Self {
         let divisor = u64::from(divisor.max(1));
         let log = u64::BITS - (divisor - 1).leading_zeros();
@@ -78,7 +79,7 @@ pub struct DeviceGeometry {
 unsafe impl DeviceRepr for DeviceGeometry {}
 
 impl DeviceGeometry {
-    /// The tiling with groups of `1 << group_log2` codes.
+    /// Returns the tiling with groups of `1 << group_log2` codes.
     pub fn new(geometry: &Geometry, group_log2: u8) -> Self {
         let dims = geometry.dims();
         let side = geometry.unclipped_extent();
@@ -98,22 +99,22 @@ impl DeviceGeometry {
         }
     }
 
-    /// Tiles of the array.
+    /// Number of tiles of the array.
     pub fn tiles(&self) -> u64 {
         self.tiles
     }
 
-    /// Tiles along z, y and x.
+    /// Number of tiles along z, y and x.
     pub(crate) fn grid(&self) -> [u64; 3] {
         self.grid
     }
 
-    /// Axes along which tiles extend, 1 to 3.
+    /// Number of axes along which tiles extend, 1 to 3.
     pub fn axes(&self) -> u32 {
         self.axes
     }
 
-    /// Tiles in each chunk but the last.
+    /// Tiles of each chunk except the last.
     pub fn chunk_tiles(&self) -> u32 {
         self.chunk_tiles
     }
@@ -123,7 +124,7 @@ impl DeviceGeometry {
         self.group_log2
     }
 
-    /// Where tile `number` is in the grid of tiles: along the outermost axis, z, y and x.
+    /// Returns the coordinates of tile `number` in the grid of tiles: b, z, y and x.
     fn grid_coord(&self, number: u64) -> [u64; 4] {
         let rows = self.by_grid[2].quotient(number);
         let planes = self.by_grid[1].quotient(rows);
@@ -131,8 +132,9 @@ impl DeviceGeometry {
         [b, planes - b * self.grid[0], rows - planes * self.grid[1], number - rows * self.grid[2]]
     }
 
-    /// Elements of the tiles before tile `number`, in tile order; of the array for every number from [`Self::tiles`]
-    /// on. Minus that of a chunk's first tile it is the position in the chunk of a tile's first element.
+    /// Returns the number of elements in the tiles before tile `number`, in tile order. For numbers from
+    /// [`Self::tiles`] on, returns the number of elements of the array. Minus the value for a chunk's first tile, this
+    /// is the position of the tile's first element in the chunk.
     pub fn elements_before(&self, number: u64) -> u64 {
         if number >= self.tiles {
             return self.dims[0] * self.strides[0];
@@ -144,25 +146,26 @@ impl DeviceGeometry {
         b * self.strides[0] + z * self.strides[1] + depth * (y * self.dims[3] + height * x)
     }
 
-    /// Groups that the largest tile takes.
+    /// Number of groups of the largest tile.
     pub fn max_groups_of_tile(&self) -> u32 {
         self.groups_of([0, 1, 2].map(|axis| self.dims[axis + 1].min(self.side[axis].into()))) as u32
     }
 
-    /// Groups of a tile of these extents.
+    /// Number of groups of a tile with these extents.
     fn groups_of(&self, extents: [u64; 3]) -> u64 {
         extents.iter().product::<u64>().div_ceil(1 << self.group_log2)
     }
 
-    /// Sum over the tiles along an axis, by their extents along it, of which only the last may be less than the others.
+    /// Sums `of` over the tiles along an axis, given their extents along it. Only the last tile's extent may be
+    /// smaller.
     fn along(&self, axis: usize, of: impl Fn(u64) -> u64) -> u64 {
         let (length, side) = (self.dims[axis + 1], u64::from(self.side[axis]));
         let rest = length % side;
         length / side * of(side) + if rest > 0 { of(rest) } else { 0 }
     }
 
-    /// Groups that there is room for in each chunk: as many as the one with the most may have, and a few more, since
-    /// what works on codes takes them in larger pieces.
+    /// Returns the number of groups that each chunk has room for: the maximum over all chunks, rounded up, because the
+    /// encoder processes groups in larger units.
     pub(crate) fn chunk_slots(&self) -> u64 {
         let in_chunk = u64::from(self.chunk_tiles);
         let bound = self.tiles.min(in_chunk) * u64::from(self.max_groups_of_tile());
@@ -174,8 +177,8 @@ impl DeviceGeometry {
         (0..chunks).map(|chunk| groups.slots_of(chunk)).max().unwrap_or(0).min(bound)
     }
 
-    /// How many of these chunks have room for `slots` groups each, and for how many the others have, so that all have
-    /// room for as few as possible.
+    /// Returns how many of these chunks have room for `slots` groups each, and for how many groups the others have
+    /// room, such that the total is minimal.
     fn full_chunks(&self, chunks: Range<u64>, slots: u64) -> (u64, u64) {
         let count = chunks.end - chunks.start;
         let (mut best, mut least, mut most) = ((count, slots), count * slots, 0);
@@ -194,16 +197,16 @@ impl DeviceGeometry {
     }
 }
 
-/// How many groups tiles take that are not constant, with what is the same for all chunks reckoned once: a call goes
-/// through all of them.
+/// Counts the groups of tiles, as if no tile were constant. What is the same for all chunks is computed once, since a
+/// call visits all of them.
 struct Groups<'g> {
     geometry: &'g DeviceGeometry,
-    /// Of a tile of full width, a row of tiles and a plane of them: by whether an edge clips their depth, then their
-    /// height.
+    /// Groups of a tile of full width, of a row of tiles and of a plane of tiles, indexed by whether an edge clips
+    /// their depth and their height.
     tile: [[u64; 2]; 2],
     row: [[u64; 2]; 2],
     plane: [u64; 2],
-    /// Of all tiles along the innermost three axes.
+    /// Groups of all tiles along the innermost three axes.
     volume: u64,
 }
 
@@ -223,7 +226,7 @@ impl<'g> Groups<'g> {
         }
     }
 
-    /// Groups of tiles `0..number`.
+    /// Returns the groups of tiles `0..number`.
     fn before(&self, number: u64) -> u64 {
         let geometry = self.geometry;
         if number >= geometry.tiles {
@@ -238,19 +241,19 @@ impl<'g> Groups<'g> {
         b * self.volume + z * self.plane[0] + y * self.row[thin][0] + x * self.tile[thin][low]
     }
 
-    /// Groups that a chunk needs room for.
+    /// Returns the groups that a chunk needs room for.
     fn slots_of(&self, chunk: u64) -> u64 {
         let in_chunk = u64::from(self.geometry.chunk_tiles);
         (self.before((chunk + 1) * in_chunk) - self.before(chunk * in_chunk)).next_multiple_of(SLOT_MULTIPLE)
     }
 }
 
-/// Chunks of an array whose groups are counted, each, to see how much room they need.
+/// Arrays with more chunks than this get an upper bound instead of an exact count.
 const MAX_CHUNKS_COUNTED: u64 = 1 << 12;
-/// A chunk's groups of 64 or 128 codes are whole segments of the encoder's.
+/// The groups of a chunk, of 64 or 128 codes, make whole segments of the encoder.
 const SLOT_MULTIPLE: u64 = 256;
 
-/// Consecutive chunks that are worked on together, for kernels. Their tiles are numbered from the batch's first.
+/// Consecutive chunks that a kernel processes together. Their tiles are numbered from the batch's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ChunkBatch {
@@ -268,21 +271,21 @@ pub struct ChunkBatch {
 unsafe impl DeviceRepr for ChunkBatch {}
 
 impl ChunkBatch {
-    /// Most groups of codes in a batch: numbers of codes fit 32 bits with room to spare.
+    /// Maximum number of groups of codes in a batch, such that code numbers fit 32 bits with room to spare.
     const MAX_GROUPS: u64 = 1 << 24;
 
-    /// Most chunks that a batch can have, 1 or more.
+    /// Maximum number of chunks of a batch, at least 1.
     pub(crate) fn most_chunks(geometry: &DeviceGeometry) -> u64 {
         (Self::MAX_GROUPS / geometry.chunk_slots().max(1)).max(1)
     }
 
-    /// Chunks `chunks` of an array.
+    /// Returns the batch of chunks `chunks` of an array.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are no such chunks, or too many of them for one batch.
+    /// [`CudaError::InvalidArgument`] if the array has no such chunks, or if there are too many for one batch.
     pub fn new(geometry: &Geometry, group_log2: u8, chunks: Range<u64>) -> Result<Self> {
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
-            return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
+            return Err(CudaError::invalid(format!("chunks {chunks:?} of an array with {}", geometry.chunks())));
         }
         let first_tile = geometry.chunk_range(chunks.start).start;
         let last = chunks.end.max(chunks.start + 1) - 1;
@@ -292,7 +295,7 @@ impl ChunkBatch {
         let slots = device.chunk_slots();
         let count = chunks.end - chunks.start;
         if count.saturating_mul(slots) > Self::MAX_GROUPS {
-            return Err(CudaError::invalid(format!("{count} chunks of {slots} groups: work in smaller batches")));
+            return Err(CudaError::invalid(format!("{count} chunks of {slots} groups are too many for one batch")));
         }
         let (full_chunks, later_slots) = device.full_chunks(chunks.clone(), slots);
         Ok(Self {
@@ -307,52 +310,52 @@ impl ChunkBatch {
         })
     }
 
-    /// Number of the first chunk.
+    /// Number of the first chunk in the array.
     pub fn first_chunk(&self) -> u64 {
         self.first_chunk
     }
 
-    /// Number of the first tile.
+    /// Number of the first tile in the array.
     pub fn first_tile(&self) -> u64 {
         self.first_tile
     }
 
-    /// Chunks.
+    /// Number of chunks.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Tiles of all chunks.
+    /// Number of tiles of all chunks.
     pub fn tiles(&self) -> u32 {
         self.tiles
     }
 
-    /// The most groups that a chunk can have.
+    /// Maximum number of groups of a chunk.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// First group that chunk `chunk` has room for among the codes of the batch, before these are coded; for the number
-    /// of chunks, the end of all. The last planes of an array may be thin: chunks behind the last large one have less
-    /// room than the others.
+    /// Returns the first group of chunk `chunk` in the batch's codes before encoding; for the number of chunks, the end
+    /// of all. Chunks behind the last large one have less room than the others, because the last planes of an array may
+    /// be thin.
     pub fn first_slot(&self, chunk: u32) -> u64 {
         let full = chunk.min(self.full_chunks);
         u64::from(full) * u64::from(self.slots) + u64::from(chunk - full) * u64::from(self.later_slots)
     }
 
-    /// Tiles of the batch in chunk `chunk` of it.
+    /// Returns the tiles of chunk `chunk`, counted from the batch's first.
     pub fn tiles_of(&self, chunk: u32) -> Range<u32> {
         let bound = |chunk: u32| (u64::from(chunk) * u64::from(self.chunk_tiles)).min(self.tiles.into()) as u32;
         bound(chunk)..bound(chunk + 1)
     }
 }
 
-/// Elements of an array in device memory, in raster order, from some element on.
+/// A stretch of an array's elements in device memory, in raster order.
 #[derive(Debug)]
 pub struct Slab<'v> {
     /// Little-endian elements.
     pub bytes: CudaView<'v, u8>,
-    /// Number in the array of the first of them.
+    /// Raster number in the array of the first element.
     pub first_element: u64,
 }
 
@@ -360,7 +363,7 @@ impl Slab<'_> {
     /// Checks that the slab has all elements of the batch's chunks.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if it does not.
+    /// [`CudaError::InvalidArgument`] otherwise.
     pub fn check(&self, geometry: &Geometry, batch: &ChunkBatch, element_bytes: u32) -> Result<()> {
         let needed = element_span(geometry, batch);
         let elements = self.bytes.len() as u64 / u64::from(element_bytes);
@@ -368,11 +371,11 @@ impl Slab<'_> {
         if needed.is_empty() || (has.start <= needed.start && needed.end <= has.end) {
             return Ok(());
         }
-        Err(CudaError::invalid(format!("the chunks need elements {needed:?}, given are {has:?}")))
+        Err(CudaError::invalid(format!("the chunks need elements {needed:?}, but the slab holds {has:?}")))
     }
 }
 
-/// The smallest range of raster element numbers that holds the batch's chunks.
+/// Returns the smallest range of raster element numbers that contains the batch's chunks.
 pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
     if batch.tiles == 0 {
         return 0..0;
@@ -382,8 +385,8 @@ pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
         let end = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
         tile.origin[0] * sb + end(0) * sz + end(1) * sy + end(2)
     };
-    // First elements ascend with the tiles' numbers. Last ones do not within a row of tiles' planes, but the last
-    // tile's is behind all others: it is in the last row of the last plane.
+    // First elements ascend with the tiles' numbers. Last elements do not, but that of the last tile is behind all
+    // others: it is in the last row of the last plane.
     let first = geometry.tile(batch.first_tile);
     let last = geometry.tile(batch.first_tile + u64::from(batch.tiles) - 1);
     number(&first, false)..number(&last, true) + 1

@@ -1,7 +1,7 @@
-//! Lossy compression up to the codes, on the GPU: the scan of the array, and elements to codes, metadata and side
+//! Lossy compression on the GPU from elements to codes: the scan of the array, quantization and prediction, and side
 //! lists.
 //!
-//! Every array that comes out holds what `syncline_core::pipeline` has for the same chunk before entropy coding.
+//! All results equal those of `syncline_core::pipeline` before entropy coding.
 
 mod bound_scan;
 mod codes;
@@ -27,12 +27,12 @@ pub use summary::{ChunkSummary, TileSums};
 use self::step::KernelVariant;
 use crate::device::Specialization;
 
-/// What a tile is, in the 16 bits that the kernels keep of it.
+/// Bit fields that describe a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileBits(pub u16);
 
 impl TileBits {
-    /// All residuals are 0, no group is stored.
+    /// Whether the tile is constant: all residuals are 0 and no group is stored.
     pub fn constant(self) -> bool {
         self.0 & 1 != 0
     }
@@ -42,22 +42,22 @@ impl TileBits {
         self.field(1)
     }
 
-    /// Activity class, 0 to 3.
+    /// Activity class, 0 to 3, which selects the codebook.
     pub fn class(self) -> u8 {
         self.field(3)
     }
 
-    /// Code of the mask's variant in the stream: 0 nothing masked, 1 all, 2 a bitmap.
+    /// Kind of the mask: 0 nothing is masked, 1 everything, 2 a bitmap says what.
     pub fn mask(self) -> u8 {
         self.field(5)
     }
 
-    /// Which fill pattern, 0 to 3.
+    /// Number of the fill pattern, 0 to 3.
     pub fn pattern(self) -> u8 {
         self.field(7)
     }
 
-    /// Code of the variant of signs: 0 no value negative, 1 all, 2 a bitmap.
+    /// Kind of the signs: 0 no value is negative, 1 all are, 2 a bitmap says which.
     pub fn sign(self) -> u8 {
         self.field(9)
     }

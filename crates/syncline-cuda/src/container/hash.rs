@@ -1,4 +1,4 @@
-//! XXH3-64 of many pieces of a buffer at once: launcher of `kernels/container/hash.cu`.
+//! Computes XXH3-64 of many pieces of a buffer: launcher of `kernels/container/hash.cu`.
 
 #![allow(unsafe_code)]
 
@@ -13,14 +13,14 @@ use crate::error::{CudaError, Result};
 
 const SOURCE: Source = source!("container/hash.cu");
 const THREADS: u32 = 256;
-/// Bytes of a block of XXH3, and what its sums take.
+/// Bytes of an XXH3 block.
 pub(super) const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
-/// Blocks of threads for each that the device runs at a time.
+/// Blocks of threads launched per block that the device runs concurrently, so that work is balanced.
 const BLOCKS_IN_PLACE: u32 = 4;
-/// Parts that a piece is read in, at most: `MAX_HASH_PARTS` in container/hash.cuh.
+/// Maximum number of parts that one piece is read in: `MAX_HASH_PARTS` in container/hash.cuh.
 pub(super) const MAX_PARTS: u32 = 56;
-/// Blocks of threads that a multiprocessor holds.
+/// Blocks of threads per multiprocessor.
 const BLOCKS_AT_A_TIME: u32 = 5;
 
 pub(super) fn specialization() -> Specialization {
@@ -28,32 +28,32 @@ pub(super) fn specialization() -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
-/// Bytes of a piece that its hash leaves out.
+/// A range of bytes in each piece that its hash leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExcludedRange {
-    /// Where they start in the piece.
+    /// Offset in the piece in bytes.
     pub at: u64,
-    /// How many they are; every piece must have as many.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
 impl ExcludedRange {
-    /// Nothing is left out.
+    /// Leaves out nothing.
     pub const NONE: Self = Self { at: 0, bytes: 0 };
-    /// A record's own hash.
+    /// Leaves out a record's own hash.
     pub const RECORD: Self = Self { at: RECORD_HEADER_LEN as u64 - 8, bytes: 8 };
 }
 
-/// The pieces of a buffer: where each starts and its bytes, gap included, in device memory.
+/// Pieces of a buffer, described in device memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces<'a> {
-    /// Where each starts, in bytes from the start of the buffer.
+    /// Start of each piece in bytes from the start of the buffer.
     pub starts: &'a CudaView<'a, u64>,
-    /// Bytes of each.
+    /// Length of each piece in bytes, including the excluded range.
     pub lengths: &'a CudaView<'a, u32>,
-    /// No length is above this: a longer piece counts as not there.
+    /// Upper bound of the lengths. A longer piece is treated as missing.
     pub longest: u32,
-    /// What is left out of each.
+    /// The bytes of each piece that its hash leaves out.
     pub excluded: ExcludedRange,
 }
 
@@ -63,27 +63,26 @@ impl Pieces<'_> {
     }
 }
 
-/// Words of what the whole KiB of so many pieces add, none longer than `longest` bytes.
+/// Words of 64 bits for the accumulator sums of `pieces` pieces of at most `longest` bytes.
 pub(super) fn sums_words(pieces: usize, longest: u32) -> usize {
     pieces * (longest / BLOCK) as usize * SUMS_WORDS
 }
 
-/// How it is seen that pieces are written, where nobody waits for the kernels that do to end, and where the sums of
-/// each piece go meanwhile. Addresses in device memory, or 0.
+/// Lets hashing start before the kernels that write the pieces have ended. Fields are addresses in device memory, or 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PendingWrites {
-    /// Of each piece the number of blocks that have yet to write something of it.
+    /// For each piece, the number of blocks that have yet to write part of it.
     pub unwritten: CUdeviceptr,
-    /// The list of streams, one of each piece: its sums go to where its groups were, which must be enough.
+    /// The span of each piece's stream. Sums are stored where the span's groups were, which must be large enough.
     pub spans: CUdeviceptr,
     /// Bytes of a group.
     pub group_bytes: u32,
-    /// A number that pieces are added to when they are signed.
+    /// Counter of signed pieces.
     pub signed: CUdeviceptr,
 }
 
-/// Where hashes go, each an address or 0: an array of them, the gaps of the pieces' own buffer, or what they are
-/// compared with there and whether they differ.
+/// Where results go. Each field is an address or 0: an array of hashes, the buffer whose excluded ranges receive the
+/// hashes, or an array of flags whether the stored hashes differ.
 #[derive(Debug, Clone, Copy, Default)]
 struct HashDestination {
     hashes: CUdeviceptr,
@@ -104,7 +103,7 @@ struct DevicePieces {
     sums_stride: u64,
 }
 
-// SAFETY: seven words of 64 bits, as `Pieces` has.
+// SAFETY: seven words of 64 bits, laid out as `Pieces`.
 unsafe impl DeviceRepr for DevicePieces {}
 
 /// Hashes pieces of buffers.
@@ -115,7 +114,7 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// For this device.
+    /// Loads the kernel for this device.
     ///
     /// # Errors
     /// Those of [`Device::kernel`].
@@ -124,17 +123,17 @@ impl Hasher {
         Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
-    /// Bytes of an arena that hashing so many pieces takes, none longer than `longest` bytes.
+    /// Bytes of arena memory that hashing `count` pieces of at most `longest` bytes takes.
     pub fn workspace(count: usize, longest: usize) -> usize {
         let blocks_in_piece = (longest / BLOCK as usize).max(1);
         Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u64>(count)
     }
 
-    /// Writes the hash of each piece of `bytes` to `hashes`, all on the frame's stream. A piece that does not lie
-    /// within `bytes` has hash 0: starts and lengths are not trusted.
+    /// Writes the hash of each piece of `bytes` to `hashes` on the frame's stream. Starts and lengths are not trusted:
+    /// the hash of a piece that does not lie within `bytes` is 0.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are not as many starts as lengths and hashes;
+    /// [`CudaError::InvalidArgument`] unless there are as many lengths and hashes as starts;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn hash(
         &self,
@@ -144,7 +143,7 @@ impl Hasher {
         hashes: &mut CudaViewMut<'_, u64>,
     ) -> Result<()> {
         if hashes.len() != pieces.starts.len() {
-            return Err(CudaError::invalid("there must be room for the hash of each piece"));
+            return Err(CudaError::invalid("every piece needs room for its hash"));
         }
         let stream = frame.stream().clone();
         let (hashes, _order) = hashes.device_ptr_mut(&stream);
@@ -156,9 +155,9 @@ impl Hasher {
         self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to, PendingWrites::default())
     }
 
-    /// Compares the hash of each piece of `bytes` with what it has in its gap, as records have it: writes to `differs`
-    /// whether they differ. Not so for a piece that does not lie within `bytes`, or has no room for a hash in its gap.
-    /// Takes words of progress that are 0, one a piece, which they are again afterwards.
+    /// Compares the hash of each piece of `bytes` with the one stored in its excluded range, and writes to `differs`
+    /// whether they differ. A piece that does not lie within `bytes`, or whose excluded range is too short for a hash,
+    /// does not differ. `progress` has one word per piece, which is 0 before and after.
     ///
     /// # Errors
     /// As [`Self::hash`].
@@ -171,7 +170,7 @@ impl Hasher {
         differs: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         if differs.len() != pieces.starts.len() {
-            return Err(CudaError::invalid("there must be a word for each piece"));
+            return Err(CudaError::invalid("every piece needs a flag"));
         }
         let stream = frame.stream().clone();
         let (differs, _order) = differs.device_ptr_mut(&stream);
@@ -182,21 +181,20 @@ impl Hasher {
         self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to, PendingWrites::default())
     }
 
-    /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left
-    /// as it is.
+    /// Writes the hash of each piece into its excluded range. Leaves a piece that does not lie within `bytes`
+    /// unchanged.
     ///
     /// # Errors
-    /// As [`Self::hash`]; also unless pieces and gaps start on multiples of 8 bytes as far as the host can see.
+    /// As [`Self::hash`]. Also if the buffer or the excluded range does not start on a multiple of 8 bytes.
     pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut scratch = frame.slice::<u16>(0)?;
         self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, PendingWrites::default())
     }
 
-    /// [`Self::sign`] with words of progress that are 0, one a piece, which they are again afterwards. Works in
-    /// `scratch` if that is enough, else in memory of the frame; with a list of streams in `scratch`, where their
-    /// groups were. What says that pieces are written is brought there by the kernels before on the stream, which have
-    /// let this one begin when it was known where pieces start.
+    /// [`Self::sign`] with progress words of the caller's: one per piece, 0 before and after. Works in `scratch` if
+    /// that is large enough or if `written.spans` is given, else in memory of the frame. Earlier kernels of the stream
+    /// count `written.unwritten` down; they let this kernel start once the pieces' starts and lengths are known.
     pub(crate) fn sign_in(
         &self,
         frame: &mut Frame<'_>,
@@ -210,7 +208,9 @@ impl Hasher {
         let length = bytes.len();
         let (pointer, _order) = bytes.device_ptr_mut(&stream);
         if !pointer.is_multiple_of(8) || !pieces.excluded.at.is_multiple_of(8) || pieces.excluded.bytes < 8 {
-            return Err(CudaError::invalid("a hash is written to a multiple of 8 bytes, in a gap of at least as many"));
+            return Err(CudaError::invalid(
+                "hashes must be stored in excluded ranges of at least 8 bytes that start on multiples of 8",
+            ));
         }
         let words = pieces.sums_words();
         let sums = match written.spans != 0 || scratch.len() * size_of::<u16>() >= words * size_of::<u64>() {
@@ -221,7 +221,7 @@ impl Hasher {
         self.launch(&stream, pointer, length, pieces, progress, sums, to, written)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is hashed, with what, and where hashes go")]
+    #[expect(clippy::too_many_arguments, reason = "all arguments of the kernel")]
     fn launch(
         &self,
         stream: &Arc<CudaStream>,
@@ -234,16 +234,16 @@ impl Hasher {
         written: PendingWrites,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
-        let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
+        let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces can be hashed at a time"))?;
         if pieces.lengths.len() != count as usize || progress.len() < count as usize {
-            return Err(CudaError::invalid("there must be as many lengths and words of progress as starts"));
+            return Err(CudaError::invalid("every piece needs a length and a progress word"));
         }
         if count == 0 {
             return Ok(());
         }
         let blocks_in_piece = pieces.longest / BLOCK;
-        // Several for each place on the device, so that they are dealt out evenly; no more than the longest piece can
-        // have.
+        // Several parts per block that the device runs concurrently balance the load, but not more than the longest
+        // piece has.
         let parts = (BLOCKS_IN_PLACE * self.blocks_at_a_time)
             .div_ceil(count)
             .min(blocks_in_piece.div_ceil(THREADS / 32))
@@ -257,7 +257,7 @@ impl Hasher {
             excluded_bytes: pieces.excluded.bytes,
             sums_stride: u64::from(blocks_in_piece),
         };
-        // Only writers of records are followed by kernels and not by copies.
+        // Only writers of records are followed by kernels. Others are followed by copies.
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
             .early(to.sign != 0)
             .value(pointers)
@@ -267,11 +267,11 @@ impl Hasher {
         let launch = launch.value(to.hashes).value(to.sign).value(to.differs).value(written.unwritten);
         let launch = launch.value(written.signed).value(written.spans).value(written.group_bytes);
         // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *, const u32 *, u32 *, const
-        // Span *, u32). It reads pieces only where they lie within `available` bytes, has room for the sums of as many
-        // KiB as a piece of at most `longest` bytes has and a word of progress a piece, and writes one hash a piece if
-        // `hashes` is not 0, a word a piece if `differs` is not; if `sign` is not 0 it is `bytes`, ours to write, and
-        // gaps are within their pieces. It waits at its start, or for each piece until that is written, as the caller
-        // of `sign_in` vouches for.
+        // Span *, u32). It reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
+        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `SignTarget` shows to
+        // be enough. There is one word of progress, hash or flag per piece. A `sign` that is not 0 is `bytes`, borrowed
+        // mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for the previous one at
+        // its start, or for the counter of each piece before it reads that piece.
         unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }
     }
 }

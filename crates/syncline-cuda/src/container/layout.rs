@@ -46,7 +46,7 @@ struct DeviceStreams {
     places: CUdeviceptr,
 }
 
-/// `LayoutSources` in container/layout.cu.
+/// `LayoutSources` in container/layout.cu: what the batch's records are made of.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct LayoutSources {
@@ -58,10 +58,10 @@ struct LayoutSources {
     tokens: CUdeviceptr,
 }
 
-// SAFETY: addresses and two numbers of 32 bits, as `LayoutSources` has.
+// SAFETY: addresses and two numbers of 32 bits, laid out as `LayoutSources`.
 unsafe impl DeviceRepr for LayoutSources {}
 
-/// `LayoutOutput` in container/layout.cu.
+/// `LayoutOutput` in container/layout.cu: where records go.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct LayoutOutput {
@@ -80,25 +80,25 @@ struct LayoutOutput {
     only_narrow: u64,
 }
 
-// SAFETY: words of 64 bits, and two of 32 bits side by side, as `LayoutOutput` has.
+// SAFETY: words of 64 bits and two adjacent numbers of 32 bits, laid out as `LayoutOutput`.
 unsafe impl DeviceRepr for LayoutOutput {}
 
-/// The streams of a batch, laid out: those of codes with the usual radius, one a chunk, and of the chunks that have
-/// them those with the wide one, masks, signs.
+/// The Huffman streams of a batch, laid out. Every chunk has a narrow stream; the others exist only for chunks that
+/// need them.
 pub struct Streams<'a> {
-    /// One for each chunk, in order.
+    /// Codes with the narrow radius, one stream per chunk, in order.
     pub narrow: &'a mut Encoded,
-    /// With the wide radius.
+    /// Codes with the wide radius.
     pub wide: Option<&'a mut Encoded>,
     /// Bitmaps of masks.
     pub masks: Option<&'a mut Encoded>,
     /// Bitmaps of signs.
     pub signs: Option<&'a mut Encoded>,
-    /// Where those with the usual radius that are laid out are counted; 0: they are not.
+    /// Counter of narrow streams that are laid out; 0 if they are not counted.
     pub done: CUdeviceptr,
-    /// The list of those.
+    /// The list of narrow streams.
     pub spans: CUdeviceptr,
-    /// Groups of those that a block which writes streams has.
+    /// Groups of a narrow stream that one block writes.
     pub groups_of_block: u32,
 }
 
@@ -107,7 +107,7 @@ pub struct RecordLayout<'a> {
     pub(super) parts: CudaViewMut<'a, ChunkParts>,
     pub(super) plans: CudaViewMut<'a, RecordPlan>,
     pub(super) starts: CudaViewMut<'a, u64>,
-    /// For each narrow stream the number of blocks that have yet to write to its record, if they are counted.
+    /// For each narrow stream, the number of blocks that have yet to write to its record, if they are counted.
     unwritten: Option<CudaViewMut<'a, u32>>,
     pub(super) spans: CUdeviceptr,
     pub(super) first_chunk: u64,
@@ -184,13 +184,13 @@ impl RecordLayouter {
         let tiles = contents.batch.tiles() as usize;
         let summarized = summaries.len() >= chunks as usize && record_inputs.chunks() >= chunks;
         if !summarized || contents.metas.len() < tiles || contents.bases.len() < tiles {
-            return Err(CudaError::invalid("each chunk has a summary, each tile a meta and a base"));
+            return Err(CudaError::invalid("every chunk needs a summary, and every tile a meta and a base"));
         }
         if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
-            return Err(CudaError::invalid("there is room for fewer chunks"));
+            return Err(CudaError::invalid("the stream has too few streams or lengths for the chunks of this batch"));
         }
         if tokens.is_some_and(|tokens| tokens.parts.len() < chunks as usize) {
-            return Err(CudaError::invalid("tokens of fewer chunks"));
+            return Err(CudaError::invalid("every chunk needs an entry in the lists of tokens"));
         }
         let mut parts = frame.slice::<ChunkParts>(chunks as usize)?;
         let mut plans = frame.slice::<RecordPlan>(chunks as usize)?;
@@ -259,11 +259,12 @@ impl RecordLayouter {
         let launch =
             ProgrammaticDependentLaunch::new(&self.kernel, &stream).value(contents.geometry).value(contents.batch);
         let launch = launch.value(sources).value(output).writes(&mut parts).writes(&mut plans);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, ChunkParts *, RecordPlan *).
-        // There are summaries, sums of tiles, parts, a length and a plan for the batch's chunks, a narrow stream for
-        // each; `Assembler` numbers the other streams by the batches that it makes of them. Before it waits it reads
-        // what quantizing has left of chunks: `encode_layout` lets it begin when all before that is done, and other
-        // kernels when they are done themselves. Where it waits for a count, it sets that to 0 again.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, LayoutSources, LayoutOutput, ChunkParts *,
+        // RecordPlan *). The checks above prove that there are a summary, tile sums, parts, a length, a plan and a
+        // narrow stream for each chunk of the batch. The other streams are those that `BatchPlan` listed from the same
+        // summaries. Before it waits, the kernel reads only what quantizing left: `encode_layout` lets it start when
+        // all earlier kernels have ended, and other kernels when they have ended themselves. It resets each counter
+        // that it waits for to 0.
         unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
         streams.narrow.counted();
         Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })

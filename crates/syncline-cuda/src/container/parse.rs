@@ -1,4 +1,4 @@
-//! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container/parse.cu`.
+//! Parses chunk records on the device for reconstruction: launcher of `kernels/container/parse.cu`.
 
 #![allow(unsafe_code)]
 
@@ -33,26 +33,26 @@ use crate::huffman::decode::parse::parse_constants;
 
 const SOURCE: Source = source!("container/parse.cu");
 
-/// Blocks that share a chunk's work: four for codebooks, then tiles, bases, ranks, and two for each list (`ROLE_MASKS`
-/// of the kernel).
+/// Blocks that share the work of a chunk: four for codebooks, one each for tiles, bases and ranks, and two for each
+/// list (`ROLE_MASKS` of the kernel).
 const ROLES: u32 = 11;
-/// Two more for masks and signs, if there can be any.
+/// Additional blocks for masks and signs if the stream can have any.
 const BITMAP_ROLES: u32 = 2;
 /// log2 of the bytes in a group of bitmaps.
 pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
-/// Codebooks of a stream of codes at most.
+/// Maximum number of codebooks of a stream of codes.
 const BOOKS: usize = MAX_CLASSES;
-/// Threads of a block of `container_parse`: blocks are many, and mostly wait.
+/// Threads of a block of `container_parse`. There are many blocks, which mostly wait for memory.
 const THREADS: u32 = 256;
 /// Threads of a block of `container_parse_locate`.
-const PLACES_THREADS: u32 = 128;
-/// Threads of `container_parse_finish`, which is a block: one for each chunk.
+const LOCATE_THREADS: u32 = 128;
+/// Threads of the one block of `container_parse_finish`: one per chunk.
 const FINISH_THREADS: u32 = MAX_CHUNKS as u32;
-/// Records start on multiples of this.
+/// Alignment of records in bytes.
 const ALIGNMENT: u64 = 16;
 
 fn specialization(element_bytes: usize) -> Specialization {
-    // Widths of symbols and groups are arguments here; the constants are those of codes.
+    // The kernel takes widths of symbols and groups as arguments. These constants are those of codes.
     let mut constants = parse_constants(2, 7, THREADS);
     let table_constants =
         [("OWN_LONG", SINGLE_LONG_ENTRIES[0].into()), ("OWN_LONG_MANY", SINGLE_LONG_ENTRIES[1].into())];
@@ -61,19 +61,19 @@ fn specialization(element_bytes: usize) -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
-/// What the compile check compiles.
+/// Every specialization of this module, for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
     vec![specialization(4), specialization(8)]
 }
 
-/// The records of consecutive chunks, one after another in a buffer.
+/// The records of consecutive chunks, adjacent in a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Records<'r> {
-    /// The buffer; starts on a multiple of 16 bytes.
+    /// The buffer, which starts on a multiple of 16 bytes.
     pub input: &'r CudaView<'r, u8>,
-    /// Where the first record starts in it, a multiple of 16.
+    /// Offset of the first record in bytes, a multiple of 16.
     pub first: u64,
-    /// Bytes of each record, multiples of 16.
+    /// Length of each record in bytes, a multiple of 16.
     pub lengths: &'r [u32],
 }
 
@@ -88,20 +88,20 @@ struct DeviceRecords {
     unused: u32,
 }
 
-// SAFETY: plain numbers, laid out as the kernel's struct, which ends with as much padding as `unused` has.
+// SAFETY: plain numbers, laid out as the kernel's struct. `unused` stands for its padding at the end.
 unsafe impl DeviceRepr for DeviceRecords {}
 
-/// Where records are, in device memory: for [`Hasher`](super::hash::Hasher).
+/// Where records are, in device memory, for [`Hasher`](super::hash::Hasher).
 #[derive(Debug)]
 pub struct RecordLocations<'a> {
-    /// Where each starts in the input.
+    /// Offset of each record in the input in bytes.
     pub starts: CudaView<'a, u64>,
-    /// Bytes of each, 0 of one that is not wholly there.
+    /// Length of each record in bytes; 0 if it does not lie within the input.
     pub lengths: CudaView<'a, u32>,
 }
 
 impl RecordLocations<'_> {
-    /// Bytes of an arena that [`RecordParser::places`] takes.
+    /// Bytes of arena memory that [`RecordParser::locate`] takes.
     pub fn workspace(count: usize) -> usize {
         Arena::bytes_for::<u64>(count) + Arena::bytes_for::<u32>(count)
     }
@@ -116,13 +116,13 @@ pub struct RecordParser {
 }
 
 impl RecordParser {
-    /// For chunks of elements of `element_bytes` bytes.
+    /// Loads the kernels for elements of `element_bytes` bytes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless these are 4 or 8; those of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`] unless `element_bytes` is 4 or 8; those of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: usize) -> Result<Self> {
         if !matches!(element_bytes, 4 | 8) {
-            return Err(CudaError::invalid("quantized elements have 4 or 8 bytes"));
+            return Err(CudaError::invalid("quantized elements must have 4 or 8 bytes"));
         }
         let specialization = specialization(element_bytes);
         Ok(Self {
@@ -132,11 +132,11 @@ impl RecordParser {
         })
     }
 
-    /// Writes where the records are to device memory, on the frame's stream.
+    /// Writes the locations of the records to device memory, on the frame's stream.
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn places<'a>(&self, frame: &mut Frame<'a>, records: Records<'_>) -> Result<RecordLocations<'a>> {
+    pub fn locate<'a>(&self, frame: &mut Frame<'a>, records: Records<'_>) -> Result<RecordLocations<'a>> {
         let stream = frame.stream().clone();
         let (device_records, _) = device_records(&records, records.lengths.len(), &stream)?;
         let mut starts = frame.slice::<u64>(records.lengths.len())?;
@@ -144,21 +144,21 @@ impl RecordParser {
         let count = records.lengths.len() as u32;
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(&device_records).arg(&count).arg(&mut starts).arg(&mut lengths);
-        let grid = Kernel::grid(count.div_ceil(PLACES_THREADS), PLACES_THREADS, 0);
-        // SAFETY: parameters (Records, u32, u64 *, u32 *): a start and a length for each record.
-        unsafe { launch.launch(grid) }.doing("placing records")?;
+        let grid = Kernel::grid(count.div_ceil(LOCATE_THREADS), LOCATE_THREADS, 0);
+        // SAFETY: the kernel's parameters are (Records, u32, u64 *, u32 *). Both slices have one entry per record.
+        unsafe { launch.launch(grid) }.doing("locating records")?;
         Ok(RecordLocations { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
-    /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are
-    /// wanted, for decoders of whole streams. `reused`: memory of `cleared_bytes` that is 0 and that [`Self::finish`]
-    /// clears again; without it some of the frame's is cleared, which takes a call more. `hashing`: records' hashes are
-    /// compared on the way.
+    /// Parses the records of a batch on the frame's stream, without waiting for it. `classes` asks for the classes of
+    /// groups, which decoders of whole streams need. `reused` is memory of `cleared_bytes` bytes that is 0 and that
+    /// [`Self::finish`] clears again; without it, memory of the frame is cleared, which takes another call. `hashing`
+    /// compares the records' hashes in the same kernel.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more
-    /// than [`MAX_CHUNKS`]; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged records are no error here: see
-    /// [`ParsedChunk::status`].
+    /// [`CudaError::InvalidArgument`] if the number of records is not the number of the batch's chunks or exceeds
+    /// [`MAX_CHUNKS`], or if records are misaligned; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged records
+    /// are not an error here: see [`ParsedChunk::status`].
     #[expect(clippy::too_many_arguments, reason = "what is parsed, what it is, and where the results go")]
     pub fn parse<'a>(
         &self,
@@ -181,26 +181,26 @@ impl RecordParser {
         ];
         let bitmap_count = bounds[1].streams as usize;
         let mut memory = ParseMemory::new(frame, format, geometry, batch, bitmap_count, classes, reused)?;
-        let results = memory.on_device(&stream, format);
-        let hashing = hashing.map(|hashing| hashing.on_device(frame, chunks)).transpose()?.unwrap_or_default();
+        let results = memory.argument(&stream, format);
+        let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results).arg(&hashing);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
-        // SAFETY: parameters (Records, Geometry, ChunkBatch, Results, Hashing) by value, laid out alike. The results
-        // have as many entries as the kernel's comments say for the batch's chunks and tiles: slices of the frame that
-        // live as long as what is returned, those that `cleared_bytes` counts cleared. Records are read within
-        // `input_bytes`. `Hashing::on_device` vouches for what hashes need.
+        // SAFETY: the kernel's parameters are (Records, Geometry, ChunkBatch, ParseResults, Hashing), by value, with
+        // the same layouts. `ParseMemory::new` allocated the results for the batch's chunks and tiles from the frame,
+        // so that they live as long as the returned value, and cleared those that `cleared_bytes` counts. Records are
+        // read only within `input_bytes`. `Hashing::argument` allocated the sums of hashes and checked the sizes of
+        // progress and results.
         unsafe { launch.launch(grid) }.doing("parsing records")?;
         memory.into_parsed(frame, format, &bounds, classes)
     }
 
-    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what
-    /// parsing found and what the decoders found. For batches that [`Reconstructor`](crate::reconstruct::Reconstructor)
-    /// does not end.
+    /// Combines what parsing and the decoders found about each chunk into one word of `result` per chunk
+    /// ([`chunk_status_text`]). For batches that [`Reconstructor`](crate::reconstruct::Reconstructor) does not finish.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if `result` has not as many words as the batch has chunks; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] unless `result` has one word per chunk; [`CudaError::Driver`].
     pub fn finish(
         &self,
         stream: &Arc<CudaStream>,
@@ -212,30 +212,30 @@ impl RecordParser {
         let codes = parsed.code_status.as_view();
         let mut launch = stream.launch_builder(self.finish.function());
         launch.arg(&ending).arg(&parsed.tiles.chunk_count).arg(&chunks).arg(&codes);
-        // SAFETY: parameters (BatchFinish, u32, const ParsedChunk *, const u32 *): a chunk, a status and a word of the
-        // result for each chunk, of which a batch has no more than there are threads, and `bitmaps` words of bitmaps.
-        // What is cleared is memory of `parsed`, of a multiple of 4 bytes, or none.
-        unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }.doing("bringing statuses together").map(drop)
+        // SAFETY: the kernel's parameters are (BatchFinish, u32, const ParsedChunk *, const u32 *). There are a chunk,
+        // a status and a word of the result per chunk, and at most `FINISH_THREADS` chunks; `bitmap_status` has
+        // `bitmaps` words per chunk. The memory to clear is a multiple of 4 bytes of `parsed`, or none.
+        unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }.doing("combining statuses").map(drop)
     }
 }
 
-/// Where the records of a batch start, for the kernel, and the bytes of all.
+/// Returns the kernel's argument for the records of a batch, and the bytes of all records.
 fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> Result<(DeviceRecords, u64)> {
     if records.lengths.len() != chunks || chunks == 0 || chunks > MAX_CHUNKS {
-        return Err(CudaError::invalid(format!("a batch has a record for each chunk, and at most {MAX_CHUNKS}")));
+        return Err(CudaError::invalid(format!("a batch needs one record per chunk, and at most {MAX_CHUNKS}")));
     }
     let input = records.input.device_ptr(stream).0;
     if !input.is_multiple_of(ALIGNMENT) || !records.first.is_multiple_of(ALIGNMENT) {
-        return Err(CudaError::invalid("input and records start on multiples of 16 bytes"));
+        return Err(CudaError::invalid("input and records must start on multiples of 16 bytes"));
     }
     let mut starts = [0; MAX_CHUNKS + 1];
     let mut units = 0_u64;
     for (start, &length) in starts[1..].iter_mut().zip(records.lengths) {
         if !u64::from(length).is_multiple_of(ALIGNMENT) {
-            return Err(CudaError::invalid("records have multiples of 16 bytes"));
+            return Err(CudaError::invalid("record lengths must be multiples of 16 bytes"));
         }
         units += u64::from(length) / ALIGNMENT;
-        *start = u32::try_from(units).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
+        *start = u32::try_from(units).map_err(|_| CudaError::invalid("the batch is too large: use smaller batches"))?;
     }
     let input_bytes = records.input.len() as u64;
     Ok((DeviceRecords { input, input_bytes, first: records.first, starts, unused: 0 }, units * ALIGNMENT))

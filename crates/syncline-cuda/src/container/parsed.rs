@@ -1,5 +1,5 @@
-//! What parsing leaves in device memory for reconstruction: mirror of `kernels/container/parsed.cuh`, which says what
-//! the parts mean.
+//! What parsing leaves in device memory for reconstruction: mirror of `kernels/container/parsed.cuh`, which documents
+//! the fields.
 
 #![allow(unsafe_code)]
 
@@ -31,53 +31,54 @@ pub struct ParsedChunk {
 // SAFETY: plain integers without padding (five of 8 bytes, then ten of 4), laid out as the kernels' struct.
 unsafe impl DeviceRepr for ParsedChunk {}
 
-/// [`ParsedChunk::kind`] of a chunk that is stored as it is.
+/// [`ParsedChunk::kind`] of a chunk stored verbatim.
 pub const CHUNK_RAW: u32 = 0;
 /// [`ParsedChunk::kind`] of a chunk of codes.
 pub const CHUNK_QUANTIZED: u32 = 2;
 /// [`ParsedChunk::kind`] of a chunk whose codes are LZSS tokens.
 pub const CHUNK_TOKENS: u32 = 4;
 
-/// The parsed records of a batch of chunks. Numbers count from the batch's first chunk and tile.
+/// The parsed records of a batch of chunks. Chunks and tiles are numbered from the batch's first.
 #[derive(Debug)]
 pub struct Parsed<'a> {
-    /// A struct for each chunk.
+    /// One struct per chunk.
     pub chunks: CudaView<'a, ParsedChunk>,
-    /// What each tile is: bit 0 constant, bits 1-2 predictor, 3-4 class, 5-6 mask kind, 7-8 pattern, 9-10 sign kind.
+    /// Bit fields of each tile: bit 0 constant, bits 1-2 predictor, 3-4 class, 5-6 mask kind, 7-8 pattern, 9-10 sign
+    /// kind.
     pub metas: CudaView<'a, u16>,
-    /// The base of each tile.
+    /// Base of each tile.
     pub bases: CudaView<'a, i32>,
-    /// The first group of each tile in its chunk.
+    /// First group of each tile in its chunk.
     pub first_groups: CudaView<'a, u32>,
-    /// The tiles of each chunk: those that are not constant, then the others.
+    /// Tile numbers of each chunk: first those that are not constant, then the others.
     pub order: CudaView<'a, u16>,
-    /// The first outlier of each tile, and their end: `tiles + 1` entries a chunk.
+    /// First outlier of each tile and the end of the last: `tiles + 1` entries per chunk.
     pub outlier_starts: CudaView<'a, u32>,
-    /// The first verbatim value of each tile, and their end: `tiles + 1` entries a chunk.
+    /// First verbatim value of each tile and the end of the last: `tiles + 1` entries per chunk.
     pub verbatim_starts: CudaView<'a, u32>,
-    /// The first byte of each tile's mask in its chunk's masks; `None` if no tile can have one.
+    /// First byte of each tile's mask in its chunk's masks; `None` if no tile can have one.
     pub mask_starts: Option<CudaView<'a, u32>>,
-    /// The first byte of each tile's sign bitmap; `None` if no tile can have one.
+    /// First byte of each tile's sign bitmap; `None` if no tile can have one.
     pub sign_starts: Option<CudaView<'a, u32>>,
-    /// Decoded bitmaps of masks, `bitmap_stride` bytes a chunk.
+    /// Decoded bitmaps of masks, `bitmap_stride` bytes per chunk.
     pub masks: Option<CudaView<'a, u8>>,
-    /// Decoded bitmaps of signs, `bitmap_stride` bytes a chunk.
+    /// Decoded bitmaps of signs, `bitmap_stride` bytes per chunk.
     pub signs: Option<CudaView<'a, u8>>,
-    /// Live groups before each 32 groups, `rank_stride` entries a chunk.
+    /// Number of live groups before every 32nd group, `rank_stride` entries per chunk.
     pub ranks: CudaView<'a, u32>,
-    /// Bytes of bitmaps that a chunk has at most.
+    /// Maximum bytes of bitmaps of a chunk.
     pub bitmap_stride: u64,
-    /// Entries of `ranks` for each chunk.
+    /// Entries of `ranks` per chunk.
     pub rank_stride: u32,
-    /// Tiles in a whole chunk.
+    /// Tiles of a whole chunk.
     pub tiles: u32,
-    /// Chunks in the batch.
+    /// Chunks of the batch.
     pub chunk_count: u32,
-    /// Groups that a chunk has at most.
+    /// Maximum number of groups of a chunk.
     pub slots: u32,
 }
 
-/// `Parsed` of `container/parsed.cuh`: the addresses, as kernels take them by value.
+/// `Parsed` of `container/parsed.cuh`: addresses, passed to kernels by value.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ParsedArgument {
@@ -100,13 +101,12 @@ pub struct ParsedArgument {
     slots: u32,
 }
 
-// SAFETY: thirteen fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. Addresses are
-// only followed by kernels, whose launchers keep the views that they came from.
+// SAFETY: thirteen fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. The launchers
+// keep the views alive from which the addresses come.
 unsafe impl DeviceRepr for ParsedArgument {}
 
 impl Parsed<'_> {
-    /// The kernels' argument. It borrows nothing: the views must be alive when the kernel is launched, as `self` is in
-    /// its launcher.
+    /// Returns the kernels' argument. It borrows nothing: `self` must be alive when the kernel is launched.
     pub fn argument(&self, stream: &CudaStream) -> ParsedArgument {
         fn address<T>(view: &CudaView<'_, T>, stream: &CudaStream) -> CUdeviceptr {
             view.device_ptr(stream).0
@@ -136,7 +136,7 @@ impl Parsed<'_> {
     }
 }
 
-/// Chunks of a batch at most: the starts of their records are passed to a kernel by value.
+/// Maximum number of chunks of a batch: the starts of their records are passed to a kernel by value.
 pub const MAX_CHUNKS: usize = 256;
 
 /// Words of [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums) for `chunks` chunks.
@@ -159,6 +159,6 @@ pub(crate) struct BatchFinish {
 unsafe impl DeviceRepr for BatchFinish {}
 
 impl BatchFinish {
-    /// Another kernel finishes the batch.
+    /// No finishing: another kernel finishes the batch.
     pub(crate) const NONE: Self = Self { result: 0, bitmap_status: 0, clear: 0, clear_bytes: 0, bitmaps: 0 };
 }

@@ -1,4 +1,4 @@
-//! How far a stream is written, and its end: launcher of `kernels/container/table.cu`.
+//! How far a stream is written, in device memory.
 
 #![allow(unsafe_code)]
 
@@ -13,60 +13,60 @@ use crate::device::Pinned;
 use crate::error::{CudaError, DriverContext, Result};
 
 const STATUS_BAD_STREAM: u32 = 1;
-/// Words of 64 bits that say how far a stream is written: where the next record starts, the status, the number of the
-/// last batch that was laid out, and how many records are signed.
+/// Words of 64 bits of the state: the start of the next record, the status, the number of the last batch that was laid
+/// out, and the number of signed records.
 const STATE_WORDS: usize = 4;
-/// Bytes of the last two of these.
+/// Byte offsets of the last two words.
 const LAID_OUT_AT: usize = 2 * size_of::<u64>();
 const SIGNED_AT: usize = 3 * size_of::<u64>();
 
-/// `StreamReport` in container/table.cu.
+/// `StreamReport` in container/table.cu: what the device reports to the host at the end of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct StreamReport {
     bytes: u64,
     status: u64,
-    /// The number of the stream, written last.
+    /// Number of the stream, written last.
     number: u64,
 }
 
 // SAFETY: three u64, laid out as `StreamReport` in container/table.cu.
 unsafe impl DeviceRepr for StreamReport {}
-// SAFETY: numbers.
+// SAFETY: all bits 0 are valid for its fields, which are numbers.
 unsafe impl ValidAsZeroBits for StreamReport {}
 
-/// How far a stream is written: lives in device memory from the first batch of chunks to the last.
+/// How far a stream is written. Lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]
 pub struct Progress {
-    /// Where the next record starts in the output; the status.
+    /// The words described at `STATE_WORDS`.
     pub(super) state: CudaSlice<u64>,
-    /// Bytes of each record.
+    /// Length of each record in bytes.
     pub(super) lengths: CudaSlice<u32>,
-    /// Where the host reads both, made when it first does.
+    /// Where the host reads both, allocated on first use.
     host: Option<(Pinned<u64>, Pinned<u32>)>,
     pub(super) report: Pinned<StreamReport>,
     stream: Arc<CudaStream>,
-    /// Streams so far.
+    /// Number of streams so far.
     pub(super) number: u64,
-    /// Batches so far, of all streams.
+    /// Number of batches so far, of all streams.
     pub(super) batches: u64,
-    /// Where the first record starts.
+    /// Start of the first record in bytes.
     pub(super) start: u64,
     /// Whether a batch has been laid out.
     pub(super) started: bool,
 }
 
-/// What a stream came out as.
+/// The size of a finished stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes that the output must have.
+    /// Bytes that the stream takes.
     pub bytes: u64,
-    /// Whether it has as many: if not, it does not hold a stream.
+    /// Whether the output has room for them. If not, it does not hold a stream.
     pub fits: bool,
 }
 
 impl Progress {
-    /// For streams of up to `chunks` chunks.
+    /// Allocates the progress of streams of up to `chunks` chunks.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
@@ -91,45 +91,45 @@ impl Progress {
         allocate().allocating(4 * chunks)
     }
 
-    /// Begins a stream whose records start at byte `start` of the output, a multiple of 16.
+    /// Starts a stream whose records start at byte `start` of the output.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`].
+    /// [`CudaError::InvalidArgument`] unless `start` is a multiple of 16.
     pub fn start(&mut self, start: u64) -> Result<()> {
         if !start.is_multiple_of(ALIGNMENT as u64) {
-            return Err(CudaError::invalid("records start on multiples of 16"));
+            return Err(CudaError::invalid("records must start on a multiple of 16 bytes"));
         }
         (self.start, self.started) = (start, false);
         Ok(())
     }
 
-    /// Chunks that there is room for.
+    /// Maximum number of chunks of a stream.
     pub fn chunks(&self) -> u64 {
         self.lengths.len() as u64
     }
 
-    /// The word that tells when the last batch is laid out, and what it is then.
+    /// Returns the address of the word that signals that the last batch is laid out, and its value then.
     pub(super) fn laid_out(&mut self) -> (CUdeviceptr, u64) {
         let state = self.state.device_ptr_mut(&self.stream).0;
         (state + LAID_OUT_AT as u64, self.batches)
     }
 
-    /// The number of records that are signed, of 32 bits.
+    /// Returns the address of the 32-bit counter of signed records.
     pub(super) fn signed(&mut self) -> CUdeviceptr {
         self.state.device_ptr_mut(&self.stream).0 + SIGNED_AT as u64
     }
 
-    /// Where the records end, and the bytes of the first `count` of them, which waits for the stream.
+    /// Returns where the records end, and the lengths of the first `count` records in bytes. Waits for the stream.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer, or a Huffman stream is not valid,
-    /// which those of quantized codes never are.
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer records, or if a code has no codeword,
+    /// which does not occur with codes of the quantizer.
     pub fn records(&mut self, count: u64) -> Result<(Outcome, Vec<u32>)> {
         if !self.started {
             return Ok((Outcome { bytes: self.start, fits: true }, Vec::new()));
         }
         let count = usize::try_from(count).ok().filter(|&count| count <= self.lengths.len());
-        let count = count.ok_or_else(|| CudaError::invalid("there is room for fewer chunks"))?;
+        let count = count.ok_or_else(|| CudaError::invalid("the stream has fewer chunks"))?;
         let (states, lengths) = match &mut self.host {
             Some(host) => host,
             None => {
@@ -137,7 +137,7 @@ impl Progress {
                 self.host.insert((Pinned::new(&self.stream, STATE_WORDS)?, lengths))
             }
         };
-        // Both are there when the second is.
+        // The second copy is queued behind the first, so that waiting for it suffices.
         lengths.read(&self.lengths.slice(..count))?;
         states.read(&self.state)?;
         let state = states.wait()?;
@@ -145,7 +145,8 @@ impl Progress {
         Ok((outcome, lengths.wait()?[..count].to_vec()))
     }
 
-    /// What [`TableWriter::finish`](super::table::TableWriter::finish) has said, which waits for the stream.
+    /// Returns what the kernel of [`TableWriter::finish`](super::table::TableWriter::finish) reported. Waits for the
+    /// stream.
     ///
     /// # Errors
     /// As [`Self::records`].
@@ -157,7 +158,7 @@ impl Progress {
     fn outcome_of(bytes: u64, status: u64) -> Result<Outcome> {
         let status = status as u32;
         if status & STATUS_BAD_STREAM != 0 {
-            return Err(CudaError::invalid("symbols without a codeword in a chunk"));
+            return Err(CudaError::invalid("a chunk has symbols without a codeword"));
         }
         Ok(Outcome { bytes, fits: status == 0 })
     }

@@ -9,10 +9,10 @@ use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS
 
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
-/// Section of the codes.
+/// Number of the section of codes.
 const CODES_SECTION: usize = 3;
 
-/// What a chunk has besides its tiles, and where that is: `ChunkParts` in container/record.cuh.
+/// What a chunk has besides its tiles, and where it is: `ChunkParts` in container/record.cuh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ChunkParts {
@@ -23,24 +23,24 @@ pub struct ChunkParts {
 // SAFETY: plain numbers without padding, laid out as `ChunkParts` in container/record.cuh.
 unsafe impl DeviceRepr for ChunkParts {}
 
-/// What a chunk comes to with its codes as LZSS tokens: `TokenParts` in container/record.cuh.
+/// A chunk's lists and size with its codes as LZSS tokens: `TokenParts` in container/record.cuh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TokenParts {
-    /// In the batch's list of outliers of the narrow codes.
+    /// Index of the first outlier in the batch's list of outliers of the narrow codes.
     pub first_outlier: u64,
-    /// How many the chunk has.
+    /// Number of outliers.
     pub outliers: u32,
-    /// Bytes of its section of codes; 0: there are no tokens.
+    /// Bytes of the section of codes; 0 if there are no tokens.
     pub bytes: u32,
 }
 
 // SAFETY: plain numbers without padding, laid out as `TokenParts` in container/record.cuh.
 unsafe impl DeviceRepr for TokenParts {}
 
-/// What records of LZSS tokens have in place of the outliers that others have.
+/// The lists of records with LZSS tokens, in place of the other outliers.
 pub struct TokenLists<'t> {
-    /// Of each chunk of the batch.
+    /// One entry for each chunk of the batch.
     pub parts: CudaView<'t, TokenParts>,
     /// Positions of outliers in their chunks.
     pub positions: CudaView<'t, u32>,
@@ -48,7 +48,7 @@ pub struct TokenLists<'t> {
     pub residuals: CudaView<'t, i32>,
 }
 
-/// `RecordPlan` in container/record.cuh.
+/// `RecordPlan` in container/record.cuh: size and place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct RecordPlan {
@@ -64,11 +64,11 @@ pub(crate) struct RecordPlan {
 
 // SAFETY: plain numbers without padding, laid out as `RecordPlan` in container/record.cuh.
 unsafe impl DeviceRepr for RecordPlan {}
-// SAFETY: numbers.
+// SAFETY: all bits 0 are valid for its fields, which are numbers.
 unsafe impl ValidAsZeroBits for RecordPlan {}
 
 impl RecordPlan {
-    /// Where the codes go, if they are LZSS tokens.
+    /// Returns where the codes go if they are LZSS tokens.
     pub(super) fn token_place(&self) -> Option<u64> {
         let head = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
         let lengths = self.lengths[..CODES_SECTION].iter().map(|&bytes| u64::from(bytes));
@@ -77,38 +77,38 @@ impl RecordPlan {
     }
 }
 
-/// The values that stand beside the codes, for all chunks of a batch one after another.
+/// Outliers and verbatim values of all chunks of a batch, chunk after chunk.
 #[derive(Debug)]
 pub struct Lists<'a> {
     /// Positions of outliers in their chunks.
     pub outlier_positions: CudaView<'a, u32>,
-    /// Their residuals.
+    /// Residuals of the outliers.
     pub outlier_residuals: CudaView<'a, i32>,
     /// Positions of verbatim values in their chunks.
     pub verbatim_positions: CudaView<'a, u32>,
-    /// Their bytes.
+    /// Verbatim values, as little-endian bytes.
     pub verbatim_values: CudaView<'a, u8>,
 }
 
-/// What the records of a batch are made of, but for the Huffman streams.
+/// What the records of a batch are made of, except for the Huffman streams.
 #[derive(Debug)]
 pub struct Contents<'a> {
-    /// The array's tiling.
+    /// Tiling of the array.
     pub geometry: DeviceGeometry,
-    /// The chunks.
+    /// Chunks of the batch.
     pub batch: ChunkBatch,
-    /// What each tile is.
+    /// Bit fields of each tile: [`TileBits`](crate::quantize::TileBits).
     pub metas: &'a CudaView<'a, u16>,
-    /// The base of each tile.
+    /// Base of each tile.
     pub bases: &'a CudaView<'a, i32>,
     /// Outliers and verbatim values.
     pub lists: &'a Lists<'a>,
-    /// Elements of the array, with all of the chunks.
+    /// Elements of the array, at least all those of the chunks.
     pub slab: &'a Slab<'a>,
 }
 
 impl Contents<'_> {
-    /// Most elements that a chunk of the batch may have.
+    /// Upper bound of the elements in a chunk of the batch.
     pub fn max_chunk_elements(&self) -> u64 {
         u64::from(self.batch.slots()) << self.geometry.group_log2()
     }

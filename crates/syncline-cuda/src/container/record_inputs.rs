@@ -1,4 +1,4 @@
-//! What quantizing leaves of a batch for its records, besides what it finds of tiles and codes.
+//! Memory for what quantizing leaves for the records of a batch, besides tiles and codes.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::encode::Batch;
 use crate::quantize::{ChunkSummary, RecordInputsArgument, TileSums};
 
-/// Room for what records need of the chunks of a batch, in device memory.
+/// Memory for what the records of a batch need of its chunks.
 #[derive(Debug)]
 pub struct RecordInputs<'a> {
     tiles: CudaViewMut<'a, TileSums>,
-    /// How far hashing is.
+    /// Progress of hashing: one word per record.
     hash_progress: CudaViewMut<'a, u64>,
-    /// The list of the streams of codes, and how many it has.
+    /// The list of the streams of codes, and its length.
     spans: CUdeviceptr,
     streams: u32,
     element_bytes: u32,
     chunks: u32,
-    /// Parts that a chunk's tiles are summed up in.
+    /// Partial sums per chunk.
     sums_per_chunk: u32,
 }
 
 impl<'a> RecordInputs<'a> {
-    /// For `chunks` chunks, whose codes are the first streams of `streams`.
+    /// Allocates for `chunks` chunks, whose codes are the first streams of `streams`.
     pub(super) fn new(
         frame: &mut Frame<'a>,
         chunks: u32,
@@ -35,7 +35,7 @@ impl<'a> RecordInputs<'a> {
         element_bytes: u32,
     ) -> Result<Self> {
         if streams.streams() < chunks {
-            return Err(CudaError::invalid("a stream for each chunk"));
+            return Err(CudaError::invalid("every chunk needs a stream"));
         }
         let stream = frame.stream().clone();
         let count = streams.streams();
@@ -50,11 +50,11 @@ impl<'a> RecordInputs<'a> {
         })
     }
 
-    /// Where quantizing leaves all of it for a batch of at most [`Self::chunks`] chunks. It clears `control`, and tells
-    /// the host, if they are given.
+    /// Returns the kernel argument that says where quantizing leaves all of this, for a batch of at most
+    /// [`Self::chunks`] chunks. The kernel also clears `control` and copies the summaries to `host`, if given.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if the host has no room.
+    /// [`CudaError::InvalidArgument`] if `host` is too small.
     pub(crate) fn argument(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -62,7 +62,7 @@ impl<'a> RecordInputs<'a> {
         host: Option<&Pinned<ChunkSummary>>,
     ) -> Result<RecordInputsArgument> {
         if host.is_some_and(|host| host.len() < self.chunks as usize) {
-            return Err(CudaError::invalid("room for the summary of each chunk"));
+            return Err(CudaError::invalid("the host needs room for the summary of every chunk"));
         }
         let (control, control_words) = control.unwrap_or_default();
         let host = host.map_or(0, Pinned::device_pointer);
@@ -75,32 +75,32 @@ impl<'a> RecordInputs<'a> {
         })
     }
 
-    /// Chunks that there is room for.
+    /// Number of chunks that this memory is for.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Sums of the tiles, so many of each chunk.
+    /// Partial sums over the tiles: [`Self::sums_per_chunk`] for each chunk.
     pub(super) fn tiles(&self) -> CudaView<'_, TileSums> {
         self.tiles.as_view()
     }
 
-    /// Parts that a chunk's tiles are summed up in.
+    /// Partial sums per chunk.
     pub(super) fn sums_per_chunk(&self) -> u32 {
         self.sums_per_chunk
     }
 
-    /// Sums that were made elsewhere, one of each chunk.
+    /// Uploads sums computed elsewhere, one per chunk.
     pub(super) fn upload(&mut self, stream: &Arc<CudaStream>, sums: &[TileSums]) -> Result<()> {
         if sums.len() != self.chunks as usize {
-            return Err(CudaError::invalid("the sums of each chunk's tiles"));
+            return Err(CudaError::invalid("every chunk needs sums over its tiles"));
         }
         let mut all = vec![TileSums::default(); self.tiles.len()];
         for (parts, sums) in all.chunks_mut(self.sums_per_chunk as usize).zip(sums) {
             parts[0] = *sums;
         }
-        stream.memcpy_htod(&all, &mut self.tiles).doing("uploading what tiles come to")?;
-        stream.memset_zeros(&mut self.hash_progress).doing("clearing how far hashing is")
+        stream.memcpy_htod(&all, &mut self.tiles).doing("uploading sums over tiles")?;
+        stream.memset_zeros(&mut self.hash_progress).doing("clearing the progress of hashing")
     }
 
     pub(super) fn hash_progress_mut(&mut self) -> &mut CudaViewMut<'a, u64> {

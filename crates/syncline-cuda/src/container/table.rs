@@ -1,4 +1,4 @@
-//! Writes the ends of streams: launcher of `kernels/container/table.cu`.
+//! Writes the end of a stream: launcher of `kernels/container/table.cu`.
 
 #![allow(unsafe_code)]
 
@@ -24,17 +24,17 @@ pub(super) fn specialization() -> Specialization {
 #[repr(C, align(4))]
 struct StreamHeader([u8; HEADER_LEN]);
 
-// SAFETY: as many bytes as `StreamHeader` has, aligned like it.
+// SAFETY: as many bytes as `StreamHeader` has, with the same alignment.
 unsafe impl DeviceRepr for StreamHeader {}
 
-/// Writes the ends of streams.
+/// Writes header, chunk table and trailer of streams.
 #[derive(Debug)]
 pub struct TableWriter {
     kernel: Kernel,
 }
 
 impl TableWriter {
-    /// For this device.
+    /// Loads the kernel for this device.
     ///
     /// # Errors
     /// Those of [`Device::kernel`].
@@ -42,11 +42,11 @@ impl TableWriter {
         Ok(Self { kernel: device.kernel(&specialization(), "container_table")? })
     }
 
-    /// Writes the header in front of the records, the chunk table and the trailer behind them, behind what signs the
-    /// records of the last batch on the same stream.
+    /// Writes the header in front of the records, and the chunk table and the trailer behind them. Queued on the same
+    /// stream behind the kernel that signs the records of the last batch.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are other chunks; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if the stream was started with other chunks; [`CudaError::Driver`].
     pub fn finish(
         &self,
         stream: &Arc<CudaStream>,
@@ -66,11 +66,12 @@ impl TableWriter {
         let launch =
             ProgrammaticDependentLaunch::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
         let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(report).value(signed);
-        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, StreamReport *,
-        // const u32 *); it reads `chunks` lengths and the state, and writes only where `room` bytes hold all that it
-        // writes, and what the host is report, which waits for the event below. It tells when all records are signed; the
-        // kernel before it, which signs them, lets it begin when all that it reads is there, and touches nothing that
-        // it writes; and if there is none it waits at its start.
+        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64,
+        // StreamReport *, const u32 *). It reads `chunks` lengths, which the check above proved to exist, and the
+        // state. It writes to the output only if `room` bytes hold the whole stream, and to the report in page-locked
+        // memory, which the host reads only after the event recorded below. If there are records, it waits for the
+        // counter of signed ones; the kernel before it lets it start once lengths and state are final and does not
+        // touch what it writes. If there are none, it waits for that kernel to end.
         unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
         progress.report.written()
     }

@@ -27,14 +27,14 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
 #[repr(C)]
 struct DeviceLists([CUdeviceptr; 7]);
 
-// SAFETY: seven addresses, as `Lists` has.
+// SAFETY: seven addresses, laid out as `Lists`.
 unsafe impl DeviceRepr for DeviceLists {}
 
 /// The records to sign.
 pub struct SignTarget<'s, 'l, 'o> {
-    /// Where they are.
+    /// Places of the records.
     pub layout: &'s mut RecordLayout<'l>,
-    /// Has their lengths, and counts those that are signed.
+    /// Lengths of the records, and the counter of signed ones.
     pub progress: &'s mut Progress,
     /// The whole stream.
     pub output: &'s mut CudaViewMut<'o, u8>,
@@ -59,7 +59,7 @@ impl RecordWriter {
     /// [`CudaError::InvalidArgument`] for other elements; those of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: u32, group_log2: u8) -> Result<Self> {
         if !matches!(element_bytes, 4 | 8) {
-            return Err(CudaError::invalid("elements have 4 or 8 bytes"));
+            return Err(CudaError::invalid("elements must have 4 or 8 bytes"));
         }
         Ok(Self {
             element_bytes,
@@ -69,11 +69,11 @@ impl RecordWriter {
         })
     }
 
-    /// Writes everything of the records but the Huffman streams and the hashes, when the word at `laid_out.0` is
-    /// `laid_out.1`.
+    /// Writes everything of the records except the Huffman streams and the hashes. The kernel starts writing when the
+    /// word at `laid_out.0` becomes `laid_out.1`.
     ///
     /// # Errors
-    /// As [`Self::lay_out`].
+    /// [`CudaError::Driver`].
     pub(crate) fn write(
         &self,
         stream: &Arc<CudaStream>,
@@ -110,10 +110,11 @@ impl RecordWriter {
         let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
         let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16
-        // *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *). Plans place records within
-        // the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the
-        // parts say, and the elements are those of the batch's chunks, which `Assembler` sees to. Before it waits it
-        // reads tiles and bases, which nobody writes once records are being laid out.
+        // *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *). `container_layout` made
+        // plans that lie within the output or say that there is no room. `RecordLayouter::lay_out` checked the lengths
+        // of metas, bases and parts. The lists have the entries that the parts count, and the slab holds the elements
+        // of the batch's chunks: both come from the same quantized batch. Before it waits, the kernel reads only tiles
+        // and bases, which no kernel writes any more once records are being laid out.
         unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }
     }
 

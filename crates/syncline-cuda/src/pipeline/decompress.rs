@@ -356,7 +356,7 @@ impl Decompressor {
             if beside {
                 self.side.follow()?;
                 let mut side_frame = self.side_arena.frame()?;
-                let places = self.parser.places(&mut side_frame, records)?;
+                let places = self.parser.locate(&mut side_frame, records)?;
                 let pieces = Pieces {
                     starts: &places.starts,
                     lengths: &places.lengths,

@@ -1,4 +1,4 @@
-//! One look at every value before compression: launcher of `kernels/quantize/bound_scan.cu`.
+//! Scans every value of an array before compression: launcher of `kernels/quantize/bound_scan.cu`.
 
 #![allow(unsafe_code)]
 
@@ -21,16 +21,16 @@ const SOURCE: Source = source!("quantize/bound_scan.cu");
 
 /// Threads of a block.
 const THREADS: u32 = 1024;
-/// Blocks that a multiprocessor should hold, and loads of 16 bytes that each thread has under way.
+/// Blocks per multiprocessor, and loads of 16 bytes that each thread has in flight.
 const BLOCKS: u32 = 1;
 const UNROLL: u32 = 4;
-/// Bytes that a block looks at, at least: one turn.
+/// Minimum number of bytes that a block scans: one iteration.
 const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
-/// Words of 64 bits that a block leaves at most: `BlockPartial` in quantize/bound_scan.cu.
+/// Maximum number of 64-bit words that a block leaves: `BlockPartial` in quantize/bound_scan.cu.
 const PARTIAL_WORDS: usize = 11;
 
-/// `Found` in quantize/bound_scan.cu. Extremes, and the number of the first NaN, are kept so that larger is further and
-/// 0 is none.
+/// `ScanReport` in quantize/bound_scan.cu. Extremes, and the number of the first NaN, are stored such that larger
+/// numbers are more extreme and 0 means none.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct ScanReport {
@@ -48,19 +48,19 @@ struct ScanReport {
     least_above: u64,
     greatest_below: u64,
     nan_bits: u64,
-    /// The quantizer's constants, if asked for.
+    /// The quantizer's constants, if requested.
     step: [u64; STEP_WORDS],
-    /// The number of the scan, written last.
+    /// Number of the scan, written last.
     number: u64,
 }
 
-// SAFETY: u64 throughout, laid out as `Found` in quantize/bound_scan.cu.
+// SAFETY: u64 throughout, laid out as `ScanReport` in quantize/bound_scan.cu.
 unsafe impl DeviceRepr for ScanReport {}
-// SAFETY: numbers.
+// SAFETY: all bits 0 are valid for its fields, which are numbers.
 unsafe impl ValidAsZeroBits for ScanReport {}
 
 impl ScanReport {
-    /// The key behind an ordered number that is not 0.
+    /// Converts an ordered number that is not 0 to a key.
     fn key(ordered: u64) -> i64 {
         (ordered ^ 1 << 63) as i64
     }
@@ -79,7 +79,7 @@ impl ScanReport {
         }
     }
 
-    /// Of elements of which the first is number `first` of the array.
+    /// Returns the number and bits of the first NaN, where the scan's first element is number `first` of the array.
     fn first_nan(&self, first: u64) -> Option<(u64, u64)> {
         (self.first_nan != 0).then(|| (first + !self.first_nan, self.nan_bits))
     }
@@ -114,14 +114,14 @@ pub(super) fn specializations() -> Vec<Specialization> {
 #[derive(Debug)]
 pub struct BoundScan {
     element: ElementType,
-    /// Without and with elements to leave out.
+    /// The kernel that scans all elements, and the one that leaves out excluded elements.
     scan: [Kernel; 2],
-    /// Blocks that the device runs at a time.
+    /// Blocks that the device runs concurrently.
     blocks: u32,
     results: Option<Results>,
 }
 
-/// A bound, as the kernel takes it to find the quantizer's constants: `BoundRequest` in quantize/step.cuh.
+/// A bound from which the kernel computes the quantizer's constants: `BoundRequest` in quantize/step.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct BoundRequest {
@@ -134,7 +134,7 @@ struct BoundRequest {
 unsafe impl DeviceRepr for BoundRequest {}
 
 impl BoundRequest {
-    /// None for bounds of which the device knows nothing.
+    /// Returns `None` for bounds that the kernel does not support.
     fn of(bound: Bound, element: ElementType) -> Option<Self> {
         let (bound, relative) = match bound {
             Bound::Abs(error) => (error, 0),
@@ -145,47 +145,47 @@ impl BoundRequest {
     }
 }
 
-/// The quantizer's constants as the device has found them; zeros if it was not asked.
+/// The quantizer's constants as the device computed them; zeros if not requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceStep(pub(super) [u64; STEP_WORDS]);
 
-/// A scan that is under way: as it was before it saw anything.
+/// The state before a scan that is under way.
 #[derive(Debug)]
 pub(crate) struct PendingScan(Scan);
 
-/// Where results go, kept from scan to scan.
+/// Memory for results, reused by later scans.
 #[derive(Debug)]
 struct Results {
     stream: Arc<CudaStream>,
     partials: CudaSlice<u64>,
-    /// A counter of blocks, 0 between launches.
+    /// Counter of finished blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
     report: Pinned<ScanReport>,
-    /// Where what is launched behind a scan finds the quantizer's constants.
+    /// The quantizer's constants, for kernels launched behind a scan.
     step: CudaSlice<u64>,
-    /// Scans so far.
+    /// Number of scans so far.
     number: u64,
-    /// Whether an event stands behind the last one.
+    /// Whether an event was recorded behind the last scan.
     event_recorded: bool,
 }
 
 impl Drop for Results {
     fn drop(&mut self) {
         if !self.event_recorded {
-            // What the device still writes must outlive that. An error shows in the next call of the driver.
+            // The page-locked memory must outlive the kernel's writes. An error is reported by the next driver call.
             let _ = self.stream.synchronize();
         }
     }
 }
 
 impl BoundScan {
-    /// A scan of arrays of `element`.
+    /// Loads the kernels for arrays of `element`.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if it is not f32 or f64; errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`] unless it is f32 or f64; errors of [`Device::kernel`].
     pub fn new(device: &Device, element: ElementType) -> Result<Self> {
         if !element.is_lossy_capable() {
-            return Err(CudaError::invalid(format!("{element} has no lossy pipeline: there is nothing to scan for")));
+            return Err(CudaError::invalid(format!("arrays of {element} have no lossy pipeline and need no scan")));
         }
         let bytes = element.size() as u32;
         let plain = device.kernel(&specialization(bytes, false), "quantize_bound_scan")?;
@@ -194,18 +194,18 @@ impl BoundScan {
         Ok(Self { element, scan: [plain, excluding], blocks, results: None })
     }
 
-    /// Scans all elements of an array, given as bytes, on `stream`: the same result as `syncline_core`'s scan and its
-    /// second pass. Waits for the stream once, or twice if an extreme value looks like fill.
+    /// Scans all elements of an array, given as bytes, on `stream`. The result equals that of `syncline_core`'s two
+    /// passes. Waits for the stream once, or twice if an extreme value looks like fill.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] unless these are whole, aligned elements; [`CudaError::Driver`].
     pub fn scan(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
         let pending = self.start(stream, elements, fill, None)?;
         Ok(self.finish(pending, stream, elements)?.0)
     }
 
-    /// Looks at the elements of an array from number `first` on, given as bytes, on `stream`, for the look at all of it
-    /// that begins with `empty`. Waits for the stream.
+    /// Scans part of an array: the elements from number `first` on, given as bytes, on `stream`. `empty` is the scan of
+    /// the whole array before it has seen any element. Waits for the stream.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -220,8 +220,8 @@ impl BoundScan {
         Ok(self.found(elements, first)?.0)
     }
 
-    /// The first part of [`Self::scan`], which does not wait. With a bound, an absolute one or one relative to the
-    /// range, the device finds the quantizer's constants too.
+    /// Starts [`Self::scan`] without waiting. With an absolute bound, or one relative to the range, the device also
+    /// computes the quantizer's constants.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -237,13 +237,13 @@ impl BoundScan {
         Ok(PendingScan(scan))
     }
 
-    /// Where the quantizer's constants will be when the scan that was pending with a bound is done.
+    /// Returns where the quantizer's constants will be once a scan that was started with a bound is complete.
     pub(crate) fn step(&self) -> Option<CudaView<'_, u64>> {
         self.results.as_ref().map(|results| results.step.as_view())
     }
 
-    /// What [`Self::start`] has pending of the same elements on the same stream, and the constants that the device has
-    /// found, if it was asked.
+    /// Completes a scan that [`Self::start`] started with the same elements on the same stream. Also returns the
+    /// constants that the device computed, if requested.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -257,7 +257,7 @@ impl BoundScan {
         Ok((pending.0.settle_found(&found, |second| self.scan_range(stream, elements, 0, second))?, step))
     }
 
-    /// Queues one reading of the elements, if there are any.
+    /// Queues the kernel, unless there are no elements.
     fn launch(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -269,7 +269,7 @@ impl BoundScan {
         let size = self.element.size();
         let pointer = elements.device_ptr(stream).0;
         if !elements.len().is_multiple_of(size) || !pointer.is_multiple_of(size as u64) {
-            return Err(CudaError::invalid(format!("no whole, aligned elements of {}", self.element)));
+            return Err(CudaError::invalid(format!("the bytes are not whole, aligned elements of {}", self.element)));
         }
         let bytes = elements.len() as u64;
         if bytes == 0 {
@@ -298,11 +298,12 @@ impl BoundScan {
         let step = if request.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
         let order_or_none = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
         launch.arg(&order_or_none).arg(&step).arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, BoundRequest, Step *,
-        // u64, Found *), Bits being as wide as the elements; it reads `length` elements, has room for what each of at
-        // most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, BoundRequest,
+        // Step *, u64, ScanReport *), where Bits has the width of the elements. It reads `length` elements, which the
+        // view holds. `partials` has room for `self.blocks` blocks, and the grid has no more. It writes one
+        // `ScanReport` to page-locked memory, which the host reads only after the report's number has changed.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
-        // What is launched behind a scan and waits for it must not find anything between.
+        // A kernel launched early behind a scan must directly follow it: an event between them would delay its start.
         results.event_recorded = request.is_none();
         if results.event_recorded {
             results.report.written()?;
@@ -311,7 +312,7 @@ impl BoundScan {
         Ok(())
     }
 
-    /// What the reading that was queued last has found in elements of which the first is number `first` of the array.
+    /// Returns what the last queued kernel found. The first of its elements is number `first` of the array.
     fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<(Found, DeviceStep)> {
         let length = (elements.len() / self.element.size()) as u64;
         let report = match &mut self.results {

@@ -1,4 +1,4 @@
-//! Outliers, verbatim values and bitmaps: launcher of `kernels/quantize/gather.cu`.
+//! Collects outliers, verbatim values and bitmaps: launcher of `kernels/quantize/gather.cu`.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 
-/// Where each chunk's side lists start in those of the batch.
+/// Where each chunk's entries start in the side lists of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SideStarts {
@@ -27,7 +27,7 @@ pub struct SideStarts {
     pub masks: u32,
     /// First byte of the bitmaps of signs, a multiple of 64.
     pub signs: u32,
-    /// Radius of the chunk's codes; 0 if it has nothing to gather.
+    /// Radius of the chunk's codes; 0 if there is nothing to gather.
     radius: u32,
     unused: u32,
 }
@@ -44,7 +44,7 @@ struct SideListPointers([CUdeviceptr; 6]);
 unsafe impl DeviceRepr for SideListPointers {}
 
 impl SideListPointers {
-    /// To lists of outliers, and to the others of `lists`.
+    /// Combines lists of outliers with the other lists of `lists`.
     fn new(stream: &Arc<CudaStream>, [positions, residuals]: [CUdeviceptr; 2], lists: &mut SideLists<'_>) -> Self {
         Self([
             positions,
@@ -57,42 +57,41 @@ impl SideListPointers {
     }
 }
 
-/// What there is to gather, and where it goes.
+/// Arguments of a launch.
 struct GatherArguments<'e> {
-    /// How many entries each tile has, and its codes.
+    /// The number of entries of each tile, and its codes.
     outputs: Outputs,
     starts: &'e CudaView<'e, SideStarts>,
     offsets: &'e CudaView<'e, SideOffsets>,
     lists: SideListPointers,
 }
 
-/// What few elements need beside their codes. Chunks stand one after another, without gaps.
+/// Outliers, verbatim values and bitmaps of a batch, chunk after chunk without gaps.
 #[derive(Debug)]
 pub struct SideLists<'a> {
-    /// Where each chunk's entries start.
+    /// Start of each chunk's entries.
     pub starts: Vec<SideStarts>,
     /// The same in device memory.
     pub device_starts: CudaViewMut<'a, SideStarts>,
-    /// Positions of the outliers, elements counted in the chunk; ascending.
+    /// Positions of the outliers as element numbers in their chunk, ascending.
     pub outlier_positions: CudaViewMut<'a, u32>,
-    /// Their residuals.
+    /// Residuals of the outliers.
     pub residuals: CudaViewMut<'a, i32>,
     /// Positions of the verbatim values, likewise.
     pub verbatim_positions: CudaViewMut<'a, u32>,
-    /// Their bits, each of the element's size.
+    /// Bits of the verbatim values, each of the element's size.
     pub verbatim_values: CudaViewMut<'a, u8>,
-    /// Bitmaps of masks, as the stream has them before entropy coding.
+    /// Bitmaps of masks before entropy coding.
     pub masks: CudaViewMut<'a, u8>,
-    /// Bitmaps of signs, likewise.
+    /// Bitmaps of signs before entropy coding.
     pub signs: CudaViewMut<'a, u8>,
 }
 
 impl Quantizer {
-    /// Collects what few elements need beside their codes. `summaries` are those of the batch, which say how much that
-    /// is.
+    /// Collects outliers, verbatim values and bitmaps. `summaries` are those of the batch, which give the sizes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch, or a list were too long;
+    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch, or if a list would be too long;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn gather<'a>(
         &self,
@@ -105,7 +104,7 @@ impl Quantizer {
         let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
         if summaries.len() != batch.chunks() as usize {
-            return Err(CudaError::invalid(format!("{} summaries of {} chunks", summaries.len(), batch.chunks())));
+            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
         }
         let mut next = SideStarts::default();
         let mut starts = Vec::with_capacity(summaries.len());
@@ -115,7 +114,7 @@ impl Quantizer {
             starts.push(SideStarts { radius: if nothing { 0 } else { summary.radius }, ..next });
             let sum = |a: u32, b: u32| {
                 a.checked_add(b)
-                    .ok_or_else(|| CudaError::invalid("side lists of 2^32 entries: work in smaller batches"))
+                    .ok_or_else(|| CudaError::invalid("side lists of 2^32 entries or more: use smaller batches"))
             };
             next.outliers = sum(next.outliers, summary.outliers)?;
             next.verbatim = sum(next.verbatim, summary.verbatim)?;
@@ -136,7 +135,7 @@ impl Quantizer {
         if batch.tiles() == 0 || next == SideStarts::default() {
             return Ok(lists);
         }
-        stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading where lists start")?;
+        stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading the starts of lists")?;
         let outliers = [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
         let entries = GatherArguments {
             outputs: quantized.outputs(&stream),
@@ -148,8 +147,8 @@ impl Quantizer {
         Ok(lists)
     }
 
-    /// Collects entries: those of each tile are as many as the outputs count, from its offset in its chunk on, and the
-    /// lists have room for the sums.
+    /// Queues the kernel. The entries of each tile, as many as the outputs count, start at its offset in its chunk, and
+    /// the lists must have room for all of them.
     fn launch_gather(
         &self,
         stream: &Arc<CudaStream>,
@@ -162,17 +161,17 @@ impl Quantizer {
         launch.arg(entries.starts).arg(entries.offsets).arg(&entries.outputs).arg(&entries.lists);
         let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
         // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *,
-        // const SideOffsets *, Outputs, SideLists). The slab has the batch's elements (`check`); counts are those that
-        // `quantize` made, or of outliers those that the caller has made of the codes, and add up to the chunks', which
-        // the lists have room for.
+        // const SideOffsets *, Outputs, SideLists). `check` proved that the slab holds the batch's elements. Counts
+        // come from `quantize`, or from the caller of `gather_outliers`; they add up to the chunks' counts, from which
+        // both callers allocated the lists.
         unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
         Ok(())
     }
 
-    /// Collects the outliers of another radius than the chunks' own, positions and residuals: `counts` and `offsets`
-    /// say how many each tile has and where they start among those of its chunk, `of_chunks` how many these have.
-    /// Whatever else `lists` holds is written there once more.
-    #[expect(clippy::too_many_arguments, reason = "what `gather` takes, and whose outliers are meant")]
+    /// Collects positions and residuals of the outliers for a radius other than the chunks' own. `counts` and `offsets`
+    /// give the number of each tile's outliers and their start among those of its chunk; `of_chunks` the number of each
+    /// chunk's. The other lists of `lists` are written again with the same contents.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of `gather` and three arrays of counts")]
     pub(crate) fn gather_outliers<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -189,22 +188,23 @@ impl Quantizer {
         self.check(&stream, slab, &batch)?;
         let few = |length: usize| length < batch.tiles() as usize;
         if of_chunks.len() != lists.starts.len() || few(counts.len()) || few(offsets.len()) {
-            return Err(CudaError::invalid("counts for each chunk and tile"));
+            return Err(CudaError::invalid("every chunk and tile needs a count of outliers"));
         }
         let mut next = 0_u32;
         let mut starts = Vec::with_capacity(of_chunks.len());
         for (start, &count) in lists.starts.iter().zip(of_chunks) {
-            // A chunk that has neither may be raw, and its tiles' counts are of no account.
+            // A chunk that has neither outliers nor other entries may be raw; the counts of its tiles are meaningless
+            // then.
             let radius = if count == 0 && start.radius == 0 { 0 } else { radius };
             starts.push(SideStarts { outliers: next, radius, ..*start });
-            next = next.checked_add(count).ok_or_else(|| CudaError::invalid("side lists of 2^32 entries"))?;
+            next = next.checked_add(count).ok_or_else(|| CudaError::invalid("side lists of 2^32 entries or more"))?;
         }
         let (mut positions, mut residuals) = (frame.slice::<u32>(next as usize)?, frame.slice::<i32>(next as usize)?);
         if next == 0 {
             return Ok((positions, residuals));
         }
         let mut device_starts = frame.slice::<SideStarts>(starts.len())?;
-        stream.memcpy_htod(&starts, &mut device_starts).doing("uploading where lists start")?;
+        stream.memcpy_htod(&starts, &mut device_starts).doing("uploading the starts of lists")?;
         let outliers = [positions.device_ptr_mut(&stream).0, residuals.device_ptr_mut(&stream).0];
         let entries = GatherArguments {
             outputs: quantized.outputs(&stream).with_outliers(counts.device_ptr_mut(&stream).0),

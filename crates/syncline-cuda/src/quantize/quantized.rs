@@ -12,7 +12,7 @@ use crate::device::{Frame, fetch};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
 
-/// Where a tile's entries start in its chunk's lists: `SideOffsets` of the kernels.
+/// Start of a tile's entries in its chunk's lists: `SideOffsets` of the kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct SideOffsets([u32; 4]);
@@ -20,7 +20,7 @@ pub(crate) struct SideOffsets([u32; 4]);
 // SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize/finish.cu.
 unsafe impl DeviceRepr for SideOffsets {}
 
-/// `Outputs` in quantize/quantize.cuh.
+/// `Outputs` in quantize/quantize.cuh: addresses of the arrays below.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Outputs([CUdeviceptr; 10]);
@@ -29,38 +29,38 @@ pub(super) struct Outputs([CUdeviceptr; 10]);
 unsafe impl DeviceRepr for Outputs {}
 
 impl Outputs {
-    /// With other counts of outliers.
+    /// Replaces the counts of outliers.
     pub(super) fn with_outliers(mut self, counts: CUdeviceptr) -> Self {
         self.0[3] = counts;
         self
     }
 }
 
-/// A batch of chunks up to the codes, in memory of an arena. Tiles are numbered from the batch's first.
+/// A batch of quantized chunks, in memory of an arena. Tiles are numbered from the batch's first.
 #[derive(Debug)]
 pub struct Quantized<'a> {
-    /// The chunks.
+    /// Chunks of the batch.
     pub batch: ChunkBatch,
-    /// What each tile is: [`TileBits`](super::TileBits).
+    /// Bit fields of each tile: [`TileBits`](super::TileBits).
     pub metas: CudaViewMut<'a, u16>,
     /// Base of each tile.
     pub bases: CudaViewMut<'a, i32>,
-    /// Bin of each tile's activity.
+    /// Histogram bin of each tile's activity.
     pub bins: CudaViewMut<'a, u8>,
-    /// Outliers of each tile.
+    /// Number of outliers of each tile.
     pub outliers: CudaViewMut<'a, u16>,
-    /// Verbatim values of each tile.
+    /// Number of verbatim values of each tile.
     pub verbatim: CudaViewMut<'a, u16>,
-    /// First group of each tile in its chunk; of a constant tile that of the next.
+    /// First group of each tile in its chunk; for a constant tile that of the next.
     pub first_groups: CudaViewMut<'a, u32>,
-    /// Codes: chunk `i` of the batch from group [`ChunkBatch::first_slot`] on, those of its tiles that are not
-    /// constant, dense.
+    /// Codes of the tiles that are not constant, dense. Those of chunk `i` of the batch start at group
+    /// [`ChunkBatch::first_slot`].
     pub codes: CudaViewMut<'a, u16>,
-    /// Class of each group, in the same places; 0 where a chunk takes the wide radius, and without the symbol index.
+    /// Class of each group, at the same places; 0 where a chunk takes the wide radius, and without the symbol index.
     pub group_classes: CudaViewMut<'a, u8>,
-    /// What came out of each chunk.
+    /// Summary of each chunk.
     pub summaries: CudaViewMut<'a, ChunkSummary>,
-    /// Where each tile's entries of the side lists start, in its chunk.
+    /// Start of each tile's entries in its chunk's side lists.
     pub(crate) offsets: CudaViewMut<'a, SideOffsets>,
     wide_outliers: CudaViewMut<'a, u16>,
     errors: Option<CudaViewMut<'a, u64>>,
@@ -90,7 +90,7 @@ impl<'a> Quantized<'a> {
     }
 
     pub(super) fn outputs(&mut self, stream: &Arc<CudaStream>) -> Outputs {
-        // All of it is used on this one stream, whose request is all the request there need be.
+        // All arrays are used on this one stream only, so that its order suffices and the guards need not be kept.
         Outputs([
             self.metas.device_ptr_mut(stream).0,
             self.bases.device_ptr_mut(stream).0,
@@ -105,7 +105,7 @@ impl<'a> Quantized<'a> {
         ])
     }
 
-    /// Copies the summaries to the host, which waits for the stream.
+    /// Copies the summaries to the host. Waits for the stream.
     ///
     /// # Errors
     /// [`CudaError::Driver`].

@@ -27,7 +27,7 @@ pub struct Quantizer {
     pub(super) geometry: Geometry,
     pub(super) device_geometry: DeviceGeometry,
     with_classes: bool,
-    /// Whether the fast way may be taken at all: tests compare it with the plain one.
+    /// Whether tiles may take the vector path. Tests compare it with the scalar path.
     use_vector: bool,
     codes: CodesKernel,
     finish: FinishKernel,
@@ -35,7 +35,7 @@ pub struct Quantizer {
 }
 
 impl Quantizer {
-    /// For a stream with this header over an array with this tiling.
+    /// Loads the kernels for streams with this header over an array with this tiling.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the stream is not quantized; errors of [`Device::kernel`].
@@ -54,8 +54,8 @@ impl Quantizer {
         })
     }
 
-    /// Takes the step of another stream's header, if that needs the same kernels: looking for these takes longer than
-    /// launching them.
+    /// Takes the step of another stream's header and returns `true`, if that stream needs the same kernels. Loading
+    /// kernels takes longer than launching them.
     pub(crate) fn adapt(&mut self, header: &Header, geometry: &Geometry) -> bool {
         let fits = self.fits(header, geometry);
         if fits {
@@ -64,14 +64,14 @@ impl Quantizer {
         fits
     }
 
-    /// Whether streams of such an array need the same kernels and as much beside them.
+    /// Whether streams of such an array need the same kernels and the same arguments except the step.
     fn fits(&self, header: &Header, geometry: &Geometry) -> bool {
         KernelVariant::from_header(header, geometry.axes() as u32).is_ok_and(|variant| variant == self.variant)
             && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
             && (header.index == IndexKind::Symbol) == self.with_classes
     }
 
-    /// Says whether there may be -0.0 among the elements, until the next stream.
+    /// Sets whether there may be -0.0 among the elements, until the next stream.
     pub(crate) fn set_minus_zeros(&mut self, any: bool) {
         self.step.set_minus_zeros(any);
     }
@@ -81,30 +81,30 @@ impl Quantizer {
         self.codes.reads_device_step() && !self.variant.patterns && self.fits(header, geometry)
     }
 
-    /// Takes the step of a header of the same array, and says whether what was quantized with the constants `found` is
-    /// quantized as the stream wants it.
+    /// Takes the step of a header of the same array. Returns whether quantizing with the device's constants `found`
+    /// gives the same result.
     pub(crate) fn confirm(&mut self, header: &Header, minus_zeros: bool, found: DeviceStep) -> bool {
         self.step = Step::new(header, minus_zeros);
         KernelVariant::from_header(header, self.variant.axes).is_ok_and(|variant| variant == self.variant)
             && self.step.words() == found.0
     }
 
-    /// The same without the fast way of unclipped tiles: to test one against the other.
+    /// Makes all tiles take the scalar path, so that tests can compare it with the vector path.
     #[doc(hidden)]
     #[must_use]
     pub fn scalar_only(self) -> Self {
         Self { use_vector: false, ..self }
     }
 
-    /// The tiling, as the kernels take it.
+    /// Tiling of the array, as kernels take it.
     pub fn geometry(&self) -> &DeviceGeometry {
         &self.device_geometry
     }
 
-    /// Quantizes chunks `chunks` with radius 512, and finds which of them take the wide one. All on the frame's stream.
+    /// Quantizes chunks `chunks` with radius 512 and finds which of them need the wide radius, on the frame's stream.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are no such chunks, or the slab has not all of their elements;
+    /// [`CudaError::InvalidArgument`] if there are no such chunks, or if the slab lacks some of their elements;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn quantize<'a>(&self, frame: &mut Frame<'a>, slab: &Slab<'_>, chunks: Range<u64>) -> Result<Quantized<'a>> {
         let batch = ChunkBatch::new(&self.geometry, self.device_geometry.group_log2() as u8, chunks)?;
@@ -112,18 +112,18 @@ impl Quantizer {
         self.quantize_with(frame, slab, &batch, &mut control, RecordInputsArgument::default(), None)
     }
 
-    /// Words that so many chunks are counted with.
+    /// Number of control words for `chunks` chunks: ticket counter, extreme codes and status of blocks.
     pub(crate) fn control_words(&self, chunks: u64) -> usize {
         let tiles = u64::from(self.geometry.tiles_per_chunk()).min(self.geometry.tiles());
         self.codes.control_words(chunks, tiles)
     }
 
-    /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards unless `records` has
-    /// them cleared. Leaves what `records` says for the chunks' records. With `step` the constants are those in device
-    /// memory when what was launched before is done, if [`Self::can_start_before_bound`] says so.
+    /// [`Self::quantize`] with [`Self::control_words`] control words that are 0. They are not 0 afterwards, unless
+    /// `records` asks to clear them. Also fills in what `records` asks for. With `step`, the kernel reads its constants
+    /// from device memory once the previous kernel is done; requires [`Self::can_start_before_bound`].
     ///
     /// # Errors
-    /// As [`Self::quantize`]; also if there are too few words.
+    /// As [`Self::quantize`]. Also if there are too few control words.
     pub(crate) fn quantize_with<'a>(
         &self,
         frame: &mut Frame<'a>,

@@ -1,4 +1,4 @@
-//! The quantizer's constants, as kernels take them.
+//! The quantizer's constants, as kernels take them: mirror of `kernels/quantize/step.cuh`.
 
 #![allow(unsafe_code)]
 
@@ -12,15 +12,15 @@ use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
 
 use crate::error::{CudaError, Result};
 
-/// What a stream's header says about the kernels to compile.
+/// The properties of a stream that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct KernelVariant {
     pub element_bytes: u32,
     pub logarithm: bool,
     pub axes: u32,
-    /// Whether there are fill patterns: then there is a fast way for tiles that have them.
+    /// Whether there are fill patterns; tiles with fill then have a vector path.
     pub patterns: bool,
-    /// Whether squared errors are summed up.
+    /// Whether squared errors are summed.
     pub measure: bool,
 }
 
@@ -48,24 +48,24 @@ pub(super) struct Step {
     patterns: [u64; MAX_PATTERNS],
 }
 
-/// Words of 64 bits that a [`Step`] has.
+/// Words of 64 bits of a [`Step`].
 pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
 // SAFETY: plain numbers without padding, laid out as `Step` in quantize/step.cuh.
 unsafe impl DeviceRepr for Step {}
 
 impl KernelVariant {
-    /// The kernels for a header.
+    /// Returns the variant for a header.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for a stream that is not quantized: the CPU compresses those.
+    /// [`CudaError::InvalidArgument`] for a stream that is not quantized. The CPU compresses those.
     pub(super) fn from_header(header: &Header, axes: u32) -> Result<Self> {
         let element_bytes = match (header.pipeline, header.element_type) {
             (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => 4,
             (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => 8,
             (pipeline, element) => {
                 return Err(CudaError::invalid(format!(
-                    "a {pipeline} stream of {element} is not made on the GPU: compress it on the CPU"
+                    "the GPU does not compress {pipeline} streams of {element}; use the CPU"
                 )));
             }
         };
@@ -79,40 +79,41 @@ impl KernelVariant {
     }
 }
 
-/// Largest integers that a single rounding of f32 serves, as a power of two: beyond it, too many rows are done again.
+/// log2 of the largest integers for which a single f32 rounding is used. Beyond it, too many rows need the exact path
+/// as well.
 const MAX_SHORT_BITS: u32 = 14;
-/// Smallest, so that the elements at a range's ends are inside.
+/// The smallest such value, so that the elements at both ends of a range are included.
 const MIN_SHORT_BITS: u32 = 6;
 
-/// Integers below it can be report from others by the bits of their sum with a magic number.
+/// Integers below this can be recognized by the bits of their sum with a magic number.
 const MAX_KNOWN_INTEGER: f64 = 2_097_150.0;
 
-/// The magnitude of the largest integer that the range allows.
+/// Returns the magnitude of the largest integer that the range allows.
 fn max_integer(header: &Header) -> f64 {
     header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step)
 }
 
-/// Of the short way of f32: bits that integers and their signs take at most, half of that range, and the error within
-/// which an integer is sure. 0 bits if integers may be too large for it.
+/// Parameters of the single-rounding path of f32: bits of the largest integers and their signs, half of that range, and
+/// the error below which an integer is certain. Returns 0 bits if integers may be too large.
 fn single_rounding(header: &Header, bound: f32) -> (u32, f32, f32) {
     let largest = max_integer(header);
     let Some(bits) = (MIN_SHORT_BITS..=MAX_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0) else {
         return (0, 0.0, 0.0);
     };
     let reach = f64::from(1_u32 << bits);
-    // Twice what is needed: the step's own roundings are far smaller.
+    // Twice what is needed. The roundings of the step itself are far smaller.
     let margin = 2.0 * (reach * 2f64.powi(-24) + 2f64.powi(-23));
     let sure = ((0.5 - margin) * header.step) as f32;
     (bits + 1, reach as f32, sure.next_down().min(bound))
 }
 
 impl Step {
-    /// Says whether there may be -0.0 among the elements.
+    /// Sets whether there may be -0.0 among the elements.
     pub(super) fn set_minus_zeros(&mut self, any: bool) {
         self.minus_zeros = any.into();
     }
 
-    /// All of it, as the device has it in memory.
+    /// Returns the whole struct as words, as it lies in device memory.
     pub(super) fn words(&self) -> [u64; STEP_WORDS] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let floats = |low: f32, high: f32| pair(low.to_bits(), high.to_bits());
@@ -135,7 +136,7 @@ impl Step {
         ]
     }
 
-    /// The constants of a header, for elements of which some may be -0.0 or none.
+    /// Returns the constants of a header. `minus_zeros` says whether there may be -0.0 among the elements.
     pub(super) fn new(header: &Header, minus_zeros: bool) -> Self {
         let narrow = StepF32::new(header.step, header.resolved);
         let wide = StepF64::new(header.step, header.resolved);
@@ -163,7 +164,7 @@ impl Step {
             pattern_count: header.patterns.len().min(MAX_PATTERNS) as u32,
             minus_zeros: minus_zeros.into(),
             unused: 0,
-            // The fast way looks for all four: those not in use repeat the first.
+            // The vector path compares with all four patterns. Unused ones repeat the first.
             patterns: std::array::from_fn(pattern),
         }
     }

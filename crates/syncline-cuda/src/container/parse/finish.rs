@@ -7,7 +7,7 @@ use crate::container::parsed::BatchFinish;
 use crate::error::{CudaError, Result};
 
 impl ParsedRecords<'_> {
-    /// The argument of the kernel that finishes the batch with one word of `result` for each chunk.
+    /// Returns the argument of the kernel that finishes the batch with one word of `result` for each chunk.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `result` has as many words as the batch has chunks.

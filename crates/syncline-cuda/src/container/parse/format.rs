@@ -1,4 +1,4 @@
-//! What a stream's header says of its records, and the memory that parsing them takes.
+//! What a stream's header tells about its records, and the memory that parsing them takes.
 
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
@@ -13,7 +13,7 @@ use crate::geometry::ChunkBatch;
 use crate::huffman::decode::batch::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
 
-/// What parsing needs to know of a stream, from its header.
+/// Properties of a stream that parsing needs, from its header.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
     pub(super) patterns: u32,
@@ -25,7 +25,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Of the stream with this header.
+    /// Returns the properties of the stream with this header.
     pub fn new(header: &Header, geometry: &Geometry) -> Self {
         let tiles = geometry.tiles().min(geometry.tiles_per_chunk().into());
         let bitmap = TileMask::stored_bytes(geometry.unclipped_len() as usize) as u64;
@@ -43,17 +43,17 @@ impl Format {
         self.patterns > 0
     }
 
-    /// Kinds of bitmaps that chunks can have: masks, signs.
+    /// Number of kinds of bitmaps that chunks can have: masks, signs.
     pub fn bitmap_kinds(&self) -> u32 {
         u32::from(self.masks()) + u32::from(self.signs)
     }
 
-    /// Index of the codes.
+    /// Index of the streams of codes.
     pub fn index(&self) -> IndexKind {
         self.index
     }
 
-    /// What the streams of codes have at most.
+    /// Upper bounds of the streams of codes of a batch.
     pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> BatchBounds {
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         BatchBounds {
@@ -68,7 +68,7 @@ impl Format {
         }
     }
 
-    /// What the streams of bitmaps have at most.
+    /// Upper bounds of the streams of bitmaps of a batch.
     pub(crate) fn bitmap_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> BatchBounds {
         let streams = batch.chunks() * self.bitmap_kinds();
         BatchBounds {
@@ -83,7 +83,7 @@ impl Format {
         }
     }
 
-    /// Bytes of an arena that [`RecordParser::parse`](super::RecordParser::parse) takes for a batch.
+    /// Bytes of arena memory that [`RecordParser::parse`](super::RecordParser::parse) takes for a batch.
     pub fn workspace(&self, batch: &ChunkBatch, classes: bool) -> usize {
         let chunks = batch.chunks() as usize;
         let tiles = batch.tiles() as usize;
@@ -106,12 +106,13 @@ impl Format {
     }
 }
 
-/// Entries of ranks for each chunk.
+/// Entries of `ranks` per chunk.
 pub(super) fn rank_stride(batch: &ChunkBatch) -> usize {
     batch.slots().div_ceil(32) as usize
 }
 
-/// Bytes that have to be 0 at the start: the chunks, two batches' sums, a counter, the streams' status.
+/// Bytes that must be 0 at the start: the chunks, the totals of two batches of streams, a counter, and the streams'
+/// status.
 pub(crate) fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
     Arena::bytes_for::<ParsedChunk>(chunks)
         + 2 * Arena::bytes_for::<BatchTotals>(1)

@@ -1,4 +1,4 @@
-//! Hashes of short records, compared by the kernel that parses them.
+//! Hashes of short records, compared by the kernel that parses the records.
 
 #![allow(unsafe_code)]
 
@@ -9,21 +9,22 @@ use crate::container::hash::{BLOCK, MAX_PARTS, sums_words};
 use crate::device::{Arena, Frame};
 use crate::error::{CudaError, Result};
 
-/// Longest records whose hashes are compared while they are parsed, in bytes. What comes behind waits for both: parsing
-/// takes some 20 microseconds, the chain of XXH3 by reckoning 9 for so many (30 cycles a KiB). Longer ones have not
-/// been timed so.
+/// Longest records in bytes whose hashes are compared while they are parsed. Later kernels wait for both: parsing takes
+/// about 20 microseconds, and the chain of XXH3 for this many bytes about 9 (computed from 30 cycles per KiB). Longer
+/// records were not measured.
 const MAX_RECORD_BYTES: u32 = 512 << 10;
-/// Bytes of a record that a block has.
+/// Bytes of a record that one block reads.
 const BYTES_PER_BLOCK: u32 = 32 << 10;
 
-/// What comparing records' hashes takes.
+/// Memory for comparing the hashes of records.
 #[derive(Debug)]
 pub struct Hashing<'h, 'm> {
-    /// Bytes of the longest record.
+    /// Length of the longest record in bytes.
     pub longest: u32,
-    /// A word a record that is 0, and is so again afterwards.
+    /// One word per record, which is 0 before and after.
     pub progress: &'h mut CudaViewMut<'m, u64>,
-    /// Whether a record's hash is another than it says, a word each. Not so of records that are not wholly there.
+    /// One word per record: whether its hash differs from the stored one. A record that does not lie within the input
+    /// does not differ.
     pub differs: &'h mut CudaViewMut<'m, u32>,
 }
 
@@ -42,21 +43,21 @@ pub(super) struct DeviceHashing {
 unsafe impl DeviceRepr for DeviceHashing {}
 
 impl Hashing<'_, '_> {
-    /// Whether this is worth it where no record has more than `longest` bytes.
+    /// Whether comparing in the parsing kernel is faster, for records of at most `longest` bytes.
     pub fn pays(longest: u32) -> bool {
         longest <= MAX_RECORD_BYTES
     }
 
-    /// Bytes of an arena that it takes for so many records of up to `longest` bytes.
+    /// Bytes of arena memory for `records` records of at most `longest` bytes.
     pub fn workspace(records: usize, longest: u32) -> usize {
         Arena::bytes_for::<u64>(sums_words(records, longest))
     }
 
-    /// With its scratch memory: room for the sums of each whole KiB of each record, and a word of progress and one to
-    /// write for each of `records`.
-    pub(super) fn on_device(self, frame: &mut Frame<'_>, records: usize) -> Result<DeviceHashing> {
+    /// Returns the kernel's argument. Allocates room for the sums of each whole KiB of each record, and checks that
+    /// there are one word of progress and one flag for each of `records` records.
+    pub(super) fn argument(self, frame: &mut Frame<'_>, records: usize) -> Result<DeviceHashing> {
         if self.progress.len() != records || self.differs.len() != records {
-            return Err(CudaError::invalid("there must be a word for each record"));
+            return Err(CudaError::invalid("every record needs a progress word and a flag"));
         }
         let stream = frame.stream().clone();
         let mut sums = frame.slice::<u64>(sums_words(records, self.longest))?;

@@ -1,4 +1,4 @@
-//! The memory that a batch's records are parsed into.
+//! Memory for the results of parsing a batch's records.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use crate::huffman::decode::BatchView;
 use crate::huffman::decode::batch::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
 
-/// `Results` of the kernel.
+/// `ParseResults` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct DeviceResults {
@@ -63,7 +63,7 @@ fn optional<T>(view: Option<&mut CudaViewMut<'_, T>>, stream: &CudaStream) -> CU
     view.map_or(0, |view| address(view, stream))
 }
 
-/// What decoders need to know of Huffman streams.
+/// Descriptions of Huffman streams, for decoders.
 struct Streams<'a> {
     descriptors: CudaViewMut<'a, StreamDescriptor>,
     books: CudaViewMut<'a, CodebookDescriptor>,
@@ -86,13 +86,13 @@ impl<'a> Streams<'a> {
     }
 }
 
-/// ParseMemory for a batch's results, and for what the kernel needs beside them.
+/// Memory for a batch's results, and for the kernel's scratch data.
 pub(super) struct ParseMemory<'a> {
     tiles: Tiles<'a>,
     codes: Streams<'a>,
     code_status: CudaViewMut<'a, u32>,
     code_sums: CudaViewMut<'a, u32>,
-    /// Of codes; none are asked for if it is empty.
+    /// Classes of the groups of codes; empty if not requested.
     classes: CudaViewMut<'a, u8>,
     bitmaps: Streams<'a>,
     bitmap_status: CudaViewMut<'a, u32>,
@@ -102,8 +102,8 @@ pub(super) struct ParseMemory<'a> {
 }
 
 impl<'a> ParseMemory<'a> {
-    /// For a batch of that many streams of bitmaps. `reused` is as [`RecordParser::parse`](super::RecordParser::parse)
-    /// takes it.
+    /// Allocates for a batch with `bitmap_count` streams of bitmaps. `reused` is as in
+    /// [`RecordParser::parse`](super::RecordParser::parse).
     pub fn new(
         frame: &mut Frame<'a>,
         format: &Format,
@@ -166,8 +166,9 @@ impl<'a> ParseMemory<'a> {
         })
     }
 
-    /// The kernel's argument. It borrows nothing: what is made of the memory must be alive when the kernel is launched.
-    pub fn on_device(&mut self, stream: &CudaStream, format: &Format) -> DeviceResults {
+    /// Returns the kernel's argument. It borrows nothing: `self`, or what [`Self::into_parsed`] returns, must be alive
+    /// when the kernel runs.
+    pub fn argument(&mut self, stream: &CudaStream, format: &Format) -> DeviceResults {
         let Self { tiles, codes, bitmaps, .. } = self;
         DeviceResults {
             chunks: address(&mut tiles.chunks, stream),
@@ -201,7 +202,7 @@ impl<'a> ParseMemory<'a> {
         }
     }
 
-    /// What the kernel leaves, once it has been launched; the bounds are those of codes and of bitmaps.
+    /// Converts to the results of the kernel, once it has been launched. The bounds are those of codes and of bitmaps.
     pub fn into_parsed(
         self,
         frame: &mut Frame<'a>,

@@ -1,4 +1,4 @@
-//! What parsing leaves: the arrays of a batch's chunks and tiles, and the Huffman streams to decode.
+//! Results of parsing: the arrays of a batch's chunks and tiles, and the Huffman streams to decode.
 
 use cudarc::driver::CudaViewMut;
 use cudarc::driver::sys::CUdeviceptr;
@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use crate::container::parsed::{Parsed, ParsedChunk};
 use crate::huffman::decode::BatchView;
 
-/// The arrays that a batch's records are parsed into.
+/// The arrays of chunks and tiles of a parsed batch.
 #[derive(Debug)]
 pub struct Tiles<'a> {
     pub(super) chunks: CudaViewMut<'a, ParsedChunk>,
@@ -27,12 +27,12 @@ pub struct Tiles<'a> {
 }
 
 impl<'a> Tiles<'a> {
-    /// The chunks, for what is found out about them later.
+    /// Returns the chunks, so that later stages can add to their status.
     pub(crate) fn chunks_mut(&mut self) -> &mut CudaViewMut<'a, ParsedChunk> {
         &mut self.chunks
     }
 
-    /// What reconstruction takes; `bitmaps` are the decoded bytes of [`ParsedRecords::bitmap_bytes`].
+    /// Returns what reconstruction takes. `bitmaps` are the decoded bytes of [`ParsedRecords::bitmap_bytes`].
     pub fn parsed<'t>(&'t self, bitmaps: Option<&'t CudaViewMut<'_, u8>>) -> Parsed<'t> {
         let kind_bytes = self.bitmap_stride as usize * self.chunk_count as usize;
         let part = |present: bool, number: usize| {
@@ -66,20 +66,20 @@ impl<'a> Tiles<'a> {
 pub struct ParsedRecords<'a> {
     /// Chunks and tiles.
     pub tiles: Tiles<'a>,
-    /// The streams of codes, one a chunk; their symbols go to `slots` groups a chunk.
+    /// The streams of codes, one per chunk. Each chunk's symbols go to `slots` groups.
     pub codes: BatchView<'a, u16>,
-    /// Classes of the groups of codes, `slots` a chunk; empty unless asked for.
+    /// Classes of the groups of codes, `slots` per chunk; empty unless requested.
     pub classes: CudaViewMut<'a, u8>,
-    /// A word for each stream of codes.
+    /// Status of each stream of codes.
     pub code_status: CudaViewMut<'a, u32>,
-    /// For [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums).
+    /// Words for [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums).
     pub code_sums: CudaViewMut<'a, u32>,
-    /// The streams of bitmaps, of all chunks masks, then of all chunks signs; `None` if no chunk can have any.
+    /// The streams of bitmaps: masks of all chunks, then signs of all chunks. `None` if no chunk can have any.
     pub bitmaps: Option<BatchView<'a, u8>>,
-    /// Where they are decoded to; [`Tiles::parsed`] takes it.
+    /// Destination of the decoded bitmaps, for [`Tiles::parsed`].
     pub bitmap_bytes: Option<CudaViewMut<'a, u8>>,
-    /// A word for each stream of bitmaps.
+    /// Status of each stream of bitmaps.
     pub bitmap_status: CudaViewMut<'a, u32>,
-    /// ParseMemory of some of these that has to be cleared again: where, and how many bytes.
+    /// Address and bytes of the memory that the last kernel of the batch must clear.
     pub(super) reused: (CUdeviceptr, u32),
 }

@@ -1,8 +1,8 @@
-//! What a chunk's status says.
+//! Messages for the status of a chunk.
 
 use crate::huffman::decode::status_text;
 
-/// Bits of a chunk's status that parsing sets, as in `container/parse.cuh`, and what they say.
+/// Status bits that parsing sets, as in `container/parse.cuh`, and their messages.
 const PROBLEMS: [(u32, &str); 12] = [
     (1, "no chunk record where the chunk table says there is one"),
     (STATUS_HASH, "its checksum does not match; the other chunks can still be read"),
@@ -17,13 +17,13 @@ const PROBLEMS: [(u32, &str); 12] = [
     (512, "its codes do not fit its tiles"),
     (STATUS_TOKENS, "the LZSS tokens of its codes are damaged"),
 ];
-/// The one that is found beside parsing, of which there is a word for each chunk.
+/// The hash differs. Kernels report this in a word of its own per chunk.
 pub(crate) const STATUS_HASH: u32 = 1024;
-/// The one that is found when tokens are read.
+/// The LZSS tokens are damaged. Set by the kernel that decodes tokens.
 pub(crate) const STATUS_TOKENS: u32 = 2048;
 
-/// What the word that a batch ends with says for a chunk, [`RecordParser::finish`](super::RecordParser::finish), or
-/// `None` if the chunk is right.
+/// Returns the message for a chunk's word from [`RecordParser::finish`](super::RecordParser::finish), or `None` if the
+/// chunk is valid.
 pub fn chunk_status_text(status: u32) -> Option<String> {
     let parsing = PROBLEMS.iter().find(|(bit, _)| status & bit != 0).map(|(_, text)| (*text).to_owned());
     let stream = |shift: u32| status_text(status >> shift & 0xff).map(|text| format!("Huffman stream: {text}"));
