@@ -1,21 +1,21 @@
-// XXH3-64 of many pieces of a buffer at once: of chunk records, whose own hash stands in the gap (docs/FORMAT.md,
+// Computes XXH3-64 of many pieces of a buffer. For chunk records the excluded range is the stored hash (docs/FORMAT.md,
 // "Chunk record").
 //
-// THREADS  threads in a block
-// BLOCKS   blocks that a multiprocessor should hold: what registers are dealt out for
+// THREADS  threads of a block
+// BLOCKS   blocks per multiprocessor, which bounds the registers of a thread
 #include "device/sync.cuh"
 #include "container/hash.cuh"
 #include "huffman/span.cuh"
 
 struct Pieces {
     const uint8_t *bytes;
-    uint64_t available;      // bytes that there are
+    uint64_t available;      // bytes of the buffer
     const uint64_t *starts;  // of each piece, in bytes
-    const uint32_t *lengths; // with the gap
+    const uint32_t *lengths; // including the excluded range
     uint64_t excluded_at, excluded_bytes;
-    uint64_t sums_stride; // blocks of a piece that there is room for
+    uint64_t sums_stride; // room for the sums of a piece, in KiB
 
-    // A piece that is not wholly there is empty.
+    // A piece that does not lie within the buffer is treated as missing.
     __device__ inline bool is_there(uint32_t piece) const {
         const uint64_t start = starts[piece];
         const uint32_t length = lengths[piece];
@@ -27,27 +27,28 @@ struct Pieces {
     }
 };
 
-// Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have
-// something for each warp to do: what their KiB add goes to `sums`. `unwritten`, if it is given, has for each piece the
-// number of blocks of the kernels before that have yet to write something of it: it is read when that is 0.
-// `signed_pieces`, if it is given, counts pieces that are done. Sums go to where the groups of a piece's stream were,
-// of `group_bytes` bytes each, if there are `spans`: other streams may still be read there. First parts of all pieces
-// come first, so that all get on alike. `progress` has a word a piece. The hash goes to `hashes`, if that is given, and
-// to the first eight bytes of the gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is
-// not written to. `differs`, if that is given, is whether the hash that a piece has in the first eight bytes of its gap
-// is another; not where there is no such piece.
+// Hashes the pieces. Up to `most_parts` blocks share a piece of more than LONGEST_SHORT bytes, as many as have work for
+// each of their warps. The first parts of all pieces come first, so that all pieces progress evenly.
+//
+// sums           accumulator sums of each KiB; with `spans`, stored where the groups of the piece's stream were
+// (`group_bytes` bytes each), which is not used by streams that are still being read
+// progress       one word per piece, 0 before and after
+// hashes         if not null, receives the hashes; 0 for a missing piece
+// sign           if not null, the buffer: the hash goes to the first 8 bytes of each piece's excluded range
+// differs        if not null, whether the hash in the excluded range differs; 0 for a missing piece
+// unwritten      if not null, the number of blocks of earlier kernels that have yet to write to each piece
+// signed_pieces  if not null, counts the pieces that are done
 __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress,
                                  uint64_t *hashes, uint8_t *sign, uint32_t *differs, const uint32_t *unwritten,
                                  uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
-    // What comes next, if it knows how to wait, is_first when this one has waited: it then finds all that was there
-    // before.
+    // A dependent kernel starts after this one has waited, so that it sees all earlier writes.
     if (unwritten == nullptr) {
         grid_dependency_wait();
         launch_dependents();
     }
     __shared__ ChainScratch scratch;
     const uint32_t count = gridDim.x / most_parts, piece = blockIdx.x % count, part = blockIdx.x / count;
-    // The kernel before lets this one begin when starts and lengths are there.
+    // The previous kernel lets this one start when starts and lengths are final.
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
     if (there) {

@@ -1,27 +1,26 @@
-// XXH3-64 of pieces that several blocks of threads share: what their KiB add side by side, the chain of scrambling by
-// whoever comes when it can go on.
+// XXH3-64 of pieces that several blocks share. The sums of each KiB are computed in parallel. The serial chain of
+// scrambling is advanced by whichever block finds the next sums ready.
 //
-// THREADS  threads in a block
+// THREADS  threads of a block
 #pragma once
 #include "container/xxh3.cuh"
 
 constexpr uint32_t HASH_WARPS = THREADS / WARP;
 
-// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 15 cycles, the sums
-// are fifty times that away.
+// KiB whose sums are prefetched to shared memory while earlier ones are scrambled. A step takes about 15 cycles, and
+// loading sums from memory about fifty times as long.
 constexpr uint32_t CHAIN_BATCH = 128;
-// A few steps more than are fetched: what is past the end is asked for, too, but not used.
+// The loop prefetches a few steps past the end; these values are not used.
 constexpr uint32_t CHAIN_UNROLLED = 4;
 
 // Shared memory of a block.
 struct ChainScratch {
     alignas(16) uint64_t fetched[2][(CHAIN_BATCH + CHAIN_UNROLLED) * HASH_LANES];
-    uint64_t found;
+    uint64_t state;
 };
 
-// An accumulator scrambled, and what comes next added: a shift, an exclusive or and a multiplication with addition wait
-// for each other. Only with the carry named does the compiler take one instruction for the product and the sum of 64
-// bits.
+// Scrambles an accumulator and adds the next sum. This is the critical path: a shift, an exclusive or and a
+// multiply-add. The compiler uses one instruction for the 64-bit product and sum only with an explicit carry.
 __device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, uint2 next) {
     const uint32_t low = uint32_t(accumulator), high = uint32_t(accumulator >> 32);
     const uint32_t front = (high ^ uint32_t(key >> 32)) * uint32_t(PRIME32_1) + next.y,
@@ -34,15 +33,15 @@ __device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, ui
     return uint64_t(upper) << 32 | lower;
 }
 
-// A word of shared memory, asked for in the order of the program.
+// Loads a word of shared memory. Volatile, so that loads stay in program order.
 __device__ inline uint2 load_shared(uint32_t address) {
     uint2 word;
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "r"(address) : "memory");
     return word;
 }
 
-// Goes on with a piece's accumulators from KiB `from` to `to`, one after another: eight lanes of the first warp do, the
-// other warps fetch sums. Called by the whole block; the first warp gets them.
+// Advances a piece's accumulators from KiB `from` to KiB `to`. Eight lanes of the first warp compute, and the other
+// warps prefetch sums. Called by the whole block; the first warp gets the result.
 __device__ inline uint64_t chain_blocks(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator,
                                         ChainScratch &scratch) {
     constexpr uint32_t IN_KIB = 8 * HASH_LANES / sizeof(uint4), FETCHERS = THREADS - WARP,
@@ -50,10 +49,10 @@ __device__ inline uint64_t chain_blocks(const uint64_t *sums, uint32_t from, uin
     constexpr uint32_t STEP = HASH_LANES * sizeof(uint64_t);
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t key = SECRET[16 + lane];
-    // The first batch is fetched by the first round, which scrambles nothing.
+    // The first round only prefetches the first batch.
     for (uint32_t begin = from, round = 0; begin < to + CHAIN_BATCH; begin += CHAIN_BATCH, ++round) {
         if (warp_id() > 0) {
-            // All loads before the first store: they wait for memory once.
+            // All loads come before the first store, so that they wait for memory once.
             const uint32_t vectors = min_of(to - min_of(begin, to), CHAIN_BATCH) * IN_KIB, first = threadIdx.x - WARP;
             const uint4 *source = reinterpret_cast<const uint4 *>(sums) + uint64_t(begin) * IN_KIB;
             uint4 loaded[FETCHES];
@@ -72,7 +71,7 @@ __device__ inline uint64_t chain_blocks(const uint64_t *sums, uint32_t from, uin
         } else if (round > 0) {
             const uint32_t own = shared_address(scratch.fetched[(round + 1) % 2] + lane);
             const uint32_t count = min_of(to - (begin - CHAIN_BATCH), CHAIN_BATCH);
-            // A few are on their way from shared memory while those before are added.
+            // A few loads from shared memory are in flight while earlier values are added.
             const uint2 first = load_shared(own);
             accumulator += uint64_t(first.y) << 32 | first.x;
             uint32_t step = 1;
@@ -101,7 +100,7 @@ __device__ inline uint64_t chain_blocks(const uint64_t *sums, uint32_t from, uin
     return accumulator;
 }
 
-// What whole KiB add, several of a warp's at a time so that all loads are under way together.
+// KiB that a warp processes together, so that all their loads are in flight at once.
 constexpr uint32_t KIB_AT_ONCE = 2;
 constexpr uint32_t KIB_LOADS = HASH_BLOCK / (8 * WARP);
 
@@ -114,7 +113,7 @@ struct BlockKeys {
             keys[i] = SECRET[i * (WARP / HASH_LANES) + lane_id() / HASH_LANES + lane_id() % HASH_LANES];
         }
     }
-    // Sums of the lane's words of a KiB, for accumulator `lane % 8`; every lane gets them all.
+    // Returns the sums of a KiB for accumulator `lane % 8` on every lane, from each lane's words.
     __device__ inline uint64_t sum(const uint64_t *values) const {
         uint64_t plain = 0, products = 0;
 #pragma unroll
@@ -123,21 +122,22 @@ struct BlockKeys {
             plain += values[i];
             products += uint64_t(uint32_t(keyed)) * uint32_t(keyed >> 32);
         }
-        // A word itself goes to the neighboring accumulator.
+        // The plain word is added to the neighboring accumulator.
         uint64_t sum = products + __shfl_xor_sync(ALL_LANES, plain, 1);
         sum += __shfl_xor_sync(ALL_LANES, sum, 8);
         return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
     }
 };
 
-// How far a piece is, in a word that is 0 before and after: a bit for each part that is read, how many of them are
-// chain_blocks, and whether some block is at that.
+// State of a piece in a word that is 0 before and after: a bit for each part whose sums are ready, the number of parts
+// already chained, and a flag that some block is chaining.
 constexpr uint32_t MAX_HASH_PARTS = 56, CHAINED_AT = MAX_HASH_PARTS;
 constexpr uint64_t CHAINING = uint64_t(1) << 63;
-// Pieces of so many KiB are chain_blocks while they are read; of shorter ones the chain takes less than passing it on.
+// Pieces of at least this many KiB are chained while they are read. For shorter ones the chain takes less time than
+// handing it over.
 constexpr uint32_t MIN_CONCURRENT_CHAIN = 512;
 
-// The parts that a piece is read in: whole turns of a block.
+// The parts that a piece is read in. Each is a whole number of a block's iterations.
 struct HashParts {
     uint32_t blocks, each, count;
 
@@ -150,11 +150,11 @@ struct HashParts {
     __device__ inline uint64_t all() const { return (uint64_t(1) << count) - 1; }
 };
 
-// What the KiB of a part add goes to `sums`. By a whole block.
+// Computes the sums of the KiB of a part. Called by the whole block.
 __device__ inline void read_part(const HashInput &input, uint32_t begin, uint32_t end, uint64_t *sums) {
     const BlockKeys keys;
     uint32_t block = begin + warp_id();
-    // KiB with the gap in them, or not on words' boundaries.
+    // KiB that contain the excluded range, or are not aligned to words.
     const bool aligned = reinterpret_cast<uint64_t>(input.bytes + input.excluded_bytes) % 8 == 0;
     for (; block < end && (!aligned || uint64_t(block) * HASH_BLOCK < input.excluded_at); block += HASH_WARPS) {
         const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
@@ -183,8 +183,8 @@ __device__ inline void read_part(const HashInput &input, uint32_t begin, uint32_
     }
 }
 
-// What was written before, by all threads of the block if it is behind a barrier, is there for whoever finds the bits;
-// and what they have written is there for this one.
+// Acquire and release: writes of this block before its last barrier become visible to blocks that see the bits, and
+// their writes to this one.
 __device__ inline uint64_t atomic_or(uint64_t *word, uint64_t bits) {
     uint64_t before;
     asm volatile("atom.acq_rel.gpu.or.b64 %0, [%1], %2;" : "=l"(before) : "l"(word), "l"(bits) : "memory");
@@ -196,9 +196,9 @@ __device__ inline uint64_t atomic_add(uint64_t *word, uint64_t more) {
     return before;
 }
 
-// Says that a part is read. Whoever finds that the next part of the chain is read and that nobody is at it goes on with
-// it, and lets go where the next one is missing: nobody waits. Accumulators are passed on in place of the last sums
-// that went into them. Called by the whole block; true for the one that comes to the end, whose first warp gets the
+// Records that a part is ready. If the next part of the chain is ready and no block is chaining, this block continues
+// the chain as far as parts are ready. No block waits. Accumulators are handed over in place of the last sums that went
+// into them. Called by the whole block. Returns true in the block that completes the chain, whose first warp gets the
 // hash.
 __device__ inline bool chain_parts(const HashInput &input, const HashParts &parts, uint32_t part, uint64_t *sums,
                                    uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
@@ -207,10 +207,10 @@ __device__ inline bool chain_parts(const HashInput &input, const HashParts &part
     const uint64_t own = uint64_t(1) << part;
     __syncthreads();
     if (threadIdx.x == 0) {
-        scratch.found = atomic_or(progress, meanwhile ? own | CHAINING : own) | own;
+        scratch.state = atomic_or(progress, meanwhile ? own | CHAINING : own) | own;
     }
     __syncthreads();
-    uint64_t state = scratch.found;
+    uint64_t state = scratch.state;
     if (meanwhile ? (state & CHAINING) != 0 : (state & parts.all()) != parts.all()) {
         return false;
     }
@@ -238,20 +238,21 @@ __device__ inline bool chain_parts(const HashInput &input, const HashParts &part
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            // Adding its topmost bit clears it.
+            // Adding the flag's bit clears it, because it is the highest.
             state = atomic_add(progress, (uint64_t(until - next) << CHAINED_AT) + CHAINING);
-            // A part that was read before it was let go, but not seen: whoever has read it has left.
-            scratch.found = (state >> until & 1) != 0 ? atomic_or(progress, CHAINING) : CHAINING;
+            // A part that became ready after this block last looked and before it cleared the flag: the block that read
+            // it has left, so this one must continue.
+            scratch.state = (state >> until & 1) != 0 ? atomic_or(progress, CHAINING) : CHAINING;
         }
         __syncthreads();
-        state = scratch.found;
+        state = scratch.state;
         if ((state & CHAINING) != 0) {
             return false;
         }
     }
 }
 
-// The hash that stands there, wherever that is.
+// Loads a stored hash from any address.
 __device__ inline uint64_t hash_at(const uint8_t *bytes) {
     uint64_t hash = 0;
     for (uint32_t i = 0; i < 8; ++i) {
@@ -260,8 +261,8 @@ __device__ inline uint64_t hash_at(const uint8_t *bytes) {
     return hash;
 }
 
-// The hash of a piece, of which this block has a part. Called by the whole block; true for the one that comes to the
-// end, whose first thread gets it.
+// Hashes a piece together with the other blocks that have a part of it. Called by the whole block. Returns true in the
+// block that completes the hash, whose first thread gets it.
 __device__ inline bool hash_by_parts(const HashInput &input, const HashParts &parts, uint32_t part, uint64_t *sums,
                                      uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
     if (input.length <= LONGEST_SHORT) {

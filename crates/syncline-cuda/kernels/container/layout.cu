@@ -1,15 +1,15 @@
-// From the streams' plans to the places of all records.
+// Lays out the records of a batch, from the plans of their streams.
 //
-// THREADS        threads in a block
+// THREADS        threads of a block
 // ELEMENT_BYTES  4 or 8
-// PLAN_WORDS, PLAN_GROUPS, PLAN_CODEBOOKS, PLAN_BYTES, PLAN_STATUS  words of a stream's plan, and which of them is what
+// PLAN_WORDS     words of a stream's plan; PLAN_GROUPS, PLAN_CODEBOOKS, PLAN_BYTES and PLAN_STATUS are indices of words
 #include "device/sync.cuh"
 #include "device/block.cuh"
 #include "container/record.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// The streams of one kind: of codes with either radius, of masks, of signs.
+// The streams of one kind: narrow codes, wide codes, masks or signs.
 struct Streams {
     const uint32_t *plans;
     uint64_t *places;
@@ -21,35 +21,35 @@ struct Streams {
 
 struct LayoutSources {
     const ChunkSummary *summaries;
-    const TileSums *tiles; // `sums_of_chunk` of each chunk
+    const TileSums *tiles; // `sums_of_chunk` for each chunk
     Streams narrow, wide, masks, signs;
-    uint32_t narrow_streams; // one for each chunk of the batch, in order, and maybe more
+    uint32_t narrow_streams; // at least one for each chunk of the batch, in order
     uint32_t sums_of_chunk;
-    const TokenParts *tokens; // of each chunk; null if no codes are tokens
+    const TokenParts *tokens; // for each chunk; null if no codes are tokens
 };
 
-// Where records go, and what became of them.
+// Where records go, and the state of the stream.
 struct LayoutOutput {
-    uint64_t room;     // bytes that there are
-    uint64_t start;    // where the first record of a stream starts
-    uint64_t *state;   // where the next one starts, if there were room for all; status; `number`, when all is laid out
+    uint64_t room;     // bytes of the output
+    uint64_t start;    // start of the stream's first record
+    uint64_t *state;   // start of the next record, even if there is no room; status; `number`, once all is laid out
     uint64_t *starts;  // of each record of the batch
-    uint32_t *lengths; // likewise
-    uint64_t is_first; // whether the batch is the first
-    uint64_t number;   // by which what writes the records sees that they are laid out
-    uint32_t *streams_done;   // narrow streams that are laid out, to be 0 afterwards; null: nobody counts them
-    uint32_t *unwritten;      // of each record, blocks that have yet to write something of it; null: nobody counts them
-    uint32_t *signed_records; // of all batches
-    uint32_t groups_of_block, blocks_of_record; // that encode_write and container_write have
-    uint64_t only_narrow;                       // whether there are no streams but those that are counted
+    uint32_t *lengths; // of each record of the batch
+    uint64_t is_first; // whether this is the stream's first batch
+    uint64_t number;   // signals the kernels that write records that these are laid out
+    uint32_t *streams_done;   // counter of narrow streams that are laid out, reset to 0 afterwards; null if not counted
+    uint32_t *unwritten;      // for each record, blocks that have yet to write to it; null if not counted
+    uint32_t *signed_records; // count over all batches
+    uint32_t groups_of_block, blocks_of_record; // of encode_write and container_write
+    uint64_t only_narrow;                       // whether there are only narrow streams
 };
 
-// A chunk as it was quantized.
+// A quantized chunk.
 struct QuantizedChunk {
     ChunkSummary summary;
     TileSums sums;
     uint32_t tiles, elements;
-    bool is_raw; // whatever its streams come to
+    bool is_raw; // stored raw regardless of the size of its streams
 
     __device__ inline QuantizedChunk(const Geometry &geometry, const ChunkBatch &batch, const LayoutSources &sources,
                                      uint32_t chunk)
@@ -67,14 +67,14 @@ struct QuantizedChunk {
     }
 };
 
-// Of the chunks before, and of a chunk: entries of lists, and numbers of the streams that not every chunk has.
+// Totals over earlier chunks: entries of lists, and numbers of the streams that not every chunk has.
 struct ListTotals {
     uint64_t outliers, verbatim;
-    uint64_t streams; // with the wide radius, masks and signs, 20 bits each: a batch has fewer
+    uint64_t streams; // wide codes, masks and signs, 20 bits each, which is enough for a batch
 };
 
-// Where what a chunk has stands among that of the others. Called by the whole block, for chunks side by side; `before`
-// goes on.
+// Returns where the parts of a chunk lie among those of the others, and adds them to the totals. Called by the whole
+// block, one thread per chunk.
 __device__ inline ChunkParts assign_parts(const ChunkSummary &summary, uint32_t chunk, ListTotals &before,
                                           uint64_t *warp_sums) {
     const bool wide = summary.radius > RADIUS, masks = summary.mask_bytes > 0, signs = summary.sign_bytes > 0;
@@ -84,7 +84,7 @@ __device__ inline ChunkParts assign_parts(const ChunkSummary &summary, uint32_t 
     if (!__syncthreads_or(any)) {
         return parts;
     }
-    // A chunk has fewer of either than 2^22, so that those of a round fit 32 bits.
+    // A chunk has fewer than 2^22 entries in either list, so that the sums over a round fit 32 bits.
     uint64_t total;
     const uint64_t lists =
         block_exclusive_sum<THREADS, uint64_t>(summary.outliers | uint64_t(summary.verbatim) << 32, warp_sums, total);
@@ -147,12 +147,12 @@ __device__ inline RecordPlan plan_record(const LayoutSources &sources, const Qua
     return plan;
 }
 
-// Places the records of a batch one after another, and their streams in them. One block, a thread a chunk.
+// Places the records of a batch one after another, and their streams in them. One block, one thread per chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_layout(Geometry geometry, ChunkBatch batch, LayoutSources sources, LayoutOutput output,
                      ChunkParts *all_parts, RecordPlan *plans) {
     launch_dependents();
-    // While the streams are still being laid out: that kernel has let this one begin when all before it was done.
+    // This runs while streams are still being laid out: that kernel let this one start when all earlier ones were done.
     QuantizedChunk own(geometry, batch, sources, min_of(threadIdx.x, batch.chunks - 1));
     __shared__ uint64_t warp_sums[WARPS];
     uint64_t running = output.is_first ? output.start : output.state[0], total;
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             plan = plan_record(sources, own, parts, chunk);
             output.lengths[chunk] = plan.bytes;
             if (output.unwritten != nullptr) {
-                // A block for what is in no segment.
+                // One additional block writes what belongs to no segment.
                 output.unwritten[chunk] = output.blocks_of_record + 1 +
                                           ceil_div(sources.narrow.word(chunk, PLAN_GROUPS), output.groups_of_block);
             }
@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (output.streams_done != nullptr) {
             *output.streams_done = 0;
         }
-        // After the barrier above: of all threads.
+        // The barrier above orders the writes of all threads before this signal.
         signal_release(&output.state[2], output.number);
         grid_dependency_wait();
     }

@@ -1,16 +1,16 @@
-// Chunk records to what reconstruction wants (container/parsed.cuh): a grid of (chunks, roles), so that a chunk's parts
-// are read side by side, and of short records the hashes, too. Nothing that is read is trusted: a problem is a bit of
-// the chunk's status, and whatever is written lies within the places of the batch.
+// Parses chunk records for reconstruction (container/parsed.cuh). The grid is (chunks, roles): each block has one role
+// in parsing a chunk, so that the parts of a chunk are read in parallel; for short records some blocks compare hashes.
+// Input is not trusted: each problem sets a bit of the chunk's status, and writes stay within the memory of the batch.
 //
 // ELEMENT_BYTES   4 or 8
-// BITMAP_BLOCK_GROUPS          groups that a block of decode_place looks after
-// OWN_LONG        entries for long codewords in a table of reconstruction, with one codebook and with several
-// (OWN_LONG_MANY)
+// BITMAP_BLOCK_GROUPS  groups per block of the kernel that counts zero-bit groups
+// OWN_LONG        entries for long codewords in a table for reconstruction with one codebook; OWN_LONG_MANY with
+// several
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #include "container/parse.cuh"
 
-// Metas, first groups, bitmaps' starts, classes of groups. By the whole block.
+// Reads metas, first groups, starts of bitmaps and classes of groups. Called by the whole block.
 __device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
                                       const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
                                       RoleScratch &scratch) {
@@ -33,7 +33,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     if (section.length < predictors_at) {
         return PARSE_TILES;
     }
-    // A warp has consecutive words of the bitmap, a lane a tile of each.
+    // Each warp has consecutive words of the bitmap, and each lane one tile of each word.
     const TileSizes sizes(geometry, chunk.first);
     const uint32_t *constant = reinterpret_cast<const uint32_t *>(bytes + constant_at);
     const uint32_t words = ceil_div(tiles, 32), share = ceil_div(words, PARSE_WARPS);
@@ -55,7 +55,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     uint64_t total;
     uint64_t before =
         block_exclusive_sum<THREADS, uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
-    before = __shfl_sync(ALL_LANES, before, 0); // of the warp's first
+    before = __shfl_sync(ALL_LANES, before, 0); // of the warp's first lane
     const uint32_t live = uint32_t(total >> 32), groups = uint32_t(total);
     const uint64_t classes_at = align_up(predictors_at + ceil_div(live, 4), 4);
     const uint64_t masks_at = has_classes ? align_up(classes_at + ceil_div(live, 4), 4) : classes_at;
@@ -101,7 +101,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         }
         if (to.classes != nullptr) {
             for (uint32_t i = 0; i < tile_groups; ++i) {
-                // A chunk has as many groups as its tiles can have, at most: its slots.
+                // Stays within the slots, which have room for as many groups as the chunk's tiles can have.
                 to.classes[uint64_t(chunk.number) * batch.slots + own_group + i] = tile_class;
             }
         }
@@ -130,7 +130,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
             bitmap_start += __shfl_sync(ALL_LANES, sum, WARP - 1);
         }
     }
-    // The streams must have as many symbols as the tiles say; tokens are looked at later.
+    // The streams must have as many symbols as the tiles say. Tokens are checked when they are decoded.
     const Section codes = record.sections[CODES];
     const StreamHeader header =
         read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
@@ -164,7 +164,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     return problems;
 }
 
-// By the whole block.
+// Reads the bases. Called by the whole block.
 __device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk,
                                       const ParseResults &to, RoleScratch &scratch) {
     const Section section = record.sections[BASES];
@@ -192,7 +192,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         return PARSE_BASES;
     }
     const uint32_t *words = reinterpret_cast<const uint32_t *>(widths + words_at);
-    // The low 32 bits of a lane's difference from the tile before.
+    // Returns the low 32 bits of the lane's difference from the previous tile.
     auto difference = [&](uint32_t block) {
         const uint32_t width = widths[block], bit = lane_id() * width;
         const uint32_t word = own.block_words[block] + bit / 32;
@@ -203,14 +203,14 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         }
         return block * BLOCK_TILES + lane_id() < chunk.tiles ? value >> 1 ^ (0u - (value & 1)) : 0;
     };
-    // The sum of those up to the lane's.
+    // Returns the inclusive sum of the lanes' differences.
     auto summed = [&](uint32_t block) {
         uint32_t sum = difference(block);
         sum = warp_inclusive_sum(sum);
         return sum;
     };
-    // Sums of blocks first, then those of tiles, found anew: the code runs once, and its instructions take longer to
-    // come than to be done.
+    // Sums each block first and computes the differences again for the tiles. That is less code, and this code runs
+    // once, so that fetching instructions takes longer than executing them.
 #pragma unroll 1
     for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
         const uint32_t sum = summed(block);
@@ -241,7 +241,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
     return 0;
 }
 
-// Bytes between sections, which are zeros.
+// Checks that the bytes between sections are zeros.
 __device__ inline uint32_t check_padding(const Records &records, const Record &record) {
     bool wrong = false;
     uint64_t end = record.start + RECORD_HEADER_BYTES + SECTIONS * 4;
@@ -256,7 +256,7 @@ __device__ inline uint32_t check_padding(const Records &records, const Record &r
     return wrong ? PARSE_SECTIONS : 0;
 }
 
-// Live groups before each 32, and their number. By the whole block.
+// Counts the live groups before every 32nd group, and checks their number. Called by the whole block.
 __device__ inline uint32_t read_ranks(const Records &records, const Record &record, const Chunk &chunk,
                                       const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
                                       RoleScratch &scratch) {
@@ -264,7 +264,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
     const StreamHeader header = read_header(
         records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
     if (record.kind == CHUNK_TOKENS || header.status != 0 || !header.has_zero_bit_groups) {
-        return 0; // The codes' blocks say what is wrong.
+        return 0; // The blocks that read the codes report what is wrong.
     }
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(records.input + section.offset + header.bitmap);
     const uint32_t words = ceil_div(header.groups, 32);
@@ -288,7 +288,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
     return total != header.live ? PARSE_CODES : 0;
 }
 
-// A sparse list: its places, and for each tile which of its values are the tile's. `part` of LIST_BLOCKS blocks.
+// Reads a sparse list: its location, and for each tile its range of entries. Called by block `part` of LIST_BLOCKS.
 __device__ inline uint32_t read_list(const Records &records, const Record &record, const Chunk &chunk,
                                      const Geometry &geometry, const ParseResults &to, bool is_verbatim,
                                      uint32_t part) {
@@ -338,7 +338,7 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     return wrong ? PARSE_LISTS : 0;
 }
 
-// The elements of a raw chunk fill its record but for zeros up to the next multiple of 16.
+// Locates the elements of a raw chunk. They must fill its record except for zeros up to the next multiple of 16.
 __device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk,
                                     const Geometry &geometry, const ParseResults &to) {
     const uint64_t elements_at = record.start + RECORD_HEADER_BYTES;
@@ -355,10 +355,10 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
     return problems;
 }
 
-// Makes a codebook's tables behind its symbols: here it is done once, and on an otherwise idle device. By the whole
-// block, which has prepared it.
+// Builds a codebook's tables behind its symbols. It is done here because the device is otherwise idle and it is needed
+// only once per codebook. Called by the whole block, after it prepared the codebook.
 __device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScratch &scratch) {
-    // Marks are not needed any more.
+    // The marks are no longer needed.
     uint16_t *near = reinterpret_cast<uint16_t *>(scratch.marks);
     for (uint32_t i = threadIdx.x; i < scratch.codebook.symbol_count; i += THREADS) {
         near[i] = symbols[i];
@@ -367,8 +367,8 @@ __device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScrat
     make_all_entries(symbols + TABLES_AT, scratch.codebook, near, books == 1 ? OWN_LONG : OWN_LONG_MANY);
 }
 
-// Compares a record's hash with what its bytes have, `part` of up to `hashing.parts` blocks. What is not wholly there
-// does not differ: parsing says what is wrong with it.
+// Compares a record's stored hash with that of its bytes. Called by block `part` of up to `hashing.parts`. A record
+// that does not lie within the input does not differ: parsing reports it.
 __device__ inline void check_hash(const Records &records, uint32_t number, const Hashing &hashing, uint32_t part,
                                   ChainScratch &scratch) {
     const uint64_t start = records.first + uint64_t(records.starts[number]) * 16;
@@ -391,7 +391,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
                     const __grid_constant__ ChunkBatch batch, const __grid_constant__ ParseResults to,
                     const __grid_constant__ Hashing hashing) {
     __shared__ __align__(16) RoleScratch scratch;
-    // What comes after may have its blocks dealt out as soon as all of these have begun.
     launch_dependents_and_wait();
     const uint32_t number = blockIdx.x, role = blockIdx.y, roles = gridDim.y - hashing.parts;
     if (role >= roles) {
@@ -404,7 +403,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const bool quantized = record.status == 0 && record.kind != CHUNK_RAW;
     const bool has_stream = quantized && record.kind == CHUNK_QUANTIZED;
     uint32_t problems = 0;
-    // Whatever the record is, its streams are described: a chunk that has none has empty ones.
+    // The streams of every record are described, also of damaged ones: a chunk without a stream gets an empty one.
     const bool is_bitmap = role == ROLE_MASKS || role == ROLE_SIGNS;
     if (role < ROLE_TILES || is_bitmap) {
         if ((role == ROLE_MASKS && !has_masks) || (role == ROLE_SIGNS && !has_signs)) {
@@ -421,7 +420,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             const CodebookOutput own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
             parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status,
                          scratch.parse);
-            // A chunk without such bitmaps has no stream of them: an empty one, that is as it should be.
+            // A chunk without such bitmaps has an empty stream, which is valid.
             status = length == 0 ? 0 : status;
             if (threadIdx.x == 0) {
                 to.bitmap_status[stream] = status;
@@ -441,12 +440,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             if (threadIdx.x == 0 && status != 0) {
                 atomicOr(&to.code_status[number], status);
             }
-            // The last symbol of an alphabet is used.
+            // The last symbol of an alphabet occurs in the stream.
             if (threadIdx.x == 0 && found.alphabet > NARROW_SYMBOLS) {
                 atomicOr(&to.chunks[number].wide, 1u);
             }
             problems = status != 0 ? PARSE_CODES : 0;
-            // Decoders of whole streams make tables of their own.
+            // Decoders of whole streams build their own tables.
             if (to.classes == nullptr && found.alphabet != 0 && found.alphabet <= NARROW_SYMBOLS) {
                 make_tables(to.code_symbols + own.first_symbol + role * own.stride, found.codebooks, scratch.parse);
             }
@@ -459,7 +458,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         } else {
             return;
         }
-        // Only decoders of whole streams look for theirs by sums.
+        // Only decoders of whole streams need the totals.
         const uint32_t bitmaps = batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
         const bool summed = to.classes != nullptr;
         if (summed || bitmaps > 0) {
@@ -489,8 +488,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     }
 }
 
-// Where records are, for hashes of long ones, which do not wait for parsing. A record that is not wholly there has
-// length 0. A thread a chunk.
+// Writes the locations of records, for hashing long ones, which does not wait for parsing. A record that does not lie
+// within the input gets length 0. One thread per chunk.
 extern "C" __global__ void container_parse_locate(const __grid_constant__ Records records, uint32_t count,
                                                   uint64_t *starts, uint32_t *lengths) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -503,8 +502,8 @@ extern "C" __global__ void container_parse_locate(const __grid_constant__ Record
     }
 }
 
-// One block, a thread a chunk.
-extern "C" __global__ void container_parse_finish(const __grid_constant__ BatchFinish ending, uint32_t count,
+// Combines statuses and clears memory. One block, one thread per chunk.
+extern "C" __global__ void container_parse_finish(const __grid_constant__ BatchFinish finish, uint32_t count,
                                                   const ParsedChunk *chunks, const uint32_t *code_status) {
-    finish_batch(ending, chunks, code_status, count);
+    finish_batch(finish, chunks, code_status, count);
 }

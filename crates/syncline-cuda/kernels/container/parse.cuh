@@ -1,4 +1,4 @@
-// What the roles of container/parse.cu share: a batch's records and chunks, where results go, small readers.
+// Shared by the roles of container/parse.cu: records and chunks of a batch, destinations of results, small readers.
 #pragma once
 #include "container/hash.cuh"
 #include "geometry.cuh"
@@ -8,7 +8,7 @@
 
 constexpr uint32_t RECORD_HEADER_BYTES = 32;
 constexpr uint32_t RECORD_MARKER = 0x4B435953; // "SYCK"
-// A record's hash ends its header.
+// The hash is at the end of the record's header.
 constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
 constexpr uint32_t SECTIONS = 10;
 constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;
@@ -16,18 +16,18 @@ constexpr uint32_t TILE_HEADER_BYTES = 16;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
 constexpr uint32_t NARROW_RADIUS = 128, SMALL_RADIUS = 512;
-// Alphabets of codes that small have symbols of 10 bits.
+// Codes with the small radius have symbols of 10 bits.
 constexpr uint32_t NARROW_SYMBOLS = 2 * SMALL_RADIUS;
 static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS,
               "a codebook's symbols and tables have room");
-// Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
+// Maximum tiles of a chunk: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MAX_TILES = 8192;
-constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
+constexpr uint32_t BLOCK_TILES = 32; // tiles whose bases are packed together
 constexpr uint32_t MAX_BLOCKS = MAX_TILES / BLOCK_TILES;
 static_assert(MAX_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
 
-// Who does what of a chunk. Several blocks share a list.
-// The first MAX_CODEBOOKS read the codes' codebooks.
+// Roles of the blocks of a chunk. The first MAX_CODEBOOKS blocks read the codebooks of the codes. Several blocks share
+// a list.
 constexpr uint32_t ROLE_TILES = MAX_CODEBOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2,
                    ROLE_LISTS = ROLE_TILES + 3, LIST_BLOCKS = 2, ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS,
                    ROLE_SIGNS = ROLE_MASKS + 1;
@@ -39,7 +39,7 @@ static_assert(
 constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16,
                    PARSE_TILES = 32, PARSE_BASES = 64, PARSE_LISTS = 128, PARSE_BITMAPS = 256, PARSE_CODES = 512;
 
-// The batch's records in the input: they follow one another, in units of 16 bytes from `first` on.
+// The batch's records in the input. They are adjacent; `starts` counts units of 16 bytes from `first`.
 struct Records {
     const uint8_t *input;
     uint64_t input_bytes;
@@ -47,17 +47,17 @@ struct Records {
     uint32_t starts[MAX_CHUNKS + 1];
 };
 
-// Where results go. Null where no chunk can have such a thing.
+// Destinations of results. Null if no chunk can have such a result.
 struct ParseResults {
     ParsedChunk *chunks; // 0 at the start
     uint16_t *metas;
     int32_t *bases;
     uint16_t *order;
     uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
-    uint8_t *classes; // of groups, if whole streams are decoded by themselves: then their sums are wanted too
+    uint8_t *classes; // of groups; null unless whole streams are decoded, which also need the totals
     uint32_t *ranks;
     uint32_t *done; // 0 at the start
-    // Streams of codes, one a chunk, and of bitmaps: masks, if there can be any, then signs.
+    // Streams of codes, one per chunk, and streams of bitmaps: masks, if there can be any, then signs.
     StreamDescriptor *codes, *bitmaps;
     CodebookDescriptor *code_books, *bitmap_books;
     uint16_t *code_symbols, *bitmap_symbols;
@@ -66,18 +66,18 @@ struct ParseResults {
     uint32_t *code_status, *bitmap_status;
     uint64_t bitmap_stride;
     uint32_t rank_stride;
-    uint32_t patterns;   // fill patterns of the header
-    uint32_t index_kind; // of the codes
+    uint32_t patterns;   // number of fill patterns in the header
+    uint32_t index_kind; // index of the codes
     uint32_t lzss_codes; // whether chunks may have codes as LZSS tokens
 };
 
-// How records' hashes are compared, by the blocks behind those of all roles.
+// Comparison of the records' hashes, by the blocks behind those with roles.
 struct Hashing {
-    uint64_t *sums;     // room for a record's of `longest` KiB each
-    uint64_t *progress; // a word a record, 0 before and after
-    uint32_t *differs;  // a word a record: whether it has another hash
+    uint64_t *sums;     // room for the sums of `longest` KiB per record
+    uint64_t *progress; // one word per record, 0 before and after
+    uint32_t *differs;  // one word per record: whether its hash differs from the stored one
     uint32_t longest;
-    uint32_t parts; // blocks that share a record at most; 0: hashes are compared elsewhere
+    uint32_t parts; // maximum blocks per record; 0: hashes are not compared here
 };
 
 struct Section {
@@ -85,7 +85,7 @@ struct Section {
     uint32_t length;
 };
 
-// A record's header and sections, read by each thread for itself.
+// A record's header and sections. Each thread reads them for itself.
 struct Record {
     uint64_t start;
     uint32_t length, kind;
@@ -160,14 +160,14 @@ __device__ inline Chunk chunk_of_batch(const ChunkBatch &batch, uint32_t number)
     return chunk;
 }
 
-// Elements of a chunk's tiles.
+// Numbers of elements of a chunk's tiles.
 struct TileSizes {
     const Geometry &geometry;
     uint64_t first; // number of the chunk's first tile
     uint32_t unclipped;
     bool regular; // no tile is clipped
     bool has_32_bit_coords;
-    TileCoord coord; // of the first
+    TileCoord coord; // of the chunk's first tile
 
     __device__ inline TileSizes(const Geometry &g, uint64_t first_tile)
         : geometry(g), first(first_tile), unclipped(g.side[0] * g.side[1] * g.side[2]),
@@ -185,7 +185,7 @@ struct TileSizes {
         return extent(0, uint32_t(at.z)) * extent(1, uint32_t(at.y)) * extent(2, uint32_t(at.x));
     }
 
-    // Along z, y, x, of the tile with that number along it.
+    // Extent along an axis of the tile with coordinate `number`.
     __device__ inline uint32_t extent(uint32_t axis, uint32_t number) const {
         const uint32_t last = uint32_t(geometry.grid[axis]) - 1;
         return number == last ? uint32_t(geometry.dims[axis + 1] - uint64_t(last) * geometry.side[axis])
@@ -196,7 +196,7 @@ struct TileSizes {
 // Bytes of a tile's bitmap.
 __device__ inline uint32_t bitmap_bytes(uint32_t elements) { return ceil_div(elements, 512) * 64; }
 
-// Bytes of a section that are brought to shared memory, if it has no more.
+// Sections of at most this many bytes are copied to shared memory.
 constexpr uint32_t STAGED_SECTION = 12288;
 
 union RoleScratch {
@@ -213,8 +213,8 @@ union RoleScratch {
     ChainScratch chain;
 };
 
-// A section in shared memory, if it fits; else where it is. It starts on a multiple of 16, and its record has whole
-// units of that. By the whole block.
+// Copies a section to shared memory if it fits, and returns where it is. It starts on a multiple of 16, and its record
+// has a multiple of 16 bytes, so that whole units can be copied. Called by the whole block.
 __device__ inline const uint8_t *stage_section(const Records &records, const Section &section, uint8_t *to) {
     const uint8_t *from = records.input + section.offset;
     if (section.length > STAGED_SECTION) {
@@ -227,13 +227,13 @@ __device__ inline const uint8_t *stage_section(const Records &records, const Sec
     return to;
 }
 
-// Whether there is something in the bytes from `from` up to `to`, fewer than THREADS; by the whole block, each thread
-// for itself.
+// Returns on each thread whether its byte of those from `from` to `to` is not 0. There are fewer than THREADS such
+// bytes.
 __device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to) {
     return from + threadIdx.x < to && bytes[from + threadIdx.x] != 0;
 }
 
-// Value `i` of packed bits, `bits` (1, 2 or 4) each.
+// Returns value `i` of packed values of BITS bits (1, 2 or 4).
 template <uint32_t BITS> __device__ inline uint32_t packed(const uint8_t *bytes, uint32_t i) {
     return bytes[i * BITS / 8] >> i * BITS % 8 & ((1u << BITS) - 1);
 }

@@ -1,4 +1,4 @@
-// What the kernels that write chunk records share (docs/FORMAT.md, "Chunk record"). Mirrored by container/record.rs.
+// Shared by the kernels that write chunk records (docs/FORMAT.md, "Chunk record"). Mirrored by container/record.rs.
 #pragma once
 #include "quantize/summary.cuh"
 #include "geometry.cuh"
@@ -8,55 +8,55 @@ constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10, ALIGNMENT = 16;
 constexpr uint32_t KIND_RAW = 0, KIND_QUANTIZED = 2, KIND_TOKENS = 4, KIND_NO_ROOM = 255;
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
 constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
-// A chunk has at most 2^22 elements and a whole tile at least 512.
+// Maximum tiles of a chunk: it has at most 2^22 elements, and an unclipped tile at least 512.
 constexpr uint32_t MAX_TILES = 1 << 13;
-// In place of the number of a stream that there is not, and of its place.
+// Number and place of a stream that does not exist.
 constexpr uint32_t NO_STREAM = 0xFFFFFFFF;
 constexpr uint64_t NO_PLACE = ~0ull;
 
-// What a chunk has besides its tiles, and where that is.
+// What a chunk has besides its tiles, and where it is.
 struct ChunkParts {
-    uint64_t first_outlier, first_verbatim; // in the batch's lists
+    uint64_t first_outlier, first_verbatim; // index in the batch's lists
     uint32_t outliers, verbatim;
     uint32_t radius;
-    uint32_t codes;        // its stream among those with this radius
-    uint32_t masks, signs; // its streams of bitmaps
+    uint32_t codes;        // number of its stream among those with this radius
+    uint32_t masks, signs; // numbers of its streams of bitmaps
 };
 
-// What a chunk comes to with its codes as LZSS tokens: filled in by the host.
+// A chunk's lists and size with its codes as LZSS tokens. Filled in by the host.
 struct TokenParts {
-    uint64_t first_outlier; // in the batch's list of those of the narrow codes
+    uint64_t first_outlier; // index in the batch's list of outliers of the narrow codes
     uint32_t outliers;
-    uint32_t bytes; // of the section of codes; 0: there are no tokens
+    uint32_t bytes; // of the section of codes; 0 if there are no tokens
 };
 
-// How a record comes out.
+// Size and place of a record.
 struct RecordPlan {
-    uint64_t place; // in the output
+    uint64_t place; // offset in the output
     uint32_t bytes;
     uint32_t kind;
-    uint32_t flags, live; // of the tile section; tiles that are not constant
+    uint32_t flags, live; // flags of the tile section; tiles that are not constant
     uint32_t lengths[SECTIONS];
     uint32_t status, unused;
 };
 
-// A tile's 16 bits.
+// Bit fields of a tile's meta.
 __device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
 __device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
 __device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
-// The kind of the mask and above it the pattern, as section 0 has them.
+// The kind of the mask and, above it, the pattern, as in section 0.
 __device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 15; }
 __device__ inline uint32_t meta_mask_kind(uint32_t meta) { return meta >> 5 & 3; }
 __device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
 
 __device__ inline uint32_t aligned(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
 
-// Bytes of the section of outliers.
+// Returns the bytes of the section of outliers.
 __device__ inline uint32_t outlier_bytes(uint32_t outliers) {
     return outliers == 0 ? 0 : aligned(4 + 4 * outliers, 8) + 4 * outliers;
 }
 
-// Where a section starts in its record; `SECTIONS` gives the record's bytes.
+// Returns where a section starts in its record; with SECTIONS, the bytes of the record.
 __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t section) {
     uint32_t at = aligned(RECORD_HEADER + 4 * SECTIONS, ALIGNMENT);
     for (uint32_t i = 0; i < section; ++i) {
@@ -65,7 +65,7 @@ __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t secti
     return at;
 }
 
-// The packed parts of section 0, in words.
+// Sizes of the packed parts of section 0, in words.
 struct TileSectionWords {
     uint32_t constant, predictors, classes, masks, signs;
 
@@ -80,8 +80,8 @@ struct TileSectionWords {
     static constexpr uint32_t TILES_HEADER = 16;
 };
 
-// The base of tile `tile` of a chunk minus the one before, zigzag-coded; 0 past the last tile. Called by whole warps,
-// for consecutive tiles.
+// Returns the zigzag-coded difference between the base of tile `tile` of a chunk and that of the previous tile; 0 past
+// the last tile. Called by whole warps, for consecutive tiles.
 __device__ inline uint32_t base_difference(const int32_t *bases, uint32_t tile, uint32_t tiles) {
     const uint32_t base = tile < tiles ? uint32_t(bases[tile]) : 0;
     uint32_t before = __shfl_up_sync(ALL_LANES, base, 1);

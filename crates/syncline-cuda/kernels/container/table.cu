@@ -1,6 +1,6 @@
-// The end of a stream (docs/FORMAT.md, "Chunk table and trailer").
+// Writes the end of a stream (docs/FORMAT.md, "Chunk table and trailer").
 //
-// THREADS        threads in a block
+// THREADS        threads of the block
 // STREAM_HEADER  bytes of a stream's header
 #include "device/sync.cuh"
 #include "container/record.cuh"
@@ -8,12 +8,13 @@
 
 constexpr uint32_t TRAILER = 32;
 
-// A stream's header, which starts on a multiple of 16 bytes.
+// A stream's header. Its size is a multiple of 16 bytes.
 struct StreamHeader {
     uint32_t words[STREAM_HEADER / 4];
 };
 
-// The header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole block.
+// Writes the header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole
+// block.
 __device__ inline void write_end(const StreamHeader &header, const uint32_t *lengths, uint64_t chunks,
                                  uint64_t table_at, uint64_t table_bytes, uint64_t padded, uint8_t *output) {
     if (threadIdx.x < STREAM_HEADER / 4) {
@@ -27,7 +28,7 @@ __device__ inline void write_end(const StreamHeader &header, const uint32_t *len
     if (threadIdx.x == 0) {
         trailer[0] = table_at;
         trailer[1] = chunks;
-        trailer[3] = 0x0A0D444E454E5953; // SYNEND\r\n
+        trailer[3] = 0x0A0D444E454E5953; // "SYNEND\\r\\n"
     }
     __syncthreads();
     if (threadIdx.x / WARP == 0) {
@@ -39,19 +40,19 @@ __device__ inline void write_end(const StreamHeader &header, const uint32_t *len
     }
 }
 
-// What the host is told; mirrored in container/records.rs.
+// What the device reports to the host. Mirrored in container/progress.rs.
 struct StreamReport {
     uint64_t bytes, status;
-    uint64_t number; // the stream's, by which the host sees that all is written
+    uint64_t number; // number of the stream, which tells the host that everything is written
 };
 
-// Writes the header, and the table of `chunks` record lengths and the trailer to where the records end, beside the
-// kernel before, which hashes. When that is done, too, tells the host where the stream ends, and the status. One block.
+// Writes the header, and behind the records the table and the trailer, while the previous kernel is still hashing. Then
+// waits until all records are signed, and reports the stream's size and status to the host. One block.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
                     uint8_t *output, uint64_t number, StreamReport *host, const uint32_t *signed_records) {
     if (chunks == 0) {
-        launch_dependents_and_wait(); // whatever it is
+        launch_dependents_and_wait(); // for any previous kernel
     }
     const uint64_t table_at = chunks > 0 ? state[0] : STREAM_HEADER;
     const uint64_t status = chunks > 0 ? state[1] : 0;
@@ -62,8 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         write_end(header, lengths, chunks, table_at, table_bytes, padded, output);
     }
     __syncthreads();
-    // All but the number is there before the others have hashed: what the host needs to see it takes longer than all
-    // the rest.
+    // Everything but the number is written before the wait, because writes to the host's memory take longest.
     if (threadIdx.x == 0) {
         host->bytes = table_at + bytes;
         host->status = status | (fits ? 0 : STATUS_NO_ROOM);

@@ -1,6 +1,6 @@
-// The bytes of chunk records, but for the Huffman streams, which are written straight to their places, and the hash.
+// Writes chunk records, except the hash and the Huffman streams. The encoder writes these straight to their places.
 //
-// THREADS        threads in a block, at least MAX_BLOCKS
+// THREADS        threads of a block, at least MAX_BLOCKS
 // ELEMENT_BYTES  4 or 8
 #include "device/sync.cuh"
 #include "device/block.cuh"
@@ -9,9 +9,10 @@
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t MAX_BLOCKS = MAX_TILES / WARP;
 static_assert(THREADS >= MAX_BLOCKS, "a thread for each block of 32 tiles");
-// Blocks of 32 tiles of a warp. What is read of them stays in registers, so that all loads wait for memory together.
+// Blocks of 32 tiles per warp. Their data stays in registers, so that all loads wait for memory together.
 constexpr uint32_t ROUNDS = MAX_BLOCKS / WARPS;
-// Whether a round has any of so many tiles: a block runs its code once, and most of its time waits for it.
+// Whether a round has any tiles. Skipping empty rounds saves instruction fetches, which dominate because a block runs
+// its code only once.
 __device__ inline bool is_round(uint32_t round, uint32_t tiles) { return round * WARPS * WARP < tiles; }
 
 #if ELEMENT_BYTES == 4
@@ -25,14 +26,14 @@ struct Lists {
     const uint32_t *outlier_values;
     const uint32_t *verbatim_positions;
     const Element *verbatim_values;
-    // Where codes are tokens: their parts of each chunk, and the outliers of the narrow codes.
+    // With codes as tokens: their parts for each chunk, and the outliers of the narrow codes.
     const TokenParts *tokens;
     const uint32_t *narrow_positions;
     const uint32_t *narrow_values;
 };
 
 struct RecordTarget {
-    uint8_t *out; // its first byte
+    uint8_t *out; // first byte
     const RecordPlan *plan;
 
     __device__ inline uint32_t *section(uint32_t section) const {
@@ -40,13 +41,13 @@ struct RecordTarget {
     }
 };
 
-// Header and table of sections, and the zeros behind the header, the table and every section.
+// Writes the header, the table of sections, and the zeros behind the table and behind each section.
 __device__ inline void write_header(const RecordTarget &record, uint64_t chunk) {
     const RecordPlan &plan = *record.plan;
     uint32_t *out = reinterpret_cast<uint32_t *>(record.out);
     const bool raw = plan.kind == KIND_RAW;
     if (threadIdx.x == 0) {
-        out[0] = 0x4B435953; // SYCK
+        out[0] = 0x4B435953; // "SYCK"
         out[1] = plan.bytes;
         out[2] = uint32_t(chunk);
         out[3] = uint32_t(chunk >> 32);
@@ -69,12 +70,12 @@ __device__ inline void write_header(const RecordTarget &record, uint64_t chunk) 
     }
 }
 
-// The packed parts of section 0 that most chunks have, which follow from the tiles alone.
+// The packed parts of section 0 that follow from the tiles alone.
 struct PackedTiles {
     uint32_t constant[MAX_BLOCKS], predictors[2 * MAX_TILES / 32], classes[2 * MAX_TILES / 32];
 };
 
-// By one block, before it is known where the record goes.
+// Packs the tiles. Called by one block, before the place of the record is known.
 __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedTiles &packed) {
     __shared__ uint32_t live_before[MAX_BLOCKS], warp_sums[WARPS];
     uint32_t own_metas[ROUNDS];
@@ -118,7 +119,7 @@ __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedT
     __syncthreads();
 }
 
-// Section 0, by one block.
+// Writes section 0. Called by one block.
 __device__ inline void write_tiles(const RecordTarget &record, const PackedTiles &packed, const uint16_t *metas,
                                    uint32_t tiles, uint32_t radius) {
     const RecordPlan &plan = *record.plan;
@@ -157,10 +158,10 @@ __device__ inline void write_tiles(const RecordTarget &record, const PackedTiles
     }
 }
 
-// A warp's values of `width` bits each, side by side: lane `l` gets word `l` if that is below `width`.
+// Packs a warp's values of `width` bits each. Lane `l` gets word `l` if `l` is below `width`.
 __device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
     uint32_t word = 0;
-    // A word is_first within the value `first`.
+    // The lane's word begins within value `first`.
     const uint32_t first = width == 0 ? 0 : lane_id() * WARP / width;
     for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
         const uint32_t piece = __shfl_sync(ALL_LANES, value, (first + j) % WARP);
@@ -170,17 +171,17 @@ __device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
     return word;
 }
 
-// The bases of a chunk, of each the difference to the one before; a thread's stay with it.
+// The differences of a chunk's bases, kept in the registers of their threads.
 struct Bases {
     uint32_t differences[ROUNDS];
 };
 
-// Bits of each block of 32 bases, and where its words start.
+// Bit width of each block of 32 bases, and the start of its words.
 struct PackedBases {
     uint32_t widths[MAX_BLOCKS], starts[MAX_BLOCKS];
 };
 
-// By one block, before it is known where the record goes.
+// Packs the bases. Called by one block, before the place of the record is known.
 __device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedBases &packed) {
     __shared__ uint32_t warp_sums[WARPS];
     const uint32_t blocks = ceil_div(tiles, WARP);
@@ -204,7 +205,7 @@ __device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedB
         packed.starts[threadIdx.x] = start;
     }
     __syncthreads();
-    // A lane then has a word of each block, where it had a base.
+    // Each lane then holds a word of each block in place of a base.
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
         own.differences[round] = packed_word(own.differences[round], packed.widths[round * WARPS + warp_id()]);
@@ -212,7 +213,7 @@ __device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedB
     return own;
 }
 
-// Section 1, by one block.
+// Writes section 1. Called by one block.
 __device__ inline void write_bases(const RecordTarget &record, const Bases &own, const PackedBases &packed,
                                    uint32_t tiles) {
     const uint32_t blocks = ceil_div(tiles, WARP);
@@ -234,7 +235,7 @@ __device__ inline void write_bases(const RecordTarget &record, const Bases &own,
     }
 }
 
-// A sparse list, by the threads `rank`, `rank + step`, ...
+// Writes entries `rank`, `rank + step`, ... of a sparse list.
 template <typename Value>
 __device__ inline void write_list(uint32_t *out, const uint32_t *positions, const Value *values, uint32_t count,
                                   uint32_t rank, uint32_t step) {
@@ -255,7 +256,7 @@ __device__ inline void write_list(uint32_t *out, const uint32_t *positions, cons
     }
 }
 
-// Elements of the tiles `rank`, `rank + step`, ... of a raw chunk, a warp a tile.
+// Writes the elements of tiles `rank`, `rank + step`, ... of a raw chunk, one tile per warp.
 __device__ inline void write_raw(const RecordTarget &record, const Geometry &geometry, uint64_t first_tile,
                                  uint32_t tiles, const Element *input, uint64_t first_element, uint32_t rank,
                                  uint32_t step) {
@@ -274,9 +275,9 @@ __device__ inline void write_raw(const RecordTarget &record, const Geometry &geo
     }
 }
 
-// A record by `parts_of_record` blocks, two or more: the first two have the tile section and the bases, all have a
-// share of the lists or raw elements. They begin when `laid_out` is `laid_out_number`. `unwritten`, if it is given, has
-// the number of blocks that a record still waits for.
+// Writes records, each by `parts_of_record` blocks, at least two. The first two blocks write the tile section and the
+// bases, and all share the lists or raw elements. They start writing when `laid_out` becomes `laid_out_number`.
+// `unwritten`, if not null, counts the blocks that have yet to write to each record.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans,
                     const uint16_t *metas, const int32_t *bases, Lists lists, const Element *input,
@@ -288,9 +289,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         PackedTiles tiles;
         PackedBases bases;
     } packed;
-    // What comes next, the streams, sees for itself when records are laid out.
+    // The next kernel, which writes the streams, waits for the layout itself.
     launch_dependents();
-    // Tiles and bases are there: what lays the records out began when all was done but the layout of the streams.
+    // Tiles and bases are final: the kernel that lays out records started when all kernels before the encoder's layout
+    // were done.
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
     Bases packed_base_words = {};
     if (part == 0) {

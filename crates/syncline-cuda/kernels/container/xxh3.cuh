@@ -1,15 +1,15 @@
-// XXH3-64 with seed 0 (the specification is that of https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) of bytes
-// with a gap.
+// XXH3-64 with seed 0 of bytes with an excluded range. The specification is doc/xxhash_spec.md of
+// https://github.com/Cyan4973/xxHash.
 //
-// Long inputs are blocks of 1 KiB, each 16 stripes of 64 bytes. What the stripes add to the eight accumulators does not
-// depend on the accumulators, so that the sums of all blocks are made side by side; only scrambling the accumulators
-// between the blocks is one after another.
+// Long inputs consist of blocks of 1 KiB with 16 stripes of 64 bytes each. What the stripes add to the eight
+// accumulators does not depend on the accumulators, so that the sums of all blocks are computed in parallel. Only
+// scrambling the accumulators between blocks is serial.
 #pragma once
 #include "common.cuh"
 
 constexpr uint32_t HASH_LANES = 8;
 constexpr uint32_t STRIPE = 64, STRIPES_IN_BLOCK = 16, HASH_BLOCK = STRIPE * STRIPES_IN_BLOCK;
-// Longer inputs are long.
+// Longer inputs use the algorithm for long inputs.
 constexpr uint32_t LONGEST_SHORT = 240;
 
 // The default secret, as little-endian words.
@@ -25,10 +25,10 @@ constexpr uint64_t PRIME64_1 = 0x9E3779B185EBCA87, PRIME64_2 = 0xC2B2AE3D27D4EB4
 constexpr uint64_t PRIME64_4 = 0x85EBCA77C2B2AE63, PRIME64_5 = 0x27D4EB2F165667C5;
 constexpr uint64_t MIX_1 = 0x165667919E3779F9, MIX_2 = 0x9FB21C651E98DF25;
 
-// Bytes to hash: `excluded_bytes` from `excluded_at` on are left out.
+// Bytes to hash, without the `excluded_bytes` bytes from `excluded_at` on.
 struct HashInput {
     const uint8_t *bytes;
-    uint64_t length; // without the gap
+    uint64_t length; // without the excluded bytes
     uint64_t excluded_at, excluded_bytes;
 
     __device__ inline const uint8_t *address(uint64_t at) const {
@@ -41,7 +41,7 @@ struct HashInput {
         }
         return word;
     }
-    // The word at any byte that has eight bytes from there on.
+    // Returns the eight bytes from any offset as a word.
     __device__ inline uint64_t word(uint64_t at) const {
         const uint8_t *from = address(at);
         if (reinterpret_cast<uint64_t>(from) % 8 == 0 && (at >= excluded_at || at + 8 <= excluded_at)) {
@@ -103,7 +103,7 @@ __device__ inline uint64_t mix_16(const HashInput &input, uint64_t at, uint32_t 
     return product_folded(input.word(at) ^ secret_word(secret_at), input.word(at + 8) ^ secret_word(secret_at + 8));
 }
 
-// Of up to LONGEST_SHORT bytes, by one thread.
+// Hashes up to LONGEST_SHORT bytes. Called by one thread.
 __device__ inline uint64_t hash_short(const HashInput &input) {
     const uint32_t length = uint32_t(input.length);
     if (length <= 16) {
@@ -126,7 +126,7 @@ __device__ inline uint64_t hash_short(const HashInput &input) {
     return avalanche(sum + mix_16(input, length - 16, 136 - 17));
 }
 
-// What the stripes of a block add to accumulator `lane % 8`, on every lane of a warp; `stripes` of the block count.
+// Returns on every lane of a warp what the first `stripes` stripes of a block add to accumulator `lane % 8`.
 __device__ inline uint64_t stripes_sum(const HashInput &input, uint64_t block, uint32_t stripes) {
     constexpr uint32_t AT_A_TIME = WARP / HASH_LANES;
     uint64_t values[STRIPES_IN_BLOCK / AT_A_TIME];
@@ -144,7 +144,7 @@ __device__ inline uint64_t stripes_sum(const HashInput &input, uint64_t block, u
         plain += values[i];
         products += stripe < stripes ? uint64_t(uint32_t(keyed)) * uint32_t(keyed >> 32) : 0;
     }
-    // A word itself goes to the neighboring accumulator.
+    // The plain word is added to the neighboring accumulator.
     uint64_t sum = products + __shfl_xor_sync(ALL_LANES, plain, 1);
     sum += __shfl_xor_sync(ALL_LANES, sum, 8);
     return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
@@ -157,13 +157,14 @@ __device__ inline uint64_t scrambled(uint64_t accumulator, uint64_t key) {
     return (accumulator ^ accumulator >> 47 ^ key) * PRIME32_1;
 }
 
-// Stripes of the last, unfinished block; the very last 64 bytes count once more, whatever they overlap.
+// Returns the stripes of the last, partial block. The last 64 bytes of the input are added once more, even if they
+// overlap.
 __device__ inline uint32_t stripes_left(const HashInput &input) {
     return uint32_t((input.length - 1 - input.blocks() * HASH_BLOCK) / STRIPE);
 }
 
-// The hash from the accumulators after all stripes but the last 64 bytes, by a whole warp; accumulator `lane % 8` is a
-// lane's. Every lane gets it.
+// Returns the hash on every lane, from the accumulators after all stripes except the last 64 bytes. Lane `l` holds
+// accumulator `l % 8`. Called by a whole warp.
 __device__ inline uint64_t hash_finished(const HashInput &input, uint64_t accumulator) {
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t value = input.word(input.length - STRIPE + lane * 8);
@@ -176,7 +177,7 @@ __device__ inline uint64_t hash_finished(const HashInput &input, uint64_t accumu
     return avalanche(sum + input.length * PRIME64_1);
 }
 
-// The hash of anything, by a whole warp, block after block. Every lane gets it.
+// Hashes input of any length, block after block. Called by a whole warp; every lane gets the hash.
 __device__ inline uint64_t hash_by_warp(const HashInput &input) {
     if (input.length <= LONGEST_SHORT) {
         return hash_short(input);

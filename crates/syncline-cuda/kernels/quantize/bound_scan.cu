@@ -1,13 +1,14 @@
-// What is in an array, in one reading and one launch: `bound/scan.rs` of the core on the device.
+// Scans an array in one pass and one launch: `bound/scan.rs` of the core on the device.
 //
-// Bits are compared as signed integers, the magnitude of negative ones flipped ("keys"): their request is that of the
-// values. Each block leaves what it found, the last one to do so adds all up and tells the host.
+// Bits are compared as signed integers in which the magnitude of negative numbers is flipped ("keys"); their order is
+// that of the values. Each block leaves partial results. The last block to finish combines them and reports to the
+// host.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
-// EXCLUDED       1: elements with given bits are left out
-// THREADS        threads in a block
-// BLOCKS         blocks that a multiprocessor should hold: what registers are dealt out for
-// UNROLL         loads of 16 bytes that a thread has under way
+// EXCLUDED       1: leaves out elements with given bits
+// THREADS        threads of a block
+// BLOCKS         blocks per multiprocessor, which bounds the registers of a thread
+// UNROLL         loads of 16 bytes that a thread has in flight
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #include "quantize/step.cuh"
@@ -28,18 +29,18 @@ constexpr uint32_t IN_VECTOR = 16 / ELEMENT_BYTES;
 constexpr uint32_t IN_BATCH = IN_VECTOR * UNROLL;
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// Keys as unsigned numbers in the same request; that of a finite value is not 0, and neither is its complement.
+// Keys as unsigned numbers in the same order. Neither that of a finite value nor its complement is 0.
 typedef Bits Ordered;
 
 __device__ inline Key key_of(Bits bits) { return Key(bits ^ (Bits(Key(bits) >> (8 * ELEMENT_BYTES - 1)) & MAGNITUDE)); }
 __device__ inline Ordered ordered(Key key) { return Bits(key) ^ SIGN_BIT; }
-// The same with 64 bits, as the host has them; 0, which is none, stays 0. `end` 0: of the complement.
+// Widens to 64 bits, as the host has them. 0, which means none, stays 0. With `end` 0 the value is a complement.
 __device__ inline uint64_t widened(Ordered value, uint32_t end) {
     const uint64_t wide = uint64_t(int64_t(Key((end == 0 ? ~value : value) ^ SIGN_BIT))) ^ uint64_t(1) << 63;
     return value == 0 ? 0 : end == 0 ? ~wide : wide;
 }
 
-// The value behind an ordered number that is not 0.
+// Returns the value of an ordered number that is not 0.
 __device__ inline double value_of(Ordered value) {
     const Bits bits = Bits(key_of(value ^ SIGN_BIT));
 #if ELEMENT_BYTES == 4
@@ -49,19 +50,20 @@ __device__ inline double value_of(Ordered value) {
 #endif
 }
 
-// What some elements are. What a block counts fits 32 bits: its share of all the elements that a device has memory for
-// is far below 2^32.
+// Partial results. The counts of a block fit 32 bits, because its share of the elements that fit a device's memory is
+// far below 2^32.
 enum { LOWEST, HIGHEST, LOW, HIGH, MAXIMA };
 enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, SUMS };
 template <typename Sum> struct Partial {
-    // Kept so that larger is further, 0 being none: not of the number of the first NaN, of those not excluded.
+    // Complement of the number of the first NaN that is not excluded; 0 if there is none. Complements make the maximum
+    // the most extreme value.
     uint64_t first_nan;
-    // Not of the lowest `ordered`, the highest; and of the finite samples likewise.
+    // Complement of the lowest `ordered`, and the highest; then the same over the finite samples.
     Ordered maxima[MAXIMA];
-    // The furthest of the other samples from either end.
+    // The most extreme of the other samples at each end.
     Ordered seconds[2];
     Sum sums[SUMS];
-    // How many samples are as far as the furthest.
+    // Number of samples equal to the most extreme at each end.
     Sum repeats[2];
 
     __device__ inline void add_sample(uint32_t end, Ordered key, Ordered second, Sum repeats_of_it) {
@@ -74,18 +76,18 @@ template <typename Sum> struct Partial {
 typedef Partial<uint32_t> BlockPartial;
 constexpr uint32_t PARTIAL_WORDS = sizeof(BlockPartial) / 4;
 
-// What the host is told; mirrored in quantize/scan.rs.
+// What the kernel reports to the host. Mirrored in quantize/bound_scan.rs.
 struct ScanReport {
     uint64_t lowest, highest; // as in `Partial`
     uint64_t counts[COUNTS];
     uint64_t first_nan;
-    // Of the finite samples:
+    // Over the finite samples:
     uint64_t samples, at_lowest, at_highest;
-    uint64_t least_above;    // not of the smallest `ordered` above the lowest
-    uint64_t greatest_below; // the largest `ordered` below the highest
+    uint64_t least_above;    // complement of the smallest `ordered` above the lowest
+    uint64_t greatest_below; // largest `ordered` below the highest
     uint64_t nan_bits;
-    Step step;       // if asked for
-    uint64_t number; // the scan's, by which the host sees that all is there
+    Step step;       // if requested
+    uint64_t number; // number of the scan, which tells the host that the report is complete
 };
 
 struct Counter {
@@ -93,7 +95,7 @@ struct Counter {
     uint32_t counts[COUNTS];
     uint64_t first_nan;
 
-    // Any element.
+    // Adds an element of any kind.
     __device__ inline void add(Bits bits, uint64_t number, Bits excluded) {
         if (EXCLUDED && bits == excluded) {
             ++counts[LEFT_OUT];
@@ -133,7 +135,7 @@ __device__ inline uint64_t sparse_warp_sum(uint64_t value) {
     return __any_sync(ALL_LANES, value != 0) ? warp_reduce_sum(value) : 0;
 }
 
-// What a warp has found, on each lane.
+// Combines the partial results of a warp, on each lane.
 template <typename Sum> __device__ inline Partial<Sum> merge_warp(const Partial<Sum> &own) {
     Partial<Sum> all;
     all.first_nan = __any_sync(ALL_LANES, own.first_nan != 0) ? largest_of_warp(own.first_nan) : 0;
@@ -155,8 +157,8 @@ template <typename Sum> __device__ inline Partial<Sum> merge_warp(const Partial<
     return all;
 }
 
-// Adds up what the threads of a block have, in shared memory: each warp by itself, then the first warp, a lane what
-// another warp has found.
+// Combines the partial results of a block's threads in shared memory: first each warp, then the first warp, one lane
+// per warp.
 template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &own, Partial<Sum> &all) {
     static_assert(WARPS <= WARP, "a lane a warp");
     __shared__ Partial<Sum> of_warps[WARPS];
@@ -174,16 +176,16 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
     __syncthreads();
 }
 
-// `stride` says every which element is a sample, from number `first_sample` on; 0: none. `partials` has room for one a
-// block; `blocks_done` is 0, and is again when all is done. `step`, if given, gets the quantizer's constants for a
-// bound of `request`, which what is launched behind takes if it knows how to wait.
+// Every `stride`-th element from number `first_sample` on is a sample; none with stride 0. `partials` has room for one
+// entry per block. `blocks_done` is 0 before and after. `step`, if not null, receives the quantizer's constants for the
+// bound `request`; a kernel launched early behind this one reads them.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     quantize_bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride,
                         BlockPartial *partials, uint32_t *blocks_done, BoundRequest request, Step *step,
                         uint64_t number, ScanReport *host) {
     launch_dependents();
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
-    // A thread's first sample arrives while it does everything else.
+    // A thread's first sample is loaded in the background.
     const uint64_t samples = stride > 0 && first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
     const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
     Bits sample = own_sample < samples ? elements[first_sample + own_sample * stride] : INFINITE;
@@ -192,8 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
     const uint64_t vector_count = (length - head) / IN_VECTOR;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(elements + head);
-    // From the end: what is read last, the first elements, may still be in the second-level cache when they are
-    // quantized.
+    // From the end, so that the first elements may still be in the second-level cache when they are quantized.
     constexpr uint64_t IN_TURN = UNROLL * THREADS;
     const uint64_t turns = (vector_count + IN_TURN - 1) / IN_TURN;
     for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
@@ -226,8 +227,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             minus_zeros += !out && bits[i] == SIGN_BIT;
             zeros += !out && bits[i] == 0;
         }
-        // Keys ascend from -NaN over -infinity to NaN: finite extremes mean that all is finite, or that nothing is
-        // left.
+        // Keys ascend from -NaN over -infinity to NaN, so that finite extremes mean that all elements are finite or
+        // excluded.
         const bool nothing = EXCLUDED && left_out == IN_BATCH;
         if (nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
             counter.lowest = min_of(counter.lowest, lowest);
@@ -322,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         found.first_nan = all.first_nan;
         found.nan_bits = all.first_nan != 0 ? elements[~all.first_nan] : 0;
         found.samples = all.sums[SAMPLES];
-        // Samples are elements: none is further than the extremes.
+        // Samples are elements, so that none is beyond the extremes.
         const bool low = all.maxima[LOW] == all.maxima[LOWEST], high = all.maxima[HIGH] == all.maxima[HIGHEST];
         found.at_lowest = low ? all.repeats[0] : 0;
         found.least_above = widened(low ? all.seconds[0] : all.maxima[LOW], 0);

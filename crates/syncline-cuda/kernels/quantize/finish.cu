@@ -1,10 +1,10 @@
-// After the codes: for each chunk its sums, which radius it takes, where each tile's outliers, verbatim values and
-// bitmaps go, the bases of tiles without elements of their own, the activity classes, and what the record needs that
-// follows from these. Reads and writes some 40 bytes a tile. There are fewer chunks than multiprocessors: PARTS blocks
-// share a chunk, a cluster whose blocks read each other's sums.
+// Summarizes each chunk after its codes: its sums, its radius, where each tile's outliers, verbatim values and bitmaps
+// go, the bases of tiles without valid elements, the activity classes, and what the record needs of these. Reads and
+// writes about 40 bytes per tile. There are fewer chunks than multiprocessors, so that PARTS blocks share a chunk: a
+// cluster, whose blocks read each other's sums from shared memory.
 //
-// THREADS  threads in a block
-// CLUSTER  blocks of a chunk, a power of two, on devices of compute capability 9.0 or more; on others a chunk has one
+// THREADS  threads of a block
+// CLUSTER  blocks per chunk, a power of two, from compute capability 9.0 on; before that, one block per chunk
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #define ELEMENT_BYTES 4
@@ -23,23 +23,23 @@
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t BINS = 2 * 64 + 1;
 constexpr uint32_t BINS_OF_LANE = (BINS + WARP - 1) / WARP;
-// More outliers than this share of the elements make a chunk take the wide radius.
+// A chunk takes the wide radius if more than one in this many elements is an outlier.
 constexpr uint32_t WIDE_SHARE = 64;
 
 struct SideOffsets {
     uint32_t outliers, verbatim, masks, signs;
 };
 
-// Sums of tiles, or of the tiles before one.
+// Sums over tiles, or over the tiles before one.
 struct TilePrefix {
     uint64_t lists;   // outliers, verbatim values << 32
     uint64_t bitmaps; // bytes of masks, of signs << 32
-    uint32_t based;   // number of the last tile that has a base of its own, plus 1; 0: none
+    uint32_t based;   // number plus 1 of the last tile that has a base of its own; 0 if there is none
 
     __device__ inline TilePrefix plus(const TilePrefix &later) const {
         return {lists + later.lists, bitmaps + later.bitmaps, later.based > 0 ? later.based : based};
     }
-    // Of the lanes below. Most tiles have neither lists nor bitmaps.
+    // Returns the sums over the lanes below. Most tiles have neither lists nor bitmaps.
     __device__ inline TilePrefix exclusive_scan() const {
         TilePrefix sum = {};
         if (__any_sync(ALL_LANES, lists != 0 || bitmaps != 0)) {
@@ -59,15 +59,15 @@ struct TilePrefix {
     }
 };
 
-// A chunk's tiles, a few for each thread: THREADS consecutive ones in each round. What is read of them stays in
-// registers, so that all loads wait for memory together.
-constexpr uint32_t MOST_TILES = 1 << 13;
-constexpr uint32_t ROUNDS = MOST_TILES / PARTS / THREADS;
+// The tiles of a chunk: THREADS consecutive ones in each round. Their data stays in registers, so that all loads wait
+// for memory together.
+constexpr uint32_t MAX_TILES = 1 << 13;
+constexpr uint32_t ROUNDS = MAX_TILES / PARTS / THREADS;
 
 #if PARTS > 1
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" : : : "memory"); }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" : : : "memory"); }
-// A word of another block's shared memory, where this block has `own`.
+// Loads from another block's shared memory the word at the address of `own`.
 template <typename T> __device__ inline T load_from_block(const T &own, uint32_t part) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a word");
     uint32_t address;
@@ -88,7 +88,7 @@ __device__ inline void cluster_wait() { __syncthreads(); }
 template <typename T> __device__ inline T load_from_block(const T &own, uint32_t) { return own; }
 #endif
 
-// The sum over the blocks of a cluster of a word of each.
+// Returns the sum over the blocks of the cluster.
 template <typename T> __device__ inline T cluster_sum(const T &own) {
     T sum = 0;
 #pragma unroll
@@ -98,8 +98,8 @@ template <typename T> __device__ inline T cluster_sum(const T &own) {
     return sum;
 }
 
-// What is summed up over a chunk's tiles: all of it fits 32 bits, but for errors. And the number of the last tile that
-// has a base of its own, plus 1; 0: none.
+// Sums over a chunk's tiles, which fit 32 bits except for errors. BASED is the number plus 1 of the last tile that has
+// a base of its own; 0 if there is none.
 enum { GROUPS, OUTLIERS, WIDE, VERBATIM, MASKS, SIGNS, BASED, SUMS };
 enum { ERROR, COUNTED, ERRORS };
 
@@ -115,8 +115,7 @@ __device__ inline uint32_t reduced(uint32_t value, bool largest) {
 #endif
 }
 
-// The sums of all of a cluster's blocks, or of those that the lane is to `take`, on the lanes whose numbers are theirs:
-// a word of a block a lane.
+// Combines the sums of the cluster's blocks whose `take` is set, one word of a block per lane. Lane `i` gets sum `i`.
 constexpr uint32_t SLOTS = 8;
 static_assert(SUMS <= SLOTS && PARTS * SLOTS <= WARP, "a lane a word");
 __device__ inline uint32_t reduce_over_blocks(uint32_t word, bool take) {
@@ -140,7 +139,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
     __shared__ TilePrefix warp_running[ROUNDS][WARPS];
     const uint32_t chunk = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     const uint32_t first = batch.chunk_first(chunk), tiles_of_chunk = batch.chunk_first(chunk + 1) - first;
-    // A block has as many tiles as the others of its chunk, in whole warps.
+    // All blocks of a chunk have the same number of tiles, in whole warps.
     const uint32_t tiles_of_part = ceil_div(ceil_div(tiles_of_chunk, PARTS), WARP) * WARP,
                    first_of_part = part * tiles_of_part;
     const uint32_t tiles = min_of(tiles_of_chunk, first_of_part + tiles_of_part);
@@ -155,7 +154,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
             live_tiles = tile_flags = words_of_bases = 0;
         }
         for (uint64_t i = blockIdx.x * THREADS + threadIdx.x; i < records.control_words; i += gridDim.x * THREADS) {
-            // The extremes of a chunk are its own blocks'.
+            // The extremes of a chunk are cleared by its own blocks.
             if (i < LINE_WORDS || i >= LINE_WORDS * (1 + uint64_t(batch.chunks))) {
                 records.control[i] = 0;
             }
@@ -169,20 +168,21 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
     auto mask_of = [](uint32_t meta) { return meta >> META_MASK & 3; };
     auto sign_of = [](uint32_t meta) { return meta >> META_SIGN & 3; };
     auto groups_of = [](uint32_t meta) { return (meta >> META_GROUPS & 15) + 1; };
-    // Bytes of the tile's bitmaps: 64 for each 512 elements, which are whole groups.
+    // Bytes of a tile's bitmap: 64 for each 512 elements, which are whole groups.
     auto bitmap_bytes = [&](uint32_t meta) { return groups_of(meta) > 512u >> geometry.group_log2 ? 128u : 64u; };
     // Bytes of masks, of signs << 32.
     auto bitmaps_of = [&](uint32_t meta) {
         const uint64_t bytes = bitmap_bytes(meta);
         return (mask_of(meta) == KIND_BITMAP ? bytes : 0) | (sign_of(meta) == KIND_BITMAP ? bytes << 32 : 0);
     };
-    // The meta and above it the outliers; those of the wide radius and above them verbatim values; the bin.
+    // Per tile: the meta with the outliers above it; the wide outliers with the verbatim values above them; the bin.
     uint32_t metas[ROUNDS], counts[ROUNDS], own_bins[ROUNDS], first_groups[ROUNDS];
-    // Where a thread has few tiles, their bases, and those before the warps'; else they are left for later.
+    // With few tiles per thread, their bases stay in registers, with the base before each warp; otherwise they are
+    // loaded later.
     constexpr uint32_t BASES = PARTS > 1 ? ROUNDS : 1;
     uint32_t bases[BASES] = {}, bases_before[BASES] = {};
     uint64_t error = 0, counted = 0;
-    // The lowest and highest codes of the chunk, for the thread that tells of it.
+    // The lowest and highest code of the chunk, on the thread that writes the summary.
     uint32_t *extremes = threadIdx.x == WARP && part == 0 && for_records && records.control_words != 0
                              ? extremes_of(records.control, chunk)
                              : nullptr;
@@ -272,7 +272,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
     const bool wide = outliers > elements_of_chunk / WIDE_SHARE;
     const bool classify = with_classes != 0 && !wide;
     if (warp_id() == 0) {
-        // Bins to classes: a lane has consecutive bins. They count tiles, so that no product is large.
+        // Bins to classes: each lane has consecutive bins. They count tiles, so that the products fit.
         uint32_t own[BINS_OF_LANE], sum = 0;
         for (uint32_t i = 0; i < BINS_OF_LANE; ++i) {
             own[i] = 0;
@@ -307,7 +307,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
                 }
                 records.spans[chunk] = {batch.first_slot(chunk), wide || is_raw ? 0 : summary.groups, RADIUS, symbols,
                                         0};
-                records.hashed[chunk] = 0;
+                records.hash_progress[chunk] = 0;
                 if (records.host != nullptr) {
                     records.host[chunk] = is_raw ? summary.of_raw(RADIUS) : summary;
                 }
@@ -353,9 +353,9 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         const uint32_t tile = first_of_part + round * THREADS + threadIdx.x, number = first + tile;
         const uint32_t meta = metas[round] & 0xFFFF;
         if (for_records) {
-            // Tiles without a base of their own have that of the last one before that has.
+            // Tiles without a base of their own take that of the last tile before that has one.
             const bool empty = (meta & META_EMPTY) != 0;
-            // Most often the tile before has one.
+            // In most cases the previous tile has one.
             const bool is_there = PARTS > 1 && lane_id() == 0 && sum.based == number;
             uint32_t base_before = is_there ? bases_before[round % BASES] : 0;
             if ((empty || lane_id() == 0) && !is_there && sum.based > 0) {
@@ -378,7 +378,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         offsets[number] = {uint32_t(sum.lists), uint32_t(sum.lists >> 32), uint32_t(sum.bitmaps),
                            uint32_t(sum.bitmaps >> 32)};
         if ((meta & META_EMPTY) != 0) {
-            // Tiles with a base of their own are not written here.
+            // Tiles with a base of their own are not written here, so that reading their bases is safe.
             outputs.bases[number] = sum.based > 0 ? outputs.bases[sum.based - 1] : 0;
         }
         const bool live = (meta & META_CONSTANT) == 0;
@@ -404,7 +404,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         atomicAdd(&words_of_bases, own_sums.words_of_bases);
         atomicOr(&tile_flags, own_sums.flags);
     }
-    // The others have read this block's sums.
+    // Waits until the other blocks have read this block's sums.
     cluster_wait();
     __syncthreads();
     if (for_records && threadIdx.x == 0) {

@@ -1,17 +1,18 @@
-// What few tiles have: outliers, verbatim values, bitmaps of masks and signs. A warp a tile; most have nothing to do.
+// Collects outliers, verbatim values, and bitmaps of masks and signs. One warp per tile; most tiles have nothing to
+// collect.
 //
 // AXES   axes along which tiles extend
-// WARPS  warps in a block
+// WARPS  warps of a block
 #define MEASURE 0
 #include "quantize/scalar_tile.cuh"
 
-// Where things start; mirrored in quantize/gather.rs. For each chunk, in entries, and for bitmaps in bytes.
+// Start of each chunk's entries, and for bitmaps bytes. Mirrored in quantize/gather.rs.
 struct SideStarts {
     uint32_t outliers, verbatim, masks, signs;
-    uint32_t radius; // 0: nothing is gathered for the chunk
+    uint32_t radius; // 0: the chunk has nothing to collect
     uint32_t unused;
 };
-// Of each tile, in its chunk.
+// Start of each tile's entries in its chunk.
 struct SideOffsets {
     uint32_t outliers, verbatim, masks, signs;
 };
@@ -26,16 +27,16 @@ struct SideLists {
 
 __device__ inline uint32_t before_lane() { return (1u << lane_id()) - 1; }
 
-// Of bits in words, a word a lane, those `distance` before.
+// Shifts a bitmap with one word per lane by `distance` bits, so that each bit is that of the element `distance` before.
 __device__ inline uint32_t bits_before(uint32_t own_word, uint32_t distance) {
     const uint32_t words = distance / WARP, high = __shfl_up_sync(ALL_LANES, own_word, words),
                    low = __shfl_up_sync(ALL_LANES, own_word, words + 1);
     return __funnelshift_l(lane_id() > words ? low : 0, lane_id() >= words ? high : 0, distance);
 }
 
-// Writes a bitmap as it is stored: each bit's exclusive or with its neighbor's, which is the one in the plane before,
-// in the first plane in the row before, and in that plane's first row the one before; then zeros up to a multiple of 64
-// bytes.
+// Writes a bitmap as stored: each bit is the exclusive or with its neighbor's. The neighbor is in the previous plane,
+// in the first plane in the previous row, and in that plane's first row the previous element. Zeros fill up to a
+// multiple of 64 bytes.
 __device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint32_t *to) {
     const uint32_t elements = tile.elements(), lane = lane_id(), row = tile.nx, plane = tile.nx * tile.ny;
     const uint32_t in_row = word_of_first(row, lane), in_plane = word_of_first(plane, lane);
@@ -51,7 +52,7 @@ __device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint
     }
 }
 
-// The bitmaps of a tile of which nothing is stored verbatim: what has the pattern is filled, and all else has an
+// Finds the bitmaps of a tile without verbatim values: elements with the pattern are fill, and all others have an
 // integer.
 __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const TileSource &source, uint32_t meta,
                                     TileBitmaps &words) {

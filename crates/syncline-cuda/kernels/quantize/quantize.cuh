@@ -1,8 +1,8 @@
-// Values to integers: the operations of docs/FORMAT.md one by one, compiled without contraction, so that every bit is
-// the CPU's.
+// Converts values to integers with exactly the operations of docs/FORMAT.md, compiled without contraction, so that
+// every bit equals the CPU's.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
-// LOGARITHM      1: quantize log2 of the magnitudes (pipeline 3)
+// LOGARITHM      1: quantizes log2 of the magnitudes (pipeline 3)
 #pragma once
 #include "device/warp.cuh"
 #include "geometry.cuh"
@@ -26,7 +26,7 @@ constexpr uint64_t SQRT_HALF_BITS = 0x3FE6A09E667F3BCDull;
 
 __device__ inline double from_bits(uint64_t bits) { return __longlong_as_double(int64_t(bits)); }
 
-// log2 of a positive finite value; of others, anything.
+// log2 of a positive finite value. The result for other values is arbitrary.
 __device__ inline double log2_defined(double x) {
     bool subnormal = x < 0x1p-1022;
     uint64_t bits = uint64_t(__double_as_longlong(subnormal ? x * 0x1p54 : x));
@@ -42,8 +42,8 @@ __device__ inline double log2_defined(double x) {
     return (double(int32_t(exponent)) - (subnormal ? 54.0 : 0.0)) + s * p;
 }
 
-// 1 / n! for n up to 13, reckoned by the compiler: as a function that calls itself they were reckoned by each thread
-// for each element.
+// 1 / n! for n up to 13, computed by the compiler. A recursive function would be evaluated by each thread for each
+// element.
 struct InverseFactorials {
     double of[14];
     __device__ inline constexpr InverseFactorials() : of() {
@@ -67,11 +67,11 @@ __device__ inline double exp2_defined(double y) {
         p = p * t + INVERSE.of[i];
     }
     int32_t k = int32_t(whole), half = k >> 1;
-    // Two factors, both normal: the product rounds once, also to a subnormal.
+    // Two normal factors, so that the product rounds only once, also to a subnormal.
     return (p * from_bits(uint64_t(int64_t(half) + 1023) << 52)) * from_bits(uint64_t(int64_t(k - half) + 1023) << 52);
 }
 
-// What an integer reconstructs to; in the logarithmic pipeline its magnitude.
+// Returns the value of an integer; in the logarithmic pipeline, its magnitude.
 __device__ inline Element reconstruct(const Step &step, int32_t q) {
 #if LOGARITHM
     return Element(exp2_defined(double(q) * step.step));
@@ -83,14 +83,14 @@ __device__ inline Element reconstruct(const Step &step, int32_t q) {
 #endif
 }
 
-// The integer of a value. False, and 0, if the value has to be stored as it is.
+// Finds the integer of a value. Returns false, and 0, if the value must be stored verbatim.
 __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
 #if LOGARITHM
     double magnitude = fabs(double(x));
     double q = rint(log2_defined(magnitude) * step.inverse);
     double error = fabs(magnitude - double(Element(exp2_defined(q * step.step))));
     double limit = step.limit * magnitude;
-    // Where the limit is subnormal its rounding is not small.
+    // If the limit is subnormal, its rounding error is not small.
     bool good = fabs(q) < 1073741824.0 && error < limit && limit >= 0x1p-1022;
 #elif ELEMENT_BYTES == 4
     float rounded = rintf(x * step.inverse_high);
@@ -107,24 +107,24 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
     return good;
 }
 
-// Square of a value's error in units of 1 / error_scale, rounded to an integer and at most 2^30: sums of them do not
-// depend on their request.
+// Returns the squared error of a value in units of 1 / error_scale, rounded to an integer of at most 2^30, so that sums
+// do not depend on their order.
 __device__ inline double squared_error(const Step &step, Element x, Element back) {
     double error = rint((double(x) - double(back)) * step.error_scale);
     error = fmin(fmax(error, -32768.0), 32768.0);
     return error * error;
 }
 
-// What is known of a tile; bit fields of `metas` as quantize/mod.rs names them.
+// Bit fields of a tile's meta. Mirrored by `TileBits` in quantize.rs.
 constexpr uint32_t META_CONSTANT = 1;
 constexpr uint32_t META_PREDICTOR = 1; // shifts from here on
 constexpr uint32_t META_CLASS = 3;
 constexpr uint32_t META_MASK = 5;
 constexpr uint32_t META_PATTERN = 7;
 constexpr uint32_t META_SIGN = 9;
-// Everything is excluded, and the base is still to be taken from the tile before. Gone when `quantize_finish` has run.
+// All elements are excluded, and the base must be taken from the previous tile. Removed by `quantize_finish`.
 constexpr uint32_t META_EMPTY = 1u << 11;
-// Groups of the tile's codes less 1, constant or not. Gone likewise.
+// Groups of the tile's codes minus 1, as if it were not constant. Removed by `quantize_finish`.
 constexpr uint32_t META_GROUPS = 12;
 constexpr uint32_t META_LASTING = META_EMPTY - 1;
 
@@ -132,23 +132,22 @@ constexpr uint32_t KIND_NONE = 0;
 constexpr uint32_t KIND_ALL = 1;
 constexpr uint32_t KIND_BITMAP = 2;
 
-// Results for each tile of a batch, and codes; mirrored by `Outputs` in quantize/quantizer.rs.
+// Results for each tile of a batch, and its codes. Mirrored by `Outputs` in quantize/quantized.rs.
 struct Outputs {
     uint16_t *metas;
     int32_t *bases;
     uint8_t *bins;
-    uint16_t *outliers;      // residuals that no code of radius 512 has
-    uint16_t *wide_outliers; // and of radius 32768
+    uint16_t *outliers;      // residuals without a code of radius 512
+    uint16_t *wide_outliers; // residuals without a code of radius 32768
     uint16_t *verbatim;
-    uint32_t *first_groups; // of the chunk's
+    uint32_t *first_groups; // in the chunk
     uint64_t *errors;       // if measured
     uint16_t *counted;      // if measured
-    uint16_t *codes;        // of each chunk from group chunk * slots
+    uint16_t *codes;        // chunk `c` from group `first_slot(c)` on
 };
 
-// The words that quantizing counts with: the counter of tickets, the extreme codes of chunks, the states of blocks of
-// work. Extremes have lines of the cache of their own: atomics of all chunks on the same few (hacc) took 85
-// microseconds of 550.
+// Control words: the ticket counter, the extreme codes of chunks, the status words of blocks. The extremes of each
+// chunk have a cache line of their own: with shared lines, their atomics took 85 of 550 microseconds on HACC.
 constexpr uint32_t LINE_WORDS = 32;
 __device__ inline uint32_t *extremes_of(uint32_t *control, uint32_t chunk) {
     return control + LINE_WORDS * (1 + chunk);
@@ -157,10 +156,11 @@ __device__ inline uint32_t *states_of(uint32_t *control, uint32_t chunks) {
     return control + LINE_WORDS * (1 + chunks);
 }
 
-// The largest code and the smallest, but for 0, of what a warp stores.
+// The largest and the smallest nonzero code that a warp stores.
 struct Extremes {
     uint32_t most = 0,
-             least = 0xFFFFFFFFu; // of the codes in each half of words; of codes less 1, so that 0 is beyond all others
+             // codes in each half of words; `least` is of codes minus 1, so that 0 is larger than all others
+        least = 0xFFFFFFFFu;
 
     __device__ inline void add(const uint4 &eight) {
         constexpr uint32_t MINUS_ONES = 0xFFFFFFFFu;
@@ -168,7 +168,8 @@ struct Extremes {
         least = __viaddmin_u16x2(eight.x, MINUS_ONES, __viaddmin_u16x2(eight.y, MINUS_ONES, least));
         least = __viaddmin_u16x2(eight.z, MINUS_ONES, __viaddmin_u16x2(eight.w, MINUS_ONES, least));
     }
-    // Adds them to a chunk's: the largest, and the smallest less 1 from 0xFFFF. Both begin as 0. By a whole warp.
+    // Merges into a chunk's extremes: the largest code, and 0xFFFF minus the smallest code minus 1. Both are 0 at
+    // first. Called by a whole warp.
     __device__ inline void merge_into(uint32_t *of_chunk) const {
         uint32_t largest = max_of(most & 0xFFFF, most >> 16),
                  to_smallest = 0xFFFF - min_of(least & 0xFFFF, least >> 16);
@@ -183,7 +184,7 @@ struct Extremes {
 constexpr int32_t RADIUS = 512;
 constexpr int32_t WIDE_RADIUS = 32768;
 
-// Bin of an activity, which classes are made of.
+// Returns the histogram bin of an activity. Classes are ranges of bins.
 __device__ inline uint32_t activity_bin(uint64_t activity) {
     if (activity < 2) {
         return uint32_t(activity);

@@ -1,18 +1,18 @@
-// Any tile by a warp: the plain way, which everything that is not the fast one's goes: clipped tiles, fill values,
-// verbatim values, large integers.
+// Quantizes any tile by one warp: the scalar path, taken by tiles that the vector path does not support, such as those
+// with large integers.
 //
-// Element i of a tile is lane i % 32's, in turn i / 32; word k of a bitmap is kept by lane k.
+// Element i of a tile belongs to lane i % 32 in iteration i / 32. Lane k holds word k of a bitmap.
+//
 // AXES  axes along which tiles extend
 #pragma once
 #include "device/warp.cuh"
 #include "quantize/quantize.cuh"
 
 constexpr uint32_t MAX_ELEMENTS = AXES == 3 ? 512 : 1024;
-// Words of elements loaded together.
+// Words of elements that are loaded together.
 constexpr uint32_t WORDS_AT_ONCE = LOGARITHM ? 1 : 4;
 
-// A tile whose elements' places are asked for: division by its extents as multiplication, exact for 1,024 elements and
-// extents up to 32.
+// A tile with reciprocals of its extents, exact for element numbers up to 1,024 and extents up to 32.
 struct TileBox : Tile {
     uint32_t by_nx, by_ny;
     __device__ inline explicit TileBox(const Tile &tile)
@@ -20,7 +20,7 @@ struct TileBox : Tile {
     __device__ inline uint32_t row_of(uint32_t element) const { return AXES == 1 ? 0 : element * by_nx >> 16; }
 };
 
-// Where an element is in its tile.
+// Coordinates of an element in its tile.
 struct Position {
     uint32_t z, y, x;
     __device__ inline Position(const TileBox &tile, uint32_t element) {
@@ -31,7 +31,7 @@ struct Position {
     }
 };
 
-// The elements of a tile in memory.
+// A tile's elements in memory.
 struct TileSource {
     const Element *first;
     uint64_t plane, row;
@@ -39,11 +39,11 @@ struct TileSource {
     __device__ inline Element load(const Position &at) const { return first[at.z * plane + at.y * row + at.x]; }
 };
 
-// Bitmaps over a tile's elements, a word a lane.
+// Bitmaps of a tile's elements, one word per lane.
 struct TileBitmaps {
     uint32_t fill;
     uint32_t verbatim;
-    uint32_t negative; // not those excluded
+    uint32_t negative; // without excluded elements
 };
 
 struct TileResult {
@@ -56,7 +56,7 @@ struct TileResult {
     uint32_t counted;
 };
 
-// The bits of word `word` that belong to the first `elements` elements.
+// Returns the bits of word `word` that belong to the first `elements` elements.
 __device__ inline uint32_t word_of_first(uint32_t elements, uint32_t word) {
     uint32_t left = elements > word * WARP ? elements - word * WARP : 0;
     return left >= WARP ? ALL_LANES : (1u << left) - 1;
@@ -64,7 +64,7 @@ __device__ inline uint32_t word_of_first(uint32_t elements, uint32_t word) {
 
 __device__ inline uint32_t up_to_lane() { return (2u << lane_id()) - 1; }
 
-// The residual of an element under a predictor. `q` holds the tile's integers.
+// Returns the residual of an element under a predictor. `q` holds the tile's integers.
 __device__ inline uint32_t residual(const TileBox &tile, const int32_t *q, int32_t base, uint32_t i, const Position &at,
                                     uint32_t predictor) {
     auto value = [&](uint32_t element, bool there) { return there ? uint32_t(q[element]) - uint32_t(base) : 0; };
@@ -90,11 +90,12 @@ __device__ inline uint32_t residual(const TileBox &tile, const int32_t *q, int32
     return at.x > 0 ? along_x(i, true) : value(i, true) - value(i - nx, at.y > 0);
 }
 
-// Gives each excluded element the integer of the last one before it in its row that is not, else that of its row's
-// predecessor's first element. `valid` is this lane's word of elements that are not excluded. False if there is none.
+// Gives each excluded element the integer of the last valid element before it in its row, or otherwise that of the
+// first element of the row before. `valid` is the lane's word of elements that are not excluded. Returns false if there
+// are none.
 __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t valid) {
     const uint32_t elements = tile.elements(), lane = lane_id();
-    // The last valid element in this lane's word or before, and before this lane's word.
+    // The last valid element up to the end of this lane's word, and before this lane's word.
     int32_t last = valid ? int32_t(lane * WARP + 31 - __clz(int32_t(valid))) : -1;
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
         int32_t other = __shfl_up_sync(ALL_LANES, last, distance);
@@ -109,7 +110,7 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t v
     uint32_t first = first_word * WARP + __ffs(int32_t(__shfl_sync(ALL_LANES, valid, first_word))) - 1;
     const int32_t base = q[first];
 
-    // At most 64 rows: bit r of `starts` says that row r's first element is valid.
+    // There are at most 64 rows. Bit r of `starts` says whether row r's first element is valid.
     const uint32_t rows = tile.nz * tile.ny;
     uint64_t starts = 0;
     for (uint32_t part = 0; part < 2; ++part) {
@@ -140,7 +141,7 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t v
         uint32_t row = tile.row_of(min_of(i, elements - 1));
         int32_t low = __shfl_sync(ALL_LANES, row_value[0], row % WARP),
                 high = __shfl_sync(ALL_LANES, row_value[1], row % WARP);
-        // Only valid elements are read here and only others written.
+        // Only valid elements are read here, and only others are written.
         if (i < elements && (bits >> lane & 1) == 0) {
             q[i] = source >= int32_t(row * tile.nx) ? q[source] : row < WARP ? low : high;
         }
@@ -149,14 +150,14 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t v
     return true;
 }
 
-// Quantizes a tile and finds its predictor. `q`, in shared memory, gets its integers.
+// Quantizes a tile and finds its predictor. `q`, in shared memory, receives the integers.
 __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q,
                                            TileBitmaps &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     uint32_t exact = 0, negative = 0, matching[MAX_PATTERNS] = {};
     __syncwarp();
     for (uint32_t first_word = 0; first_word * WARP < elements; first_word += WORDS_AT_ONCE) {
-        // Several loads on their way together.
+        // Several loads are in flight at a time.
         Element values[WORDS_AT_ONCE];
 #pragma unroll
         for (uint32_t k = 0; k < WORDS_AT_ONCE; ++k) {
@@ -188,7 +189,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     }
     __syncwarp();
 
-    // The pattern with most elements, the lower number on a tie; elements of the others are stored as they are.
+    // The pattern with most elements wins, the lower number on a tie. Elements with other patterns are stored verbatim.
     TileResult result = {};
     uint32_t most = 0, pattern = 0, fill = 0, any_pattern = 0;
 #pragma unroll
@@ -225,7 +226,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
 #endif
     if (__any_sync(ALL_LANES, excluded != 0) && !fill_excluded(tile, q, valid)) {
         result.meta |= META_EMPTY;
-        return result; // constant, as its activity is 0
+        return result; // constant, because the activity is 0
     }
 
     result.base = q[0];
@@ -248,8 +249,8 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     return result;
 }
 
-// Calls `visit(element, residual)` for all elements in turns of a warp; the element may be past the last, its residual
-// is then 0.
+// Calls `visit(element, residual)` for elements up to `end`, one per lane at a time. Elements past the last have
+// residual 0.
 template <typename Visit>
 __device__ inline void for_each_residual(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t end,
                                          Visit visit) {
@@ -267,8 +268,8 @@ __device__ inline bool is_outlier(int32_t residual, int32_t radius) {
     return residual >= radius || residual <= -radius;
 }
 
-// Writes the codes of a tile that is not constant, padded to whole groups. Gives the outliers of this radius and of the
-// wide one.
+// Writes the codes of a tile that is not constant, padded to whole groups. Counts the outliers for this radius and for
+// the wide one.
 __device__ inline void write_codes(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t codes_end,
                                    int32_t radius, uint16_t *codes, uint32_t &outliers, uint32_t &wide_outliers) {
     outliers = 0;

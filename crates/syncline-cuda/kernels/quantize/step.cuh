@@ -1,5 +1,5 @@
-// The constants of a stream's quantizer, and how they follow from the range of its elements, as the host finds them:
-// every operation is the same.
+// The constants of a stream's quantizer, and their computation from the range of the elements with exactly the host's
+// operations.
 #pragma once
 #include "common.cuh"
 
@@ -8,33 +8,33 @@ constexpr uint32_t MAX_PATTERNS = 4;
 // Mirrored by `Step` in quantize/step.rs.
 struct Step {
     double inverse, step;
-    double limit;       // the bound, or the relative bound two steps lower
-    double error_scale; // units of the squared error's root in 1
+    double limit;       // the bound; in the logarithmic pipeline the relative bound, lowered by two steps
+    double error_scale; // scale of errors in squared_error
     float inverse_high, inverse_low, high, low, bound;
-    // f32: within this error an integer of at most `short_reach` is the one that the format wants, however it was
-    // found; no error is if `short_reach` is 0.
+    // f32: an integer of at most `short_reach` whose error is below `short_bound` is the one that the format defines,
+    // even if found with a single rounding. Unused if `short_reach` is 0.
     float short_bound, short_reach;
-    uint32_t short_bits;  // log2 of 2 * short_reach
-    uint32_t reach_known; // 1: no element's integer is 2^21 or larger but those of patterns, infinite ones and those
-                          // that are no numbers
+    uint32_t short_bits; // log2 of 2 * short_reach
+    // 1: all integers are below 2^21 in magnitude, except those of patterns, infinities and NaN.
+    uint32_t reach_known;
     uint32_t pattern_count;
     uint32_t minus_zeros; // 0: no element is -0.0
     uint32_t unused;
     uint64_t patterns[MAX_PATTERNS];
 };
 
-// A bound as it is asked for; mirrored by `BoundRequest` in quantize/scan.rs.
+// A requested bound. Mirrored by `BoundRequest` in quantize/bound_scan.rs.
 struct BoundRequest {
     double bound;
-    uint32_t relative; // 1: to the range
+    uint32_t relative; // 1: relative to the range
     uint32_t element_bytes;
 };
 
-// The next number towards 0 of a positive one, or towards -infinity of others that are not 0.
+// Returns the next number towards 0 of a positive number, or towards -infinity of a negative one.
 __device__ inline float next_down(float x) { return __uint_as_float(__float_as_uint(x) + (x > 0.0f ? ~0u : 1u)); }
 
-// The constants for elements from `low` to `high`, without patterns. Where the host would do otherwise, or not quantize
-// at all, they are others than it finds: it compares them.
+// Returns the constants for elements from `low` to `high`, without patterns. Where the host would decide otherwise, or
+// would not quantize at all, the result differs from the host's constants, and the host detects that by comparing them.
 __device__ inline Step step_of(const BoundRequest &request, double low, double high, bool minus_zeros) {
     const bool narrow = request.element_bytes == 4;
     const double magnitude = fmax(fabs(low), fabs(high)),
@@ -53,7 +53,7 @@ __device__ inline Step step_of(const BoundRequest &request, double low, double h
     out.bound = float(resolved);
     out.bound = double(out.bound) > resolved ? next_down(out.bound) : out.bound;
     const double largest = magnitude / out.step;
-    // Integers of the short way have 6 to 14 bits.
+    // Integers of the single-rounding path have 6 to 14 bits.
     uint32_t bits = 6;
     while (bits <= 14 && !(largest < double(1u << bits) - 2.0)) {
         ++bits;

@@ -1,5 +1,5 @@
-// Codes of radius 32768, in the place of those of radius 512, for the chunks listed; a warp a tile. AXES and WARPS as
-// in quantize/gather.cu.
+// Rewrites codes of radius 512 with radius 32768, for the listed chunks. One warp per tile. AXES and WARPS are as in
+// quantize/gather.cu.
 #define MEASURE 0
 #include "quantize/scalar_tile.cuh"
 

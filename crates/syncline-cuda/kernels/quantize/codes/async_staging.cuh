@@ -1,10 +1,10 @@
-// Where a warp's elements arrive in shared memory, while it works on those before.
+// Staging of a warp's next elements in shared memory by asynchronous copies.
 #pragma once
 #include "quantize/codes/vector.cuh"
 
 // A tile of a block's work.
 struct TileExtents {
-    uint64_t first_element; // from the slab's start
+    uint64_t first_element; // in the slab
     uint32_t nz_ny_nx;      // 8, 8 and 16 bits; 0 if there is no such tile
     uint32_t elements;
 };
@@ -15,15 +15,16 @@ constexpr bool ASYNCHRONOUS = true;
 constexpr bool ASYNCHRONOUS = false;
 #endif
 
-// Each lane has its rows in places of its own: piece i of 16 bytes of row k, of all lanes, side by side.
+// Each lane has a place of its own for its rows. Pieces of 16 bytes with the same row and number are adjacent across
+// lanes.
 struct StagingBuffer {
     static constexpr uint32_t PIECES = ELEMENT_BYTES / 4;
     static constexpr uint32_t PIECE = QUAD / PIECES;
 
-    Element *memory; // of a unit
-    bool full;       // elements have been asked for
+    Element *memory; // room for a unit
+    bool full;       // copies have been started
 
-    // From the lane's first element, in bytes.
+    // Offset from the lane's first element in bytes.
     __device__ static inline constexpr uint32_t offset(uint32_t k, uint32_t j) {
         return ((k * PIECES + j / PIECE) * WARP * PIECE + j % PIECE) * ELEMENT_BYTES;
     }
@@ -31,13 +32,14 @@ struct StagingBuffer {
         return memory + lane_id() * PIECE + offset(k, j) / ELEMENT_BYTES;
     }
 
-    // Asks for the unit's elements; those that are not there are left out. `tiles` are the unit's, `row` and `plane`
-    // the array's, in elements.
+    // Starts copying the unit's elements. Elements outside the array are skipped. `tiles` are the unit's, and `row` and
+    // `plane` are the array's, in elements.
     __device__ inline void fetch(const Element *slab, const VectorTile &tile, const TileExtents *tiles, uint64_t row,
                                  uint64_t plane, bool aligned) {
-        // Others may still be at what is written over.
+        // Other lanes may still read what is overwritten.
         __syncwarp();
-        // Where rows start on multiples of 16 bytes they end on such, but for f64 of which pieces are shared.
+        // Rows that start on multiples of 16 bytes consist of whole pieces, except clipped f64 rows, whose pieces are
+        // shared by lanes.
         if (aligned && (ELEMENT_BYTES == 4 || tile.whole)) {
             fetch_quads(slab, tile);
         } else {
@@ -45,7 +47,7 @@ struct StagingBuffer {
         }
         full = true;
     }
-    // Until they are there for the whole warp.
+    // Waits until all elements of the warp have arrived.
     __device__ inline void wait() {
 #if __CUDA_ARCH__ >= 800
         asm volatile("cp.async.wait_all;" : : : "memory");
@@ -53,10 +55,10 @@ struct StagingBuffer {
         __syncwarp();
         full = false;
     }
-    // Gives elements that are not there the tile's first.
+    // Sets elements outside the array to the tile's first.
     __device__ inline void complete(const VectorTile &tile) {
         const Element value = first();
-        // A tile that is not there at all has no first element: its leader writes over what the others read.
+        // For a tile outside the array, the leader overwrites the value that the other lanes read.
         __syncwarp();
 #pragma unroll 1
         for (uint32_t k = 0; k < ROWS; ++k) {
@@ -69,13 +71,13 @@ struct StagingBuffer {
         }
         __syncwarp();
     }
-    // Frees the memory for other uses.
+    // Waits for copies, so that the memory can be used otherwise.
     __device__ inline void discard() {
         if (__any_sync(ALL_LANES, full)) {
             wait();
         }
     }
-    // The first element of the lane's tile.
+    // Returns the first element of the lane's tile.
     __device__ inline Element first() const { return memory[tile_leader() * PIECE]; }
     __device__ inline void row(uint32_t k, Element (&x)[QUAD]) const {
 #if ELEMENT_BYTES == 4
@@ -89,10 +91,10 @@ struct StagingBuffer {
     }
 
   private:
-    // Each lane its own rows. Their quads are all there or not at all.
+    // Each lane copies its own rows. Their quads lie completely inside or outside the array.
     __device__ inline void fetch_quads(const Element *slab, const VectorTile &tile) {
-        // Lanes side by side have elements side by side: each fetches a piece of all of theirs, so that pieces fetched
-        // together are side by side.
+        // Adjacent lanes have adjacent elements. Each copies one piece for all of them, so that pieces copied together
+        // are adjacent.
         const uint32_t own = lane_id() % PIECES;
         const Element *piece = slab + tile.first - int32_t(own * (QUAD - PIECE));
         const uint32_t piece_to = shared_address(place(0, 0)) + offset(0, own * PIECE) - own * PIECE * ELEMENT_BYTES;
@@ -106,14 +108,14 @@ struct StagingBuffer {
             piece += tile.row_stride;
         }
     }
-    // Whole rows by lanes side by side, an element a lane: in 3-D a row of each tile and the next.
+    // Adjacent lanes copy adjacent elements of whole rows; in 3-D, a row of each tile.
     __device__ inline void fetch_elements(const Element *slab, const TileExtents *tiles, uint64_t row, uint64_t plane) {
         const uint32_t lane = lane_id(), x = AXES == 3 ? lane % 8 : lane, y = AXES == 3 ? lane / 16 : 0;
         const TileExtents &tile = tiles[AXES == 3 ? lane / 8 % 2 : 0];
         const Element *from = slab + tile.first_element + y * row + x;
         uint32_t to = shared_address(memory + lane % QUAD / PIECE * WARP * PIECE + lane / QUAD * PIECE + lane % PIECE);
         const uint32_t nx = tile.nz_ny_nx & 0xFFFF, ny = tile.nz_ny_nx >> 16 & 0xFF, nz = tile.nz_ny_nx >> 24;
-        // What lanes fetch together belongs to the rows k of eight lanes. In a loop: code that is long is waited for.
+        // Lanes copy the rows k of eight lanes together. Not unrolled, because fetching long code costs time.
 #pragma unroll 1
         for (uint32_t eight = 0; eight < WARP / 8; ++eight) {
             const Element *at = from;
@@ -135,8 +137,8 @@ struct StagingBuffer {
 #if __CUDA_ARCH__ >= 800
         if constexpr (BYTES == 16) {
             if (there) {
-                // Past the first-level cache, or for f64, of which lanes side by side have pieces of other rows,
-                // through it: faster each.
+                // f32 bypasses the first-level cache. f64, where adjacent lanes copy pieces of different rows, uses it.
+                // Either is the faster choice.
 #if ELEMENT_BYTES == 4
                 asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 #else

@@ -1,18 +1,18 @@
-// Elements to codes: quantization, prediction, the choice of the predictor, and codes dense in each chunk, in one
-// reading.
+// Elements to codes in one pass: quantization, prediction, the choice of the predictor, and codes that are dense within
+// each chunk. Elements are loaded straight into registers (compare staged.cu).
 //
-// A block takes UNITS units of 1,024 elements (quantize/codes/direct_vector.cuh) after another, a warp each. What the
-// fast way cannot do a warp does the scalar_lanes way (quantize/scalar_tile.cuh), in shared memory. Where a tile's
-// codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back at
-// those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest: each is found only
-// after the codes of the block's next units are made, until when the codes stay in shared memory. WorkItem is handed
-// out in request, so nobody waits for what has not been started.
+// A block takes UNITS units of 1,024 elements at a time, one per warp, on the vector path
+// (quantize/codes/direct_vector.cuh). Tiles that it does not support take the scalar path (quantize/scalar_tile.cuh).
+// The place of a tile's codes depends on the number of constant tiles before it in the chunk, which blocks find by
+// decoupled look-back (device/lookback.cuh). To hide its latency, each look-back is completed only after the codes of
+// the block's next units are computed; until then codes stay in shared memory. Tickets are taken in order, so that no
+// block waits for one that has not started.
 //
 // AXES      axes along which tiles extend
-// PATTERNS  1 if there may be fill patterns that the fast way must look for
-// MEASURE   1 to sum up squared errors
-// UNITS     warps in a block
-// BLOCKS    blocks on a multiprocessor
+// PATTERNS  1 if there may be fill patterns, which the vector path must detect
+// MEASURE   1 to sum squared errors
+// UNITS     warps of a block
+// BLOCKS    blocks per multiprocessor
 #include "device/lookback.cuh"
 #include "device/warp.cuh"
 #include "quantize/codes/direct_vector.cuh"
@@ -22,29 +22,29 @@ constexpr uint32_t UNIT_ELEMENTS = 1024;
 
 struct CodesLaunch {
     uint64_t first_element; // of the slab
-    uint32_t chunk_blocks;  // blocks of a chunk
+    uint32_t chunk_blocks;  // blocks of work of a chunk
     uint32_t aligned;       // quads of elements start on multiples of 16 bytes
     uint32_t use_vector;
-    uint32_t chunks_per_wave; // not here
+    uint32_t chunks_per_wave; // unused here
 };
 
-// What a block works on: the units from tile `first_tile` of the batch on.
+// A block's work: units from tile `first_tile` of the batch on.
 struct WorkItem {
-    uint32_t ticket, first_ticket; // its own and that of the chunk's first
+    uint32_t ticket, first_ticket; // its own, and that of the chunk's first block
     uint32_t chunk, first_tile;
     TileCoord coord; // of that tile
-    // Whether all of the block's tiles are there, unclipped and in one row; then the first element of the first of
-    // them, from the slab's start.
+    // Whether all of the block's tiles exist, are unclipped and lie in one row. If so, `first_element` is the first
+    // element of the first of them in the slab.
     uint32_t in_row;
     uint64_t first_element;
 };
 
 struct Shared {
     alignas(16) uint16_t codes[UNITS][UNIT_ELEMENTS];
-    alignas(16) int32_t integers[UNITS][UNIT_ELEMENTS]; // also as floats, of the fast way
-    uint32_t unit_groups[2][UNITS];                     // each unit's; then those of the units before it in the block
+    alignas(16) int32_t integers[UNITS][UNIT_ELEMENTS]; // on the vector path, as floats
+    uint32_t unit_groups[2][UNITS];                     // first of each unit, then of the units before it in the block
     uint32_t block_groups[2];
-    uint32_t before; // groups of the chunk before the block's last units
+    uint32_t before; // groups of the chunk before the block's previous units
     WorkItem work[2];
 };
 
@@ -66,12 +66,12 @@ __device__ inline void take_work(const Geometry &geometry, const ChunkBatch &bat
     }
 }
 
-// What is left to do of a warp's last unit once its place is known.
+// What remains to be done for a warp's previous unit once its place is known.
 struct PendingUnit {
     uint32_t chunk, first_ticket, ticket;
     uint32_t number;        // of the lane's tile
-    uint32_t exists;        // the tile, and this lane speaks for it
-    uint32_t groups_before; // of the unit's other tile, if it comes before
+    uint32_t exists;        // the tile exists, and this lane is its leader
+    uint32_t groups_before; // of the unit's other tile, if that comes first
     uint32_t unit_groups;
 };
 
@@ -96,7 +96,8 @@ __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, 
     __syncwarp();
 }
 
-// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
+// `control` is 0 at first: the ticket counter, the extreme codes of each chunk, and a status word for each block of
+// work.
 extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
     quantize_codes_direct(const Element *slab, Geometry geometry, ChunkBatch batch, Step step, CodesLaunch launch,
                           Outputs outputs, uint32_t *control) {
@@ -109,13 +110,13 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
     const uint32_t lane = lane_id();
     const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
     PendingUnit pending = {};
-    bool any_pending = false; // the same for the block
-    uint32_t guess = AXES;    // of the predictor, the same for the warp
+    bool any_pending = false; // the same on all threads of the block
+    uint32_t guess = AXES;    // expected predictor, the same on all lanes
     for (uint32_t turn = 0;; turn ^= 1) {
         const WorkItem &work = shared.work[turn];
         const uint32_t chunk = work.chunk;
-        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being
-        // apart.
+        // The vote tells the compiler that the condition is uniform. Otherwise it would guard every shuffle below
+        // against divergence.
         const bool more = __any_sync(ALL_LANES, chunk < batch.chunks);
         uint2 codes[ROWS];
         uint32_t outliers = 0, wide_outliers = 0;
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
             result.counted = elements;
             vector_lane = exists && fast.valid;
             tile_elements = elements;
-            // The others the scalar_lanes way. Everything about a tile is in the registers of its lanes.
+            // The remaining tiles take the scalar path. A tile's results are in the registers of its lanes.
             scalar_lanes = __ballot_sync(ALL_LANES, exists && !fast.valid);
             for (uint32_t t = 0; t < UNIT_TILES; ++t) {
                 if ((scalar_lanes >> (2 * t) & 1) != 0) {
@@ -175,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
                 }
             }
             own_groups = exists && result.activity > 0 ? geometry.groups(elements) : 0;
-            // Groups of the unit's first tile and of both.
+            // Groups of the unit's first tile.
             const uint32_t first_groups = __shfl_sync(ALL_LANES, own_groups, 0);
             next.chunk = chunk;
             next.first_ticket = work.first_ticket;
@@ -224,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
             return;
         }
 
-        // The codes of this turn, dense as they will stand.
+        // The codes of this iteration, dense as they will be stored.
         uint16_t *unit_codes = shared.codes[warp_id()];
         if (vector_lane && own_groups > 0) {
             uint16_t *to = unit_codes + (next.groups_before << geometry.group_log2) + lane_element();

@@ -1,23 +1,23 @@
-// Unclipped tiles with nothing unusual in them, in registers: 1,024 elements a warp, 32 a lane. That is two tiles side
-// by side of 8 x 8 x 8, or one tile.
+// Vector path of quantize/codes/direct.cu, for unclipped tiles without exceptional values: 1,024 elements per warp in
+// registers, 32 per lane. A unit is two adjacent tiles of 8 x 8 x 8, or one tile.
 //
-// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each
-// plane; 2-D: a quad (lane % 8) of rows lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores
-// are of whole lines, and differences along the longest axis need no other lane.
+// A lane has 8 rows of 4 elements along x. In 3-D they belong to tile lane / 2 % 2: half lane % 2 of row lane / 4 of
+// each plane. In 2-D they are quad lane % 8 of rows lane / 8 * 8 to + 7. In 1-D they are elements 128 * row + 4 * lane.
+// So loads and stores cover whole cache lines, and differences along the slowest axis need no other lane.
 //
-// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80
-// and later), and take magnitudes on the way.
+// Integers are stored as floats, which is exact below 2^24: from sm_80 on, float additions have twice the rate of
+// integer additions, and include taking magnitudes.
 #pragma once
 #include "quantize/codes/integers.cuh"
 
 struct VectorTile {
-    uint64_t first;      // element of the lane's first row, from the slab's start
-    uint64_t row_stride; // between the lane's rows
+    uint64_t first;      // the lane's first element in the slab
+    uint64_t row_stride; // distance of the lane's rows
     bool eligible;
 };
 
 struct VectorResult {
-    bool valid; // of all of the tile; else the rest means nothing
+    bool valid; // for the whole tile; otherwise the other fields are meaningless
     int32_t base;
     uint32_t predictor;
     uint32_t activity;
@@ -25,18 +25,18 @@ struct VectorResult {
     uint64_t error;
 };
 
-// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
+// Chooses the predictor with the smallest sum of the tile, the larger number on a tie, from each lane's sums.
 __device__ inline void choose_predictor(const float (&lane_sums)[4], uint32_t &predictor, uint32_t &activity) {
     uint32_t sums[4];
 #pragma unroll
     for (uint32_t p = 0; p < 4; ++p) {
-        // Below 2^24 wherever it counts; predictors that are not in use come out larger.
+        // Exact sums are below 2^24. Predictors that are not in use get a larger one.
         sums[p] = p <= AXES ? uint32_t(lane_sums[p]) : 1u << 24;
     }
     best_predictor_of_sums(sums, predictor, activity);
 }
 
-// Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
+// Sums the residuals' magnitudes under each predictor, and computes the codes under predictors GUESS and OTHER.
 template <uint32_t GUESS, uint32_t OTHER>
 __device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS],
                                       uint2 (&others)[ROWS]) {
@@ -55,8 +55,8 @@ __device__ inline void sums_and_codes(const Integers &q, float base, float (&sum
     });
 }
 
-// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they
-// have.
+// Recomputes the codes of the lane's rows under predictor P from the integers in `kept`, for tiles with that predictor.
+// Other tiles keep their codes.
 template <uint32_t P>
 __device__ inline void rewrite_codes(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS],
                                      uint32_t &outliers, uint32_t &wide_outliers) {
@@ -86,9 +86,9 @@ __device__ inline void rewrite_codes(const float4 *kept, float base, uint32_t pr
     });
 }
 
-// Quantizes and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for
-// the warp's integers, `guess` the predictor that the tiles will probably have; it becomes that of these. `codes` are
-// those of a fast tile that is not constant.
+// Quantizes and predicts a unit. `slab` is the origin of the element numbers in `tile`. `kept` is shared memory for the
+// warp's integers. `guess` is the expected predictor, and becomes that of these tiles. `codes` are valid for vector
+// tiles that are not constant.
 __device__ inline VectorResult quantize_unit(const Step &step, const Element *slab, const VectorTile &tile,
                                              bool aligned, float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS],
                                              uint32_t &outliers, uint32_t &wide_outliers) {
@@ -99,7 +99,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
     bool any_negative = false, all_negative = true;
 #endif
     const Element *from = slab + tile.first;
-    // f64 in two turns: all of it at once would not leave enough registers for enough warps.
+    // f64 takes two iterations, because all elements at once would take too many registers.
     constexpr uint32_t TURN = ELEMENT_BYTES == 4 ? ROWS : ROWS / 2;
 #pragma unroll
     for (uint32_t turn = 0; turn < ROWS; turn += TURN) {
@@ -125,7 +125,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
 #if PATTERNS
 #pragma unroll
                 for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
-                    good = bits_of(x[k][j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
+                    good = bits_of(x[k][j]) != Bits(step.patterns[p]) && good; // unused ones repeat the first
                 }
 #endif
 #if LOGARITHM
@@ -135,8 +135,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
 #endif
             }
             quantize_row(step, x[k], q[turn + k], good);
-            // For predictors that are seldom the best: their residuals are made again, from here, since registers are
-            // short.
+            // Residuals under rarely chosen predictors are recomputed from here, which saves registers.
             kept[(turn + k) * WARP + lane_id()] =
                 make_float4(q[turn + k][0], q[turn + k][1], q[turn + k][2], q[turn + k][3]);
 #if MEASURE
@@ -151,7 +150,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
     VectorResult result = {};
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
-    // Neighbors mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
+    // In 1-D and 2-D adjacent tiles mostly have the same predictor. In 3-D it is mostly one of two.
     uint2 others[ROWS];
     if constexpr (AXES == 3) {
         sums_and_codes<3, 2>(q, base, sums, codes, others);
@@ -163,8 +162,8 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
         sums_and_codes<AXES, AXES>(q, base, sums, codes, others);
     }
     __syncwarp();
-    // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every
-    // residual exact; so are sums that stay below 2^24.
+    // With base and distances this small, all integers are exact in `quantize_exact`, and all residuals are exact; so
+    // are sums below 2^24.
     good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
 #pragma unroll
     for (uint32_t p = 1; p <= AXES; ++p) {
@@ -206,7 +205,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
     if constexpr (AXES < 3) {
         guess = next_guess(live, result.predictor, guess);
     }
-    // Sums over the tile's lanes; there are outliers in few tiles.
+    // Sums over the tile's lanes. Few tiles have outliers.
     if (__any_sync(ALL_LANES, outliers > 0)) {
 #pragma unroll
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {

@@ -1,31 +1,30 @@
-// Units with elements that are excluded from prediction: fill patterns, and values stored as they are. In registers, as
-// quantize/codes/vector.cuh has them.
+// Units with excluded elements, which are fill or stored verbatim, in registers as in quantize/codes/vector.cuh.
 //
-// A bitmap over a unit is a word a lane: bit 4 * k + j for element j of the lane's row k. Within a tile, elements in
-// raster request are those of row 0 by lanes, then those of row 1 and so on; in 2-D those of eight lanes, then those of
-// the next eight.
+// A bitmap over a unit has one word per lane: bit 4 * k + j is element j of the lane's row k. Within a tile, raster
+// order is row 0 of all lanes, then row 1 and so on; in 2-D first all rows of eight lanes, then those of the next
+// eight.
 #pragma once
 #include "quantize/codes/vector.cuh"
 
-// Integers with at most this magnitude are what `quantize` finds, and exact as floats.
+// Integers up to this magnitude equal those of `quantize` and are exact as floats.
 constexpr float MAX_VECTOR_INTEGER = 4194000.0f;
 #if ELEMENT_BYTES == 4
-// Above those that the format has.
+// Larger than any integer of the format.
 constexpr Element MAX_INTEGER = 16777216.0f;
 #else
 constexpr Element MAX_INTEGER = 2147483648.0;
 #endif
 
 struct Excluded {
-    uint32_t inside;   // elements that are there
-    uint32_t fill;     // of the tile's pattern
-    uint32_t verbatim; // stored as they are
+    uint32_t inside;   // elements inside the array
+    uint32_t fill;     // with the tile's pattern
+    uint32_t verbatim; // stored verbatim
     uint32_t meta;     // mask, pattern
     bool fast;         // no integer of the lane is too large
-    double error;      // of the lane's, if measured
+    double error;      // of the lane, if measured
 };
 
-// Reads the unit again, and finds what is excluded and the integers of the rest.
+// Reads the unit again, and finds the excluded elements and the integers of the others.
 __device__ inline Excluded find_excluded(const Step &step, const Element *slab, const VectorTile &tile, bool aligned,
                                          uint32_t elements, Integers &q) {
     Excluded out = {};
@@ -51,7 +50,7 @@ __device__ inline Excluded find_excluded(const Step &step, const Element *slab, 
             const uint32_t bit = j < cols ? 1u << (QUAD * k + j) : 0;
             bool good = true;
             q[k][j] = quantize_exact(step, x[j], good);
-            // Too large for the fast way, and perhaps not for the format, which goes up to 2^23 (2^30).
+            // Too large for the vector path, but perhaps not for the format, which allows up to 2^23 (2^30 for f64).
             const Element scaled = fabs(x[j] * quick_inverse(step));
             good = good && scaled < Element(MAX_VECTOR_INTEGER);
             const bool large = scaled >= Element(MAX_VECTOR_INTEGER) && scaled < MAX_INTEGER;
@@ -69,7 +68,7 @@ __device__ inline Excluded find_excluded(const Step &step, const Element *slab, 
 #endif
         }
     }
-    // The pattern with most elements, the lower number on a tie; elements of the others are stored as they are.
+    // The pattern with most elements wins, the lower number on a tie. Elements with other patterns are stored verbatim.
     uint32_t most = 0, pattern = 0, any_pattern = 0;
 #pragma unroll
     for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
@@ -91,9 +90,9 @@ __device__ inline Excluded find_excluded(const Step &step, const Element *slab, 
     return out;
 }
 
-// Gives each element that is not valid the integer of the last one before it in its row that is, else that of its row's
-// predecessor's first element, filled likewise, else the first valid one's. `kept` is shared memory for the integers.
-// False in tiles where none is valid: all their integers are then 0.
+// Gives each excluded element the integer of the last valid element before it in its row, or otherwise that of the
+// first element of the row before, filled likewise, or otherwise that of the first valid element. `kept` is shared
+// memory for the integers. Returns false in tiles without valid elements, whose integers are then all 0.
 __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) {
     const uint32_t lane = lane_id();
     const float *values = reinterpret_cast<const float *>(kept);
@@ -102,7 +101,7 @@ __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) 
         kept[k * WARP + lane] = make_float4(q[k][0], q[k][1], q[k][2], q[k][3]);
     }
     __syncwarp();
-    // The first valid one, by a number that ascends in raster request and says where it is.
+    // Finds the first valid element by a number that ascends in raster order and encodes its place.
     const uint32_t bit = valid != 0 ? __ffs(int32_t(valid)) - 1 : 0;
     uint32_t first = AXES == 2 ? lane / 8 << 8 | bit / QUAD << 5 | lane % 8 << 2 | bit % QUAD
                                : bit / QUAD << 7 | lane << 2 | bit % QUAD;
@@ -120,11 +119,11 @@ __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) 
     __syncwarp();
 
     const uint32_t to_lane = (2u << lane) - 1, before_lane = (1u << lane) - 1;
-    // Lanes that share this one's rows.
+    // Lanes that share this lane's rows.
     const uint32_t row_lanes = AXES == 3 ? 3u << (lane & ~1u) : AXES == 2 ? 0xFFu << (lane & ~7u) : ALL_LANES;
-    float carried = base; // what a row without a valid element before goes on with
+    float carried = base; // value of a row without a valid element before
     if constexpr (AXES == 2) {
-        // From the lanes above: the last of their rows' first elements that are valid.
+        // From the lanes above: the last valid first element of their rows.
         const uint32_t firsts = valid & 0x11111111u;
         const uint32_t last_row = firsts != 0 ? (31 - __clz(int32_t(firsts))) / QUAD : 0;
         const float last = values[(last_row * WARP + lane) * QUAD];
@@ -150,7 +149,7 @@ __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) 
             const bool start_is_valid = (__ballot_sync(ALL_LANES, (own & 1) != 0) >> (lane & ~7u) & 1) != 0;
             carried = start_is_valid ? start : carried;
         }
-        // The last valid one of the lane's, and of the lanes before it in the row.
+        // The last valid element of the lane, and of the lanes before it in the row.
         const float last = (own & 8) != 0 ? q[k][3] : (own & 4) != 0 ? q[k][2] : (own & 2) != 0 ? q[k][1] : q[k][0];
         const uint32_t with = __ballot_sync(ALL_LANES, own != 0), before = with & row_lanes & before_lane;
         float left = __shfl_sync(ALL_LANES, last, before != 0 ? 31 - __clz(int32_t(before)) : 0);

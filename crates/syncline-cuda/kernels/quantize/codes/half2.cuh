@@ -1,21 +1,21 @@
-// Tiles whose integers lie within 1024 of their base, two elements to a word: sums, differences and magnitudes of two
-// elements are an instruction each.
+// Tiles whose integers lie within 1024 of their base, with two elements per word, so that one instruction adds,
+// subtracts or takes the magnitudes of two elements.
 //
-// An integer k of up to 2048 is the bits of the half k * 2^-24, subnormal or as closely spaced as those. So what a word
-// holds is at the same time two integers of 16 bits and two halves, and nothing has to be converted. Sums up to 2048
-// are exact, and one that is larger stays larger however it is rounded.
+// The bits of an integer k of up to 2048 are those of the half k * 2^-24, which is subnormal or equally spaced. So a
+// word is two 16-bit integers and two halves at the same time, and no conversion is needed. Sums up to 2048 are exact,
+// and a larger sum stays larger however it is rounded.
 //
-// A word has the integers less the tile's base, plus 1024 while they are found. Elements that are not there hold the
-// tile's first; along x they are taken from themselves. Of thin units lanes have at most DEPTH rows.
+// Words hold the integers minus the tile's base, plus 1024 while they are being computed. Elements outside the array
+// hold the tile's first element; along x their differences are 0. In thin units each lane has at most DEPTH rows.
 #pragma once
 #include "quantize/codes/async_staging.cuh"
 
 constexpr uint32_t PAIRS = QUAD / 2;
-constexpr uint32_t PAIR_REACH_LOG2 = 11; // integers less the base are from -1024 to 1023
+constexpr uint32_t PAIR_REACH_LOG2 = 11; // integers minus the base are -1024 to 1023
 constexpr uint32_t PAIR_BASE = 0x04000400u;
-constexpr uint32_t PAIR_CENTER = uint32_t(RADIUS) << 16 | uint32_t(RADIUS); // the code of a residual of 0
-constexpr uint32_t PAIR_MINUS_ONE = 0xBC00BC00u;                            // the halves -1.0
-// Bits that halves below 2048 do not have.
+constexpr uint32_t PAIR_CENTER = uint32_t(RADIUS) << 16 | uint32_t(RADIUS); // the code of residual 0
+constexpr uint32_t PAIR_MINUS_ONE = 0xBC00BC00u;                            // -1.0 in both halves
+// Bits that are 0 in halves below 2048.
 constexpr uint32_t PAIR_INEXACT = 0xF800F800u;
 constexpr float PAIR_MAX_BASE = 2097152.0f;
 
@@ -36,7 +36,7 @@ __device__ inline uint32_t pair_add_magnitudes(uint32_t sum, uint32_t a) {
     asm("{ .reg .b32 m; abs.f16x2 m, %1; add.rn.f16x2 %0, %2, m; }" : "=r"(sum) : "r"(a), "r"(sum));
     return sum;
 }
-// The sum of both, where each counts as 2048 at the most.
+// Returns the sum of both halves, each limited to 2048.
 __device__ inline uint32_t pair_sum(uint32_t pair, uint32_t more = 0) {
 #if __CUDA_ARCH__ >= 800
     asm("min.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(0x08000800u));
@@ -60,8 +60,8 @@ __device__ inline Element fused(double a, double b, double c) { return __fma_rn(
 __device__ inline uint32_t sign_word(double a) { return uint32_t(__double2hiint(a)); }
 #endif
 
-// Whether 1024 and all integers less the base are from 0 to 2047: bits above those are then the magic number's in all
-// sums with it. What has no other bits is smaller by 2^22 or more, which `Step::reach_known` excludes.
+// Checks that 1024 plus all integers minus the base are 0 to 2047: then higher bits are those of the magic number in
+// all shifted values. Values with the same higher bits that differ by 2^22 or more are excluded by `Step::reach_known`.
 struct RangeCheck {
     uint32_t any = 0;
 #if ELEMENT_BYTES == 8
@@ -86,13 +86,13 @@ struct RangeCheck {
     }
 };
 
-// The words of the lane's rows. False for the warp if there is an integer too far from the base, or an element that has
-// none.
+// Computes the words of the lane's rows. Returns false on the whole warp if an integer is too far from the base, or if
+// an element has no integer.
 //
-// One rounding finds the integer that the format's operations find, and its error is within the bound, where `x / step`
-// lies further from the middle between two integers than all roundings together can take it: those of the inverse and
-// of what is reconstructed, each of them at most an integer's 2^-24 (2^-53) share, and some of half a step. Rows in
-// which it does not are done again the long way, as are those that have -0.0.
+// A single rounding finds the integer that the format defines, with an error within the bound, if `x / step` is farther
+// from the midpoint of two integers than all rounding errors together: those of the inverse and of the reconstruction,
+// each at most 2^-24 (2^-53) of an integer, and some of half a step. Rows with other elements, or with -0.0, are
+// computed again on the exact path.
 template <uint32_t DEPTH>
 __device__ inline bool pair_words(const Step &step, const StagingBuffer &staging, const VectorTile &tile, float &base,
                                   PairRows &words) {
@@ -101,7 +101,7 @@ __device__ inline bool pair_words(const Step &step, const StagingBuffer &staging
     base = quantize_exact(step, first, good);
     good = good && fabsf(base) < PAIR_MAX_BASE;
     const Element inverse = quick_inverse(step), shift = PAIR_MAGIC - Element(base);
-    // No integer here is larger than the unit's reach allows, nor larger than the array's are.
+    // No integer here exceeds what the unit's range allows, nor the array's largest.
     const float largest = step.short_bits > 0 ? min_of(fabsf(base) + 1024.0f, step.short_reach) : fabsf(base) + 1024.0f;
     const Element sure_below = Element(0.5) - (Element(largest) + 64) * PAIR_ROUNDING;
     RangeCheck reach;
@@ -114,8 +114,8 @@ __device__ inline bool pair_words(const Step &step, const StagingBuffer &staging
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
             const Element shifted = fused(x[j], inverse, shift), integer = shifted - shift;
-            // A difference's sign costs less than a comparison: there are twice as many units that add. (What is no
-            // number is out of reach.)
+            // Testing the sign of a difference costs less than a comparison, because more units can add. NaN fails the
+            // range check.
             unsure |= sign_word(sure_below - fabs(fused(x[j], inverse, -integer)));
             low[j] = reach.add(shifted);
         }
@@ -124,16 +124,16 @@ __device__ inline bool pair_words(const Step &step, const StagingBuffer &staging
         for (uint32_t j = 0; j < QUAD; ++j) {
 #pragma unroll
             for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
-                good = bits_of(x[j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
+                good = bits_of(x[j]) != Bits(step.patterns[p]) && good; // unused ones repeat the first
             }
         }
 #endif
-        // The last row is bit 0, the one before bit 1, and so on.
+        // The last row is bit 0, the one before it bit 1, and so on.
         doubtful = __funnelshift_l(unsure, doubtful, 1);
         words[k][0] = __byte_perm(low[0], low[1], 0x5410);
         words[k][1] = __byte_perm(low[2], low[3], 0x5410);
     }
-    // -0.0 is not 0, which lies within 1024 of some bases.
+    // -0.0 must be stored verbatim, but 0 may be within 1024 of the base.
     if (step.minus_zeros != 0 && __any_sync(ALL_LANES, fabsf(base) <= 1024.0f)) {
 #pragma unroll 1
         for (uint32_t k = 0; k < DEPTH; ++k) {
@@ -184,11 +184,11 @@ __device__ inline bool pair_words(const Step &step, const StagingBuffer &staging
     return true;
 }
 
-// What stands before a row's words along x, so that elements that are not there are taken from themselves.
+// The left neighbors of a row's words along x. Elements outside the array are their own neighbors.
 template <bool WHOLE> struct LeftNeighbors {
-    uint32_t first, second;  // selectors of what stands before both words
-    uint32_t source;         // 3-D: the lane that has what stands before the row, or above its first element
-    bool at_left, at_corner; // no quad to the left; nor any row above
+    uint32_t first, second;  // byte selectors of the left neighbors of both words
+    uint32_t source;         // 3-D: the lane that has the element before the row, or the one above its first element
+    bool at_left, at_corner; // no quad to the left; no row above either
     uint32_t not_left;       // -1, but 0 for the first element along x
 
     __device__ inline explicit LeftNeighbors(const VectorTile &tile) {
@@ -205,11 +205,10 @@ template <bool WHOLE> struct LeftNeighbors {
     __device__ inline uint32_t of_second(const uint32_t (&words)[PAIRS]) const {
         return __byte_perm(words[0], words[1], second);
     }
-    // What stands before row k; for quads at the left what stands above it, in both halves.
+    // Returns the left neighbor of row k; for quads at the left edge the element above, in both halves.
     __device__ inline uint32_t left(const PairRows &words, uint32_t k) const {
         if constexpr (AXES == 3) {
-            // Quads at the left have their first element asked for by the row below, and their last by the quad to
-            // their right.
+            // Of a quad at the left edge, the row below needs the first element, and the quad to its right the last.
             const uint32_t other = __shfl_sync(ALL_LANES, __byte_perm(words[k][0], words[k][1], 0x7610), source);
             return at_corner ? (k > 0 ? words[k - (k > 0)][0] : 0) : other;
         } else if constexpr (AXES == 2) {
@@ -221,7 +220,7 @@ template <bool WHOLE> struct LeftNeighbors {
             }
             return at_left ? __byte_perm(above, 0, 0x1010) : other;
         } else {
-            // The element before lane 0's is lane 31's of the row before.
+            // The element before lane 0's is lane 31's of the previous row.
             const uint32_t last = lane_id() == WARP - 1 && k > 0 ? words[k - (k > 0)][1] : words[k][1];
             const uint32_t other = __shfl_sync(ALL_LANES, last, (lane_id() + WARP - 1) % WARP);
             return at_left && k == 0 ? 0 : other;
@@ -229,12 +228,13 @@ template <bool WHOLE> struct LeftNeighbors {
     }
 };
 
-// Differences along x and y, in 1-D along x, and each lane's sums of magnitudes under each predictor but 0.
+// Computes the differences along x and y (in 1-D along x), and each lane's sums of magnitudes under each predictor
+// except 0.
 template <bool WHOLE, uint32_t DEPTH>
 __device__ inline void pair_sums(const VectorTile &tile, const PairRows &words, PairRows &along, uint32_t (&sums)[4]) {
     const uint32_t lane = lane_id();
     const LeftNeighbors<WHOLE> before(tile);
-    // Rows that are not there count nowhere.
+    // Rows outside the array do not count.
     auto add = [&](uint32_t p, uint32_t k, uint32_t residuals) {
         sums[p] = pair_add_magnitudes(sums[p], WHOLE || k < tile.rows ? residuals : 0);
     };
@@ -253,7 +253,7 @@ __device__ inline void pair_sums(const VectorTile &tile, const PairRows &words, 
     const uint32_t corner = before.at_corner ? PAIR_MINUS_ONE & 0xFFFF : 0, not_corner = PAIR_MINUS_ONE ^ corner;
     uint32_t along_x[PAIRS], along_x_above[PAIRS] = {};
     if constexpr (AXES == 2) {
-        // Along x in the row above the lane's first.
+        // Differences along x in the row above the lane's first.
         const uint32_t(&last)[PAIRS] = words[ROWS - 1];
         const uint32_t left = __shfl_up_sync(ALL_LANES, last[1], 1);
         along_x[0] = pair_fused(before.of_first(left, last[0]), before.not_left, last[0]);
@@ -280,7 +280,7 @@ __device__ inline void pair_sums(const VectorTile &tile, const PairRows &words, 
             }
         }
         if (AXES == 3 && k > 0) {
-            // The element that has no other before it in its plane is differenced along z alone.
+            // The first element of a plane is differenced along z only.
             along[k][0] = pair_fused(along_x_above[0], corner, along[k][0]);
         }
         add(2, k, along[k][0]);
@@ -295,7 +295,7 @@ __device__ inline void pair_sums(const VectorTile &tile, const PairRows &words, 
     }
 }
 
-// The codes under the tile's predictor.
+// Computes the codes under the tile's predictor.
 template <bool WHOLE, uint32_t DEPTH>
 __device__ inline void pair_codes(const Step &step, const VectorTile &tile, const PairRows &words,
                                   const PairRows &along, uint32_t predictor, uint2 (&codes)[ROWS]) {
@@ -323,8 +323,8 @@ __device__ inline void pair_codes(const Step &step, const VectorTile &tile, cons
     } else if (__any_sync(ALL_LANES, predictor == 1)) {
         const LeftNeighbors<WHOLE> before(tile);
         const bool mine = predictor == 1;
-        // What stands before is found again: to the compiler these are other words, or it would keep what it has found
-        // for the sums, in registers that are short.
+        // Recomputes the left neighbors. The exclusive or with 0 hides from the compiler that these are the same words;
+        // otherwise it would keep the earlier results in registers, which are scarce.
         const uint32_t nothing = step.reach_known >> 1;
         PairRows again;
 #pragma unroll
@@ -352,9 +352,8 @@ __device__ inline void pair_codes(const Step &step, const VectorTile &tile, cons
     }
 }
 
-// Codes outside of 1 to 1023 become 0; how many there are in the lane. Rows without any are passed over: residuals of
-// 512 and more have bits, as halves, that smaller ones have not, whatever their sign. Only those of `live` tiles
-// matter.
+// Sets codes outside 1 to 1023 to 0 and counts them, for tiles with `live` set. Skips rows without any: as halves,
+// residuals of 512 and more have bits that smaller ones lack, whatever their sign.
 template <uint32_t DEPTH>
 __device__ inline uint32_t pair_outliers(const VectorTile &tile, bool live, uint2 (&codes)[ROWS]) {
     uint32_t outliers = 0;
@@ -375,8 +374,8 @@ __device__ inline uint32_t pair_outliers(const VectorTile &tile, bool live, uint
     return live ? outliers : 0;
 }
 
-// Predictor, activity and codes of a unit whose tiles all are within reach. False for the warp, if sums that matter are
-// not exact.
+// Finds predictor, activity and codes of a unit whose tiles are all within range. Returns false on the whole warp if a
+// sum that matters is not exact.
 template <bool WHOLE, uint32_t DEPTH>
 __device__ inline bool pair_unit(const Step &step, const VectorTile &tile, PairRows &words, VectorResult &result,
                                  uint2 (&codes)[ROWS]) {
@@ -395,8 +394,8 @@ __device__ inline bool pair_unit(const Step &step, const VectorTile &tile, PairR
     }
     PairRows along;
     pair_sums<WHOLE, DEPTH>(tile, words, along, sums);
-    // Of predictors 0 and 1 what is too large to be exact is known to be too large: their residuals are exact. It
-    // matters if such a predictor is the best nevertheless.
+    // Inexact sums of predictors 0 and 1 are known to be too large, because their residuals are exact. They matter only
+    // if such a predictor is the best nevertheless.
     const bool inexact[2] = {((sums[0] | second) & PAIR_INEXACT) != 0, (sums[1] & PAIR_INEXACT) != 0};
     uint32_t lane_sums[4] = {pair_sum(sums[0], pair_sum(second)), pair_sum(sums[1]), pair_sum(sums[2]),
                              pair_sum(sums[3])};

@@ -1,14 +1,14 @@
-// Elements to integers, kept as floats: what both fast ways of quantizing share.
+// Conversion of elements to integers stored as floats, shared by both vector paths.
 #pragma once
 #include "quantize/codes/lanes.cuh"
 
-// The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers
-// (below 2^22) are good.
+// Returns the integer of a value as a float. It equals that of `quantize` if `good` stays true and all integers are
+// below 2^22 in magnitude.
 __device__ inline float quantize_exact(const Step &step, Element x, bool &good) {
 #if LOGARITHM
     int32_t q;
     good = quantize(step, x, q) && good;
-    q = max_of(min_of(q, 1 << 22), -(1 << 22)); // larger ones are not exact, and found out by their sums
+    q = max_of(min_of(q, 1 << 22), -(1 << 22)); // larger ones are not exact, and are detected by their sums
     return float(q);
 #elif ELEMENT_BYTES == 4
     float rounded = (x * step.inverse_high + MAGIC) - MAGIC;
@@ -21,17 +21,17 @@ __device__ inline float quantize_exact(const Step &step, Element x, bool &good) 
     double shifted = x * step.inverse + WIDE_MAGIC;
     double q = shifted - WIDE_MAGIC;
     good = fabs(x - q * step.step) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
-    // The low word is the integer; conversions between widths are slow.
+    // The low word is the integer. Conversions between widths are slow.
     return __uint_as_float(uint32_t(uint64_t(__double_as_longlong(shifted))) + 0x4B400000u) - MAGIC;
 #endif
 }
 
-// The integers of a row, all of the warp's together.
+// Quantizes a row. All lanes of the warp must call this together.
 //
-// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's
-// operations find. With integers of at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 +
-// 2^-23: where the error leaves that much to half a step, there is no other integer near enough. Where it does not, the
-// row is done again the long way.
+// f32: most values are so far from the midpoint of two integers that a single rounding finds the integer that the
+// format defines. With integers of at most Q, `x / step` and the value computed here differ by at most Q * 2^-24 +
+// 2^-23. If the error is smaller than half a step by more than that, no other integer is near enough. Otherwise the row
+// is computed again on the exact path.
 __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], float (&q)[QUAD], bool &good) {
 #if ELEMENT_BYTES == 4 && !LOGARITHM
     if (step.short_bits > 0) {
@@ -44,8 +44,8 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
             q[j] = shifted - magic;
             float back = __fmaf_rn(q[j], step.high, q[j] * step.low);
             sure = fabsf(x[j] - back) < step.short_bound && bits_of(x[j]) != SIGN_BIT && sure;
-            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless
-            // it is below -2^21.
+            // If an integer is outside -reach to reach - 1, bits above those of the range differ from the magic
+            // number's, unless it is below -2^21.
             reach |= __float_as_uint(shifted);
         }
         if (__all_sync(ALL_LANES, sure && reach >> step.short_bits == 0x4B400000u >> step.short_bits)) {
@@ -59,11 +59,11 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
     }
 }
 
-// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums under all
+// Chooses the predictor with the smallest sum of the tile, the larger number on a tie, from each lane's sums under all
 // four.
 __device__ inline void best_predictor_of_sums(const uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
     const uint32_t lane = lane_id();
-    // Half of the lanes go on with half of the sums, twice.
+    // Twice, half of the lanes continue with half of the sums.
     const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
     uint32_t low = (upper ? sums[2] : sums[0]) + __shfl_xor_sync(ALL_LANES, upper ? sums[0] : sums[2], 1);
     uint32_t high = (upper ? sums[3] : sums[1]) + __shfl_xor_sync(ALL_LANES, upper ? sums[1] : sums[3], 1);
@@ -80,14 +80,14 @@ __device__ inline void best_predictor_of_sums(const uint32_t (&sums)[4], uint32_
     activity = key >> 2;
 }
 
-// What becomes of codes that were made under a predictor that was likely.
+// What to do with codes computed under an expected predictor.
 struct GuessResult {
     bool live;  // the tile has codes
-    bool again; // but not these
+    bool again; // but different ones
 };
 
-// The guess serves where it is right and no residual is outside: a lane's sum below the radius says so. In 3-D
-// predictors 3 and 2 were likely, whose codes are `codes` and `others`.
+// The guess holds if the predictor is right and the lane's sum is below the radius, so that there are no outliers. In
+// 3-D the expected predictors are 3 and 2, whose codes are `codes` and `others`.
 template <typename Result>
 __device__ inline GuessResult apply_guess(const Result &result, const float (&sums)[4], uint32_t guess,
                                           uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
@@ -109,8 +109,8 @@ __device__ inline GuessResult apply_guess(const Result &result, const float (&su
     return {live, live && (!right || own_sum >= float(RADIUS))};
 }
 
-// The next tiles' guess: the first of these tiles' predictor, by votes, from which the compiler knows it to be the same
-// for all lanes.
+// Returns the expected predictor of the next tiles: that of the unit's first tile. Votes tell the compiler that it is
+// the same on all lanes.
 __device__ inline uint32_t next_guess(bool live, uint32_t predictor, uint32_t guess) {
     const uint32_t found = lane_id() == 0 ? (live ? predictor : guess) : 0;
     return uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;

@@ -1,4 +1,4 @@
-// How the lanes of a warp share 1,024 elements, for quantizing in registers: where a lane's rows are, their loads,
+// How the lanes of a warp share a unit of 1,024 elements on the vector paths: the places of a lane's rows, loads,
 // residuals and codes.
 #pragma once
 #include "quantize/quantize.cuh"
@@ -7,18 +7,18 @@ constexpr uint32_t ROWS = 8;
 constexpr uint32_t QUAD = 4;
 constexpr uint32_t UNIT_TILES = AXES == 3 ? 2 : 1;
 
-// Adding it to an integer below 2^22 in magnitude puts the integer into the low bits; so it rounds.
+// Adding this to a number below 2^22 in magnitude rounds it to an integer, in the low bits of the sum.
 constexpr float MAGIC = 12582912.0f;
 constexpr double WIDE_MAGIC = 6755399441055744.0;
 
 typedef float Integers[ROWS][QUAD];
 
-// Lanes of this lane's tile.
+// Mask of the lanes of this lane's tile.
 __device__ inline uint32_t tile_lanes() { return AXES != 3 ? ALL_LANES : (lane_id() & 2) ? 0xCCCCCCCCu : 0x33333333u; }
-// The first of them.
+// First lane of this lane's tile.
 __device__ inline uint32_t tile_leader() { return AXES == 3 ? lane_id() & 2 : 0; }
 
-// Where the lane's rows are in a tile: element of the first, distance between them (in the tile's raster request).
+// Place of the lane's rows in a tile in raster order: the first element, and the distance between rows.
 __device__ inline uint32_t lane_element() {
     uint32_t lane = lane_id();
     return AXES == 3   ? lane / 4 * 8 + (lane & 1) * QUAD
@@ -27,7 +27,7 @@ __device__ inline uint32_t lane_element() {
 }
 constexpr uint32_t ROW_DISTANCE = AXES == 3 ? 64 : AXES == 2 ? 32 : 128;
 
-// Four elements; `aligned` to 16 bytes or not.
+// Loads four elements. `aligned` says whether they start on a multiple of 16 bytes.
 __device__ inline void load_quad(const Element *from, bool aligned, Element (&x)[QUAD]) {
 #if ELEMENT_BYTES == 4
     if (aligned) {
@@ -49,8 +49,8 @@ __device__ inline void load_quad(const Element *from, bool aligned, Element (&x)
     }
 }
 
-// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others
-// are not computed.
+// Calls `visit(row, r)` for each row, where r[p][j] are the residuals under predictor p. Only predictors in the bit set
+// WANTED are computed.
 template <uint32_t WANTED, typename Visit>
 __device__ inline void for_each_row(const Integers &q, float base, Visit visit) {
     const uint32_t lane = lane_id();
@@ -59,7 +59,7 @@ __device__ inline void for_each_row(const Integers &q, float base, Visit visit) 
         const bool first = lane == 0;
 #pragma unroll
         for (uint32_t k = 0; k < ROWS; ++k) {
-            // The element before lane 0's is lane 31's of the row before.
+            // The element before lane 0's is lane 31's of the previous row.
             float last = lane == WARP - 1 && k > 0 ? q[k - (k > 0)][QUAD - 1] : q[k][QUAD - 1];
             float left = __shfl_sync(ALL_LANES, last, (lane + WARP - 1) % WARP);
             left = first && k == 0 ? base : left;
@@ -76,8 +76,8 @@ __device__ inline void for_each_row(const Integers &q, float base, Visit visit) 
     const bool at_left = AXES == 3 ? (lane & 1) == 0 : lane % 8 == 0;
     const bool at_top = AXES == 3 ? lane < 4 : lane < 8;
     const float has_above = at_top ? 0.0f : 1.0f;
-    float before[QUAD] = {}; // 2-D: along x, of the row above; 3-D: along x and y, of the plane before
-    float corner = base;     // 2-D: first element of the row above; 3-D: of the row in the plane before
+    float before[QUAD] = {}; // 2-D: differences along x in the row above; 3-D: along x and y in the previous plane
+    float corner = base;     // 2-D: first element of the row above; 3-D: of the row in the previous plane
     if (AXES == 2) {
         float left = __shfl_up_sync(ALL_LANES, q[ROWS - 1][QUAD - 1], 1);
         left = at_left ? base : left;
@@ -138,7 +138,7 @@ __device__ inline void for_each_row(const Integers &q, float base, Visit visit) 
     }
 }
 
-// The codes of four residuals, not looking for outliers.
+// Returns the codes of four residuals, without checking for outliers.
 __device__ inline uint2 pack(const float (&r)[QUAD]) {
     uint32_t bits[QUAD];
 #pragma unroll

@@ -1,5 +1,5 @@
-// What the blocks of `quantize_codes` work on: tickets, in request; and where their codes go, which is known of each
-// when those before it have said what they take.
+// The order of the work of `quantize_codes_staged`. Blocks take tickets in order. The place of a block's codes is known
+// once the blocks before it in the chunk have published theirs.
 //
 // AXES   axes along which tiles extend
 // UNITS  units that a block works on at a time
@@ -17,15 +17,16 @@ struct CodesLaunch {
     uint32_t aligned;       // quads of elements start on multiples of 16 bytes
     uint32_t use_vector;
     uint32_t chunks_per_wave;
-    Divider32 by_wave_tickets, by_wave_chunks,
-        by_last_wave_chunks;            // by tickets in a turn of chunks, and chunks in each, or in the last
-    Divider32 by_last_wave_full_chunks; // by those in the last that are not the batch's last, which may be shorter
-    Divider32 by_grid[3];               // by tiles along z, y, x
-    uint32_t has_32_bit_tiles;          // the array's tiles have numbers of 32 bits
-    uint32_t last_chunk_blocks;         // blocks of work of the batch's last chunk
+    // Divide by the tickets of a wave of chunks, and by the chunks of a wave or of the last wave.
+    Divider32 by_wave_tickets, by_wave_chunks, by_last_wave_chunks;
+    // Divides by the chunks of the last wave without the batch's last, which may be shorter.
+    Divider32 by_last_wave_full_chunks;
+    Divider32 by_grid[3];       // divide by the tiles along z, y, x
+    uint32_t has_32_bit_tiles;  // whether the array's tile numbers fit 32 bits
+    uint32_t last_chunk_blocks; // blocks of work of the batch's last chunk
     uint32_t unused;
 
-    // Tile `number` of the array.
+    // Returns tile `number` of the array.
     __device__ inline Tile tile(const Geometry &geometry, uint64_t number) const {
         if (has_32_bit_tiles == 0) {
             return geometry.tile(number);
@@ -38,14 +39,14 @@ struct CodesLaunch {
     }
 };
 
-// What a block works on: the tiles of the batch from `first_tile` on, those that are of the chunk.
+// A block's work: those tiles from `first_tile` of the batch on that belong to the chunk.
 struct WorkItem {
-    uint32_t chunk, block; // the batch's chunk, or none; block of it
+    uint32_t chunk, block; // chunk of the batch, or `batch.chunks` if there is no work; block of the chunk
     uint32_t first_tile, end_tile;
     TileExtents tiles[BLOCK_TILES];
 };
 
-// Sets out the work of a ticket. Called by one warp.
+// Sets up the work of a ticket. Called by one warp.
 __device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &batch, const CodesLaunch &launch,
                                    uint32_t ticket, WorkItem &work) {
     const uint32_t lane = lane_id(), tickets_per_wave = launch.chunks_per_wave * launch.chunk_blocks;
@@ -56,7 +57,7 @@ __device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &b
                  within = ticket - turn * tickets_per_wave;
         Divider32 by_wave_chunks = launch.by_wave_chunks;
         if (first_chunk + chunks == batch.chunks) {
-            // The last chunk may have fewer blocks than the others, which go on without it.
+            // The last chunk may have fewer blocks than the others of its wave.
             const uint32_t together = chunks * launch.last_chunk_blocks;
             const bool apart = within >= together;
             by_wave_chunks = apart ? launch.by_last_wave_full_chunks : launch.by_last_wave_chunks;
@@ -66,7 +67,7 @@ __device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &b
         }
         const uint32_t further = by_wave_chunks.quotient(within);
         block += further;
-        // Past the batch's last ticket there is no such block.
+        // Tickets past the end have no block.
         chunk = block < launch.chunk_blocks && chunks > 0 ? first_chunk + (within - further * chunks) : batch.chunks;
     }
     if (lane == 0) {
@@ -92,7 +93,7 @@ __device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &b
     }
 }
 
-// What the block's tiles before that with the lane's number take.
+// Returns the groups of the block's tiles before the one with the lane's number.
 __device__ inline uint32_t scan_tiles(const uint32_t (&tile_groups)[BLOCK_TILES]) {
     const uint32_t lane = lane_id(), own = lane < BLOCK_TILES ? tile_groups[lane] : 0;
     uint32_t sum = warp_inclusive_sum(own);

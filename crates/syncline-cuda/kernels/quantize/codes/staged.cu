@@ -1,24 +1,23 @@
-// Elements to codes: quantization, prediction, the choice of the predictor, and codes dense in each chunk, in one
-// reading.
+// Elements to codes in one pass: quantization, prediction, the choice of the predictor, and codes that are dense within
+// each chunk. Elements are staged in shared memory by asynchronous copies (compare direct.cu).
 //
-// A block takes UNITS units of 1,024 elements (quantize/codes/unit.cuh) after another, a warp each. What the fast ways
-// cannot do a warp does the plain way (quantize/scalar_tile.cuh), in shared memory. The elements of a warp's next unit
-// are on their way to shared memory while it works on this one. One warp more, the clerk, sets out the work of the
-// others.
+// A block takes UNITS units of 1,024 elements at a time, one per warp, on the vector path (quantize/codes/unit.cuh).
+// Tiles that it does not support take the scalar path (quantize/scalar_tile.cuh). While a warp works on a unit, the
+// elements of its next unit are copied to shared memory. An additional scheduler warp sets up the work of the others.
 //
-// Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by
-// looking back at those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest:
-// each is found only after the codes of the block's next units are made, until when the codes stay in shared memory. So
-// a block has one barrier for its units: behind it are the places of its last units and what these take. Several chunks
-// are worked on in turn, so that few of a chunk's blocks are under way at a time and there is not far to look. WorkItem
-// is handed out in request, so nobody waits for what has not been started.
+// The place of a tile's codes depends on the number of constant tiles before it in the chunk, which blocks find by
+// decoupled look-back (device/lookback.cuh). To hide its latency, each look-back is completed only after the codes of
+// the block's next units are computed; until then codes stay in shared memory. So a block needs one barrier per
+// iteration: behind it the places of the previous units and the sizes of these are known. Waves of chunks are processed
+// alternately, so that few blocks of a chunk are active at a time and look-back is short. Tickets are taken in order,
+// so that no block waits for one that has not started.
 //
-// AXES      axes along which tiles extend
-// PATTERNS  1 if there may be fill patterns that the fast way must look for
-// MEASURE   1 to sum up squared errors
-// MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones: less code
-// UNITS     units that a block works on at a time
-// BLOCKS    blocks on a multiprocessor
+// AXES          axes along which tiles extend
+// PATTERNS      1 if there may be fill patterns, which the vector path must detect
+// MEASURE       1 to sum squared errors
+// MANY_CLIPPED  1 if unclipped tiles take the code path of clipped ones, which is less code
+// UNITS         units that a block works on at a time
+// BLOCKS        blocks per multiprocessor
 #include "device/lookback.cuh"
 #include "device/sync.cuh"
 #include "quantize/codes/schedule.cuh"
@@ -27,7 +26,7 @@
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
 
-// What a block finds about a tile, to be written together.
+// Results for a tile, which the block writes together.
 struct TileOutput {
     int32_t base;
     uint16_t meta, verbatim, outliers, wide_outliers;
@@ -38,15 +37,15 @@ struct TileOutput {
 #endif
 };
 
-// Turns that work is set out ahead: elements of the next are on their way while those of this are worked on.
+// Iterations that work is set up ahead: the next iteration's elements are being copied during this one.
 constexpr uint32_t LOOKAHEAD = 2;
-constexpr uint32_t WORK_SLOTS = 8; // a power of two, more than those ahead, this one and the two before
-// The warp that has no units of its own. It sets out the others' work and finds where their codes go, a turn behind
+constexpr uint32_t WORK_SLOTS = 8; // power of two; more than those ahead, the current one and the two before
+// The warp without units of its own. It sets up the others' work, and finds where their codes go, one iteration behind
 // them.
 constexpr uint32_t SCHEDULER_WARP = UNITS;
 constexpr uint32_t THREADS = (UNITS + 1) * WARP;
-// Where the clerk and the others block_barrier. They come there from different places, which synccheck takes for a
-// mistake, unless the barrier is one that allows for it: that costs 1 to 2 % of a call.
+// The barrier of the scheduler warp and the others, which arrive from different places. Synccheck reports that as an
+// error for the usual barrier. The one that allows it costs 1 to 2 % of a call.
 __device__ inline void turn_barrier() {
 #if UNDER_SYNCCHECK
     asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
@@ -54,26 +53,27 @@ __device__ inline void turn_barrier() {
     __syncthreads();
 #endif
 }
-// The turn before the first.
+// The iteration before the first. It runs the code once while the kernel waits for its constants, because every launch
+// starts with a cold instruction cache and fetching instructions takes longer than loading elements.
 constexpr uint32_t ICACHE_WARMUP = ~0u;
 constexpr bool HAS_ICACHE_WARMUP = PATTERNS == 0 && MEASURE == 0;
 
 struct Shared {
     alignas(16) uint16_t codes[2][UNITS][UNIT_ELEMENTS];
-    // Elements of the next unit on their way; or integers, also as floats.
+    // Elements of the next unit; or integers, also as floats.
     alignas(16) Element elements[UNITS][UNIT_ELEMENTS];
     WorkItem work[WORK_SLOTS];
     uint32_t tile_groups[2][BLOCK_TILES];
     TileOutput tile_outputs[2][BLOCK_TILES];
-    uint32_t before[2];             // groups of the chunk before the block's last units
-    uint32_t tiles_before[2][WARP]; // and of the block before each of their tiles, and before the next block
+    uint32_t before[2];             // groups of the chunk before the block's previous units
+    uint32_t tiles_before[2][WARP]; // groups of the block before each of their tiles, and before the next block
     Step step;
 };
 
 static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 4608, "what the host gives a block");
 
-// The codes of this warp's last unit; and the chunk's extremes. `before` is what the chunk's tiles before the block
-// take, `tiles_before` what the block's before each.
+// Stores the codes of this warp's previous unit and updates the chunk's extremes. `before` counts the chunk's groups
+// before the block, and `tiles_before` the block's groups before each tile.
 __device__ inline void store_codes(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs,
                                    const WorkItem &work, uint32_t before, const uint32_t (&tiles_before)[WARP],
                                    const uint16_t *unit_codes, uint32_t *control) {
@@ -92,7 +92,7 @@ __device__ inline void store_codes(const Geometry &geometry, const ChunkBatch &b
     }
 }
 
-// All but the places of the units' tiles. Called by one warp.
+// Stores all results for tiles except their first groups. Called by one warp.
 __device__ inline void store_tile_outputs(const Outputs &outputs, const TileOutput (&all)[BLOCK_TILES],
                                           const WorkItem &work) {
     const uint32_t number = work.first_tile + lane_id();
@@ -111,7 +111,7 @@ __device__ inline void store_tile_outputs(const Outputs &outputs, const TileOutp
     }
 }
 
-// Puts the codes of the lane's rows where they belong in the tile's, and fills the last group up.
+// Places the codes of the lane's rows among the tile's, and fills up the last group.
 __device__ inline void place_codes(const VectorTile &tile, const TileExtents &extents, uint32_t codes_end,
                                    const uint2 (&codes)[ROWS], uint16_t *to) {
     if (tile.whole) {
@@ -148,28 +148,27 @@ __device__ inline void place_codes(const VectorTile &tile, const TileExtents &ex
             }
         }
     }
-    // By the lanes of the tile: two lanes side by side of every four, or all.
+    // By the lanes of the tile: two adjacent lanes of every four, or all.
     const uint32_t lanes = WARP / UNIT_TILES, rank = AXES == 3 ? lane / 4 * 2 + (lane & 1) : lane;
     for (uint32_t i = extents.elements + rank; i < codes_end; i += lanes) {
         to[i] = uint16_t(RADIUS);
     }
 }
 
-// What the clerk does, turn by turn, until the block has no more work. `ticket` is that of the third turn, on the first
-// lane.
+// Runs the scheduler warp until the block has no more work. `ticket` is that of the third iteration, on the first lane.
 __device__ inline void run_scheduler_warp(const Geometry &geometry, const ChunkBatch &batch, const CodesLaunch &launch,
                                           const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket) {
     const uint32_t lane = lane_id();
     for (uint32_t turn = 0;; ++turn) {
         const bool more = __any_sync(ALL_LANES, shared.work[turn % WORK_SLOTS].chunk < batch.chunks);
         const WorkItem &last = shared.work[(turn + WORK_SLOTS - 1) % WORK_SLOTS];
-        const uint32_t parity = (turn + 1) % 2; // of the last turn
+        const uint32_t parity = (turn + 1) % 2; // of the previous iteration
         uint32_t *states = states_of(control, batch.chunks), tile_group = 0;
         if (turn > 0) {
             states += last.chunk * launch.chunk_blocks;
             tile_group = scan_tiles(shared.tile_groups[parity]);
             shared.tiles_before[parity][lane] = tile_group;
-            // Others wait for that.
+            // Other blocks wait for this.
             if (lane == WARP - 1) {
                 store_aggregate(states, 0, last.block, tile_group);
             }
@@ -177,7 +176,7 @@ __device__ inline void run_scheduler_warp(const Geometry &geometry, const ChunkB
         if (more) {
             set_up_work(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0),
                         shared.work[(turn + LOOKAHEAD) % WORK_SLOTS]);
-            // Drawn a turn before it is wanted, as it takes long.
+            // Drawn one iteration early, because the atomic takes long.
             ticket = lane == 0 ? atomicAdd(control, 1u) : 0;
         }
         if (turn > 0) {
@@ -198,9 +197,8 @@ __device__ inline void run_scheduler_warp(const Geometry &geometry, const ChunkB
     }
 }
 
-// Units that are quantized while the constants are not there yet, so that the instructions are when they come: they are
-// waited for longer than elements, and every launch finds them gone. Integers are the elements, in shared memory; of
-// every four units one is clipped along x, and in 3-D one along z.
+// Sets up units for the instruction-cache warm-up. The elements in shared memory are small integers; of every four
+// units one is clipped along x, and in 3-D one along z, so that all code paths run.
 __device__ inline void set_up_icache_warmup(Shared &shared) {
     if (threadIdx.x == 0) {
         Step unit_step = {};
@@ -228,8 +226,8 @@ __device__ inline void set_up_icache_warmup(Shared &shared) {
     }
 }
 
-// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
-// The constants are `known`, or if there is `later` what is there once what was launched before is done.
+// `control` is 0 at first: the ticket counter, the extreme codes of each chunk, and a status word for each block of
+// work. The constants are `known`, or those in `later`, if not null, once the previous kernel is done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     quantize_codes_staged(const Element *slab, Geometry geometry, ChunkBatch batch, Step known, CodesLaunch launch,
                           Outputs outputs, uint32_t *control, const Step *later) {
@@ -237,8 +235,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     const Step &step = shared.step;
     const uint32_t lane = lane_id();
-    // With `later` the kernel before this is one that reads the same elements and leaves the constants: elements and
-    // the counter of tickets may be touched beside it.
+    // With `later`, the previous kernel only reads the same elements and writes the constants. So elements may be read
+    // and tickets drawn while it runs.
     if (later == nullptr) {
         grid_dependency_wait();
     }
@@ -251,12 +249,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         turn_barrier();
         turn_barrier();
         grid_dependency_wait();
-        // Not sooner: blocks that begin first would have work for their second turn that those who begin last wait for
-        // in their first.
+        // Not earlier: blocks that start first would take work for their second iteration, for which blocks that start
+        // last would have to wait in their first.
         const uint32_t ticket = draw();
         turn_barrier();
         set_up_drawn(ticket, 1);
-        // The others wait for it in their first turn, if they have one.
+        // The other warps wait for this in their first iteration, if they have one.
         if (__any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
             turn_barrier();
         }
@@ -269,13 +267,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     turn_barrier();
     const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
-    const uint32_t own_tile = warp_id() * UNIT_TILES + (tile_leader() != 0); // of the block
+    const uint32_t own_tile = warp_id() * UNIT_TILES + (tile_leader() != 0); // in the block
     const uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
     const uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
     const uint64_t lane_offset = y * row + x;
     auto describe = [&](const TileExtents &extents, VectorTile &tile) {
         const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
-        // In 1-D a clipped tile goes the plain way: it is the array's last.
+        // In 1-D a clipped tile takes the scalar path, because there is only one: the array's last.
         tile.eligible = extents.elements > 0 && launch.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS);
         tile.first = extents.first_element + lane_offset;
         tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
@@ -288,15 +286,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     StagingBuffer staging = {shared.elements[warp_id()], false};
     int32_t *integers = reinterpret_cast<int32_t *>(shared.elements[warp_id()]);
     UnitHint hint = {AXES, STRATEGY_HALF2, 0};
-    bool has_second = false; // the second turn's work is known
-    // The turn before the first asks for the first units' elements, and makes nothing that is kept.
+    bool has_second = false; // whether the second iteration's work is set up
+    // The warm-up starts the copies of the first units' elements, and discards its results.
     staging.full = __any_sync(ALL_LANES, warms_up);
     for (uint32_t turn = ICACHE_WARMUP;; ++turn) {
         const bool begun = turn != ICACHE_WARMUP;
         const WorkItem &work = shared.work[turn % WORK_SLOTS],
                        &last = shared.work[(turn + WORK_SLOTS - 1) % WORK_SLOTS];
-        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being
-        // apart.
+        // The vote tells the compiler that the condition is uniform. Otherwise it would guard every shuffle below
+        // against divergence.
         const bool more = __any_sync(ALL_LANES, begun ? work.chunk < batch.chunks : warms_up);
         if (more) {
             const TileExtents &extents = work.tiles[own_tile];
@@ -310,7 +308,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             };
             auto refill = [&]() {
                 const WorkItem &next = shared.work[(turn + 1) % WORK_SLOTS];
-                // The clerk sets out the second turn's work while this warp finds its first integers.
+                // The scheduler warp sets up the second iteration's work while this warp computes its first integers.
                 if (turn == 0 && !has_second) {
                     turn_barrier();
                 }
@@ -342,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             result.error = fast.error;
             result.counted = fast.counted;
             uint32_t outliers = fast.outliers, wide_outliers = fast.wide_outliers;
-            // The others the plain way. Everything about a tile is in the registers of its lanes.
+            // The remaining tiles take the scalar path. A tile's results are in the registers of its lanes.
             const uint32_t scalar_lanes = __ballot_sync(ALL_LANES, begun && exists && !fast.valid);
             if (scalar_lanes != 0) {
                 staging.discard();
@@ -359,7 +357,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     }
                 }
             }
-            // The codes, dense as they will stand.
+            // The codes, dense as they will be stored.
             const uint32_t own_groups = exists && result.activity > 0 ? geometry.groups(extents.elements) : 0;
             const uint32_t first_groups = __shfl_sync(ALL_LANES, own_groups, 0);
             const uint32_t own_start = (tile_leader() != 0 ? first_groups : 0) << geometry.group_log2;

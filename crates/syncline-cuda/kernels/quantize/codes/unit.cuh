@@ -1,18 +1,18 @@
-// A unit of 1,024 elements, from memory to codes, the fast ways: with narrow tiles in pairs of halves, else with
-// integers as floats.
+// Vector path of quantize/codes/staged.cu: a unit of 1,024 elements from memory to codes. Tiles of a narrow range use
+// pairs of halves, others integers stored as floats.
 //
-// PATTERNS  1 if there may be fill patterns that must be looked for
-// MEASURE   1 to sum up squared errors
-// MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones
+// PATTERNS      1 if there may be fill patterns, which must be detected
+// MEASURE       1 to sum squared errors
+// MANY_CLIPPED  1 if unclipped tiles take the code path of clipped ones
 #pragma once
 #include "quantize/codes/half2.cuh"
 #if PATTERNS
 #include "quantize/codes/fill.cuh"
 #endif
 
-// Predicts a unit from its integers. `kept` is shared memory for them; `guess` the predictor that the tiles will
-// probably have, and then that of these. `good` says whether all of the lane's integers are. `codes` are those of a
-// fast tile that is not constant.
+// Predicts a unit from its integers. `kept` is shared memory that holds them. `guess` is the expected predictor, and
+// becomes that of these tiles. `good` says whether all of the lane's integers are valid. `codes` are valid for vector
+// tiles that are not constant.
 __device__ inline void predict_unit(const VectorTile &tile, const Integers &q, bool good, float4 *kept, uint32_t &guess,
                                     VectorResult &result, uint2 (&codes)[ROWS]) {
     uint32_t outliers = 0, wide_outliers = 0;
@@ -25,8 +25,8 @@ __device__ inline void predict_unit(const VectorTile &tile, const Integers &q, b
         sums_and_likely_codes<true>(tile, q, base, guess, sums, codes, others);
     }
     __syncwarp();
-    // Base and distances from it this small make every integer small enough to be exact in `quantize_exact`, and every
-    // residual exact; so are sums that stay below 2^24.
+    // With base and distances this small, all integers are exact in `quantize_exact`, and all residuals are exact; so
+    // are sums below 2^24.
     good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
 #pragma unroll
     for (uint32_t p = 1; p <= AXES; ++p) {
@@ -35,7 +35,7 @@ __device__ inline void predict_unit(const VectorTile &tile, const Integers &q, b
     const uint32_t lanes = tile_lanes();
     result.valid = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
     result.base = int32_t(base);
-    // Below 2^24 wherever it counts.
+    // Exact sums are below 2^24.
     uint32_t whole_sums[4] = {uint32_t(sums[0]), uint32_t(sums[1]), uint32_t(sums[2]), uint32_t(sums[3])};
     choose_predictor(whole_sums, result.predictor, result.activity);
 
@@ -54,7 +54,7 @@ __device__ inline void predict_unit(const VectorTile &tile, const Integers &q, b
     if constexpr (AXES < 3) {
         guess = next_guess(live, result.predictor, guess);
     }
-    // There are outliers in few tiles.
+    // Few tiles have outliers.
     if (__any_sync(ALL_LANES, outliers > 0)) {
         outliers = tile_sum(outliers);
         wide_outliers = tile_sum(wide_outliers);
@@ -63,8 +63,7 @@ __device__ inline void predict_unit(const VectorTile &tile, const Integers &q, b
     result.wide_outliers = wide_outliers;
 }
 
-// The lane's integers, all of which are good if the function says so; then `result` has all but what comes of
-// prediction.
+// Computes the lane's integers. Returns whether all are valid; `result` is then complete except for prediction.
 __device__ inline bool quantize_rows(const Step &step, const Element (&x)[ROWS][QUAD], const VectorTile &tile,
                                      VectorResult &result, Integers &q) {
     bool good = tile.eligible;
@@ -76,7 +75,7 @@ __device__ inline bool quantize_rows(const Step &step, const Element (&x)[ROWS][
 #if PATTERNS
 #pragma unroll
             for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
-                good = bits_of(x[k][j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
+                good = bits_of(x[k][j]) != Bits(step.patterns[p]) && good; // unused ones repeat the first
             }
 #endif
         }
@@ -97,16 +96,16 @@ __device__ inline bool quantize_rows(const Step &step, const Element (&x)[ROWS][
 }
 
 #if PATTERNS
-// What comes of a unit that has excluded elements, beside its integers.
+// Results for a unit with excluded elements, besides its integers.
 struct FilledUnit {
     uint32_t meta, verbatim, counted;
     uint64_t error;
     bool good;
-    bool any; // whether there are such elements in the unit
+    bool any; // whether the unit has excluded elements
 };
 
-// The integers of a unit that has excluded elements, which are filled, to shared memory. A function of its own, so that
-// what it needs takes no registers elsewhere.
+// Computes the integers of a unit with excluded elements, which are filled, into shared memory. Not inlined, so that
+// its registers do not add to those of the caller.
 __device__ __noinline__ FilledUnit integers_with_fill(const Step &step, const Element *slab, VectorTile tile,
                                                       bool aligned, uint32_t elements, float4 *kept) {
     Integers q;
@@ -136,23 +135,23 @@ __device__ __noinline__ FilledUnit integers_with_fill(const Step &step, const El
 
 #endif
 
-// The fast ways, by what they suit.
+// Strategies of the vector path: pairs of halves, or integers as floats.
 constexpr uint32_t STRATEGY_HALF2 = 0;
 constexpr uint32_t STRATEGY_FLOAT = 1;
-constexpr uint32_t STRATEGY_FILL = 2; // elements are excluded
-// Units that are wide before the narrow way is tried again.
+constexpr uint32_t STRATEGY_FILL = 2; // the unit has excluded elements
+// Units with the float strategy before half2 is tried again.
 constexpr uint32_t HALF2_RETRY_INTERVAL = 8;
-// Rows of a lane up to which units are thin: those at the array's end along z.
+// Units whose lanes have at most this many rows are thin: those at the array's end along z.
 constexpr uint32_t THIN_ROWS = 4;
 
-// What a warp expects of its next unit from its last: the same for all of its lanes.
+// What a warp expects of its next unit, from its previous one. The same on all lanes.
 struct UnitHint {
     uint32_t predictor;
     uint32_t strategy;
-    uint32_t float_units; // units since the narrow way was tried
+    uint32_t float_units; // units since half2 was tried
 };
 
-// The lane's rows from shared memory.
+// Loads the lane's rows from shared memory.
 __device__ inline void load_staged_unit(const StagingBuffer &staging, Element (&x)[ROWS][QUAD]) {
 #pragma unroll
     for (uint32_t k = 0; k < ROWS; ++k) {
@@ -160,10 +159,10 @@ __device__ inline void load_staged_unit(const StagingBuffer &staging, Element (&
     }
 }
 
-// Quantizes and predicts the unit, tiles of `elements` elements; `slab` is where the element numbers of `tile` count
-// from. `staging` is shared memory for the warp: the unit's elements, then its integers; `refill` asks for those of the
-// next unit. `locate` gives `tile` again: where it is takes no registers until then. `codes` are those of a fast tile
-// that is not constant.
+// Quantizes and predicts a unit whose tiles have `elements` elements. `slab` is the origin of the element numbers in
+// `tile`. `staging` is shared memory for the warp: the unit's elements, then its integers. `refill` starts copying the
+// next unit. `locate` returns `tile` again, so that it need not stay in registers. `codes` are valid for vector tiles
+// that are not constant.
 template <typename Refill, typename Locate>
 __device__ inline VectorResult quantize_unit(const Step &step, const Element *slab, const VectorTile &tile,
                                              bool aligned, uint32_t elements, StagingBuffer &staging, Refill refill,
@@ -210,7 +209,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
                 hint.strategy = STRATEGY_HALF2;
                 return result;
             }
-            // Again, so that elements take no registers once their integers are there.
+            // Loads the elements again, so that they need no registers once their integers are computed.
             result = {};
             result.counted = elements;
             staging.discard();
@@ -222,8 +221,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
         hint.strategy = __all_sync(ALL_LANES, good || !tile.eligible) ? STRATEGY_FLOAT
                         : PATTERNS                                    ? STRATEGY_FILL
                                                                       : STRATEGY_HALF2;
-        // For predictors that are seldom the best: their residuals are made again, from here, since registers are
-        // short.
+        // Residuals under rarely chosen predictors are recomputed from here, which saves registers.
         __syncwarp();
 #pragma unroll
         for (uint32_t k = 0; k < ROWS; ++k) {

@@ -1,25 +1,27 @@
-// Units of 1,024 elements in registers, integers as floats: two tiles of 8 x 8 x 8, or one tile; 32 elements a lane.
+// Units of 1,024 elements in registers, 32 per lane, with integers stored as floats: two tiles of 8 x 8 x 8, or one
+// tile.
 //
-// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each
-// plane; 2-D: a quad (lane % 8) of rows lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores
-// are of whole lines, and differences along the longest axis need no other lane. Of tiles that the array's edges clip,
-// elements that are not there hold the tile's first, and count nowhere. (In 1-D such a tile goes the plain way.)
+// A lane has 8 rows of 4 elements along x. In 3-D they belong to tile lane / 2 % 2: half lane % 2 of row lane / 4 of
+// each plane. In 2-D they are quad lane % 8 of rows lane / 8 * 8 to + 7. In 1-D they are elements 128 * row + 4 * lane.
+// So loads and stores cover whole cache lines, and differences along the slowest axis need no other lane. In clipped
+// tiles, elements outside the array hold the tile's first element and do not count. (In 1-D such a tile takes the
+// scalar path.)
 //
-// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80
-// and later), and take magnitudes on the way.
+// Integers are stored as floats, which is exact below 2^24: from sm_80 on, float additions have twice the rate of
+// integer additions, and include taking magnitudes.
 #pragma once
 #include "quantize/codes/integers.cuh"
 
 struct VectorTile {
-    uint64_t first;      // element of the lane's first row, from the slab's start
-    uint64_t row_stride; // between the lane's rows
-    uint32_t rows, cols; // of the lane that are there; elements in each of them
-    bool whole;          // all of them, in all lanes of the warp
+    uint64_t first;      // the lane's first element in the slab
+    uint64_t row_stride; // distance of the lane's rows
+    uint32_t rows, cols; // rows of the lane inside the array, and elements in each
+    bool whole;          // all of them, on all lanes of the warp
     bool eligible;
 };
 
 struct VectorResult {
-    bool valid; // of all of the tile; else the rest means nothing
+    bool valid; // for the whole tile; otherwise the other fields are meaningless
     int32_t base;
     uint32_t predictor;
     uint32_t activity;
@@ -49,7 +51,7 @@ __device__ inline Element quick_inverse(const Step &step) { return step.inverse_
 __device__ inline Element quick_inverse(const Step &step) { return step.inverse; }
 #endif
 
-// The first `cols` elements of a row; the rest stay as they are.
+// Loads the first `cols` elements of a row. The others stay unchanged.
 __device__ inline void load_row(const Element *from, bool aligned, uint32_t cols, Element (&x)[QUAD]) {
     if (aligned && cols == QUAD) {
         load_quad(from, true, x);
@@ -63,7 +65,7 @@ __device__ inline void load_row(const Element *from, bool aligned, uint32_t cols
     }
 }
 
-// The elements of the lane's rows.
+// Loads the elements of the lane's rows.
 __device__ inline void load_unit(const Element *slab, const VectorTile &tile, bool aligned, Element (&x)[ROWS][QUAD]) {
     const Element *from = slab + tile.first;
     if (tile.whole) {
@@ -92,11 +94,11 @@ __device__ inline void load_unit(const Element *slab, const VectorTile &tile, bo
     }
 }
 
-// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
+// Chooses the predictor with the smallest sum of the tile, the larger number on a tie, from each lane's sums.
 __device__ inline void choose_predictor(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
 #pragma unroll
     for (uint32_t p = AXES + 1; p < 4; ++p) {
-        sums[p] = 1u << 24; // the others are smaller wherever it counts
+        sums[p] = 1u << 24; // exact sums are smaller
     }
 #if __CUDA_ARCH__ >= 800
     if constexpr (AXES != 3) {
@@ -113,7 +115,7 @@ __device__ inline void choose_predictor(uint32_t (&sums)[4], uint32_t &predictor
     best_predictor_of_sums(sums, predictor, activity);
 }
 
-// Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
+// Sums the residuals' magnitudes under each predictor, and computes the codes under predictors GUESS and OTHER.
 template <bool CLIPPED, uint32_t GUESS, uint32_t OTHER>
 __device__ inline void sums_and_codes(const VectorTile &tile, const Integers &q, float base, float (&sums)[4],
                                       uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
@@ -135,7 +137,7 @@ __device__ inline void sums_and_codes(const VectorTile &tile, const Integers &q,
     });
 }
 
-// Neighbors mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
+// In 1-D and 2-D adjacent tiles mostly have the same predictor. In 3-D it is mostly one of two.
 template <bool CLIPPED>
 __device__ inline void sums_and_likely_codes(const VectorTile &tile, const Integers &q, float base, uint32_t guess,
                                              float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
@@ -150,8 +152,8 @@ __device__ inline void sums_and_likely_codes(const VectorTile &tile, const Integ
     }
 }
 
-// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they
-// have.
+// Recomputes the codes of the lane's rows under predictor P from the integers in `kept`, for tiles with that predictor.
+// Other tiles keep their codes.
 template <uint32_t P>
 __device__ inline void rewrite_codes(const VectorTile &tile, const float4 *kept, float base, uint32_t predictor,
                                      uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
