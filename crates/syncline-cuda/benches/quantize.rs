@@ -1,7 +1,8 @@
-//! Times the lossy stages up to the codes on GPU 0 against a device-to-device copy of the same run: `cargo bench -p
-//! syncline-cuda --bench quantize`.
+//! Times the stages of lossy compression up to the codes on GPU 0, compared with a device-to-device copy in the same
+//! run: `cargo bench -p syncline-cuda --bench quantize`.
 //!
-//! Medians of CUDA-event times after warm-up. Rates are of the array's bytes. `tests/quantize` checks what comes out.
+//! Reports medians of CUDA-event times after warm-up. Rates are bytes of the array per second. `tests/quantize` checks
+//! the results.
 
 use std::sync::Arc;
 
@@ -92,7 +93,7 @@ fn time<T: Real + Element>(
     let quantizer = Quantizer::new(device, &header, &geometry)?;
     let slab = Slab { bytes: array.as_view(), first_element: 0 };
     let chunks = geometry.chunks();
-    // Once, so that the arena has its size.
+    // The first call allocates the arena.
     quantizer.quantize(&mut arena.frame()?, &slab, 0..chunks)?;
     let (quantize_time, _) =
         timing::seconds(stream, RUNS, || quantizer.quantize(&mut arena.frame()?, &slab, 0..chunks).map(|_| ()))?;

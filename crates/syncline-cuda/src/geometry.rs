@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_those_of_core() {
+    fn positions_equal_those_of_core() {
         for extents in [&[][..], &[1], &[5000], &[2, 3], &[70, 33], &[9, 17, 30], &[3, 9, 8, 17], &[2, 2, 40], &[0, 4]]
         {
             for chunk_tiles in [1, 3, 7] {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_are_not_there_are_refused() {
+    fn chunks_outside_the_array_are_rejected() {
         let geometry = Geometry::new(Shape::new(&[100, 100, 100]).unwrap());
         assert!(ChunkBatch::new(&geometry, 7, 0..geometry.chunks() + 1).is_err());
         let geometry = Geometry::new(Shape::new(&[1 << 40]).unwrap());

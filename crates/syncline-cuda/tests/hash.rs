@@ -1,4 +1,4 @@
-//! Hashes of many pieces at once against the CPU's.
+//! Hashes of many pieces equal those of the CPU.
 
 mod common;
 
@@ -9,7 +9,7 @@ use syncline_cuda::container::hash::{ExcludedRange, Hasher, Pieces};
 use syncline_cuda::device::Arena;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// What a hash with a excluded is.
+/// The CPU's hash of a piece without its excluded range.
 fn expected(piece: &[u8], excluded: ExcludedRange) -> u64 {
     let mut hash = Xxh3Default::new();
     hash.update(&piece[..excluded.at as usize]);
@@ -22,8 +22,7 @@ fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).take(length).collect()
 }
 
-/// Hashes `lengths` of `bytes` from `starts` on and compares each, twice, since counters must be left as they were
-/// found.
+/// Hashes the pieces of `bytes` twice and compares each hash. The second time shows that progress words are restored.
 fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], excluded: ExcludedRange) {
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
@@ -44,12 +43,12 @@ fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], exclude
     let found = stream.clone_dtoh(&hashes).unwrap();
     for ((&start, &length), &hash) in starts.iter().zip(lengths).zip(&found) {
         let piece = &bytes[start as usize..][..length as usize];
-        assert_eq!(hash, expected(piece, excluded), "{length} bytes from {start}, excluded {excluded:?}");
+        assert_eq!(hash, expected(piece, excluded), "{length} bytes from {start}, without {excluded:?}");
     }
 }
 
 #[test]
-fn every_class_of_lengths() {
+fn hashes_of_all_lengths_equal_the_cpus() {
     let Some(device) = common::device() else { return };
     let bytes = random_bytes(3 << 20, 1);
     let kibs = (1..40_u32).map(|kib| kib << 10);
@@ -59,7 +58,7 @@ fn every_class_of_lengths() {
     for alignment in [0, 8, 1, 5] {
         let starts: Vec<u64> = (0..lengths.len() as u64).map(|i| i * 16 + alignment).collect();
         check(device, &bytes, &starts, &lengths, ExcludedRange::NONE);
-        // The excluded of a record, and ones that words and stripes straddle.
+        // The excluded range of a record, and others that cross words and stripes.
         for excluded in
             [ExcludedRange::RECORD, ExcludedRange { at: 13, bytes: 3 }, ExcludedRange { at: 1100, bytes: 12 }]
         {
@@ -72,11 +71,11 @@ fn every_class_of_lengths() {
 }
 
 #[test]
-fn long_pieces_are_chained_while_they_are_read() {
+fn long_pieces_are_chained_concurrently() {
     let Some(device) = common::device() else { return };
     let bytes = random_bytes(8 << 20, 4);
-    // Around where chaining begins to be passed on, and what no number of parts divides; so many that blocks meet in
-    // every order.
+    // Lengths around the minimum for concurrent chaining, which no number of parts divides; enough pieces that blocks
+    // finish in every order.
     for (count, step) in [(1_u32, 0), (3, 1_900_000), (70, 61_003)] {
         let lengths: Vec<u32> = (0..count).map(|i| (511 << 10) + 9 + i * step).collect();
         let starts: Vec<u64> = (0..u64::from(count)).map(|i| i * 48).collect();
@@ -87,14 +86,14 @@ fn long_pieces_are_chained_while_they_are_read() {
 }
 
 #[test]
-fn hashes_as_the_plain_function() {
+fn without_an_excluded_range_the_hash_is_xxh3() {
     let Some(_) = common::device() else { return };
     let bytes = random_bytes(1000, 2);
     assert_eq!(expected(&bytes, ExcludedRange::NONE), xxh3_64(&bytes));
 }
 
 #[test]
-fn pieces_are_not_trusted() {
+fn starts_and_lengths_are_not_trusted() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
@@ -156,8 +155,8 @@ fn records_are_signed() {
     }
     assert!(signed == records);
 
-    // Verified, and again with a payload's last byte and another record's hash changed; twice, since counters must be
-    // left as they were found.
+    // Verifies the records, then with the last byte of a payload and the hash of another record changed, then again.
+    // The repetition shows that progress words are restored.
     let mut progress = stream.alloc_zeros::<u64>(starts.len()).unwrap();
     let mut differs = stream.clone_htod(&vec![u32::MAX; starts.len()]).unwrap();
     let mut damaged = records.clone();

@@ -1,5 +1,5 @@
-//! Huffman streams that the device parses by itself, against the CPU's: every decoder, alphabets up to 65,536, several
-//! codebooks, damage.
+//! Huffman streams that the device parses and decodes, compared with the CPU: every decoder, alphabets up to 65,536,
+//! several codebooks, damage.
 
 mod common;
 
@@ -11,10 +11,10 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation, status_text};
 
-/// Symbols behind and between outputs that nothing may write.
+/// Symbols between and behind outputs that must not be written.
 const GUARD: usize = 256;
 
-/// A stream, its symbols and classes, and what the device gets instead if it is damaged.
+/// A stream's symbols and classes, and the bytes that the device gets, which may be damaged.
 #[derive(Clone)]
 struct Case<S> {
     symbols: Vec<S>,
@@ -30,7 +30,7 @@ impl<S: Symbol> Case<S> {
     }
 }
 
-/// All decoders that read streams with an index.
+/// The decoders of streams with any index.
 enum Any<S> {
     CuSz2020(CuSz2020<S>),
     Indexed(Indexed<S>),
@@ -39,7 +39,7 @@ enum Any<S> {
 }
 
 impl<S: Symbol + DeviceRepr> Any<S> {
-    /// With the index that they are told of.
+    /// Returns all decoders, each with the index that the parser is told.
     fn all(device: &Device, group_log2: u32) -> Vec<(Option<IndexKind>, Self)> {
         vec![
             (Some(IndexKind::Symbol), Self::Indexed(Indexed::new(device, group_log2).unwrap())),
@@ -52,7 +52,7 @@ impl<S: Symbol + DeviceRepr> Any<S> {
     }
 }
 
-/// Parses and decodes the cases as one batch on the device; for each its status, and its symbols.
+/// Parses and decodes the cases as one batch on the device. Returns the status and the symbols of each.
 fn decode<S: Symbol + DeviceRepr>(
     arena: &mut Arena,
     parser: &Parser<S>,
@@ -116,7 +116,7 @@ fn decode<S: Symbol + DeviceRepr>(
     for (case, status) in cases.iter().zip(status) {
         let end = at + case.symbols.len();
         results.push((status, output[at..end].to_vec()));
-        assert!(output[end..end + GUARD].iter().all(|&s| s == poison), "nothing is written behind the output");
+        assert!(output[end..end + GUARD].iter().all(|&s| s == poison), "the device wrote behind the output");
         at = end + GUARD;
     }
     results
@@ -130,7 +130,7 @@ fn symbols<S: Symbol>(random: &mut Random, bins: u32, length: usize, narrow: u32
     (0..length).map(|_| draw()).collect()
 }
 
-/// Streams of many kinds with an index.
+/// Returns many kinds of streams with an index.
 fn cases<S: Symbol>(index: IndexKind, group: usize) -> Vec<Case<S>> {
     let mut random = Random(7 + group as u64);
     let bits = 8 * S::BYTES as u32;
@@ -149,7 +149,7 @@ fn cases<S: Symbol>(index: IndexKind, group: usize) -> Vec<Case<S>> {
         let symbols = symbols::<S>(&mut random, bins, groups * group, narrow);
         all.push(Case::new(symbols, vec![], &options((bins / 2) as u16 & (most - 1) as u16)));
     }
-    // One symbol only, nothing at all, every symbol once and so all codewords of one length, nothing free.
+    // One symbol only; nothing at all; every symbol once, so that all codewords have one length; no zero-bit groups.
     all.push(Case::new(vec![S::truncate(77); 5 * group], vec![], &options(3)));
     all.push(Case::new(vec![S::truncate(3); 5 * group], vec![], &options(3)));
     all.push(Case::new(vec![], vec![], &options(0)));
@@ -192,20 +192,20 @@ fn round_trips<S: Symbol + DeviceRepr>(device: &Device) {
 }
 
 #[test]
-fn streams_of_bytes_come_back() {
+fn streams_of_bytes_round_trip() {
     if let Some(device) = common::device() {
         round_trips::<u8>(device);
     }
 }
 
 #[test]
-fn streams_of_words_come_back() {
+fn streams_of_words_round_trip() {
     if let Some(device) = common::device() {
         round_trips::<u16>(device);
     }
 }
 
-/// What the CPU reads, if it does.
+/// Returns what the CPU decodes, or `None` if it reports an error.
 fn on_cpu(case: &Case<u16>) -> Option<Vec<u16>> {
     let stream = Stream::<u16>::parse(&case.on_device, "test").ok()?;
     let mut symbols = vec![0; stream.symbols()];
@@ -213,9 +213,9 @@ fn on_cpu(case: &Case<u16>) -> Option<Vec<u16>> {
     Some(symbols)
 }
 
-/// Every truncation and flips of single bits: a status, or the right symbols.
+/// Every truncation, and flips of single bits: each gives a status or the right symbols.
 #[test]
-fn damaged_streams_are_found_or_harmless() {
+fn damaged_streams_are_detected_or_decode_correctly() {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());
     let mut random = Random(99);
@@ -232,14 +232,14 @@ fn damaged_streams_are_found_or_harmless() {
             }
             for i in 0..pick(200, 20) {
                 let mut case = good.clone();
-                // The header and the codebooks more often than the rest.
+                // The header and the codebooks are damaged more often than the rest.
                 let byte = random.below(if i % 2 == 0 { length.min(90) as u64 } else { length as u64 }) as usize;
                 case.on_device[byte] ^= 1 << random.below(8);
                 damaged.push(case);
             }
             for (case, (status, symbols)) in damaged.iter().zip(decode(&mut arena, &parser, &decoder, 64, &damaged)) {
                 if status == 0 && symbols != case.symbols {
-                    // Another free symbol, say, which no checksum covers.
+                    // For instance with another free symbol, which no checksum covers.
                     assert_eq!(on_cpu(case), Some(symbols), "{index:?}: wrong symbols without a status");
                 }
                 if case.on_device.len() < length {
@@ -250,8 +250,7 @@ fn damaged_streams_are_found_or_harmless() {
     }
 }
 
-/// A codebook's bytes with its lengths cut into runs in some way, sometimes with numbers that are longer than they need
-/// be.
+/// Writes a codebook with its lengths cut into runs at random, some with numbers in longer encodings than necessary.
 fn cut_into_runs(lengths: &[u8], random: &mut Random, book: &mut Vec<u8>) {
     const LONG_RUN: usize = 8;
     book.extend_from_slice(&(lengths.len() as u32).to_le_bytes());
@@ -278,7 +277,7 @@ fn cut_into_runs(lengths: &[u8], random: &mut Random, book: &mut Vec<u8>) {
     }
 }
 
-/// The stream with codebooks in bytes of one's own, right or damaged.
+/// Replaces the bytes of the stream's codebooks.
 fn with_books(good: &Case<u16>, book: &[u8]) -> Case<u16> {
     let word = |at: usize| u32::from_le_bytes(good.on_device[at..at + 4].try_into().unwrap()) as usize;
     let (book_bytes, index_bytes) = (word(28), word(32));
@@ -294,8 +293,8 @@ fn with_books(good: &Case<u16>, book: &[u8]) -> Case<u16> {
     Case { on_device: bytes, ..good.clone() }
 }
 
-/// Runs that no encoder makes, of all of a stream's codebooks: the CPU's verdict and the device's agree.
-fn runs_are_judged_alike(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any<u16>) {
+/// The CPU and the device agree on codebooks with runs that no encoder writes, for all of a stream's codebooks.
+fn check_runs(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any<u16>) {
     let mut arena = Arena::new(device.context().default_stream());
     let parser = Parser::<u16>::new(device, 6, Some(index)).unwrap();
     let stream = Stream::<u16>::parse(&good.on_device, "test").unwrap();
@@ -334,13 +333,13 @@ fn runs_are_judged_alike(device: &Device, good: &Case<u16>, index: IndexKind, de
 }
 
 #[test]
-fn any_runs_are_judged_as_the_cpu_does() {
+fn runs_are_accepted_exactly_if_the_cpu_accepts_them() {
     let Some(device) = common::device() else { return };
     let options = |index| EncodeOptions { index, free_symbol: None, group_log2: 6 };
     let one = Case::new((0..64 * 3).map(|i| i % 7).collect(), vec![], &options(IndexKind::None));
-    runs_are_judged_alike(device, &one, IndexKind::None, &Any::CuSz2020(CuSz2020::new(device, 6).unwrap()));
-    // Alphabets whose size starts with bytes of which runs could: 1,000, 897, one that is not there, and one of some
-    // hundred bytes.
+    check_runs(device, &one, IndexKind::None, &Any::CuSz2020(CuSz2020::new(device, 6).unwrap()));
+    // Alphabets whose size starts with bytes that could also start runs: 1,000, 897, one that does not exist, and one
+    // of some hundred bytes.
     let mut random = Random(23);
     let mut draw = |class: u32| match class {
         0 => [3, 999][random.below(2) as usize],
@@ -352,5 +351,5 @@ fn any_runs_are_judged_as_the_cpu_does() {
     let four = Case::new(symbols, classes, &options(IndexKind::Symbol));
     assert_eq!(Stream::<u16>::parse(&four.on_device, "test").unwrap().codebooks().len(), 4, "several codebooks");
     let decoder = Any::Indexed(Indexed::new(device, 6).unwrap());
-    runs_are_judged_alike(device, &four, IndexKind::Symbol, &decoder);
+    check_runs(device, &four, IndexKind::Symbol, &decoder);
 }

@@ -1,4 +1,4 @@
-//! Records from the CPU's quantized chunks against the CPU's records.
+//! The device makes the CPU's records from the CPU's quantized chunks.
 
 mod common;
 
@@ -29,8 +29,8 @@ fn packed(meta: &TileMeta) -> u16 {
         | (meta.sign as u16) << 9
 }
 
-/// Words of 32 bits that bases take: blocks of 32 differences, zigzag-coded, each of the bits that the block's longest
-/// has.
+/// Returns the 32-bit words of packed bases: blocks of 32 zigzag-coded differences, each with the bits of the block's
+/// longest.
 fn words_of_bases(bases: &[u32]) -> u32 {
     let before = std::iter::once(&0).chain(bases);
     let differences: Vec<u32> = bases
@@ -42,7 +42,7 @@ fn words_of_bases(bases: &[u32]) -> u32 {
     differences.chunks(32).map(|block| 32 - block.iter().fold(0, |all, one| all | one).leading_zeros()).sum()
 }
 
-/// An upload that may be empty: one more element than there are.
+/// Uploads values with one more element, because an upload may not be empty.
 fn upload<T: DeviceRepr + Default + Clone>(stream: &std::sync::Arc<CudaStream>, values: &[T]) -> CudaSlice<T> {
     stream.clone_htod(&[values, &[T::default()]].concat()).unwrap()
 }
@@ -54,11 +54,11 @@ struct Arrays {
     bases: Vec<i32>,
     codes: Vec<u16>,
     classes: Vec<u8>,
-    /// As quantizing leaves them on the device, and as it tells them to the host.
+    /// As quantizing leaves them on the device, and as the host gets them.
     summaries: Vec<ChunkSummary>,
-    told: Vec<ChunkSummary>,
+    host_summaries: Vec<ChunkSummary>,
     sums: Vec<TileSums>,
-    /// The smallest code but 0, and the largest.
+    /// The smallest code other than 0, and the largest.
     extremes: Vec<[u16; 2]>,
     outlier_positions: Vec<u32>,
     residuals: Vec<i32>,
@@ -78,7 +78,7 @@ impl Arrays {
         self.extremes.push([smallest, chunk.codes.iter().max().copied().unwrap_or(0)]);
         self.metas.extend(chunk.metas.iter().map(packed));
         self.bases.extend(chunk.bases.iter().map(|&base| base as i32));
-        // What is past a chunk's codes must not matter.
+        // Codes and classes past the end of a chunk's must not matter.
         let end = end as usize;
         self.codes.extend_from_slice(&chunk.codes);
         self.codes.resize(end * group, 0xFFFF);
@@ -96,11 +96,11 @@ impl Arrays {
         let lists =
             8 * chunk.outlier_positions.len() as u64 + (4 + element_bytes) * chunk.verbatim_positions.len() as u64;
         if lists >= elements * element_bytes {
-            // Raw: nobody gathers for the chunk.
-            self.told.push(ChunkSummary { radius: RADIUS, ..ChunkSummary::default() });
+            // A raw chunk: nothing is collected for it.
+            self.host_summaries.push(ChunkSummary { radius: RADIUS, ..ChunkSummary::default() });
             return;
         }
-        self.told.extend(self.summaries.last());
+        self.host_summaries.extend(self.summaries.last());
         self.outlier_positions.extend_from_slice(&chunk.outlier_positions);
         let residuals = chunk.residuals.as_chunks::<4>().0;
         self.residuals.extend(residuals.iter().map(|&bytes| i32::from_le_bytes(bytes)));
@@ -112,10 +112,10 @@ impl Arrays {
 }
 
 /// Makes the stream of `field` in batches of `batch_chunks` chunks from the CPU's quantized chunks, and compares it
-/// with the CPU's.
+/// with the CPU's stream.
 fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
     let header = field.header(options, &field.resolve(options));
-    // Several chunks also of small arrays.
+    // Several chunks even for small arrays.
     let chunk_tiles = pick(header.chunk_tiles, header.chunk_tiles.min(35));
     let header = Header { chunk_tiles, ..header };
     let geometry = Geometry::with_chunk_tiles(field.shape, header.chunk_tiles).unwrap();
@@ -124,7 +124,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
     let mut arena = Arena::new(stream.clone());
     let elements = upload(&stream, &field.bytes);
     let mut assembler = Assembler::new(device, header.index, header.group_log2, field.element.size() as u32).unwrap();
-    // Twice into the same, to find what a batch leaves behind.
+    // Twice with the same assembler, to detect state that a batch leaves behind.
     for poison in [0xA5_u8, 0x5A] {
         let mut output = stream.clone_htod(&vec![poison; field.bytes.len() + (1 << 14)]).unwrap();
         let mut progress = Progress::new(&stream, geometry.chunks()).unwrap();
@@ -157,10 +157,10 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
             let mut record_inputs = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
             assembler
-                .upload(&stream, &mut record_inputs, &batch, &arrays.told, &arrays.sums, &arrays.extremes)
+                .upload(&stream, &mut record_inputs, &batch, &arrays.host_summaries, &arrays.sums, &arrays.extremes)
                 .unwrap();
             let started = assembler.start(&mut frame, record_inputs, quantized, observer).unwrap();
-            let plan = BatchPlan::new(&batch, &arrays.told);
+            let plan = BatchPlan::new(&batch, &arrays.host_summaries);
             let contents = Contents {
                 geometry: device_geometry,
                 batch,
@@ -226,7 +226,7 @@ fn raw_wide_and_sparse() {
     let Some(device) = common::device() else { return };
     let mut share = Share::all().if_tiny(3, 0);
     for element in [ElementType::F32, ElementType::F64] {
-        // Noise: raw where the bound is tight, a wide radius in between. The last chunk is smooth.
+        // Noise is raw with a tight bound, and takes the wide radius with a looser one. The last chunk is smooth.
         let (extents, smooth_from) =
             pick((&[100, 100, 170], 1_200_000), unless_tiny((&[30, 30, 50], 35_000), (&[20, 20, 50], 15_000)));
         let noisy = Field::smooth(element, extents, 1.0)

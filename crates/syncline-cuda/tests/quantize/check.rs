@@ -1,4 +1,4 @@
-//! What the device finds in an array, against what the core finds.
+//! Compares what the device finds in an array with what the core finds.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -97,7 +97,7 @@ fn same<T: PartialEq + Debug>(found: &[T], expected: &[T], what: &str) {
     }
 }
 
-/// Quantizes chunks `chunks` on the device, from a slab of just their elements, and compares everything with the
+/// Quantizes chunks `chunks` on the device, from a slab of only their elements, and compares all results with the
 /// core's.
 fn check_chunks(
     device: &Device,
@@ -105,19 +105,19 @@ fn check_chunks(
     geometry: &Geometry,
     bytes: &[u8],
     chunks: Range<u64>,
-    fast: bool,
+    vector: bool,
     what: &str,
 ) {
     let stream = device.context().default_stream();
     let quantizer = Quantizer::new(device, header, geometry).unwrap();
-    let quantizer = if fast { quantizer } else { quantizer.scalar_only() };
+    let quantizer = if vector { quantizer } else { quantizer.scalar_only() };
     let size = header.element_type.size();
     let batch = ChunkBatch::new(geometry, header.group_log2, chunks.clone()).unwrap();
     let span = element_span(geometry, &batch);
     let part = &bytes[span.start as usize * size..span.end as usize * size];
     let buffer = stream.clone_htod(if part.is_empty() { &[0_u8][..] } else { part }).unwrap();
     let slab = Slab { bytes: buffer.slice(..part.len()), first_element: span.start };
-    // Poisoned, so that nothing passes that was not written.
+    // Scratch memory is filled with a pattern, so that results that were not written do not pass.
     let room = Arena::bytes_for::<u8>((2 << 20) + 40 * bytes.len());
     let mut arena = Arena::with_capacity(stream.clone(), room).unwrap();
     {
@@ -147,7 +147,7 @@ fn check_chunks(
     assert_eq!(summaries.len() as u64, chunks.end - chunks.start);
 
     for (i, chunk) in chunks.enumerate() {
-        let what = format!("{what}, chunk {chunk}, fast {fast}");
+        let what = format!("{what}, chunk {chunk}, vector path {vector}");
         let expected: QuantizedChunk = quantize_chunk(header, geometry, chunk, &Memory(bytes)).unwrap();
         let tiles = batch.tiles_of(i as u32);
         let tiles = tiles.start as usize..tiles.end as usize;
@@ -202,12 +202,12 @@ pub fn check<T: Real>(device: &Device, values: &[T], extents: &[u64], setting: S
     check_scan::<T>(device, &bytes, setting.fill, &what);
     let (header, geometry) = header_of::<T>(&bytes, shape, setting);
     if header.pipeline == Pipeline::Lossless {
-        assert!(Quantizer::new(device, &header, &geometry).is_err(), "{what}: lossless is not the GPU's");
+        assert!(Quantizer::new(device, &header, &geometry).is_err(), "{what}: a lossless stream must be rejected");
         return;
     }
     let chunks = geometry.chunks();
-    for fast in [true, false] {
-        check_chunks(device, &header, &geometry, &bytes, 0..chunks, fast, &what);
+    for vector in [true, false] {
+        check_chunks(device, &header, &geometry, &bytes, 0..chunks, vector, &what);
     }
     if chunks > 1 {
         if unless_tiny(true, false) {
@@ -229,13 +229,13 @@ pub fn check_scan<T: Real>(device: &Device, bytes: &[u8], fill: Fill, what: &str
             assert_eq!(found.patterns(zeros), expected.patterns(zeros), "{what}: patterns");
         }
     };
-    // At an address that vectors do not like, too.
+    // Also at an address that is not aligned for vector loads.
     for &skip in unless_tiny_one(&[0, size_of::<T>()], bytes.len() / size_of::<T>()) {
         let shifted = [&vec![0; skip], bytes, &[0]].concat();
         let buffer = stream.clone_htod(&shifted).unwrap();
         let view = buffer.slice(skip..skip + bytes.len());
         same(&scan.scan(&stream, &view, fill).unwrap(), what);
-        // In parts, as several devices have them.
+        // In parts, as with several devices.
         let len = bytes.len() / size_of::<T>();
         let empty = Scan::new(T::TYPE, len as u64, fill);
         let mut look = |empty: &Scan| {

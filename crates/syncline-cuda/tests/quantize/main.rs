@@ -1,4 +1,4 @@
-//! Scan, codes and side lists against the core's, to the bit.
+//! The scan, codes and side lists equal those of the core bit for bit.
 
 mod check;
 #[path = "../common/mod.rs"]
@@ -14,7 +14,7 @@ use syncline_cuda::geometry::Slab;
 use syncline_cuda::quantize::Quantizer;
 use syncline_cuda::{Arena, Device};
 
-/// A field of some smoothness: waves, and noise of a given size.
+/// A smooth field: waves with noise of the given amplitude.
 fn waves<T: Real>(extents: &[u64], noise: f64, seed: u64) -> Vec<T> {
     let mut random = Random(seed);
     let len: u64 = extents.iter().product();
@@ -87,8 +87,8 @@ fn every_shape_of_f64() {
     every_shape::<f64>(device, Share::one_in(5).if_tiny(43, 21));
 }
 
-/// Sprinkles and areas of values that are not to be quantized.
-fn spoil<T: Real>(values: &mut [T], seed: u64) {
+/// Adds scattered values and areas that cannot be quantized.
+fn add_special_values<T: Real>(values: &mut [T], seed: u64) {
     let mut random = Random(seed);
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, -9999.0, 1e30, 1e-42, -1e-310, 3e38, 1e300];
     let len = values.len() as u64;
@@ -102,7 +102,7 @@ fn spoil<T: Real>(values: &mut [T], seed: u64) {
             values[start as usize..end as usize].fill(T::nearest(area));
         }
     }
-    // Other payloads than the first NaN's.
+    // NaNs with other payloads than the first.
     for _ in 0..3 {
         let bits = T::nearest(f64::NAN).bits() | random.below(1 << 20);
         values[random.below(len) as usize] = T::from_bits(bits);
@@ -122,7 +122,7 @@ fn special_values<T: Real>(device: &Device, mut share: Share) {
                 setting.chunk_tiles = [Some(7), None, Some(2)][(number + i) % 3];
                 setting.group_log2 = if seed == 0 { 6 } else { 7 };
                 let mut values = waves::<T>(extents, 0.1, 5);
-                spoil(&mut values, (seed + 10 * i) as u64);
+                add_special_values(&mut values, (seed + 10 * i) as u64);
                 if share.takes() {
                     check::<T>(device, &values, extents, setting, "special values");
                 }
@@ -143,7 +143,7 @@ fn special_values_of_f64() {
     special_values::<f64>(device, Share::one_in(17).if_tiny(131, 33));
 }
 
-/// Bits of any kind: mostly verbatim values and outliers.
+/// Arbitrary bits, which give mostly verbatim values and outliers.
 #[test]
 fn any_bits() {
     let Some(device) = common::device() else { return };
@@ -164,7 +164,7 @@ fn any_bits() {
     }
 }
 
-/// Steps, so that most tiles are constant, and some chunks have no code at all.
+/// Steps, so that most tiles are constant and some chunks have no codes at all.
 #[test]
 fn constant_tiles() {
     let Some(device) = common::device() else { return };
@@ -191,7 +191,7 @@ fn constant_tiles() {
     }
 }
 
-/// Integers near the limits of what the fast way keeps exactly, and of the format.
+/// Integers near the limits of the vector path and of the format.
 #[test]
 fn large_integers() {
     let Some(device) = common::device() else { return };
@@ -233,7 +233,7 @@ fn ties() {
     }
 }
 
-/// A first NaN after which others of another kind come, at every place in a block.
+/// NaNs of several kinds at all places in a block: the first one counts.
 #[test]
 fn scans() {
     let Some(device) = common::device() else { return };
@@ -263,7 +263,7 @@ fn scans() {
 }
 
 #[test]
-fn wrong_arguments_are_refused() {
+fn invalid_arguments_are_rejected() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let values = waves::<f32>(&[20, 20, 20], 0.0, 1);
