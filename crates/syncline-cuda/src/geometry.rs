@@ -1,7 +1,7 @@
 //! The tiling of an array (`syncline_core::geometry`) as plain numbers that kernels take by value: mirror of
 //! `kernels/geometry.cuh`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use std::ops::Range;
 

@@ -1,12 +1,18 @@
 //! Computes XXH3-64 of many pieces of a buffer: launcher of `kernels/container/hash.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
+
+mod pieces;
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
-use syncline_core::container::RECORD_HEADER_LEN;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
+
+pub(crate) use pieces::PendingWrites;
+pub(super) use pieces::sums_words;
+use pieces::{DevicePieces, HashDestination};
+pub use pieces::{ExcludedRange, Pieces};
 
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
@@ -27,84 +33,6 @@ pub(super) fn specialization() -> Specialization {
     let constants = vec![("THREADS", THREADS.into()), ("BLOCKS", BLOCKS_AT_A_TIME.into())];
     Specialization { source: SOURCE, constants }
 }
-
-/// A range of bytes in each piece that its hash leaves out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExcludedRange {
-    /// Offset in the piece in bytes.
-    pub at: u64,
-    /// Length in bytes.
-    pub bytes: u64,
-}
-
-impl ExcludedRange {
-    /// Leaves out nothing.
-    pub const NONE: Self = Self { at: 0, bytes: 0 };
-    /// Leaves out a record's own hash.
-    pub const RECORD: Self = Self { at: RECORD_HEADER_LEN as u64 - 8, bytes: 8 };
-}
-
-/// Pieces of a buffer, described in device memory.
-#[derive(Debug, Clone, Copy)]
-pub struct Pieces<'a> {
-    /// Start of each piece in bytes from the start of the buffer.
-    pub starts: &'a CudaView<'a, u64>,
-    /// Length of each piece in bytes, including the excluded range.
-    pub lengths: &'a CudaView<'a, u32>,
-    /// Upper bound of the lengths. A longer piece is treated as missing.
-    pub longest: u32,
-    /// The bytes of each piece that its hash leaves out.
-    pub excluded: ExcludedRange,
-}
-
-impl Pieces<'_> {
-    fn sums_words(&self) -> usize {
-        sums_words(self.starts.len(), self.longest)
-    }
-}
-
-/// Words of 64 bits for the accumulator sums of `pieces` pieces of at most `longest` bytes.
-pub(super) fn sums_words(pieces: usize, longest: u32) -> usize {
-    pieces * (longest / BLOCK) as usize * SUMS_WORDS
-}
-
-/// Lets hashing start before the kernels that write the pieces have ended. Fields are addresses in device memory, or 0.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PendingWrites {
-    /// For each piece, the number of blocks that have yet to write part of it.
-    pub unwritten: CUdeviceptr,
-    /// The span of each piece's stream. Sums are stored where the span's groups were, which must be large enough.
-    pub spans: CUdeviceptr,
-    /// Bytes of a group.
-    pub group_bytes: u32,
-    /// Counter of signed pieces.
-    pub signed: CUdeviceptr,
-}
-
-/// Where results go. Each field is an address or 0: an array of hashes, the buffer whose excluded ranges receive the
-/// hashes, or an array of flags whether the stored hashes differ.
-#[derive(Debug, Clone, Copy, Default)]
-struct HashDestination {
-    hashes: CUdeviceptr,
-    sign: CUdeviceptr,
-    differs: CUdeviceptr,
-}
-
-/// `Pieces` in container/hash.cu.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DevicePieces {
-    bytes: CUdeviceptr,
-    available: u64,
-    starts: CUdeviceptr,
-    lengths: CUdeviceptr,
-    excluded_at: u64,
-    excluded_bytes: u64,
-    sums_stride: u64,
-}
-
-// SAFETY: seven words of 64 bits, laid out as `Pieces`.
-unsafe impl DeviceRepr for DevicePieces {}
 
 /// Hashes pieces of buffers.
 #[derive(Debug, Clone)]

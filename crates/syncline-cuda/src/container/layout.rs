@@ -1,6 +1,6 @@
 //! Lays out the records of a batch: launcher of `kernels/container/layout.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;

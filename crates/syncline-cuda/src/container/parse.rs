@@ -1,6 +1,6 @@
 //! Parses chunk records on the device for reconstruction: launcher of `kernels/container/parse.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 mod finish;
 mod format;

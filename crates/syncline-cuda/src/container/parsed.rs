@@ -1,7 +1,7 @@
 //! What parsing leaves in device memory for reconstruction: mirror of `kernels/container/parsed.cuh`, which documents
 //! the fields.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, DevicePtr, DeviceRepr};

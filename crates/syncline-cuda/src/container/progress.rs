@@ -1,6 +1,6 @@
 //! How far a stream is written, in device memory.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use std::mem::offset_of;
 use std::sync::Arc;

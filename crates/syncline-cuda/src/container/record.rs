@@ -1,6 +1,6 @@
 //! The parts of chunk records and where they go: mirror of `kernels/container/record.cuh`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use std::mem::size_of;
 

@@ -1,6 +1,6 @@
 //! Writes the end of a stream: launcher of `kernels/container/table.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Writes and signs the records of a batch: launcher of `kernels/container/write.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::sync::Arc;
 

@@ -13,7 +13,9 @@ macro_rules! headers {
 const HEADERS: &[Source] = headers![
     "common.cuh",
     "container/hash.cuh",
+    "container/hash_chain.cuh",
     "container/parse.cuh",
+    "container/parse_lists.cuh",
     "container/parsed.cuh",
     "container/record.cuh",
     "container/xxh3.cuh",

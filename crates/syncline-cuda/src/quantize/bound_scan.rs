@@ -1,6 +1,6 @@
 //! Scans every value of an array before compression: launcher of `kernels/quantize/bound_scan.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::mem::offset_of;
 use std::sync::Arc;

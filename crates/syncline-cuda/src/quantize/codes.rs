@@ -1,6 +1,6 @@
 //! Elements to codes: chooses and launches one of the kernels `kernels/quantize/codes/{direct,staged}.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 mod direct;
 mod staged;

@@ -1,6 +1,6 @@
 //! Summaries of chunks after their codes: launcher of `kernels/quantize/finish.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::sync::Arc;
 

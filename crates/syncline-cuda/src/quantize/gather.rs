@@ -1,6 +1,6 @@
 //! Collects outliers, verbatim values and bitmaps: launcher of `kernels/quantize/gather.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A batch of quantized chunks in device memory.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The quantizer's constants, as kernels take them: mirror of `kernels/quantize/step.cuh`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use cudarc::driver::DeviceRepr;
 use syncline_core::array::ElementType;

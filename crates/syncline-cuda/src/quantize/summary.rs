@@ -1,6 +1,6 @@
 //! What quantizing leaves of a chunk for its record: mirror of `kernels/quantize/summary.cuh`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};

@@ -1,6 +1,6 @@
 //! Codes with radius 32,768: launcher of `kernels/quantize/wide.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::PushKernelArg;
 use syncline_core::predict::codes::WIDE_RADIUS;

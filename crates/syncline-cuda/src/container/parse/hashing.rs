@@ -1,6 +1,6 @@
 //! Hashes of short records, compared by the kernel that parses the records.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaViewMut, DevicePtrMut, DeviceRepr};

@@ -1,6 +1,6 @@
 //! Memory for the results of parsing a batch's records.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
 
 use std::marker::PhantomData;
 
