@@ -73,7 +73,7 @@ fn header_of(stream: &[u8]) -> Result<Header> {
 /// Compresses on the CPU.
 fn compress_on_cpu<T: Value>(set: &Set, values: &[T], relative: f64, threads: usize) -> Result<Vec<u8>> {
     let view = ArrayView::new(values, &set.extents)?;
-    let options = syncline::Options::new(Bound::Rel(relative));
+    let options = syncline::CompressOptions::new(Bound::Rel(relative));
     Ok(syncline::compress(&view, &options.with_backend(syncline::Backend::Cpu).with_threads(threads))?)
 }
 
@@ -95,7 +95,8 @@ mod tests {
         let Values::F32(values) = &set.values else { panic!("f32") };
         let stream = compress_on_cpu(&set, values, 1e-3, 1).unwrap();
         let header = header_of(&stream).unwrap();
-        let mut back = syncline::decompress(&stream, &syncline::DecodeOptions::default()).unwrap().to_vec().unwrap();
+        let mut back =
+            syncline::decompress(&stream, &syncline::DecompressOptions::default()).unwrap().to_vec().unwrap();
         let original = Original::new(values);
         let quality = original.check(1e-3, &header, &back).unwrap();
         assert!(quality.error_over_bound > 0.5 && quality.error_over_bound <= 1.0, "{quality:?}");

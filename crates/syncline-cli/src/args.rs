@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use syncline::{Backend, Bound, Decoder, ElementType, Fill, IndexKind, LosslessPipeline, Shape, SymbolWidth};
+use syncline::{Backend, Bound, Coder, Decoder, ElementType, Fill, IndexKind, Shape, SymbolWidth};
 
 use crate::names::type_by_name;
 use crate::region::RegionSpec;
@@ -102,10 +102,11 @@ pub struct CompressArgs {
     /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
     #[arg(long, value_name = "none|gap|symbol", default_value = "symbol")]
     pub index: IndexKind,
-    /// Stages: planes (fastest), lzss+huffman (looks for repetitions, too), auto (the smaller of both for each chunk;
-    /// with a bound only where a sample says that it pays), or lzss (lossless only).
-    #[arg(long, value_name = "PIPELINE", default_value = "planes")]
-    pub pipeline: LosslessPipeline,
+    /// Lossless stage: huffman (fastest to compress), lzss+huffman (also finds repetitions), auto (the smaller of both
+    /// for each chunk; with an error bound, tried only where a sample promises a gain), or lzss (lossless only; fastest
+    /// to decompress) [default: auto with --lossless, else huffman].
+    #[arg(long, value_name = "CODER")]
+    pub coder: Option<Coder>,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4 or 8.
     #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
     pub symbol: SymbolChoice,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{FormattedDuration, ProgressBar, ProgressState, ProgressStyle};
-use syncline::{ElementType, Progress};
+use syncline::ElementType;
 
 use crate::args::Talk;
 use crate::format::speed;
@@ -61,13 +61,13 @@ impl Bar {
         bar.update(|state| state.set_pos(state.pos().max(done * self.element_size)));
     }
 
-    /// As the library's callback.
-    pub fn callback(self: &Arc<Self>) -> Progress {
+    /// Returns a progress callback for the library that updates the bar.
+    pub fn callback(self: &Arc<Self>) -> impl Fn(u64, u64) -> ControlFlow<()> + Send + Sync + 'static {
         let bar = Arc::clone(self);
-        Arc::new(move |done, total| {
+        move |done, total| {
             bar.show(done, total);
             ControlFlow::Continue(())
-        })
+        }
     }
 
     /// Time since the start.

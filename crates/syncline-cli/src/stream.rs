@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use syncline::{Backend, CudaDevices, DecodeOptions, Execution, StreamFile};
+use syncline::{Backend, CudaDevices, DecompressOptions, Execution, StreamFile};
 
 use crate::args::Resources;
 use crate::input::Input;
@@ -40,11 +40,11 @@ impl OpenStream {
     pub fn for_each_slab(
         &self,
         region: &[Range<u64>],
-        options: &DecodeOptions,
+        options: &DecompressOptions,
         mut take: impl FnMut(&[u8], u64) -> Outcome,
     ) -> Outcome<Execution> {
         let execution = self.file.execution(region, options).map_err(|error| Failure::of(&self.name, error))?;
-        let mut options = match (options.backend, execution.on_gpu()) {
+        let mut options = match (options.backend(), execution.on_gpu()) {
             (Backend::Auto, true) => options.clone().with_backend(Backend::Cuda(CudaDevices::One(0))),
             (_, true) => options.clone(),
             (_, false) => options.clone().with_backend(Backend::Cpu),
@@ -56,11 +56,11 @@ impl OpenStream {
             false => layer.saturating_mul(size).clamp(SLAB, LARGE_SLAB),
         };
         let mut most = slab / size;
-        if let Some(limit) = options.memory_limit {
+        if let Some(limit) = options.memory_limit() {
             let workspace = if execution.on_gpu() { 0 } else { self.file.memory_per_thread() };
             most = most.min(limit.saturating_sub(workspace) / 4 / size);
             // As much again is for what `take` compares a slab with.
-            options.memory_limit = Some(limit - most * size);
+            options = options.with_memory_limit(limit - most * size);
         }
         let mut done = 0;
         for slab in slabs(region, most.max(1)) {
@@ -72,9 +72,9 @@ impl OpenStream {
     }
 }
 
-/// Options of decoding.
-pub fn decode_options(resources: Resources) -> DecodeOptions {
-    let options = DecodeOptions::default().with_backend(resources.device).with_threads(resources.threads);
+/// Returns decompression options with the processor, threads and memory of the command line.
+pub fn decode_options(resources: Resources) -> DecompressOptions {
+    let options = DecompressOptions::default().with_backend(resources.device).with_threads(resources.threads);
     match resources.memory_limit {
         Some(limit) => options.with_memory_limit(limit),
         None => options,

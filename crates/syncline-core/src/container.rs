@@ -50,11 +50,8 @@ impl<'a> Fields<'a> {
     /// [`Error::Truncated`] if fewer are left.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.position..];
-        let (taken, _) = rest.split_at_checked(len).ok_or_else(|| Error::Truncated {
-            place: self.place.into(),
-            needed: len as u64,
-            available: rest.len() as u64,
-        })?;
+        let (taken, _) =
+            rest.split_at_checked(len).ok_or_else(|| Error::truncated(self.place, len as u64, rest.len() as u64))?;
         self.position += len;
         Ok(taken)
     }

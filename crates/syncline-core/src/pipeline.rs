@@ -23,7 +23,7 @@ use crate::mem::uninit::{UninitBytes, Written};
 
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
-pub use options::{LosslessOptions, LosslessPipeline};
+pub use options::{Coder, CoderOptions};
 #[doc(hidden)]
 pub use quantized::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
 pub use report::{ChunkReport, inspect_chunk};
@@ -124,7 +124,7 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     geometry: &Geometry,
     chunk: u64,
     source: &S,
-    lossless: &LosslessOptions,
+    lossless: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ChunkSummary> {

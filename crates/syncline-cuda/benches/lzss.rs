@@ -16,7 +16,7 @@ use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
-use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
+use syncline_core::pipeline::{Coder, CoderOptions};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
@@ -199,8 +199,8 @@ impl Bench {
             let shape = Shape::new(&[(length / width.bytes()) as u64])?;
             let room = max_compressed_len(element, shape) as usize;
             let mut output = self.stream.clone_htod(&vec![0xA5_u8; room]).doing("poisoning")?;
-            for pipeline in [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman] {
-                let options = LosslessOptions { pipeline, symbol: None, level: 3 };
+            for pipeline in [Coder::Lzss, Coder::LzssHuffman] {
+                let options = CoderOptions { coder: pipeline, symbol: None, level: 3 };
                 let mut compressor = LosslessCompressor::new(&self.device, &self.stream)?;
                 let mut bytes = 0;
                 let mut compress = |observer: &mut dyn FnMut(&'static str) -> Result<()>| -> Result<()> {

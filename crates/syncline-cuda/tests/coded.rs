@@ -18,15 +18,15 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
-use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
+use syncline_core::pipeline::{Coder, CoderOptions};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
 
-const AUTO: LosslessOptions = LosslessOptions { pipeline: LosslessPipeline::Auto, symbol: None, level: 3 };
-const ALWAYS: LosslessOptions = LosslessOptions { pipeline: LosslessPipeline::LzssHuffman, symbol: None, level: 3 };
+const AUTO: CoderOptions = CoderOptions { coder: Coder::Auto, symbol: None, level: 3 };
+const ALWAYS: CoderOptions = CoderOptions { coder: Coder::LzssHuffman, symbol: None, level: 3 };
 
 /// Patches of rows that repeat and patches of waves, zero elsewhere, with jumps of all sizes, fill and values that no
 /// step serves; `wild`: stretches of noise too, which need the wide radius or no codes at all.
@@ -80,7 +80,7 @@ fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], 
 }
 
 /// The GPU's records of an array have the bytes of a stream of the CPU's; in batches of all sizes.
-fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u8], lossless: &LosslessOptions) {
+fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u8], lossless: &CoderOptions) {
     let (header, geometry) = opened(made);
     let info = StreamInfo::from_bytes(made).unwrap();
     let expected = &made[HEADER_LEN..info.bytes_of(0..geometry.chunks()).end as usize];
@@ -161,7 +161,7 @@ fn streams_of_f64_come_back() {
     assert!(coded > pick(60, 0), "{coded}");
 }
 
-fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: LosslessOptions) {
+fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: CoderOptions) {
     let Some((device, stream)) = device() else { return };
     let bytes = bytes_of::<f32>(&patches(extents, 3, true));
     let making = Making { index, chunk_tiles: Some(unless_tiny(4, 10)), ..Making::default() };
@@ -190,7 +190,7 @@ fn every_level(symbol: SymbolWidth, mut share: Share) {
     let extents = unless_tiny([200, 200], [100, 100]);
     let bytes = bytes_of::<f32>(&patches(&extents, 3, false));
     for level in [1, 4, 5, 9] {
-        let lossless = LosslessOptions { symbol: Some(symbol), level, ..ALWAYS };
+        let lossless = CoderOptions { symbol: Some(symbol), level, ..ALWAYS };
         if !share.takes() {
             continue;
         }
@@ -314,7 +314,7 @@ fn small_streams() -> Vec<Vec<u8>> {
         (IndexKind::None, Bound::Abs(0.01), 1),
     ] {
         let making = Making { index, chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
-        let lossless = LosslessOptions { level, ..ALWAYS };
+        let lossless = CoderOptions { level, ..ALWAYS };
         let made = compress_by(&bytes, ElementType::F32, &extents, bound, &making, &lossless);
         assert!(coded_chunks(&made) > 0);
         all.push(made);

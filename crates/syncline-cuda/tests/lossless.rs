@@ -17,7 +17,7 @@ use syncline_core::container::{ChunkKind, HEADER_LEN, Header, table_and_trailer}
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
-use syncline_core::pipeline::{EncodeScratch, LosslessOptions, LosslessPipeline, encode_chunk};
+use syncline_core::pipeline::{Coder, CoderOptions, EncodeScratch, encode_chunk};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
@@ -72,14 +72,14 @@ struct Case {
     element: ElementType,
     extents: Vec<u64>,
     kind: Kind,
-    options: LosslessOptions,
+    options: CoderOptions,
     index: IndexKind,
     chunk_tiles: Option<u32>,
 }
 
 impl Case {
-    fn new(element: ElementType, extents: &[u64], kind: Kind, pipeline: LosslessPipeline) -> Self {
-        let options = LosslessOptions { pipeline, symbol: None, level: 3 };
+    fn new(element: ElementType, extents: &[u64], kind: Kind, pipeline: Coder) -> Self {
+        let options = CoderOptions { coder: pipeline, symbol: None, level: 3 };
         Self { element, extents: extents.to_vec(), kind, options, index: IndexKind::Symbol, chunk_tiles: None }
     }
 
@@ -214,21 +214,21 @@ fn check(case: &Case) {
     comes_back(device, &stream, case, &made);
 }
 
-const BOTH: [LosslessPipeline; 2] = [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman];
+const BOTH: [Coder; 2] = [Coder::Lzss, Coder::LzssHuffman];
 
 /// Little of everything, for the sanitizer.
 #[test]
 fn small_of_every_path_alone() {
-    small_of_every_path(LosslessPipeline::Lzss, 0);
+    small_of_every_path(Coder::Lzss, 0);
 }
 
 #[test]
 fn small_of_every_path_before_huffman() {
-    small_of_every_path(LosslessPipeline::LzssHuffman, 1);
+    small_of_every_path(Coder::LzssHuffman, 1);
 }
 
 /// When tiny, every second array.
-fn small_of_every_path(pipeline: LosslessPipeline, first: usize) {
+fn small_of_every_path(pipeline: Coder, first: usize) {
     let mut share = Share::all().if_tiny(2, first);
     for (element, kind, extents) in [
         (ElementType::U16, Kind::Codes, &[9_000][..]),
@@ -321,7 +321,7 @@ fn noise_and_constants() {
     }
 }
 
-fn widths_and_levels(pipeline: LosslessPipeline, mut share: Share) {
+fn widths_and_levels(pipeline: Coder, mut share: Share) {
     for (symbol, level) in [
         (SymbolWidth::One, 3),
         (SymbolWidth::Two, 4),
@@ -332,7 +332,7 @@ fn widths_and_levels(pipeline: LosslessPipeline, mut share: Share) {
     ] {
         for (kind, element) in [(Kind::Rows, ElementType::U16), (Kind::Ramps, ElementType::I32)] {
             let mut case = Case::new(element, &[pick(100_001, 9001)], kind, pipeline);
-            case.options = LosslessOptions { symbol: Some(symbol), level, ..case.options };
+            case.options = CoderOptions { symbol: Some(symbol), level, ..case.options };
             if share.takes() {
                 check(&Case { chunk_tiles: Some(pick(60, 6)), ..case });
             }
@@ -342,7 +342,7 @@ fn widths_and_levels(pipeline: LosslessPipeline, mut share: Share) {
 
 #[test]
 fn widths_and_levels_alone() {
-    widths_and_levels(LosslessPipeline::Lzss, Share::one_in(3).if_tiny(5, 1));
+    widths_and_levels(Coder::Lzss, Share::one_in(3).if_tiny(5, 1));
 }
 
 #[test]
@@ -350,14 +350,14 @@ fn widths_and_levels_before_huffman() {
     // Not those of the first pipeline.
     let mut share = Share::one_in(3).if_tiny(5, 3);
     share.takes();
-    widths_and_levels(LosslessPipeline::LzssHuffman, share);
+    widths_and_levels(Coder::LzssHuffman, share);
 }
 
 fn index(index: IndexKind) {
     let kinds = [(ElementType::U16, Kind::Codes), (ElementType::F64, Kind::Ramps)];
     for &(element, kind) in unless_tiny_one(&kinds, index as usize) {
         let extents = pick([60, 50, 40], unless_tiny([17, 20, 18], [9, 16, 18]));
-        let case = Case::new(element, &extents, kind, LosslessPipeline::LzssHuffman);
+        let case = Case::new(element, &extents, kind, Coder::LzssHuffman);
         check(&Case { index, chunk_tiles: Some(pick(70, unless_tiny(14, 8))), ..case });
     }
 }
@@ -380,7 +380,7 @@ fn with_the_symbol_index() {
 #[test]
 fn large_chunks() {
     for (element, kind) in [(ElementType::U16, Kind::Codes), (ElementType::F32, Kind::Ramps)] {
-        check(&Case::new(element, &[pick(3 << 20, 3 << 16)], kind, LosslessPipeline::LzssHuffman));
+        check(&Case::new(element, &[pick(3 << 20, 3 << 16)], kind, Coder::LzssHuffman));
     }
 }
 
@@ -418,18 +418,18 @@ fn whole_streams() {
             }
         }
     }
-    let case = Case::new(ElementType::U16, &[100], Kind::Codes, LosslessPipeline::Planes);
+    let case = Case::new(ElementType::U16, &[100], Kind::Codes, Coder::Huffman);
     let (header, geometry) = case.header();
     let input = stream.clone_htod(&case.bytes()).unwrap();
     let slab = Slab { bytes: input.as_view(), first_element: 0 };
     let mut output = stream.alloc_zeros::<u8>(4096).unwrap();
     let mut compressor = LosslessCompressor::new(device, &stream).unwrap();
-    let mut compress = |options: &LosslessOptions, slab: &Slab<'_>| {
+    let mut compress = |options: &CoderOptions, slab: &Slab<'_>| {
         compressor.compress_chunks(&header, &geometry, options, 0..1, slab, &mut output.as_view_mut())
     };
     assert!(matches!(compress(&case.options, &slab), Err(CudaError::Unsupported(_))));
-    let options = LosslessOptions { pipeline: LosslessPipeline::Lzss, ..case.options };
-    assert!(compress(&LosslessOptions { level: 10, ..options }, &slab).is_err());
+    let options = CoderOptions { coder: Coder::Lzss, ..case.options };
+    assert!(compress(&CoderOptions { level: 10, ..options }, &slab).is_err());
     assert!(compress(&options, &Slab { bytes: input.slice(..100), first_element: 0 }).is_err());
     // Chunks of planes are for the CPU.
     let planes = Case { extents: vec![90_000], ..case };
@@ -444,11 +444,11 @@ fn damage_is_found_or_does_no_harm() {
     let mut tally = Tally::default();
     let rounds = pick(160, unless_tiny(16, 4));
     for (pipeline, element, kind, index) in [
-        (LosslessPipeline::Lzss, ElementType::U16, Kind::Codes, IndexKind::Symbol),
-        (LosslessPipeline::LzssHuffman, ElementType::U16, Kind::Codes, IndexKind::Symbol),
-        (LosslessPipeline::LzssHuffman, ElementType::F32, Kind::Ramps, IndexKind::Gap),
-        (LosslessPipeline::LzssHuffman, ElementType::I64, Kind::Rows, IndexKind::None),
-        (LosslessPipeline::Lzss, ElementType::I32, Kind::Ramps, IndexKind::Symbol),
+        (Coder::Lzss, ElementType::U16, Kind::Codes, IndexKind::Symbol),
+        (Coder::LzssHuffman, ElementType::U16, Kind::Codes, IndexKind::Symbol),
+        (Coder::LzssHuffman, ElementType::F32, Kind::Ramps, IndexKind::Gap),
+        (Coder::LzssHuffman, ElementType::I64, Kind::Rows, IndexKind::None),
+        (Coder::Lzss, ElementType::I32, Kind::Ramps, IndexKind::Symbol),
     ] {
         let case = Case {
             index,
@@ -487,7 +487,7 @@ fn damage_is_found_or_does_no_harm() {
 #[test]
 fn cut_off_streams_are_refused() {
     let Some((device, stream)) = device() else { return };
-    let case = Case::new(ElementType::U16, &[50_000], Kind::Codes, LosslessPipeline::LzssHuffman);
+    let case = Case::new(ElementType::U16, &[50_000], Kind::Codes, Coder::LzssHuffman);
     let made = case.stream(&case.records(&case.bytes()));
     for length in [0, 1, HEADER_LEN, HEADER_LEN + 40, made.len() / 2, made.len() - 1] {
         assert!(on_gpu(device, &stream, &made[..length], 1 << 28).is_err(), "{length}");

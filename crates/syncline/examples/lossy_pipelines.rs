@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use syncline::{
-    ArrayView, Backend, Bound, DecodeOptions, Header, LosslessPipeline, Options, Shape, StreamFile, compress,
+    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Header, Shape, StreamFile, compress,
 };
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::lengths::code_lengths;
@@ -26,15 +26,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     bytes.truncate(shape.len() as usize * 4);
     let view = ArrayView::from_bytes(&bytes, syncline::ElementType::F32, shape)?;
     for bound in bounds {
-        let options = Options::new(Bound::Rel(bound.parse()?)).with_backend(Backend::Cpu).with_threads(1);
+        let options = CompressOptions::new(Bound::Rel(bound.parse()?)).with_backend(Backend::Cpu).with_threads(1);
         let plain = plain_ratio(&view, &options)?;
         println!("{path} {shape} at {bound}: plain Huffman, ratio {plain:.2}");
-        for pipeline in [LosslessPipeline::Planes, LosslessPipeline::LzssHuffman, LosslessPipeline::Auto] {
-            let options = options.clone().with_pipeline(pipeline);
+        for pipeline in [Coder::Huffman, Coder::LzssHuffman, Coder::Auto] {
+            let options = options.clone().with_coder(pipeline);
             let (stream, compression) = best(|| compress(&view, &options))?;
             let file = StreamFile::open(&stream[..])?;
             let mut back = vec![0; bytes.len()];
-            let decoding = DecodeOptions::default().with_backend(Backend::Cpu).with_threads(1);
+            let decoding = DecompressOptions::default().with_backend(Backend::Cpu).with_threads(1);
             let (_, decompression) = best(|| file.decompress_into(&mut back, &decoding))?;
             let ratio = bytes.len() as f64 / stream.len() as f64;
             let report = file.inspect()?;
@@ -43,8 +43,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 "  {:12} ratio {ratio:8.2}, {:6.2} of plain, {:3} of {:3} chunks LZSS, compress {:5.0} MB/s, decompress {:5.0} MB/s",
                 pipeline.name(),
                 ratio / plain,
-                report.lzss_chunks,
-                report.chunks,
+                report.totals.lzss_chunks,
+                report.totals.chunks,
                 speed(compression),
                 speed(decompression),
             );
@@ -74,7 +74,7 @@ impl ElementSource for Whole<'_> {
     }
 }
 
-fn plain_ratio(view: &ArrayView, options: &Options) -> syncline::Result<f64> {
+fn plain_ratio(view: &ArrayView, options: &CompressOptions) -> syncline::Result<f64> {
     let stream = compress(view, options)?;
     let file = StreamFile::open(&stream[..])?;
     let header: &Header = file.header();
@@ -92,7 +92,7 @@ fn plain_ratio(view: &ArrayView, options: &Options) -> syncline::Result<f64> {
         bits += lengths.iter().zip(&counts).map(|(&length, &count)| u64::from(length) * u64::from(count)).sum::<u64>();
     }
     let report = file.inspect()?;
-    let coded = report.codeword_bytes + report.codebook_bytes + report.index_bytes;
+    let coded = report.totals.codeword_bytes + report.totals.codebook_bytes + report.totals.index_bytes;
     let rest = stream.len() as u64 - coded;
     Ok(view.bytes().len() as f64 / (bits as f64 / 8.0 + rest as f64))
 }

@@ -7,9 +7,9 @@ use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::{Error, Result};
 use syncline_core::huffman::Decoder;
-use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
+use syncline_core::pipeline::{Coder, CoderOptions};
 
-use crate::gpu::Gpus;
+use crate::gpu_backend::Gpus;
 
 /// Rates from file to file, in bytes of elements a second, measured with a field of 6.4 GB and ratio 10 in
 /// memory-backed files (`docs/SPEED.md`).
@@ -187,17 +187,17 @@ impl Choice {
 }
 
 /// Whether the GPU makes and reads lossless chunks of this pipeline.
-pub(crate) fn is_on_gpu(pipeline: LosslessPipeline) -> bool {
-    matches!(pipeline, LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman)
+pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
+    matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
 }
 
 /// Why only the CPU compresses an array with such a bound, one that its element type can have, if so.
-pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &LosslessOptions) -> Option<String> {
+pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &CoderOptions) -> Option<String> {
     match (bound, backend) {
-        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(lossless.pipeline) => None,
+        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(lossless.coder) => None,
         (Bound::Lossless, Backend::Cuda(_)) => Some(format!(
             "lossless compression by pipeline {} is done on the CPU: the GPU has lzss and lzss+huffman",
-            lossless.pipeline
+            lossless.coder
         )),
         (Bound::Lossless, _) => Some("lossless compression is done on the CPU unless a GPU is asked for".into()),
         _ => None,
@@ -205,9 +205,9 @@ pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &Lossles
 }
 
 /// Why only the CPU compresses an array whose bound was resolved to this pipeline, if so.
-pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &LosslessOptions) -> Option<String> {
+pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &CoderOptions) -> Option<String> {
     let text = "no quantization step serves this bound: the stream is lossless, which is done on the CPU";
-    (pipeline == Pipeline::Lossless && !is_on_gpu(lossless.pipeline)).then(|| text.into())
+    (pipeline == Pipeline::Lossless && !is_on_gpu(lossless.coder)).then(|| text.into())
 }
 
 /// Why only the CPU decompresses from such a stream, if so. `has_planes` says whether it has lossless chunks of planes,
@@ -260,17 +260,17 @@ mod tests {
 
     #[test]
     fn what_only_the_cpu_does_goes_there() {
-        let of = |pipeline| LosslessOptions { pipeline, ..LosslessOptions::default() };
+        let of = |pipeline| CoderOptions { coder: pipeline, ..CoderOptions::default() };
         let obstacle = |backend, pipeline| encode_obstacle(backend, Bound::Lossless, &of(pipeline));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
-            let obstacle = obstacle(backend, LosslessPipeline::Lzss);
+            let obstacle = obstacle(backend, Coder::Lzss);
             let choice = Choice::new(backend, Work::Compress, bytes, 1, obstacle).unwrap();
             assert!(choice.gpus.is_none(), "{backend}");
         }
         let cuda = Backend::Cuda(CudaDevices::All);
-        assert!(obstacle(cuda, LosslessPipeline::Planes).is_some() && obstacle(cuda, LosslessPipeline::Auto).is_some());
-        assert!(obstacle(cuda, LosslessPipeline::LzssHuffman).is_none());
-        for pipeline in [LosslessPipeline::Auto, LosslessPipeline::LzssHuffman, LosslessPipeline::Planes] {
+        assert!(obstacle(cuda, Coder::Huffman).is_some() && obstacle(cuda, Coder::Auto).is_some());
+        assert!(obstacle(cuda, Coder::LzssHuffman).is_none());
+        for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Huffman] {
             assert!(encode_obstacle(cuda, Bound::Abs(1.0), &of(pipeline)).is_none());
         }
         let shape = Shape::new(&[1]).unwrap();

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::Write;
 
 use syncline_core::array::{ArrayView, ElementType, Shape};
-use syncline_core::bound::{Bound, Pipeline, PsnrGoal, Resolved};
+use syncline_core::bound::{Bound, Pattern, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
@@ -12,12 +12,12 @@ use syncline_core::mem;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk, max_compressed_len};
 
 use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
-use crate::gpu::Compression;
+use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
 use crate::io::ReadAt;
-use crate::options::{Meter, Options};
+use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
-use crate::range::resolve_by_scan;
+use crate::range::{SCAN_PART, resolve_by_scan};
 use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
 
@@ -28,17 +28,17 @@ const WAITING_BYTES: u64 = 128 << 20;
 /// Compresses an array in memory.
 ///
 /// ```
-/// use syncline::{ArrayView, Bound, Options, compress};
+/// use syncline::{ArrayView, Bound, CompressOptions, compress};
 /// let field: Vec<f64> = (0..10_000).map(|i| (i as f64 / 500.0).sin()).collect();
-/// let stream = compress(&ArrayView::new(&field, &[100, 100])?, &Options::new(Bound::Rel(1e-3)))?;
+/// let stream = compress(&ArrayView::new(&field, &[100, 100])?, &CompressOptions::new(Bound::Rel(1e-3)))?;
 /// assert!(stream.len() < 10_000);
 /// # Ok::<(), syncline::Error>(())
 /// ```
 ///
 /// # Errors
 /// A bound that the element type cannot have, the memory limit, or cancellation.
-pub fn compress(array: &ArrayView, options: &Options) -> Result<Vec<u8>> {
-    let mut sink = Bounded { stream: Vec::new(), limit: options.memory_limit.unwrap_or(u64::MAX), needed: 0 };
+pub fn compress(array: &ArrayView, options: &CompressOptions) -> Result<Vec<u8>> {
+    let mut sink = Bounded { stream: Vec::new(), limit: options.memory_limit().unwrap_or(u64::MAX), needed: 0 };
     match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut sink) {
         Err(Error::Io(_)) if sink.needed > 0 => {
             Err(Error::MemoryLimit { what: "the stream".into(), needed: sink.needed, limit: sink.limit })
@@ -77,12 +77,12 @@ impl Write for Bounded {
 /// that arrays may be larger than memory.
 ///
 /// ```
-/// use syncline::{Bound, ElementType, Options, Shape, compress_from};
+/// use syncline::{Bound, ElementType, CompressOptions, Shape, compress_from};
 /// // The source and the sink can be files.
 /// let source: Vec<u8> = [b"head".to_vec(), vec![0; 4 * 10_000]].concat();
 /// let mut stream = Vec::new();
 /// let shape = Shape::new(&[100, 100])?;
-/// let summary = compress_from(&source, 4, ElementType::F32, shape, &Options::new(Bound::Abs(0.1)), &mut stream)?;
+/// let summary = compress_from(&source, 4, ElementType::F32, shape, &CompressOptions::new(Bound::Abs(0.1)), &mut stream)?;
 /// assert_eq!((summary.uncompressed_bytes, summary.compressed_bytes), (40_000, stream.len() as u64));
 /// assert!(summary.ratio() > 20.0);
 /// # Ok::<(), syncline::Error>(())
@@ -96,7 +96,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     offset: u64,
     element_type: ElementType,
     shape: Shape,
-    options: &Options,
+    options: &CompressOptions,
     mut sink: W,
 ) -> Result<Summary> {
     let bytes = shape.len() * element_type.size() as u64;
@@ -107,17 +107,17 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         )));
     }
     // Before any processor is looked for: what cannot be is no matter of a missing GPU.
-    options.bound.validate(element_type)?;
-    options.lossless.validate(options.bound)?;
-    let pool = Pool::new(options.threads)?;
-    let array = ArraySource::new(source, offset, element_type);
+    options.bound().validate(element_type)?;
+    options.coder_options().validate(options.bound())?;
     let geometry = Geometry::new(shape);
+    let pool = Pool::new(options.threads(), geometry.chunks().max(shape.len().div_ceil(SCAN_PART)))?;
+    let array = ArraySource::new(source, offset, element_type);
     let mut choice = Choice::new(
-        options.backend,
+        options.backend(),
         Work::Compress,
         bytes,
         pool.threads(),
-        encode_obstacle(options.backend, options.bound, &options.lossless),
+        encode_obstacle(options.backend(), options.bound(), &options.coder_options()),
     )?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
@@ -125,14 +125,14 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         match Compression::new(gpus, element_type, &geometry, options) {
             Ok(compression) => gpu = Some((compression, gpus.names())),
             // A GPU that is busy or small is none for whom any processor will do.
-            Err(error) if options.backend == Backend::Auto => choice.reason = error.to_string(),
+            Err(error) if options.backend() == Backend::Auto => choice.reason = error.to_string(),
             Err(error) => return Err(error),
         }
     }
     let resolved = match gpu.as_mut().map(|(gpu, _)| gpu.resolve(&array, options, &pool)) {
         // Nor is one that fails before anything is written.
-        Some(Err(Error::Gpu(text))) if options.backend == Backend::Auto => {
-            (gpu, choice.reason) = (None, text);
+        Some(Err(Error::Gpu { message, .. })) if options.backend() == Backend::Auto => {
+            (gpu, choice.reason) = (None, message);
             resolve_by_scan(&array, element_type, shape.len(), options, &pool)?
         }
         Some(resolved) => resolved?,
@@ -148,7 +148,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         gpu_failed: None,
         held: 0,
     };
-    let compressed_bytes = match options.bound {
+    let compressed_bytes = match options.bound() {
         Bound::Psnr(target) => job.reach_psnr(target, resolved.clone(), &mut sink)?,
         _ => {
             sink.write_all(&job.header.to_bytes())?;
@@ -156,31 +156,48 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         }
     };
     let (header, gpu_failed) = (job.header, job.gpu_failed);
-    let execution = match (gpu.filter(|_| gpu_failed.is_none()), pipeline_obstacle(header.pipeline, &options.lossless))
-    {
-        (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
-        (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
-        (None, _) => Execution::cpu(gpu_failed.unwrap_or(choice.reason)),
-    };
+    let execution =
+        match (gpu.filter(|_| gpu_failed.is_none()), pipeline_obstacle(header.pipeline, &options.coder_options())) {
+            (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
+            (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
+            (None, _) => Execution::cpu(gpu_failed.unwrap_or(choice.reason)),
+        };
     sink.flush()?;
-    Ok(Summary {
-        element_type,
-        shape,
-        bound: options.bound,
+    Ok(summary(&header, options.bound(), &resolved, compressed_bytes, execution))
+}
+
+/// What was done to make a stream with this header.
+pub(crate) fn summary(
+    header: &Header,
+    bound: Bound,
+    resolved: &Resolved,
+    compressed_bytes: u64,
+    execution: Execution,
+) -> Summary {
+    let fill = |pattern: &Pattern| FillPattern::new(header.element_type, pattern.bits, pattern.count);
+    Summary {
+        element_type: header.element_type,
+        shape: header.shape,
+        bound,
         resolved: header.resolved,
         step: header.step,
         range: resolved.range,
-        fills: resolved.patterns.iter().map(|p| FillPattern::new(element_type, p.bits, p.count)).collect(),
-        uncompressed_bytes: bytes,
+        fills: resolved.patterns.iter().map(fill).collect(),
+        uncompressed_bytes: header.shape.len() * header.element_type.size() as u64,
         compressed_bytes,
         execution,
-    })
+    }
 }
 
 /// The header of a stream of an array whose bound is resolved.
-pub(crate) fn header_for(element_type: ElementType, shape: Shape, options: &Options, resolved: &Resolved) -> Header {
-    let header = Header::new(element_type, shape, options.index, resolved);
-    let lzss_codes = header.pipeline != Pipeline::Lossless && options.lossless.pipeline.lzss_codes();
+pub(crate) fn header_for(
+    element_type: ElementType,
+    shape: Shape,
+    options: &CompressOptions,
+    resolved: &Resolved,
+) -> Header {
+    let header = Header::new(element_type, shape, options.index(), resolved);
+    let lzss_codes = header.pipeline != Pipeline::Lossless && options.coder().lzss_codes();
     Header { lzss_codes, ..header }
 }
 
@@ -189,7 +206,7 @@ struct Job<'a, 'g, S: ?Sized> {
     header: Header,
     geometry: Geometry,
     array: ArraySource<'a, S>,
-    options: &'a Options,
+    options: &'a CompressOptions,
     pool: Pool,
     /// The GPUs' side of it, if they do it.
     gpu: Option<&'a mut Compression<'g>>,
@@ -210,16 +227,16 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             Ok(sink.write_all(record)?)
         };
         let by_gpu = match &mut self.gpu {
-            Some(gpu) if self.header.pipeline != Pipeline::Lossless || is_on_gpu(self.options.lossless.pipeline) => {
+            Some(gpu) if self.header.pipeline != Pipeline::Lossless || is_on_gpu(self.options.coder()) => {
                 Some(gpu.compress(&self.array, &self.header, &self.pool, &meter(), &mut write))
             }
             _ => None,
         };
         let (lengths, total) = match by_gpu {
             // A GPU that fails is none for whom any processor will do, as long as nothing has been written.
-            Some(Err(Error::Gpu(text))) if self.options.backend == Backend::Auto && !written.get() => {
+            Some(Err(Error::Gpu { message, .. })) if self.options.backend() == Backend::Auto && !written.get() => {
                 let made = self.encode_chunks(&meter(), &mut write)?;
-                (self.gpu, self.gpu_failed) = (None, Some(text));
+                (self.gpu, self.gpu_failed) = (None, Some(message));
                 made
             }
             Some(made) => made?,
@@ -244,14 +261,14 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         // Each thread holds its window of the source, what it is coding, and some finished chunks.
         let each = pipeline::encode_memory(&self.header, &self.geometry);
         let available = |limit: u64| limit.saturating_sub(self.held);
-        let limited = match self.options.memory_limit {
+        let limited = match self.options.memory_limit() {
             Some(limit) => self.pool.limited(available(limit), each, "compression", limit)?,
             None => None,
         };
         let pool = limited.as_ref().unwrap_or(&self.pool);
         let threads = pool.threads();
         // With a chunk more for each thread, nobody waits for the slowest.
-        let (waiting, least) = match self.options.memory_limit {
+        let (waiting, least) = match self.options.memory_limit() {
             Some(limit) => (WAITING_BYTES.min(available(limit).saturating_sub(threads as u64 * each)), threads),
             None => (WAITING_BYTES, 2 * threads),
         };
@@ -261,7 +278,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let scratch = Reused::<EncodeScratch>::default();
         let encode = |chunk: usize, record: &mut Vec<u8>| {
             let summary = scratch.with(|scratch| {
-                let lossless = &self.options.lossless;
+                let lossless = &self.options.coder_options();
                 encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, record)
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
@@ -303,7 +320,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         // bounded.
         let most = max_compressed_len(self.header.element_type, self.header.shape);
         let least = pipeline::encode_memory(&self.header, &self.geometry);
-        let fits = self.options.memory_limit.is_none_or(|limit| most.saturating_add(least) <= limit);
+        let fits = self.options.memory_limit().is_none_or(|limit| most.saturating_add(least) <= limit);
         let keeps = most <= 2 * WAITING_BYTES && fits;
         self.held = if keeps { most } else { 0 };
         let mut attempt = 0;

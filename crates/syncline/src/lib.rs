@@ -1,16 +1,16 @@
 //! Syncline makes arrays of numbers smaller: lossless, or lossy with an error bound that is a guarantee.
 //!
 //! ```
-//! use syncline::{ArrayView, Bound, DecodeOptions, Options, compress, decompress, decompress_region};
+//! use syncline::{ArrayView, Bound, DecompressOptions, CompressOptions, compress, decompress, decompress_region};
 //!
 //! let field: Vec<f32> = (0..64 * 64).map(|i| (i as f32 * 0.01).sin()).collect();
 //! let view = ArrayView::new(&field, &[64, 64])?;
-//! let stream = compress(&view, &Options::new(Bound::Abs(1e-3)))?;
+//! let stream = compress(&view, &CompressOptions::new(Bound::Abs(1e-3)))?;
 //!
-//! let back = decompress(&stream, &DecodeOptions::default())?.to_vec::<f32>()?;
+//! let back = decompress(&stream, &DecompressOptions::default())?.to_vec::<f32>()?;
 //! assert!(field.iter().zip(&back).all(|(a, b)| (a - b).abs() <= 1e-3));
 //!
-//! let corner = decompress_region(&stream, &[0..2, 60..64], &DecodeOptions::default())?;
+//! let corner = decompress_region(&stream, &[0..2, 60..64], &DecompressOptions::default())?;
 //! assert_eq!(corner.to_vec::<f32>()?[..4], back[60..64]);
 //! # Ok::<(), syncline::Error>(())
 //! ```
@@ -34,10 +34,12 @@ mod array;
 mod backend;
 mod compress;
 #[cfg(feature = "cuda")]
-mod gpu;
+pub mod gpu;
+#[cfg(feature = "cuda")]
+mod gpu_backend;
 #[cfg(not(feature = "cuda"))]
-#[path = "gpu_absent.rs"]
-mod gpu;
+#[path = "gpu_backend_absent.rs"]
+mod gpu_backend;
 mod in_order;
 mod io;
 mod options;
@@ -53,25 +55,21 @@ mod writer;
 
 use std::ops::Range;
 
-/// The stages on an NVIDIA GPU.
-#[cfg(feature = "cuda")]
-pub use syncline_cuda as cuda;
-
 pub use array::Array;
 pub use backend::{Backend, CudaDevices, Execution};
 pub use compress::{compress, compress_from};
 pub use io::{ReadAt, WriteAt};
-pub use options::{DecodeOptions, Options, Progress};
+pub use options::{CompressOptions, DecompressOptions};
 pub use reader::Reader;
 pub use report::{FillPattern, Report, Summary};
 pub use stream::{Header, StreamFile};
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
 pub use syncline_core::bound::{Bound, Fill, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
-pub use syncline_core::error::{Error, Result};
+pub use syncline_core::error::{Error, Location, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};
 pub use syncline_core::lzss::SymbolWidth;
-pub use syncline_core::pipeline::{ChunkReport, LosslessOptions, LosslessPipeline, max_compressed_len};
+pub use syncline_core::pipeline::{ChunkReport, Coder, max_compressed_len};
 pub use syncline_core::simd::instruction_set_name;
 pub use writer::Writer;
 
@@ -79,7 +77,7 @@ pub use writer::Writer;
 ///
 /// # Errors
 /// Not a stream, a newer version, truncated or damaged; the memory limit; cancellation.
-pub fn decompress(stream: &[u8], options: &DecodeOptions) -> Result<Array> {
+pub fn decompress(stream: &[u8], options: &DecompressOptions) -> Result<Array> {
     StreamFile::open(stream)?.decompress(options)
 }
 
@@ -88,7 +86,7 @@ pub fn decompress(stream: &[u8], options: &DecodeOptions) -> Result<Array> {
 ///
 /// # Errors
 /// The region leaves the array, or as [`decompress`].
-pub fn decompress_region(stream: &[u8], region: &[Range<u64>], options: &DecodeOptions) -> Result<Array> {
+pub fn decompress_region(stream: &[u8], region: &[Range<u64>], options: &DecompressOptions) -> Result<Array> {
     StreamFile::open(stream)?.decompress_region(region, options)
 }
 

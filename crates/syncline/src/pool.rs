@@ -32,19 +32,30 @@ fn start(threads: usize) -> Result<rayon::ThreadPool> {
     pool.map_err(|e| Error::invalid(format!("{threads} threads cannot be started: {e}")))
 }
 
+/// Threads per core that are started at most: more only wait for each other.
+const MOST_PER_CORE: usize = 4;
+
+/// The number of threads to start for `tasks` independent tasks when the caller asks for `threads`; 0 means the global
+/// pool, one thread per core.
+pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let tasks = usize::try_from(tasks).unwrap_or(usize::MAX).max(1);
+    threads.min(cores.saturating_mul(MOST_PER_CORE)).min(tasks)
+}
+
 impl Pool {
     /// All threads of the global pool.
     pub(crate) fn all() -> Self {
         Self { pool: None, threads: rayon::current_num_threads() }
     }
 
-    /// `threads` threads, 0 for as many as there are cores.
-    pub(crate) fn new(threads: usize) -> Result<Self> {
-        Ok(match threads {
+    /// `threads` threads, or one per core if that is 0; no more than are useful for `tasks` independent tasks.
+    pub(crate) fn new(threads: usize, tasks: u64) -> Result<Self> {
+        Ok(match useful_threads(threads, tasks) {
             0 => Self::all(),
             // Started where it is needed: mostly the caller's thread will do.
-            1 => Self { pool: None, threads },
-            _ => Self { pool: Some(start(threads)?), threads },
+            1 => Self { pool: None, threads: 1 },
+            threads => Self { pool: Some(start(threads)?), threads },
         })
     }
 
@@ -61,7 +72,7 @@ impl Pool {
         let room = available / each.max(1);
         match usize::try_from(room) {
             Ok(0) => Err(Error::MemoryLimit { what: what.into(), needed: limit - available + each, limit }),
-            Ok(threads) if threads < self.threads => Self::new(threads).map(Some),
+            Ok(threads) if threads < self.threads => Self::new(threads, u64::MAX).map(Some),
             _ => Ok(None),
         }
     }

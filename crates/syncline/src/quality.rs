@@ -145,7 +145,7 @@ impl Comparison {
     /// # Errors
     /// So many threads cannot be started.
     pub fn with_threads(self, threads: usize) -> Result<Self> {
-        Ok(Self { pool: Pool::new(threads)?, ..self })
+        Ok(Self { pool: Pool::new(threads, u64::MAX)?, ..self })
     }
 
     /// Takes the next elements of both arrays, as little-endian bytes.

@@ -10,7 +10,7 @@ use syncline_core::geometry::Geometry;
 
 use crate::array::Array;
 use crate::io::ReadAt;
-use crate::options::DecodeOptions;
+use crate::options::DecompressOptions;
 use crate::report::Report;
 use crate::stream::{Header, StreamFile};
 
@@ -37,10 +37,10 @@ impl<R: Read + Seek + Send> ReadAt for Seekable<R> {
 ///
 /// ```
 /// use std::io::{Cursor, Read};
-/// use syncline::{ArrayView, Bound, DecodeOptions, Options, Reader, compress};
+/// use syncline::{ArrayView, Bound, DecompressOptions, CompressOptions, Reader, compress};
 /// let field = [1.5f32; 3000];
-/// let stream = compress(&ArrayView::new(&field, &[30, 100])?, &Options::new(Bound::Abs(0.1)))?;
-/// let mut reader = Reader::new(Cursor::new(stream), DecodeOptions::default())?;
+/// let stream = compress(&ArrayView::new(&field, &[30, 100])?, &CompressOptions::new(Bound::Abs(0.1)))?;
+/// let mut reader = Reader::new(Cursor::new(stream), DecompressOptions::default())?;
 /// let part = reader.read_region(&[0..2, 50..60])?;
 /// assert_eq!(part.shape().len(), 20);
 /// let mut bytes = Vec::new();
@@ -50,7 +50,7 @@ impl<R: Read + Seek + Send> ReadAt for Seekable<R> {
 /// ```
 pub struct Reader<R: Read + Seek + Send> {
     stream: StreamFile<Seekable<R>>,
-    options: DecodeOptions,
+    options: DecompressOptions,
     /// Layers not decoded yet.
     layers: std::vec::IntoIter<Vec<Range<u64>>>,
     layer: io::Cursor<Vec<u8>>,
@@ -61,7 +61,7 @@ impl<R: Read + Seek + Send> Reader<R> {
     ///
     /// # Errors
     /// Not a stream, a newer version, truncated or damaged.
-    pub fn new(reader: R, options: DecodeOptions) -> Result<Self> {
+    pub fn new(reader: R, options: DecompressOptions) -> Result<Self> {
         let stream = StreamFile::open(Seekable(Mutex::new(reader)))?;
         let layers = layers(stream.header()).into_iter();
         Ok(Self { stream, options, layers, layer: io::Cursor::default() })

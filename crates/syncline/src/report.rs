@@ -1,7 +1,5 @@
 //! What a stream consists of, and what became of an array that was compressed.
 
-use std::ops::Deref;
-
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{FORMAT_VERSION, Header};
@@ -77,8 +75,7 @@ fn bits_per_value(compressed_bytes: u64, shape: Shape) -> f64 {
     }
 }
 
-/// What a stream holds, how it was made, and where its bytes go. The counts over all chunks are those of
-/// [`ChunkReport`], to which it dereferences.
+/// Description of a stream: its contents, the options it was made with, and the sizes of its parts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -136,10 +133,6 @@ impl Report {
         }
     }
 
-    pub(crate) fn add(&mut self, chunk: &ChunkReport) {
-        self.totals.add(chunk);
-    }
-
     /// Uncompressed bytes over compressed bytes.
     pub fn ratio(&self) -> f64 {
         self.uncompressed_bytes as f64 / self.compressed_bytes as f64
@@ -148,13 +141,5 @@ impl Report {
     /// Compressed bits a value; 0 for an empty array.
     pub fn bits_per_value(&self) -> f64 {
         bits_per_value(self.compressed_bytes, self.shape)
-    }
-}
-
-impl Deref for Report {
-    type Target = ChunkReport;
-
-    fn deref(&self) -> &ChunkReport {
-        &self.totals
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 pub use syncline_core::container::Header;
 use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline, record_kind};
-use syncline_core::error::{Error, Result};
+use syncline_core::error::{Error, Location, Result};
 use syncline_core::geometry::{Geometry, Region};
 use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::mem::scatter::{ChunkSink, Scatter, Unwritten};
@@ -15,10 +15,10 @@ use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspe
 
 use crate::array::Array;
 use crate::backend::{Backend, Choice, Execution, Work, decode_obstacle};
-use crate::gpu::{Decompression, stretch};
+use crate::gpu_backend::{Decompression, stretch};
 use crate::io::{ReadAt, Turns, WriteAt};
-use crate::options::{DecodeOptions, Meter};
-use crate::pool::{Pool, Reused};
+use crate::options::{DecompressOptions, Meter};
+use crate::pool::{Pool, Reused, useful_threads};
 use crate::report::Report;
 use crate::sink::FileSink;
 
@@ -28,17 +28,17 @@ const STEP_BYTES: usize = 1 << 20;
 /// A stream behind positional access: a file, or bytes in memory. Only what is needed is read.
 ///
 /// ```
-/// use syncline::{ArrayView, Bound, DecodeOptions, Options, StreamFile, compress};
+/// use syncline::{ArrayView, Bound, DecompressOptions, CompressOptions, StreamFile, compress};
 /// let field = [1.5f32; 3000];
-/// let stream = compress(&ArrayView::new(&field, &[30, 100])?, &Options::new(Bound::Abs(0.1)))?;
+/// let stream = compress(&ArrayView::new(&field, &[30, 100])?, &CompressOptions::new(Bound::Abs(0.1)))?;
 ///
 /// // A `std::fs::File` does as well.
 /// let stream = StreamFile::open(stream)?;
 /// assert_eq!(stream.header().shape.extents(), [30, 100]);
-/// let part = stream.decompress_region(&[0..2, 50..60], &DecodeOptions::default())?;
+/// let part = stream.decompress_region(&[0..2, 50..60], &DecompressOptions::default())?;
 /// assert_eq!(part.shape().len(), 20);
 /// let mut bytes = vec![0; 12_000];
-/// stream.decompress_into(&mut bytes, &DecodeOptions::default())?;
+/// stream.decompress_into(&mut bytes, &DecompressOptions::default())?;
 /// # Ok::<(), syncline::Error>(())
 /// ```
 pub struct StreamFile<S> {
@@ -78,7 +78,9 @@ impl<S: ReadAt> StreamFile<S> {
         let mut report = Report::new(&self.header, self.stream_len);
         let mut buffer = Vec::new();
         for chunk in 0..self.table.chunks() {
-            report.add(&inspect_chunk(&self.header, &self.geometry, chunk, self.record(chunk, &mut buffer)?)?);
+            let record = self.record(chunk, &mut buffer)?;
+            let counts = inspect_chunk(&self.header, &self.geometry, chunk, record);
+            report.totals.add(&counts.map_err(|error| self.in_chunk(chunk, error))?);
         }
         Ok(report)
     }
@@ -87,7 +89,7 @@ impl<S: ReadAt> StreamFile<S> {
     ///
     /// # Errors
     /// A damaged chunk, the memory limit, cancellation, or a failing source.
-    pub fn decompress(&self, options: &DecodeOptions) -> Result<Array> {
+    pub fn decompress(&self, options: &DecompressOptions) -> Result<Array> {
         let bytes = self.allocate_and_fill(self.geometry.whole(), options)?;
         Ok(Array::new(bytes, self.header.element_type, self.header.shape))
     }
@@ -97,7 +99,7 @@ impl<S: ReadAt> StreamFile<S> {
     ///
     /// # Errors
     /// As [`StreamFile::decompress`], or `out` has not the array's length.
-    pub fn decompress_into(&self, out: &mut [u8], options: &DecodeOptions) -> Result<Execution> {
+    pub fn decompress_into(&self, out: &mut [u8], options: &DecompressOptions) -> Result<Execution> {
         let needed = self.geometry.elements() * self.header.element_type.size() as u64;
         if out.len() as u64 != needed {
             return Err(Error::invalid(format!("the array has {needed} bytes, the output {}", out.len())));
@@ -110,7 +112,7 @@ impl<S: ReadAt> StreamFile<S> {
     ///
     /// # Errors
     /// The region leaves the array, or as [`StreamFile::decompress`].
-    pub fn decompress_region(&self, ranges: &[Range<u64>], options: &DecodeOptions) -> Result<Array> {
+    pub fn decompress_region(&self, ranges: &[Range<u64>], options: &DecompressOptions) -> Result<Array> {
         let region = self.geometry.region(ranges)?;
         let extents: Vec<u64> = ranges.iter().map(|r| r.end - r.start).collect();
         let shape = syncline_core::array::Shape::new(&extents)?;
@@ -127,9 +129,9 @@ impl<S: ReadAt> StreamFile<S> {
         &self,
         sink: &W,
         offset: u64,
-        options: &DecodeOptions,
+        options: &DecompressOptions,
     ) -> Result<Execution> {
-        let pool = Pool::new(options.threads)?;
+        let pool = Pool::new(options.threads(), self.tasks(options))?;
         let meter = || Meter::new(&options.progress, self.geometry.elements());
         let element = self.header.element_type.size();
         if offset.checked_add(self.geometry.elements() * element as u64).is_none() {
@@ -161,7 +163,7 @@ impl<S: ReadAt> StreamFile<S> {
     }
 
     /// Bytes that each thread of a decompression on the CPU takes beside the elements: what
-    /// [`DecodeOptions::memory_limit`] must have room for besides.
+    /// [`DecompressOptions::memory_limit`] must have room for besides.
     pub fn memory_per_thread(&self) -> u64 {
         pipeline::decode_memory(&self.header, &self.geometry)
     }
@@ -179,17 +181,33 @@ impl<S: ReadAt> StreamFile<S> {
     ///
     /// # Errors
     /// The region leaves the array, or a GPU is asked for and not to be had.
-    pub fn execution(&self, region: &[Range<u64>], options: &DecodeOptions) -> Result<Execution> {
+    pub fn execution(&self, region: &[Range<u64>], options: &DecompressOptions) -> Result<Execution> {
         Ok(self.choose(&self.geometry.region(region)?, options)?.execution())
     }
 
-    fn choose(&self, region: &Region, options: &DecodeOptions) -> Result<Choice> {
+    fn choose(&self, region: &Region, options: &DecompressOptions) -> Result<Choice> {
         let bytes = region.len() * self.header.element_type.size() as u64;
-        let threads = if options.threads == 0 { rayon::current_num_threads() } else { options.threads };
+        let threads = match useful_threads(options.threads(), self.tasks(options)) {
+            0 => rayon::current_num_threads(),
+            threads => threads,
+        };
         let contiguous = stretch(&self.geometry, region).is_some();
         let has_planes = || self.has_planes();
-        let obstacle = decode_obstacle(options.backend, &self.header, options.decoder, contiguous, has_planes)?;
-        Choice::new(options.backend, Work::Decompress, bytes, threads, obstacle)
+        let obstacle = decode_obstacle(options.backend(), &self.header, options.decoder(), contiguous, has_planes)?;
+        Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
+    }
+
+    /// Pieces of work that threads can take: chunks, or any number where several threads decode one chunk.
+    fn tasks(&self, options: &DecompressOptions) -> u64 {
+        match self.decodes_by_groups(options) {
+            true => self.table.chunks(),
+            false => u64::MAX,
+        }
+    }
+
+    /// Whether each chunk is decoded by one thread: other decoders divide a chunk among all threads of their pool.
+    fn decodes_by_groups(&self, options: &DecompressOptions) -> bool {
+        self.header.index == IndexKind::Symbol && matches!(options.decoder(), Decoder::Auto | Decoder::Indexed)
     }
 
     /// Whether there is a chunk of planes, as the records' headers say.
@@ -211,28 +229,28 @@ impl<S: ReadAt> StreamFile<S> {
         &self,
         region: &Region,
         output: u64,
-        options: &DecodeOptions,
+        options: &DecompressOptions,
         work: impl FnOnce(&mut Decompression<'_>) -> Result<()>,
     ) -> Result<Execution> {
         let choice = self.choose(region, options)?;
         let (Some(gpus), Some(elements)) = (&choice.gpus, stretch(&self.geometry, region)) else {
             return Ok(choice.execution());
         };
-        let limit = options.memory_limit.map(|limit| limit.saturating_sub(output));
+        let limit = options.memory_limit().map(|limit| limit.saturating_sub(output));
         let done = Decompression::new(gpus, &self.source, elements, limit).map(|mut gpus| work(&mut gpus));
-        match (done, options.backend) {
+        match (done, options.backend()) {
             (Ok(Ok(())), _) => Ok(choice.execution()),
             // A GPU that is busy or small is none for whom any processor will do, nor is one that fails. What it has
             // written so far is written again.
-            (Err(error) | Ok(Err(error @ Error::Gpu(_))), Backend::Auto) => Ok(Execution::cpu(error.to_string())),
+            (Err(error) | Ok(Err(error @ Error::Gpu { .. })), Backend::Auto) => Ok(Execution::cpu(error.to_string())),
             (Err(error) | Ok(Err(error)), _) => Err(error),
         }
     }
 
     /// The elements of a region, if the limit allows so many.
-    fn allocate_and_fill(&self, region: Region, options: &DecodeOptions) -> Result<Vec<u8>> {
+    fn allocate_and_fill(&self, region: Region, options: &DecompressOptions) -> Result<Vec<u8>> {
         let needed = region.len() * self.header.element_type.size() as u64;
-        let limit = options.memory_limit.unwrap_or(u64::MAX);
+        let limit = options.memory_limit().unwrap_or(u64::MAX);
         let error = || Error::MemoryLimit { what: "the decompressed array".into(), needed, limit };
         if needed > limit {
             return Err(error());
@@ -251,14 +269,14 @@ impl<S: ReadAt> StreamFile<S> {
 
     /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes and `own` bytes
     /// of each thread's, if not for all of this one's.
-    fn limited(&self, pool: &Pool, output: u64, own: u64, options: &DecodeOptions) -> Result<Option<Pool>> {
-        let Some(limit) = options.memory_limit else { return Ok(None) };
+    fn limited(&self, pool: &Pool, output: u64, own: u64, options: &DecompressOptions) -> Result<Option<Pool>> {
+        let Some(limit) = options.memory_limit() else { return Ok(None) };
         let each = own + self.memory_per_thread();
         pool.limited(limit.saturating_sub(output), each, "decompression", limit)
     }
 
-    fn fill(&self, mut out: Output, region: Region, options: &DecodeOptions) -> Result<Execution> {
-        let pool = Pool::new(options.threads)?;
+    fn fill(&self, mut out: Output, region: Region, options: &DecompressOptions) -> Result<Execution> {
+        let pool = Pool::new(options.threads(), self.tasks(options))?;
         let element = self.header.element_type.size();
         let out_bytes = region.len() * element as u64;
         let execution = self.on_gpus(&region, out_bytes, options, |gpus| {
@@ -286,13 +304,11 @@ impl<S: ReadAt> StreamFile<S> {
     fn map<T: Send>(
         &self,
         pool: Pool,
-        options: &DecodeOptions,
+        options: &DecompressOptions,
         chunks: impl IntoIterator<Item = T>,
         decode: impl Fn(T) -> Result<()> + Sync,
     ) -> Result<()> {
-        let by_groups =
-            self.header.index == IndexKind::Symbol && matches!(options.decoder, Decoder::Auto | Decoder::Indexed);
-        if pool.threads() == 1 && !by_groups {
+        if pool.threads() == 1 && !self.decodes_by_groups(options) {
             // Other decoders take all threads of the pool that they are called in: on the caller's thread that would be
             // the global one.
             let chunks: Vec<T> = chunks.into_iter().collect();
@@ -324,14 +340,20 @@ impl<S: ReadAt> StreamFile<S> {
     fn decode<K: TileSink>(
         &self,
         chunk: u64,
-        options: &DecodeOptions,
+        options: &DecompressOptions,
         buffers: &Reused<Buffers>,
         tiles: &mut K,
     ) -> Result<()> {
         buffers.with(|Buffers { record, scratch }| {
             let record = self.record(chunk, record)?;
-            decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder, scratch, tiles)
+            decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder(), scratch, tiles)
+                .map_err(|error| self.in_chunk(chunk, error))
         })
+    }
+
+    /// The same error with the location of a chunk.
+    fn in_chunk(&self, chunk: u64, error: Error) -> Error {
+        error.located(Location::of_chunk(chunk, self.table.record(chunk).0))
     }
 
     /// The record of a chunk, read into `buffer` unless it is in memory.

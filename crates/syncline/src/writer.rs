@@ -12,7 +12,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
 use crate::compress::header_for;
-use crate::options::{Meter, Options};
+use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
 use crate::range::resolve_stated;
 use crate::source::Part;
@@ -28,22 +28,22 @@ use crate::source::Part;
 /// elements than the array has takes nothing and does no harm.
 ///
 /// ```
-/// use syncline::{Bound, DecodeOptions, ElementType, Options, Shape, Writer, decompress};
-/// let options = Options::new(Bound::Abs(0.01));
+/// use syncline::{Bound, DecompressOptions, ElementType, CompressOptions, Shape, Writer, decompress};
+/// let options = CompressOptions::new(Bound::Abs(0.01));
 /// let mut writer = Writer::new(Vec::new(), ElementType::F32, Shape::new(&[100, 200])?, &options)?;
 /// for row in 0..100 {
 ///     let bytes: Vec<u8> = (0..200).flat_map(|x| ((row + x) as f32).to_le_bytes()).collect();
 ///     writer.push(&bytes)?;
 /// }
 /// let stream = writer.finish()?;
-/// assert_eq!(decompress(&stream, &DecodeOptions::default())?.to_vec::<f32>()?.len(), 20_000);
+/// assert_eq!(decompress(&stream, &DecompressOptions::default())?.to_vec::<f32>()?.len(), 20_000);
 /// # Ok::<(), syncline::Error>(())
 /// ```
 pub struct Writer<W> {
     sink: W,
     header: Header,
     geometry: Geometry,
-    options: Options,
+    options: CompressOptions,
     pool: Pool,
     scratch: Reused<EncodeScratch>,
     /// Bytes from the first element that the next chunk needs.
@@ -66,8 +66,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// A bound that the type cannot have or that needs the value range, or a failing sink.
-    pub fn new(sink: W, element_type: ElementType, shape: Shape, options: &Options) -> Result<Self> {
-        if matches!(options.bound, Bound::Rel(_) | Bound::Psnr(_)) {
+    pub fn new(sink: W, element_type: ElementType, shape: Shape, options: &CompressOptions) -> Result<Self> {
+        if matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)) {
             return Err(Error::invalid(
                 "a bound relative to the value range needs the range of the whole array: use Writer::with_range, or an absolute bound",
             ));
@@ -83,7 +83,7 @@ impl<W: Write> Writer<W> {
         sink: W,
         element_type: ElementType,
         shape: Shape,
-        options: &Options,
+        options: &CompressOptions,
         low: f64,
         high: f64,
     ) -> Result<Self> {
@@ -98,14 +98,14 @@ impl<W: Write> Writer<W> {
         mut sink: W,
         element_type: ElementType,
         shape: Shape,
-        options: &Options,
+        options: &CompressOptions,
         range: Option<(f64, f64)>,
     ) -> Result<Self> {
-        options.lossless.validate(options.bound)?;
+        options.coder_options().validate(options.bound())?;
         let header = header_for(element_type, shape, options, &resolve_stated(element_type, options, range)?);
         sink.write_all(&header.to_bytes())?;
         let geometry = Geometry::new(shape);
-        let pool = Pool::new(options.threads)?;
+        let pool = Pool::new(options.threads(), geometry.chunks())?;
         Ok(Self {
             sink,
             header,
@@ -212,7 +212,7 @@ impl<W: Write> Writer<W> {
     fn write_round(&mut self, chunks: Range<u64>, have: u64) -> Result<()> {
         let source = Part::new(&self.pending, self.first);
         let (header, geometry) = (&self.header, &self.geometry);
-        let (scratch, lossless) = (&self.scratch, &self.options.lossless);
+        let (scratch, lossless) = (&self.scratch, &self.options.coder_options());
         let encode = |chunk: u64| {
             let mut record = Vec::new();
             scratch.with(|scratch| encode_chunk(header, geometry, chunk, &source, lossless, scratch, &mut record))?;
@@ -235,7 +235,7 @@ impl<W: Write> Writer<W> {
 
     /// Leaves as many threads as the memory limit has room for beside the elements that wait.
     fn make_room(&mut self) -> Result<()> {
-        let Some(limit) = self.options.memory_limit else { return Ok(()) };
+        let Some(limit) = self.options.memory_limit() else { return Ok(()) };
         let needed = self.pending.capacity() as u64;
         if needed > limit {
             return Err(Error::MemoryLimit { what: "holding a layer of tiles".into(), needed, limit });
@@ -283,7 +283,7 @@ mod tests {
         (0..count as u32).flat_map(|i| i.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect()
     }
 
-    fn write(bytes: &[u8], options: &Options) -> (Result<Vec<u8>>, usize) {
+    fn write(bytes: &[u8], options: &CompressOptions) -> (Result<Vec<u8>>, usize) {
         let shape = Shape::new(&[bytes.len() as u64 / 4]).unwrap();
         let mut writer = Writer::new(Vec::new(), ElementType::I32, shape, options).unwrap();
         let pushed = writer.push(bytes);
@@ -293,8 +293,8 @@ mod tests {
 
     #[test]
     fn a_memory_limit_leaves_as_many_threads_as_it_has_room_for() {
-        let bytes = elements(5 << 20);
-        let options = Options::default().with_threads(6);
+        let bytes = elements(6 << 20);
+        let options = CompressOptions::default().with_threads(6);
         let (expected, threads) = write(&bytes, &options);
         assert_eq!(threads, 6);
         let expected = expected.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use syncline::{
-    ArrayView, Backend, Bound, CudaDevices, DecodeOptions, ElementType, Error, Options, Progress, ReadAt, Reader,
+    ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, ElementType, Error, ReadAt, Reader,
     Shape, StreamFile, WriteAt, Writer, compress, compress_from, decompress,
 };
 
@@ -24,8 +24,8 @@ fn bytes() -> Vec<u8> {
 }
 
 /// In rounds of two chunks, and the last alone.
-fn options() -> Options {
-    Options::default().with_threads(2)
+fn options() -> CompressOptions {
+    CompressOptions::default().with_threads(2)
 }
 
 /// A writer of them.
@@ -100,7 +100,7 @@ fn a_writer_whose_sink_failed_stays_failed() {
     let mut writer = begin(&mut finished).unwrap();
     writer.push(&bytes).unwrap();
     writer.finish().unwrap();
-    assert!(decompress(&finished.bytes, &DecodeOptions::default()).unwrap().bytes() == bytes);
+    assert!(decompress(&finished.bytes, &DecompressOptions::default()).unwrap().bytes() == bytes);
     assert_eq!((pushed.writes, finished.writes), (5, 7), "two rounds; the last chunk and the table");
 
     assert!(is_full(begin(&mut FailsOnce::at(1))));
@@ -116,17 +116,17 @@ fn a_writer_whose_sink_failed_stays_failed() {
             writer.push(&bytes).unwrap();
             assert!(is_full(writer.finish()), "write {write}");
         }
-        assert!(decompress(&sink.bytes, &DecodeOptions::default()).is_err(), "write {write}");
+        assert!(decompress(&sink.bytes, &DecompressOptions::default()).is_err(), "write {write}");
     }
 }
 
 #[test]
 fn a_cancelled_writer_stays_cancelled() {
     let calls = Arc::new(AtomicU64::new(0));
-    let once: Progress = Arc::new(move |_, _| match calls.fetch_add(1, Ordering::Relaxed) {
+    let once = move |_: u64, _: u64| match calls.fetch_add(1, Ordering::Relaxed) {
         0 => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
-    });
+    };
     let options = options().with_progress(once);
     let mut writer = Writer::new(Vec::new(), ElementType::U8, shape(&[5 * CHUNK]), &options).unwrap();
     let bytes = bytes();
@@ -139,12 +139,12 @@ fn a_cancelled_writer_stays_cancelled() {
 
 #[test]
 fn too_many_elements_do_a_writer_no_harm() {
-    let mut writer = Writer::new(Vec::new(), ElementType::U16, shape(&[3]), &Options::default()).unwrap();
+    let mut writer = Writer::new(Vec::new(), ElementType::U16, shape(&[3]), &CompressOptions::default()).unwrap();
     writer.push(&[1, 2, 3]).unwrap();
     assert!(matches!(writer.push(&[4, 5, 6, 7]), Err(Error::InvalidArgument(_))));
     writer.push(&[4, 5, 6]).unwrap();
     let stream = writer.finish().unwrap();
-    assert_eq!(decompress(&stream, &DecodeOptions::default()).unwrap().bytes(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(decompress(&stream, &DecompressOptions::default()).unwrap().bytes(), [1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_writer_holds_no_more_than_the_memory_limit() {
     let extents = [16, 512, 512];
     let bytes = vec![0; 16 << 20];
     let write = |limit: u64| {
-        let options = Options::new(Bound::Abs(0.1)).with_threads(3).with_memory_limit(limit);
+        let options = CompressOptions::new(Bound::Abs(0.1)).with_threads(3).with_memory_limit(limit);
         let mut writer = Writer::new(Vec::new(), ElementType::F32, shape(&extents), &options)?;
         bytes.chunks(1 << 18).try_for_each(|part| writer.push(part))?;
         writer.finish()
@@ -183,7 +183,7 @@ fn a_writer_holds_no_more_than_the_memory_limit() {
     }
     let stream = write(64 << 20).unwrap();
     assert!(stream == write(u64::MAX).unwrap());
-    assert!(decompress(&stream, &DecodeOptions::default()).unwrap().bytes() == bytes);
+    assert!(decompress(&stream, &DecompressOptions::default()).unwrap().bytes() == bytes);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_source_that_is_too_short_is_no_array() {
             offset,
             ElementType::F32,
             shape(&[5, 6]),
-            &Options::default(),
+            &CompressOptions::default(),
             io::sink(),
         );
         let error = result.unwrap_err();
@@ -210,7 +210,7 @@ fn failing_sources_and_sinks_end_a_compression() {
     let end = bytes.len() as u64;
     for threads in [1, 2] {
         for (bound, element_type) in [(Bound::Lossless, ElementType::U8), (Bound::Rel(1e-3), ElementType::F32)] {
-            let options = Options::new(bound).with_threads(threads);
+            let options = CompressOptions::new(bound).with_threads(threads);
             let shape = shape(&[end / element_type.size() as u64]);
             let run = |source: &FailsFrom, sink: &mut FailsOnce| {
                 compress_from(source, 0, element_type, shape, &options, sink)
@@ -231,7 +231,7 @@ fn failing_sources_and_sinks_end_a_compression() {
 fn failing_sources_and_sinks_end_a_decompression() {
     let bytes = bytes();
     let stream = compress(&ArrayView::new(&bytes, &[5 * CHUNK]).unwrap(), &options()).unwrap();
-    let decode = DecodeOptions::default().with_threads(2);
+    let decode = DecompressOptions::default().with_threads(2);
     assert!(is_full(StreamFile::open(stream.as_slice()).unwrap().decompress_to(&Full, 0, &decode)));
     assert!(is_full(StreamFile::open(FailsFrom(&stream, 100))));
 
@@ -293,7 +293,8 @@ fn a_reader_goes_on_where_an_error_stopped_it() {
     let stream = compress(&view, &options()).unwrap();
     let fails = Arc::new(AtomicU64::new(0));
     let mut reader =
-        Reader::new(Interrupted(Cursor::new(stream), fails.clone()), DecodeOptions::default().with_threads(2)).unwrap();
+        Reader::new(Interrupted(Cursor::new(stream), fails.clone()), DecompressOptions::default().with_threads(2))
+            .unwrap();
     let (mut back, mut errors) = (Vec::new(), 0);
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -317,14 +318,14 @@ fn a_reader_goes_on_where_an_error_stopped_it() {
 fn arrays_are_not_written_beyond_all_places() {
     let stream = compress(&ArrayView::new(&[1u8; 100], &[100]).unwrap(), &options()).unwrap();
     let file = StreamFile::open(stream.as_slice()).unwrap();
-    let error = file.decompress_to(&Full, u64::MAX - 10, &DecodeOptions::default()).unwrap_err();
+    let error = file.decompress_to(&Full, u64::MAX - 10, &DecompressOptions::default()).unwrap_err();
     assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("no room")), "{error}");
 }
 
 #[test]
 fn a_range_is_one_of_the_type() {
     let of = |element, high| {
-        Writer::with_range(io::sink(), element, shape(&[8]), &Options::new(Bound::Rel(1e-3)), 0.0, high)
+        Writer::with_range(io::sink(), element, shape(&[8]), &CompressOptions::new(Bound::Rel(1e-3)), 0.0, high)
     };
     assert!(of(ElementType::F64, 1e300).is_ok() && of(ElementType::F32, 1e38).is_ok());
     for (element, high) in [(ElementType::F32, 1e300), (ElementType::F64, f64::INFINITY), (ElementType::F64, -1.0)] {
@@ -343,8 +344,8 @@ fn a_psnr_is_reached_within_little_memory() {
     // With what a thread takes, 17 MiB, more than the limit.
     let field: Vec<f32> = (0..3 << 20).map(|_| noise()).collect();
     let view = ArrayView::new(&field, &[3 << 20]).unwrap();
-    let options = Options::new(Bound::Psnr(60.0)).with_threads(1);
-    let of = |options: &Options| {
+    let options = CompressOptions::new(Bound::Psnr(60.0)).with_threads(1);
+    let of = |options: &CompressOptions| {
         let mut stream = Vec::new();
         compress_from(&view.bytes(), 0, ElementType::F32, view.shape(), options, &mut stream).map(|_| stream)
     };
@@ -359,7 +360,7 @@ fn a_bound_that_the_type_cannot_have_is_no_matter_of_a_gpu() {
     let view = ArrayView::new(&values, &[6]).unwrap();
     for backend in [Backend::Cuda(CudaDevices::One(4000)), Backend::Auto, Backend::Cpu] {
         for bound in [Bound::Abs(1.0), Bound::Psnr(50.0), Bound::PwRel(0.1)] {
-            let error = compress(&view, &Options::new(bound).with_backend(backend)).unwrap_err();
+            let error = compress(&view, &CompressOptions::new(bound).with_backend(backend)).unwrap_err();
             assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("i32")), "{backend}: {error}");
         }
     }

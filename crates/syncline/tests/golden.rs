@@ -14,8 +14,8 @@ use std::sync::Mutex;
 
 use common::{Rng, smooth};
 use syncline::{
-    ArrayView, Bound, DecodeOptions, Decoder, ElementType, Error, IndexKind, LosslessPipeline, Options, ReadAt, Reader,
-    Shape, StreamFile, WriteAt, compress, decompress,
+    ArrayView, Bound, Coder, CompressOptions, Decoder, DecompressOptions, ElementType, Error, IndexKind, ReadAt,
+    Reader, Shape, StreamFile, WriteAt, compress, decompress,
 };
 
 struct Case {
@@ -100,11 +100,11 @@ fn write_current(case: &Case) -> Vec<u8> {
     let bytes = array_bytes(case);
     let view = ArrayView::from_bytes(&bytes, case.element_type, Shape::new(case.extents).unwrap()).unwrap();
     let pipeline = match case.name {
-        name if name.ends_with("_lzss") => LosslessPipeline::Lzss,
-        name if name.ends_with("_lzss_huffman") => LosslessPipeline::LzssHuffman,
-        _ => LosslessPipeline::Planes,
+        name if name.ends_with("_lzss") => Coder::Lzss,
+        name if name.ends_with("_lzss_huffman") => Coder::LzssHuffman,
+        _ => Coder::Huffman,
     };
-    compress(&view, &Options::new(case.bound).with_index(case.index).with_pipeline(pipeline)).unwrap()
+    compress(&view, &CompressOptions::new(case.bound).with_index(case.index).with_coder(pipeline)).unwrap()
 }
 
 fn folder() -> PathBuf {
@@ -137,7 +137,7 @@ fn golden(case: &Case) -> Vec<u8> {
 #[test]
 fn golden_streams_decode_to_the_same_bits_for_ever() {
     for case in &CASES {
-        let array = decompress(&golden(case), &DecodeOptions::default()).unwrap();
+        let array = decompress(&golden(case), &DecompressOptions::default()).unwrap();
         let hash = format!("{:016x}\n", xxhash_rust::xxh3::xxh3_64(array.bytes())).into_bytes();
         assert_eq!(golden_file(case, "xxh3", || hash.clone()), hash, "{}", case.name);
     }
@@ -150,7 +150,7 @@ fn every_stream_in_the_folder_decodes_to_its_hash() {
     let streams: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "syn")).collect();
     assert!(streams.len() >= CASES.len(), "{} streams", streams.len());
     for path in streams {
-        let array = decompress(&fs::read(&path).unwrap(), &DecodeOptions::default()).unwrap();
+        let array = decompress(&fs::read(&path).unwrap(), &DecompressOptions::default()).unwrap();
         let expected = fs::read_to_string(path.with_extension("xxh3"))
             .unwrap_or_else(|error| panic!("the hash beside {}: {error}", path.display()));
         assert_eq!(format!("{:016x}\n", xxhash_rust::xxh3::xxh3_64(array.bytes())), expected, "{}", path.display());
@@ -161,7 +161,7 @@ fn every_stream_in_the_folder_decodes_to_its_hash() {
 fn golden_streams_decode_within_their_bound() {
     for case in &CASES {
         let stream = golden(case);
-        let array = decompress(&stream, &DecodeOptions::default()).unwrap();
+        let array = decompress(&stream, &DecompressOptions::default()).unwrap();
         let report = syncline::inspect(&stream).unwrap();
         let original = array_bytes(case);
         assert_eq!((array.shape().extents(), array.bytes().len()), (case.extents, original.len()), "{}", case.name);
@@ -191,7 +191,7 @@ fn this_version_still_writes_the_golden_streams() {
 
 /// Threat model: a damaged stream gives an error, or the right data; it never panics and never gives other data.
 fn error_or_same(name: &str, stream: &[u8], expected: &syncline::Array) -> bool {
-    match decompress(stream, &DecodeOptions::default()) {
+    match decompress(stream, &DecompressOptions::default()) {
         Ok(array) => {
             assert!(array == *expected, "{name}: wrong data");
             false
@@ -204,7 +204,7 @@ fn error_or_same(name: &str, stream: &[u8], expected: &syncline::Array) -> bool 
 fn every_flipped_bit_is_noticed_or_harmless() {
     for case in &CASES {
         let mut stream = golden(case);
-        let expected = decompress(&stream, &DecodeOptions::default()).unwrap();
+        let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
         let mut noticed = 0;
         for bit in 0..stream.len() * 8 {
             stream[bit / 8] ^= 1 << (bit % 8);
@@ -219,7 +219,7 @@ fn every_flipped_bit_is_noticed_or_harmless() {
 fn every_truncation_is_noticed() {
     for case in &CASES {
         let stream = golden(case);
-        let expected = decompress(&stream, &DecodeOptions::default()).unwrap();
+        let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
         for length in 0..stream.len() {
             assert!(error_or_same(case.name, &stream[..length], &expected), "{} cut to {length}", case.name);
         }
@@ -258,7 +258,7 @@ impl WriteAt for Written {
 /// Goes through every door of the library with a stream that may be hostile: each gives an error or, if the whole can
 /// be had, the same elements. Returns whether it can.
 fn doors_agree(stream: &[u8], rng: &mut Rng) -> bool {
-    let options = DecodeOptions::default().with_memory_limit(64 << 20);
+    let options = DecompressOptions::default().with_memory_limit(64 << 20);
     let _ = syncline::inspect(stream);
     let whole = decompress(stream, &options);
     if matches!(whole, Err(Error::MemoryLimit { .. })) {
@@ -389,7 +389,7 @@ fn repair_checksums(stream: &mut [u8]) {
 fn a_newer_version_is_named() {
     let mut stream = golden(&CASES[0]);
     stream[8] = 2;
-    match decompress(&stream, &DecodeOptions::default()) {
+    match decompress(&stream, &DecompressOptions::default()) {
         Err(Error::UnsupportedVersion { found: 2, supported: 1 }) => {}
         other => panic!("{other:?}"),
     }
@@ -398,7 +398,7 @@ fn a_newer_version_is_named() {
 #[test]
 fn other_files_are_recognized_as_such() {
     for bytes in [&b""[..], b"x", b"\x93NUMPY\x01\x00", &[0; 1000]] {
-        assert!(matches!(decompress(bytes, &DecodeOptions::default()), Err(Error::NotSyncline(_))), "{bytes:?}");
+        assert!(matches!(decompress(bytes, &DecompressOptions::default()), Err(Error::NotSyncline(_))), "{bytes:?}");
     }
 }
 
@@ -406,14 +406,14 @@ fn other_files_are_recognized_as_such() {
 fn damage_stays_in_its_chunk() {
     let values: Vec<f32> = smooth(&[3 << 20], 1).into_iter().map(|v| v as f32).collect();
     let view = ArrayView::new(&values, &[3 << 20]).unwrap();
-    let mut stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
-    let whole = decompress(&stream, &DecodeOptions::default()).unwrap();
+    let mut stream = compress(&view, &CompressOptions::new(Bound::Rel(1e-3))).unwrap();
+    let whole = decompress(&stream, &DecompressOptions::default()).unwrap();
     let middle = stream.len() / 2;
     stream[middle] ^= 4;
-    assert!(decompress(&stream, &DecodeOptions::default()).is_err());
+    assert!(decompress(&stream, &DecompressOptions::default()).is_err());
     let chunk = 1u64 << 20;
     for (range, intact) in [(0..chunk, true), (chunk..2 * chunk, false), (2 * chunk..3 * chunk, true)] {
-        let part = syncline::decompress_region(&stream, std::slice::from_ref(&range), &DecodeOptions::default());
+        let part = syncline::decompress_region(&stream, std::slice::from_ref(&range), &DecompressOptions::default());
         assert_eq!(part.is_ok(), intact, "{range:?}");
         if let Ok(part) = part {
             assert_eq!(part.bytes(), &whole.bytes()[range.start as usize * 4..range.end as usize * 4]);

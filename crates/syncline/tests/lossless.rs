@@ -2,15 +2,15 @@
 
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Bound, DecodeOptions, Decoder, Element, IndexKind, LosslessPipeline, Options, SymbolWidth, compress,
+    ArrayView, Bound, Coder, CompressOptions, Decoder, DecompressOptions, Element, IndexKind, SymbolWidth, compress,
     decompress, decompress_region, inspect,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 const HEADER: usize = 144;
 
-fn options(pipeline: LosslessPipeline, symbol: Option<SymbolWidth>, level: u8) -> Options {
-    Options::new(Bound::Lossless).with_pipeline(pipeline).with_symbol(symbol).with_level(level).with_threads(1)
+fn options(pipeline: Coder, symbol: Option<SymbolWidth>, level: u8) -> CompressOptions {
+    CompressOptions::new(Bound::Lossless).with_coder(pipeline).with_symbol(symbol).with_level(level).with_threads(1)
 }
 
 /// Values with repeats near and far, and some noise.
@@ -36,9 +36,13 @@ fn column(length: usize, seed: u64) -> Vec<u64> {
     values
 }
 
-fn check<T: Element + PartialEq + std::fmt::Debug>(values: &[T], extents: &[u64], options: &Options) -> Vec<u8> {
+fn check<T: Element + PartialEq + std::fmt::Debug>(
+    values: &[T],
+    extents: &[u64],
+    options: &CompressOptions,
+) -> Vec<u8> {
     let stream = compress(&ArrayView::new(values, extents).unwrap(), options).unwrap();
-    let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<T>().unwrap();
+    let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<T>().unwrap();
     assert!(back == values, "{extents:?} {options:?}");
     stream
 }
@@ -51,9 +55,9 @@ fn every_type_width_and_level_comes_back() {
     let i16s: Vec<i16> = narrow(16).map(|v| v as i16).collect();
     let u32s: Vec<u32> = narrow(32).map(|v| v as u32).collect();
     let floats: Vec<f64> = values.iter().map(|&v| f64::from_bits(v)).collect();
-    for pipeline in LosslessPipeline::ALL {
+    for pipeline in Coder::ALL {
         for symbol in SymbolWidth::ALL.into_iter().map(Some).chain([None]) {
-            for level in if pipeline == LosslessPipeline::Planes { 3..=3 } else { 1..=9 } {
+            for level in if pipeline == Coder::Huffman { 3..=3 } else { 1..=9 } {
                 let options = options(pipeline, symbol, level);
                 // A length that fills no symbol of eight bytes.
                 check(&u8s[..39_997], &[39_997], &options);
@@ -61,7 +65,7 @@ fn every_type_width_and_level_comes_back() {
                 check(&u32s, &[200, 200], &options);
                 let bits = |v: &[f64]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
                 let stream = compress(&ArrayView::new(&floats, &[40, 25, 40]).unwrap(), &options).unwrap();
-                let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<f64>().unwrap();
+                let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<f64>().unwrap();
                 assert_eq!(bits(&back), bits(&floats));
             }
         }
@@ -70,7 +74,7 @@ fn every_type_width_and_level_comes_back() {
 
 #[test]
 fn small_and_uniform_arrays_come_back() {
-    for pipeline in LosslessPipeline::ALL {
+    for pipeline in Coder::ALL {
         for length in [0usize, 1, 2, 7, 1023, 1025, 16_384, 16_385] {
             check(&vec![77u16; length], &[length as u64], &options(pipeline, None, 3));
             let counting: Vec<u8> = (0..length).map(|i| i as u8).collect();
@@ -90,18 +94,18 @@ fn noise_is_stored_as_it_is() {
     };
     let values: Vec<u16> = (0..150_000).map(|_| noise()).collect();
     for extents in [&[150_000_u64][..], &[300, 500], &[30, 50, 100]] {
-        let stream = check(&values, extents, &options(LosslessPipeline::Lzss, None, 3));
+        let stream = check(&values, extents, &options(Coder::Lzss, None, 3));
         let report = inspect(&stream).unwrap();
-        assert_eq!(report.raw_chunks, report.chunks);
+        assert_eq!(report.totals.raw_chunks, report.totals.chunks);
         let mut damaged = stream.clone();
         damaged[HEADER + 32 + 20_000] ^= 1;
-        let error = decompress(&damaged, &DecodeOptions::default()).unwrap_err().to_string();
+        let error = decompress(&damaged, &DecompressOptions::default()).unwrap_err().to_string();
         assert!(error.contains("checksum"), "{error}");
     }
-    let stream = compress(&ArrayView::new(&values, &[150_000]).unwrap(), &options(LosslessPipeline::Lzss, None, 3));
+    let stream = compress(&ArrayView::new(&values, &[150_000]).unwrap(), &options(Coder::Lzss, None, 3));
     let stream = stream.unwrap();
     for region in [0..1024, 0..149_999, 1023..1024, 1024..100_000, 70_001..150_000, 5..5] {
-        let part = decompress_region(&stream, std::slice::from_ref(&region), &DecodeOptions::default()).unwrap();
+        let part = decompress_region(&stream, std::slice::from_ref(&region), &DecompressOptions::default()).unwrap();
         assert_eq!(part.to_vec::<u16>().unwrap(), values[region.start as usize..region.end as usize]);
     }
 }
@@ -109,11 +113,11 @@ fn noise_is_stored_as_it_is() {
 #[test]
 fn auto_is_no_longer_than_planes_and_uses_lzss_where_it_pays() {
     let values: Vec<i64> = column(300_000, 9).iter().map(|&v| v as i64).collect();
-    let planes = check(&values, &[300_000], &options(LosslessPipeline::Planes, None, 3));
-    let auto = check(&values, &[300_000], &options(LosslessPipeline::Auto, None, 3));
+    let planes = check(&values, &[300_000], &options(Coder::Huffman, None, 3));
+    let auto = check(&values, &[300_000], &options(Coder::Auto, None, 3));
     assert!(auto.len() < planes.len() * 9 / 10, "{} {}", auto.len(), planes.len());
-    assert_eq!(inspect(&auto).unwrap().lzss_chunks, 1);
-    let text = compress(&ArrayView::new(&values, &[300_000]).unwrap(), &options(LosslessPipeline::Auto, None, 0));
+    assert_eq!(inspect(&auto).unwrap().totals.lzss_chunks, 1);
+    let text = compress(&ArrayView::new(&values, &[300_000]).unwrap(), &options(Coder::Auto, None, 0));
     assert!(text.is_err(), "level 0");
 }
 
@@ -121,10 +125,10 @@ fn auto_is_no_longer_than_planes_and_uses_lzss_where_it_pays() {
 fn every_decoder_and_index_reads_lzss() {
     let values = column(50_000, 3).iter().map(|&v| v as u32).collect::<Vec<_>>();
     for index in IndexKind::ALL {
-        let options = options(LosslessPipeline::LzssHuffman, None, 4).with_index(index);
+        let options = options(Coder::LzssHuffman, None, 4).with_index(index);
         let stream = check(&values, &[50_000], &options);
         for decoder in [Decoder::Chunked, Decoder::SelfSync] {
-            let back = decompress(&stream, &DecodeOptions::default().with_decoder(decoder)).unwrap();
+            let back = decompress(&stream, &DecompressOptions::default().with_decoder(decoder)).unwrap();
             assert!(back.to_vec::<u32>().unwrap() == values);
         }
     }
@@ -139,13 +143,13 @@ proptest! {
         cut in [0.0..1.0f64, 0.0..1.0, 0.0..1.0], size in [0.0..1.0f64, 0.0..1.0, 0.0..1.0],
     ) {
         let values: Vec<u16> = column(extents.iter().product::<u64>() as usize, seed).iter().map(|&v| v as u16).collect();
-        let pipeline = if lzss { LosslessPipeline::Lzss } else { LosslessPipeline::LzssHuffman };
+        let pipeline = if lzss { Coder::Lzss } else { Coder::LzssHuffman };
         let stream = check(&values, &extents, &options(pipeline, None, level));
         let region: [_; 3] = std::array::from_fn(|i| {
             let first = (extents[i] as f64 * cut[i]) as u64;
             first..first + ((extents[i] - first) as f64 * size[i]) as u64
         });
-        let got = decompress_region(&stream, &region, &DecodeOptions::default()).unwrap().to_vec::<u16>().unwrap();
+        let got = decompress_region(&stream, &region, &DecompressOptions::default()).unwrap().to_vec::<u16>().unwrap();
         let mut want = Vec::new();
         for z in region[0].clone() {
             for y in region[1].clone() {
@@ -165,11 +169,9 @@ fn seal(stream: &mut [u8], record: usize) {
 #[test]
 fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
     let values: Vec<u32> = column(6_000, 21).iter().map(|&v| v as u32 % 5_000).collect();
-    for (pipeline, level) in
-        [(LosslessPipeline::Lzss, 3), (LosslessPipeline::LzssHuffman, 3), (LosslessPipeline::LzssHuffman, 6)]
-    {
+    for (pipeline, level) in [(Coder::Lzss, 3), (Coder::LzssHuffman, 3), (Coder::LzssHuffman, 6)] {
         let stream = check(&values, &[6_000], &options(pipeline, Some(SymbolWidth::Four), level));
-        assert_eq!(inspect(&stream).unwrap().lzss_chunks, 1);
+        assert_eq!(inspect(&stream).unwrap().totals.lzss_chunks, 1);
         let record = u32::from_le_bytes(stream[HEADER + 4..HEADER + 8].try_into().unwrap()) as usize;
         let mut errors = 0;
         for at in HEADER + 32..HEADER + record {
@@ -177,7 +179,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
                 let mut damaged = stream.clone();
                 damaged[at] ^= 1 << bit;
                 seal(&mut damaged, record);
-                match decompress(&damaged, &DecodeOptions::default()) {
+                match decompress(&damaged, &DecompressOptions::default()) {
                     Ok(array) => assert_eq!(array.to_vec::<u32>().unwrap().len(), values.len()),
                     Err(_) => errors += 1,
                 }
@@ -186,7 +188,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
         }
         assert!(errors > 0);
         for length in (0..stream.len()).step_by(7) {
-            assert!(decompress(&stream[..length], &DecodeOptions::default()).is_err(), "{length}");
+            assert!(decompress(&stream[..length], &DecompressOptions::default()).is_err(), "{length}");
         }
     }
 }
@@ -194,7 +196,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
 #[test]
 fn lying_counts_are_errors() {
     let values: Vec<u32> = column(6_000, 21).iter().map(|&v| v as u32 % 5_000).collect();
-    let stream = check(&values, &[6_000], &options(LosslessPipeline::Lzss, Some(SymbolWidth::Four), 3));
+    let stream = check(&values, &[6_000], &options(Coder::Lzss, Some(SymbolWidth::Four), 3));
     let record = u32::from_le_bytes(stream[HEADER + 4..HEADER + 8].try_into().unwrap()) as usize;
     // The payload: a table of ten lengths, then (sections 0 and 1 are empty) the parameters and the blocks.
     let parameters = HEADER + 32 + 48;
@@ -215,7 +217,7 @@ fn lying_counts_are_errors() {
         let mut damaged = stream.clone();
         damaged[parameters + at] = value;
         seal(&mut damaged, record);
-        let error = decompress(&damaged, &DecodeOptions::default()).unwrap_err().to_string();
+        let error = decompress(&damaged, &DecompressOptions::default()).unwrap_err().to_string();
         assert!(error.contains("damaged") || error.contains("truncated"), "{at}: {error}");
     }
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Backend, Bound, CudaDevices, DecodeOptions, Decoder, ElementType, IndexKind, LosslessPipeline, Options,
+    ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, Decoder, DecompressOptions, ElementType, IndexKind,
     Pipeline, Shape, StreamFile, SymbolWidth, Writer, compress, decompress, decompress_region, inspect,
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -40,8 +40,8 @@ fn patches(extents: &[u64], seed: u64) -> Vec<f64> {
         .collect()
 }
 
-fn options(bound: Bound, pipeline: LosslessPipeline) -> Options {
-    Options::new(bound).with_pipeline(pipeline).with_threads(1)
+fn options(bound: Bound, pipeline: Coder) -> CompressOptions {
+    CompressOptions::new(bound).with_coder(pipeline).with_threads(1)
 }
 
 fn as_type<T: Real>(values: &[f64]) -> Vec<T> {
@@ -49,16 +49,15 @@ fn as_type<T: Real>(values: &[f64]) -> Vec<T> {
 }
 
 /// Checks the bound, that the array is the one without LZSS and that the stream is not longer. Returns the stream.
-fn check<T: Real>(values: &[f64], extents: &[u64], options: &Options) -> Vec<u8> {
+fn check<T: Real>(values: &[f64], extents: &[u64], options: &CompressOptions) -> Vec<u8> {
     let values: Vec<T> = as_type(values);
     let (stream, array) = check_bound(&values, extents, options);
-    let plain =
-        compress(&ArrayView::new(&values, extents).unwrap(), &options.clone().with_pipeline(LosslessPipeline::Planes));
+    let plain = compress(&ArrayView::new(&values, extents).unwrap(), &options.clone().with_coder(Coder::Huffman));
     let plain = plain.unwrap();
-    assert!(decompress(&plain, &DecodeOptions::default()).unwrap() == array);
+    assert!(decompress(&plain, &DecompressOptions::default()).unwrap() == array);
     let report = inspect(&stream).unwrap();
     assert_eq!((stream[ANNOUNCED] == 1, plain[ANNOUNCED]), (report.lzss_codes, 0));
-    let may = report.pipeline != Pipeline::Lossless && options.lossless.pipeline.lzss_codes();
+    let may = report.pipeline != Pipeline::Lossless && options.coder().lzss_codes();
     assert_eq!(report.lzss_codes, may);
     assert!(report.pipeline == Pipeline::Lossless || stream.len() <= plain.len(), "{} {}", stream.len(), plain.len());
     stream
@@ -69,29 +68,28 @@ fn every_type_bound_width_and_level_comes_back() {
     let extents: [&[u64]; 4] = [&[40_000], &[190, 210], &[30, 33, 40], &[3, 17, 28, 30]];
     let bounds = [Bound::Abs(0.01), Bound::Rel(1e-4), Bound::Psnr(90.0), Bound::PwRel(0.05)];
     let mut used = 0;
-    for (i, pipeline) in [LosslessPipeline::LzssHuffman, LosslessPipeline::Auto].into_iter().enumerate() {
+    for (i, pipeline) in [Coder::LzssHuffman, Coder::Auto].into_iter().enumerate() {
         for (extents, bound) in extents.into_iter().flat_map(|e| bounds.map(|b| (e, b))) {
             let values = patches(extents, 5 + i as u64);
             let single = check::<f32>(&values, extents, &options(bound, pipeline));
             let double = check::<f64>(&values, extents, &options(bound, pipeline).with_index(IndexKind::Gap));
-            used += inspect(&single).unwrap().lzss_chunks + inspect(&double).unwrap().lzss_chunks;
+            used += inspect(&single).unwrap().totals.lzss_chunks + inspect(&double).unwrap().totals.lzss_chunks;
         }
     }
     assert!(used > 40, "{used}");
     let values = patches(&[200, 200], 3);
     for symbol in SymbolWidth::ALL.into_iter().map(Some).chain([None]) {
         for level in 1..=9 {
-            let options =
-                options(Bound::Abs(0.05), LosslessPipeline::LzssHuffman).with_symbol(symbol).with_level(level);
+            let options = options(Bound::Abs(0.05), Coder::LzssHuffman).with_symbol(symbol).with_level(level);
             let stream = check::<f32>(&values, &[200, 200], &options);
-            assert_eq!(inspect(&stream).unwrap().lzss_chunks, 1, "{symbol:?} {level}");
+            assert_eq!(inspect(&stream).unwrap().totals.lzss_chunks, 1, "{symbol:?} {level}");
         }
     }
 }
 
 #[test]
 fn small_and_uniform_arrays_come_back() {
-    for pipeline in [LosslessPipeline::LzssHuffman, LosslessPipeline::Auto] {
+    for pipeline in [Coder::LzssHuffman, Coder::Auto] {
         for length in [0usize, 1, 2, 127, 128, 129, 1023, 1025, 16_385] {
             for value in [0.0, 7.5] {
                 check::<f32>(&vec![value; length], &[length as u64], &options(Bound::Abs(0.1), pipeline));
@@ -112,24 +110,24 @@ fn it_pays_where_most_codes_are_zero_and_only_there() {
     .take(600 * 700)
     .collect();
     for (values, pays) in [(&sparse, true), (&noise, false)] {
-        let planes = check::<f32>(values, &[600, 700], &options(Bound::Abs(0.01), LosslessPipeline::Planes));
-        let auto = check::<f32>(values, &[600, 700], &options(Bound::Abs(0.01), LosslessPipeline::Auto));
+        let planes = check::<f32>(values, &[600, 700], &options(Bound::Abs(0.01), Coder::Huffman));
+        let auto = check::<f32>(values, &[600, 700], &options(Bound::Abs(0.01), Coder::Auto));
         let report = inspect(&auto).unwrap();
         assert!(report.lzss_codes && !inspect(&planes).unwrap().lzss_codes);
-        assert_eq!(report.lzss_chunks > 0, pays);
+        assert_eq!(report.totals.lzss_chunks > 0, pays);
         assert!(!pays || auto.len() < planes.len() * 9 / 10, "{} {}", auto.len(), planes.len());
     }
     // More residuals outside of the codes than the usual radius serves: no tokens, and none are tried.
     let wild: Vec<f64> = noise.iter().map(|v| v * 1e4).collect();
-    let stream = check::<f32>(&wild, &[600, 700], &options(Bound::Abs(0.1), LosslessPipeline::LzssHuffman));
-    assert_eq!(inspect(&stream).unwrap().lzss_chunks, 0);
+    let stream = check::<f32>(&wild, &[600, 700], &options(Bound::Abs(0.1), Coder::LzssHuffman));
+    assert_eq!(inspect(&stream).unwrap().totals.lzss_chunks, 0);
 }
 
 #[test]
 fn streams_do_not_depend_on_threads_or_on_how_elements_come() {
     let values: Vec<f32> = as_type(&patches(&[40, 90, 200], 2));
     let view = ArrayView::new(&values, &[40, 90, 200]).unwrap();
-    for pipeline in [LosslessPipeline::LzssHuffman, LosslessPipeline::Auto] {
+    for pipeline in [Coder::LzssHuffman, Coder::Auto] {
         let options = options(Bound::Abs(0.01), pipeline).with_fill(syncline::Fill::None);
         let stream = compress(&view, &options).unwrap();
         assert!(stream == compress(&view, &options.clone().with_threads(3)).unwrap());
@@ -147,11 +145,11 @@ fn streams_do_not_depend_on_threads_or_on_how_elements_come() {
 fn every_decoder_and_index_reads_them() {
     let values = patches(&[50_000], 3);
     for index in IndexKind::ALL {
-        let options = options(Bound::Abs(0.01), LosslessPipeline::LzssHuffman).with_index(index);
+        let options = options(Bound::Abs(0.01), Coder::LzssHuffman).with_index(index);
         let stream = check::<f32>(&values, &[50_000], &options);
-        let expected = decompress(&stream, &DecodeOptions::default()).unwrap();
+        let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
         for decoder in [Decoder::Chunked, Decoder::SelfSync] {
-            assert!(decompress(&stream, &DecodeOptions::default().with_decoder(decoder)).unwrap() == expected);
+            assert!(decompress(&stream, &DecompressOptions::default().with_decoder(decoder)).unwrap() == expected);
         }
     }
 }
@@ -160,15 +158,15 @@ fn every_decoder_and_index_reads_them() {
 fn lzss_alone_is_for_lossless_streams() {
     let view = ArrayView::new(&[1.0f32, 2.0], &[2]).unwrap();
     for bound in [Bound::Abs(0.1), Bound::Rel(0.1), Bound::Psnr(50.0), Bound::PwRel(0.1)] {
-        let error = compress(&view, &options(bound, LosslessPipeline::Lzss)).unwrap_err().to_string();
+        let error = compress(&view, &options(bound, Coder::Lzss)).unwrap_err().to_string();
         assert!(error.contains("lzss+huffman"), "{error}");
     }
-    compress(&view, &options(Bound::Lossless, LosslessPipeline::Lzss)).unwrap();
+    compress(&view, &options(Bound::Lossless, Coder::Lzss)).unwrap();
     let shape = Shape::new(&[2]).unwrap();
-    let lossy = options(Bound::Abs(0.1), LosslessPipeline::Lzss);
+    let lossy = options(Bound::Abs(0.1), Coder::Lzss);
     assert!(Writer::new(Vec::new(), ElementType::F32, shape, &lossy).is_err());
     // A bound that no step serves makes the stream lossless, which has no codes to announce.
-    let tight = compress(&view, &options(Bound::Abs(1e-40), LosslessPipeline::LzssHuffman)).unwrap();
+    let tight = compress(&view, &options(Bound::Abs(1e-40), Coder::LzssHuffman)).unwrap();
     assert_eq!((tight[14], tight[ANNOUNCED]), (1, 0));
 }
 
@@ -176,24 +174,24 @@ fn lzss_alone_is_for_lossless_streams() {
 fn any_backend_does_it_and_says_which() {
     let values: Vec<f32> = as_type(&patches(&[200, 200], 3));
     let view = ArrayView::new(&values, &[200, 200]).unwrap();
-    let auto = options(Bound::Abs(0.01), LosslessPipeline::LzssHuffman);
+    let auto = options(Bound::Abs(0.01), Coder::LzssHuffman);
     let shape = Shape::new(&[200, 200]).unwrap();
     let mut stream = Vec::new();
     let made = syncline::compress_from(view.bytes(), 0, ElementType::F32, shape, &auto, &mut stream).unwrap();
     // Too small to be sent to a GPU that nobody asks for.
     assert!(!made.execution.on_gpu(), "{}", made.execution);
     let file = StreamFile::open(&stream[..]).unwrap();
-    let execution = file.execution(&[0..200, 0..200], &DecodeOptions::default()).unwrap();
+    let execution = file.execution(&[0..200, 0..200], &DecompressOptions::default()).unwrap();
     assert!(!execution.on_gpu(), "{execution}");
     // A GPU that is asked for must be there, does the work, and makes the same bytes.
     let asked = Backend::Cuda(CudaDevices::One(0));
-    match file.execution(&[0..200, 0..200], &DecodeOptions::default().with_backend(asked)) {
+    match file.execution(&[0..200, 0..200], &DecompressOptions::default().with_backend(asked)) {
         Ok(execution) => assert!(execution.on_gpu(), "{execution}"),
-        Err(error) => assert!(matches!(error, syncline::Error::Gpu(_)), "{error}"),
+        Err(error) => assert!(matches!(error, syncline::Error::Gpu { .. }), "{error}"),
     }
     match compress(&view, &auto.with_backend(asked)) {
         Ok(other) => assert!(other == stream),
-        Err(error) => assert!(matches!(error, syncline::Error::Gpu(_)), "{error}"),
+        Err(error) => assert!(matches!(error, syncline::Error::Gpu { .. }), "{error}"),
     }
 }
 
@@ -205,14 +203,14 @@ proptest! {
         seed in 0..1000u64, level in 1..=9u8, extents in [1..40u64, 1..60u64, 1..70u64],
         cut in [0.0..1.0f64, 0.0..1.0, 0.0..1.0], size in [0.0..1.0f64, 0.0..1.0, 0.0..1.0],
     ) {
-        let options = options(Bound::Abs(0.01), LosslessPipeline::LzssHuffman).with_level(level);
+        let options = options(Bound::Abs(0.01), Coder::LzssHuffman).with_level(level);
         let stream = check::<f32>(&patches(&extents, seed), &extents, &options);
-        let whole = decompress(&stream, &DecodeOptions::default()).unwrap();
+        let whole = decompress(&stream, &DecompressOptions::default()).unwrap();
         let region: [_; 3] = std::array::from_fn(|i| {
             let first = (extents[i] as f64 * cut[i]) as u64;
             first..first + ((extents[i] - first) as f64 * size[i]) as u64
         });
-        let got = decompress_region(&stream, &region, &DecodeOptions::default()).unwrap();
+        let got = decompress_region(&stream, &region, &DecompressOptions::default()).unwrap();
         let mut want = Vec::new();
         for z in region[0].clone() {
             for y in region[1].clone() {
@@ -228,11 +226,10 @@ proptest! {
 
 /// A stream of one chunk of LZSS codes, its array, and the length of the chunk's record.
 fn one_chunk() -> (Vec<u8>, syncline::Array, usize) {
-    let stream =
-        check::<f32>(&patches(&[80, 90], 21), &[80, 90], &options(Bound::Abs(0.02), LosslessPipeline::LzssHuffman));
+    let stream = check::<f32>(&patches(&[80, 90], 21), &[80, 90], &options(Bound::Abs(0.02), Coder::LzssHuffman));
     assert_eq!(stream[KIND], LZSS_CODES);
     let record = u32::from_le_bytes(stream[HEADER + 4..HEADER + 8].try_into().unwrap()) as usize;
-    let array = decompress(&stream, &DecodeOptions::default()).unwrap();
+    let array = decompress(&stream, &DecompressOptions::default()).unwrap();
     (stream, array, record)
 }
 
@@ -248,7 +245,7 @@ fn seal(stream: &mut [u8], record: usize) {
 fn the_golden_stream_has_them() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/golden/v1_f32_2d_lzss_huffman.syn");
     let report = inspect(&std::fs::read(path).unwrap()).unwrap();
-    assert!(report.lzss_codes && report.lzss_chunks == 1 && report.outliers > 40);
+    assert!(report.lzss_codes && report.totals.lzss_chunks == 1 && report.totals.outliers > 40);
 }
 
 #[test]
@@ -260,7 +257,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
             let mut damaged = stream.clone();
             damaged[at] ^= 1 << bit;
             seal(&mut damaged, record);
-            match decompress(&damaged, &DecodeOptions::default()) {
+            match decompress(&damaged, &DecompressOptions::default()) {
                 Ok(other) => assert_eq!(other.bytes().len(), array.bytes().len()),
                 Err(_) => errors += 1,
             }
@@ -269,7 +266,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
     }
     assert!(errors > record / 2, "{errors} of {record}");
     for length in 0..stream.len() {
-        assert!(decompress(&stream[..length], &DecodeOptions::default()).is_err(), "{length}");
+        assert!(decompress(&stream[..length], &DecompressOptions::default()).is_err(), "{length}");
     }
 }
 
@@ -297,7 +294,7 @@ fn a_section_that_ends_early_is_an_error() {
         damaged.copy_within(from..HEADER + record, to);
         damaged[HEADER + record - (from - to)..HEADER + record].fill(0);
         seal(&mut damaged, record);
-        let error = decompress(&damaged, &DecodeOptions::default()).unwrap_err().to_string();
+        let error = decompress(&damaged, &DecompressOptions::default()).unwrap_err().to_string();
         assert!(error.contains("damaged") || error.contains("truncated"), "{cut}: {error}");
         let _ = inspect(&damaged);
     }
@@ -313,7 +310,7 @@ fn lying_headers_and_counts_are_errors() {
             damaged[at] = value;
         }
         seal(&mut damaged, record);
-        let error = decompress(&damaged, &DecodeOptions::default()).unwrap_err().to_string();
+        let error = decompress(&damaged, &DecompressOptions::default()).unwrap_err().to_string();
         assert!(error.contains(what), "{changes:?}: {error}");
     };
     fails(&[(ANNOUNCED, 0)], "does not announce");

@@ -4,7 +4,9 @@ mod common;
 
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
-use syncline::{ArrayView, Bound, DecodeOptions, Decoder, Element, Fill, IndexKind, Options, compress, decompress};
+use syncline::{
+    ArrayView, Bound, CompressOptions, Decoder, DecompressOptions, Element, Fill, IndexKind, compress, decompress,
+};
 
 const INDEX_KINDS: [IndexKind; 3] = [IndexKind::None, IndexKind::Gap, IndexKind::Symbol];
 
@@ -66,7 +68,7 @@ fn every_shape_and_bound<T: Real>() {
         let special: Vec<T> = with_specials(&field, 2);
         for bound in bounds() {
             for values in [&plain, &special] {
-                check_bound(values, &shape, &Options::new(bound));
+                check_bound(values, &shape, &CompressOptions::new(bound));
             }
         }
     }
@@ -89,9 +91,9 @@ fn every_index_kind_and_decoder_gives_the_same_values() {
     values[100..4000].fill(f32::NAN);
     for index in INDEX_KINDS {
         for bound in [Bound::Rel(1e-3), Bound::Rel(1e-6), Bound::PwRel(1e-2), Bound::Lossless] {
-            let (stream, expected) = check_bound(&values, &shape, &Options::new(bound).with_index(index));
+            let (stream, expected) = check_bound(&values, &shape, &CompressOptions::new(bound).with_index(index));
             for decoder in [Decoder::Chunked, Decoder::SelfSync, Decoder::Gap, Decoder::Indexed] {
-                let options = DecodeOptions::default().with_decoder(decoder);
+                let options = DecompressOptions::default().with_decoder(decoder);
                 match decompress(&stream, &options) {
                     Ok(array) => assert!(array == expected, "{decoder} on {index}"),
                     // A decoder that needs an index says so when the stream has another.
@@ -115,9 +117,9 @@ fn integers<T: Element + PartialEq + std::fmt::Debug>(make: impl Fn(u64, u64) ->
             let values: Vec<T> = (0..count).map(|i| make(i * 3, rng.next() % noise)).collect();
             let view = ArrayView::new(&values, &shape).unwrap();
             for index in INDEX_KINDS {
-                let stream = compress(&view, &Options::default().with_index(index)).unwrap();
+                let stream = compress(&view, &CompressOptions::default().with_index(index)).unwrap();
                 assert!(stream.len() as u64 <= syncline::max_compressed_len(T::TYPE, view.shape()));
-                let back = decompress(&stream, &DecodeOptions::default()).unwrap();
+                let back = decompress(&stream, &DecompressOptions::default()).unwrap();
                 assert!(back.to_vec::<T>().unwrap() == values, "{} {shape:?} noise {noise} {index}", T::TYPE);
             }
         }
@@ -141,11 +143,11 @@ fn half_floats_are_lossless_bit_for_bit() {
     let bits: Vec<u16> = (0..=u16::MAX).collect();
     let halves: Vec<half::f16> = bits.iter().map(|&b| half::f16::from_bits(b)).collect();
     let brains: Vec<half::bf16> = bits.iter().map(|&b| half::bf16::from_bits(b)).collect();
-    let stream = compress(&ArrayView::new(&halves, &[256, 256]).unwrap(), &Options::default()).unwrap();
-    let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<half::f16>().unwrap();
+    let stream = compress(&ArrayView::new(&halves, &[256, 256]).unwrap(), &CompressOptions::default()).unwrap();
+    let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<half::f16>().unwrap();
     assert!(back.iter().map(|h| h.to_bits()).eq(bits.iter().copied()));
-    let stream = compress(&ArrayView::new(&brains, &[65536]).unwrap(), &Options::default()).unwrap();
-    let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<half::bf16>().unwrap();
+    let stream = compress(&ArrayView::new(&brains, &[65536]).unwrap(), &CompressOptions::default()).unwrap();
+    let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<half::bf16>().unwrap();
     assert!(back.iter().map(|h| h.to_bits()).eq(bits.iter().copied()));
 }
 
@@ -155,7 +157,8 @@ fn thread_counts_give_the_same_bytes() {
     let values: Vec<f32> = smooth(&shape, 4).into_iter().map(|v| v as f32).collect();
     for bound in [Bound::Rel(1e-4), Bound::Psnr(70.0), Bound::PwRel(1e-3), Bound::Lossless] {
         let compress_with = |threads| {
-            compress(&ArrayView::new(&values, &shape).unwrap(), &Options::new(bound).with_threads(threads)).unwrap()
+            compress(&ArrayView::new(&values, &shape).unwrap(), &CompressOptions::new(bound).with_threads(threads))
+                .unwrap()
         };
         let one = compress_with(1);
         assert!([2, 3, 7].into_iter().all(|threads| compress_with(threads) == one), "{bound:?}");
@@ -172,7 +175,7 @@ fn fill_values_are_kept_and_left_out_of_the_range() {
         }
     }
     for (fill, masked) in [(Fill::Auto, true), (Fill::Value(-1e10), true), (Fill::None, false)] {
-        let (stream, array) = check_bound(&values, &shape, &Options::new(Bound::Rel(1e-3)).with_fill(fill));
+        let (stream, array) = check_bound(&values, &shape, &CompressOptions::new(Bound::Rel(1e-3)).with_fill(fill));
         let report = syncline::inspect(&stream).unwrap();
         assert_eq!(report.resolved < 1.0, masked, "{fill:?}: {}", report.resolved);
         if masked {
@@ -192,8 +195,8 @@ fn psnr_is_reached_by_few_values() {
     }
     for (target, field) in fields {
         let view = ArrayView::new(&field, &[field.len() as u64]).unwrap();
-        let stream = compress(&view, &Options::new(Bound::Psnr(target))).unwrap();
-        let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<f64>().unwrap();
+        let stream = compress(&view, &CompressOptions::new(Bound::Psnr(target))).unwrap();
+        let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<f64>().unwrap();
         let mse = field.iter().zip(&back).map(|(x, y)| (x - y).powi(2)).sum::<f64>() / field.len() as f64;
         let extent = field.iter().copied().fold(f64::MIN, f64::max) - field.iter().copied().fold(f64::MAX, f64::min);
         assert!(mse == 0.0 || 10.0 * (extent * extent / mse).log10() >= target, "{target} dB of {field:?}");
@@ -208,8 +211,8 @@ fn the_finest_pointwise_relative_bounds_come_back() {
     for exponent in 0..64 {
         let ratio = 1e-16 * 1.5f64.powi(exponent);
         let view = ArrayView::new(&field, &[field.len() as u64]).unwrap();
-        let stream = compress(&view, &Options::new(Bound::PwRel(ratio))).unwrap();
-        let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<f64>().unwrap();
+        let stream = compress(&view, &CompressOptions::new(Bound::PwRel(ratio))).unwrap();
+        let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<f64>().unwrap();
         assert!(field.iter().zip(&back).all(|(x, y)| (x - y).abs() <= ratio * x.abs()), "{ratio}");
     }
 }
@@ -219,7 +222,7 @@ fn psnr_is_reached() {
     let shape = [50, 60, 70];
     let values: Vec<f32> = smooth(&shape, 6).into_iter().map(|v| v as f32).collect();
     for target in [30.0, 50.0, 80.0, 100.0] {
-        let (_, array) = check_bound(&values, &shape, &Options::new(Bound::Psnr(target)));
+        let (_, array) = check_bound(&values, &shape, &CompressOptions::new(Bound::Psnr(target)));
         let back = array.to_vec::<f32>().unwrap();
         let pairs = || values.iter().zip(&back);
         let mse = pairs().map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>() / values.len() as f64;
@@ -235,11 +238,11 @@ fn bad_requests_are_errors() {
     let values = [1.0f32; 10];
     let view = ArrayView::new(&values, &[10]).unwrap();
     for bound in [Bound::Abs(-1.0), Bound::Abs(f64::NAN), Bound::Rel(f64::INFINITY), Bound::PwRel(-2.0)] {
-        assert!(compress(&view, &Options::new(bound)).is_err(), "{bound:?}");
+        assert!(compress(&view, &CompressOptions::new(bound)).is_err(), "{bound:?}");
     }
     let integers = [1u8, 2, 3];
     let view = ArrayView::new(&integers, &[3]).unwrap();
-    assert!(compress(&view, &Options::new(Bound::Abs(1.0))).is_err());
+    assert!(compress(&view, &CompressOptions::new(Bound::Abs(1.0))).is_err());
     assert!(ArrayView::new(&integers, &[4]).is_err());
     assert!(ArrayView::new(&integers, &[1, 1, 1, 1, 3]).is_err());
 }
@@ -255,7 +258,7 @@ proptest! {
     ) {
         let values: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
         let columns = values.len() as u64 / rows;
-        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &Options::new(bound));
+        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &CompressOptions::new(bound));
     }
 
     #[test]
@@ -266,7 +269,7 @@ proptest! {
     ) {
         let values: Vec<f64> = bits.iter().map(|&b| f64::from_bits(b)).collect();
         let columns = values.len() as u64 / planes / 3;
-        check_bound(&values[..(3 * planes * columns) as usize], &[planes, 3, columns], &Options::new(bound));
+        check_bound(&values[..(3 * planes * columns) as usize], &[planes, 3, columns], &CompressOptions::new(bound));
     }
 
     #[test]
@@ -276,13 +279,13 @@ proptest! {
         index in prop::sample::select(INDEX_KINDS.to_vec()),
     ) {
         let values: Vec<f32> = smooth(&extents, 7).into_iter().map(|v| v as f32).collect();
-        let (stream, whole) = check_bound(&values, &extents, &Options::new(Bound::Rel(1e-3)).with_index(index));
+        let (stream, whole) = check_bound(&values, &extents, &CompressOptions::new(Bound::Rel(1e-3)).with_index(index));
         let whole = whole.to_vec::<f32>().unwrap();
         let region: Vec<_> = extents.iter().zip(&cuts).map(|(&e, &(a, b))| {
             let (a, b) = ((a * e as f64) as u64, (b * (e + 1) as f64) as u64);
             a.min(b)..a.max(b)
         }).collect();
-        let part = syncline::decompress_region(&stream, &region, &DecodeOptions::default()).unwrap();
+        let part = syncline::decompress_region(&stream, &region, &DecompressOptions::default()).unwrap();
         let mut expected = Vec::new();
         for (i, value) in whole.iter().enumerate() {
             let mut rest = i as u64;

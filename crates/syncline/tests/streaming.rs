@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::smooth;
 use syncline::{
-    ArrayView, Bound, DecodeOptions, ElementType, Error, Fill, IndexKind, Options, Reader, Shape, StreamFile, Writer,
-    compress, compress_from, decompress,
+    ArrayView, Bound, CompressOptions, DecompressOptions, ElementType, Error, Fill, IndexKind, Reader, Shape,
+    StreamFile, Writer, compress, compress_from, decompress,
 };
 
 fn field(extents: &[u64]) -> (Vec<f32>, Vec<u8>) {
@@ -27,7 +27,7 @@ fn files_give_the_same_streams_and_arrays_as_memory() {
     let folder = tempfile::tempdir().unwrap();
     for (i, extents) in SHAPES.iter().enumerate() {
         let (values, bytes) = field(extents);
-        let options = Options::new(Bound::Rel(1e-4)).with_threads(3);
+        let options = CompressOptions::new(Bound::Rel(1e-4)).with_threads(3);
         let expected = compress(&ArrayView::new(&values, extents).unwrap(), &options).unwrap();
 
         // With something in front of the array, as a .npy file has.
@@ -45,8 +45,8 @@ fn files_give_the_same_streams_and_arrays_as_memory() {
         let opened = StreamFile::open(File::open(&compressed).unwrap()).unwrap();
         assert_eq!(opened.inspect().unwrap().compressed_bytes, stream.len() as u64);
         let back = folder.path().join(format!("{i}.back"));
-        opened.decompress_to(&File::create(&back).unwrap(), 5, &DecodeOptions::default()).unwrap();
-        let array = decompress(&stream, &DecodeOptions::default()).unwrap();
+        opened.decompress_to(&File::create(&back).unwrap(), 5, &DecompressOptions::default()).unwrap();
+        let array = decompress(&stream, &DecompressOptions::default()).unwrap();
         assert!(fs::read(&back).unwrap().get(5..).unwrap_or(&[]) == array.bytes(), "{extents:?}");
     }
 }
@@ -57,7 +57,7 @@ fn a_writer_gives_the_same_stream_for_any_pushes() {
         let (values, bytes) = field(extents);
         let shape = Shape::new(extents).unwrap();
         for bound in [Bound::Lossless, Bound::Abs(1e-3), Bound::PwRel(1e-3)] {
-            let options = Options::new(bound).with_threads(2);
+            let options = CompressOptions::new(bound).with_threads(2);
             let mut streams = Vec::new();
             for step in [1000, 77_777, usize::MAX] {
                 let mut writer = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap();
@@ -65,7 +65,7 @@ fn a_writer_gives_the_same_stream_for_any_pushes() {
                 streams.push(writer.finish().unwrap());
             }
             assert!(streams.windows(2).all(|pair| pair[0] == pair[1]), "{extents:?} {bound:?}");
-            let array = decompress(&streams[0], &DecodeOptions::default()).unwrap();
+            let array = decompress(&streams[0], &DecompressOptions::default()).unwrap();
             let back = array.to_vec::<f32>().unwrap();
             let held = |x: f32, y: f32| match bound {
                 Bound::Abs(bound) => (f64::from(x) - f64::from(y)).abs() <= bound,
@@ -83,7 +83,7 @@ fn a_writer_takes_a_stated_range_and_fill() {
     values[1000..3000].fill(f32::NAN);
     values[60_000..64_000].fill(-999.0);
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let options = Options::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-999.0));
+    let options = CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-999.0));
     let shape = Shape::new(&[300, 400]).unwrap();
     assert!(Writer::new(Vec::new(), ElementType::F32, shape, &options).is_err());
     let mut writer = Writer::with_range(Vec::new(), ElementType::F32, shape, &options, -13.0, 13.0).unwrap();
@@ -91,15 +91,15 @@ fn a_writer_takes_a_stated_range_and_fill() {
     let stream = writer.finish().unwrap();
     let report = syncline::inspect(&stream).unwrap();
     assert_eq!((report.range, report.resolved, report.fills.len()), (Some((-13.0, 13.0)), 1e-3 * 26.0, 2));
-    assert!(report.verbatim < 100, "{}", report.verbatim);
-    let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<f32>().unwrap();
+    assert!(report.totals.verbatim < 100, "{}", report.totals.verbatim);
+    let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<f32>().unwrap();
     assert!(values.iter().zip(&back).all(|(x, y)| x.to_bits() == y.to_bits() || f64::from(x - y).abs() <= 0.026));
 }
 
 #[test]
 fn a_writer_wants_exactly_the_elements_of_the_shape() {
     let shape = Shape::new(&[10, 10]).unwrap();
-    let options = Options::new(Bound::Abs(0.1));
+    let options = CompressOptions::new(Bound::Abs(0.1));
     let mut writer = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap();
     writer.push(&[0; 396]).unwrap();
     assert!(writer.push(&[0; 5]).is_err());
@@ -111,10 +111,10 @@ fn a_reader_gives_the_elements_in_order() {
     for extents in SHAPES {
         let (values, _) = field(extents);
         for index in IndexKind::ALL {
-            let options = Options::new(Bound::Rel(1e-3)).with_index(index);
+            let options = CompressOptions::new(Bound::Rel(1e-3)).with_index(index);
             let stream = compress(&ArrayView::new(&values, extents).unwrap(), &options).unwrap();
-            let expected = decompress(&stream, &DecodeOptions::default()).unwrap();
-            let mut reader = Reader::new(Cursor::new(&stream), DecodeOptions::default()).unwrap();
+            let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
+            let mut reader = Reader::new(Cursor::new(&stream), DecompressOptions::default()).unwrap();
             let mut bytes = Vec::new();
             reader.read_to_end(&mut bytes).unwrap();
             assert!(bytes == expected.bytes(), "{extents:?} {index}");
@@ -127,8 +127,8 @@ fn a_reader_gives_the_elements_in_order() {
 fn a_reader_gives_regions_and_sizes() {
     let (values, _) = field(&[70, 130, 150]);
     let view = ArrayView::new(&values, &[70, 130, 150]).unwrap();
-    let stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
-    let options = DecodeOptions::default();
+    let stream = compress(&view, &CompressOptions::new(Bound::Rel(1e-3))).unwrap();
+    let options = DecompressOptions::default();
     let whole = decompress(&stream, &options).unwrap();
     let mut reader = Reader::new(Cursor::new(&stream), options.clone()).unwrap();
     assert_eq!(reader.inspect().unwrap(), syncline::inspect(&stream).unwrap());
@@ -151,9 +151,9 @@ fn a_reader_gives_regions_and_sizes() {
 fn arrays_are_decompressed_into_memory_of_the_callers() {
     for extents in SHAPES {
         let (values, bytes) = field(extents);
-        let stream = compress(&ArrayView::new(&values, extents).unwrap(), &Options::default()).unwrap();
+        let stream = compress(&ArrayView::new(&values, extents).unwrap(), &CompressOptions::default()).unwrap();
         let file = StreamFile::open(stream.as_slice()).unwrap();
-        let options = DecodeOptions::default().with_threads(3);
+        let options = DecompressOptions::default().with_threads(3);
         let mut out = vec![0xff; bytes.len()];
         assert!(!file.decompress_into(&mut out, &options).unwrap().on_gpu());
         assert!(out == bytes, "{extents:?}");
@@ -173,7 +173,7 @@ fn a_summary_has_the_ratios_of_the_report() {
         let (_, bytes) = field(extents);
         let mut stream = Vec::new();
         let shape = Shape::new(extents).unwrap();
-        let options = Options::new(Bound::Rel(1e-3));
+        let options = CompressOptions::new(Bound::Rel(1e-3));
         let summary = compress_from(&bytes, 0, ElementType::F32, shape, &options, &mut stream).unwrap();
         let report = syncline::inspect(&stream).unwrap();
         assert_eq!((summary.ratio(), summary.bits_per_value()), (report.ratio(), report.bits_per_value()));
@@ -186,21 +186,21 @@ fn a_summary_has_the_ratios_of_the_report() {
 fn memory_limits_are_respected() {
     let (values, _) = field(&[1100, 1050]);
     let view = ArrayView::new(&values, &[1100, 1050]).unwrap();
-    let stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
-    let options = DecodeOptions::default().with_memory_limit(1 << 20);
+    let stream = compress(&view, &CompressOptions::new(Bound::Rel(1e-3))).unwrap();
+    let options = DecompressOptions::default().with_memory_limit(1 << 20);
     assert!(matches!(decompress(&stream, &options), Err(Error::MemoryLimit { .. })));
     assert!(syncline::decompress_region(&stream, &[0..10, 0..10], &options).is_err());
-    let options = DecodeOptions::default().with_memory_limit(64 << 20);
+    let options = DecompressOptions::default().with_memory_limit(64 << 20);
     assert!(decompress(&stream, &options).is_ok());
     assert!(matches!(
-        compress(&view, &Options::new(Bound::Rel(1e-3)).with_memory_limit(1 << 20)),
+        compress(&view, &CompressOptions::new(Bound::Rel(1e-3)).with_memory_limit(1 << 20)),
         Err(Error::MemoryLimit { .. })
     ));
-    assert!(compress(&view, &Options::new(Bound::Rel(1e-3)).with_memory_limit(64 << 20)).unwrap() == stream);
+    assert!(compress(&view, &CompressOptions::new(Bound::Rel(1e-3)).with_memory_limit(64 << 20)).unwrap() == stream);
     // The stream itself counts, too.
     let mut rng = common::Rng(1);
     let noise: Vec<u64> = (0..5 << 20).map(|_| rng.next()).collect();
-    let options = Options::default().with_memory_limit(32 << 20).with_threads(1);
+    let options = CompressOptions::default().with_memory_limit(32 << 20).with_threads(1);
     let result = compress(&ArrayView::new(&noise, &[5 << 20]).unwrap(), &options);
     assert!(matches!(result, Err(Error::MemoryLimit { .. })));
 }
@@ -216,15 +216,15 @@ fn progress_counts_up_and_cancels() {
         seen.fetch_max(done, Ordering::Relaxed);
         ControlFlow::Continue(())
     });
-    let stream = compress(&view, &Options::new(Bound::Rel(1e-3)).with_progress(progress.clone())).unwrap();
+    let stream = compress(&view, &CompressOptions::new(Bound::Rel(1e-3)).with_progress(progress.clone())).unwrap();
     assert_eq!(most.swap(0, Ordering::Relaxed), values.len() as u64);
-    decompress(&stream, &DecodeOptions::default().with_progress(progress)).unwrap();
+    decompress(&stream, &DecompressOptions::default().with_progress(progress)).unwrap();
     assert_eq!(most.load(Ordering::Relaxed), values.len() as u64);
 
     let cancel: syncline::Progress = Arc::new(|_, _| ControlFlow::Break(()));
-    let options = Options::new(Bound::Rel(1e-3)).with_progress(cancel.clone());
+    let options = CompressOptions::new(Bound::Rel(1e-3)).with_progress(cancel.clone());
     assert!(matches!(compress(&view, &options), Err(Error::Cancelled)));
-    let options = DecodeOptions::default().with_progress(cancel);
+    let options = DecompressOptions::default().with_progress(cancel);
     assert!(matches!(decompress(&stream, &options), Err(Error::Cancelled)));
 }
 
@@ -233,16 +233,16 @@ fn progress_counts_up_and_cancels() {
 fn promises_are_checked_before_memory_is_taken() {
     let (values, _) = field(&[70, 130, 150]);
     let view = ArrayView::new(&values, &[70, 130, 150]).unwrap();
-    let mut stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
+    let mut stream = compress(&view, &CompressOptions::new(Bound::Rel(1e-3))).unwrap();
     for (axis, extent) in [(0, 1u64 << 40), (1, 1 << 30), (2, 1 << 45), (0, 71), (2, 1200)] {
         let original = stream.clone();
         stream[24 + 8 * axis..32 + 8 * axis].copy_from_slice(&extent.to_le_bytes());
         let hash = xxhash_rust::xxh3::xxh3_64(&stream[..128]);
         stream[128..136].copy_from_slice(&hash.to_le_bytes());
-        assert!(decompress(&stream, &DecodeOptions::default()).is_err(), "axis {axis} of {extent}");
+        assert!(decompress(&stream, &DecompressOptions::default()).is_err(), "axis {axis} of {extent}");
         stream = original;
     }
-    assert!(decompress(&stream, &DecodeOptions::default()).is_ok());
+    assert!(decompress(&stream, &DecompressOptions::default()).is_ok());
 }
 
 /// Extents beside an extent of 0 may be huge and cost a stream nothing.
@@ -250,11 +250,11 @@ fn promises_are_checked_before_memory_is_taken() {
 fn a_huge_empty_array_is_read_at_once() {
     for extents in [&[1 << 59, 0][..], &[0, 1 << 59], &[1 << 50, 0, 2, 3], &[3, 1 << 50, 0, 7], &[0]] {
         let shape = Shape::new(extents).unwrap();
-        let options = Options::new(Bound::Abs(0.1));
+        let options = CompressOptions::new(Bound::Abs(0.1));
         let stream = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap().finish().unwrap();
-        assert!(decompress(&stream, &DecodeOptions::default()).unwrap().bytes().is_empty());
+        assert!(decompress(&stream, &DecompressOptions::default()).unwrap().bytes().is_empty());
         let mut bytes = Vec::new();
-        let mut reader = Reader::new(Cursor::new(stream), DecodeOptions::default()).unwrap();
+        let mut reader = Reader::new(Cursor::new(stream), DecompressOptions::default()).unwrap();
         reader.read_to_end(&mut bytes).unwrap();
         assert!(bytes.is_empty(), "{extents:?}");
     }
@@ -265,7 +265,7 @@ fn a_huge_empty_array_is_read_at_once() {
 fn tiny_pushes_give_the_same_stream() {
     let (values, bytes) = field(&[40, 200, 300]);
     let shape = Shape::new(&[40, 200, 300]).unwrap();
-    let options = Options::new(Bound::Abs(0.01)).with_threads(2);
+    let options = CompressOptions::new(Bound::Abs(0.01)).with_threads(2);
     let write = |step: usize| {
         let mut writer = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap();
         bytes.chunks(step).for_each(|part| writer.push(part).unwrap());

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use syncline::{Backend, Bound, DecodeOptions, ElementType, Options, Shape, StreamFile, compress_from};
+use syncline::{Backend, Bound, CompressOptions, DecompressOptions, ElementType, Shape, StreamFile, compress_from};
 
 use syncline_bench::lossy::{Set, Values};
 use syncline_cuda::Device;
@@ -72,10 +72,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut first = None;
     for &device in &arguments.devices {
-        let options = Options::new(Bound::Rel(arguments.rel)).with_backend(device);
+        let options = CompressOptions::new(Bound::Rel(arguments.rel)).with_backend(device);
         in_memory(arguments, &array, &options, &mut first)?;
         if let Some(mebibytes) = arguments.device_memory {
-            in_memory(arguments, &array, &options.with_device_memory(mebibytes << 20), &mut first)?;
+            in_memory(arguments, &array, &options.with_device_memory_limit(mebibytes << 20), &mut first)?;
         }
     }
     match (&arguments.cli, &first) {
@@ -124,8 +124,13 @@ fn repeated(name: &str, gigabytes: f64) -> Result<Array> {
 }
 
 /// Compresses and decompresses from memory to memory. The stream must be `first`, which it becomes if there is none.
-fn in_memory(arguments: &Arguments, array: &Array, options: &Options, first: &mut Option<Vec<u8>>) -> Result<()> {
-    let device = options.backend;
+fn in_memory(
+    arguments: &Arguments,
+    array: &Array,
+    options: &CompressOptions,
+    first: &mut Option<Vec<u8>>,
+) -> Result<()> {
+    let device = options.backend();
     let mut stream = Vec::with_capacity(array.bytes.len() / 4);
     let mut compress = Vec::new();
     let mut where_done = String::new();
@@ -141,7 +146,7 @@ fn in_memory(arguments: &Arguments, array: &Array, options: &Options, first: &mu
     let expected = first.get_or_insert_with(|| stream.clone());
     ensure!(&stream == expected, "the stream of {device} differs from the first device's");
 
-    let decode = DecodeOptions::default().with_backend(device);
+    let decode = DecompressOptions::default().with_backend(device);
     let file = StreamFile::open(&stream[..])?;
     let mut back = vec![0xA5; array.bytes.len()];
     let mut decompress = Vec::new();
@@ -152,10 +157,11 @@ fn in_memory(arguments: &Arguments, array: &Array, options: &Options, first: &mu
     }
     // Each element within the bound, and the same array from every device: both follow from its being the stream's,
     // which the CPU's says.
-    let cpu = file.decompress_region(&sample(array.shape), &DecodeOptions::default().with_backend(Backend::Cpu))?;
+    let cpu = file.decompress_region(&sample(array.shape), &DecompressOptions::default().with_backend(Backend::Cpu))?;
     let part = cpu.bytes();
     ensure!(back[back.len() - part.len()..] == *part, "what {device} makes of the stream is not what the CPU does");
-    let limited = options.device_memory.map_or(String::new(), |bytes| format!(", {} MiB of memory", bytes >> 20));
+    let limited =
+        options.device_memory_limit().map_or(String::new(), |bytes| format!(", {} MiB of memory", bytes >> 20));
     println!(
         "{device}{limited}, memory to memory: compress {}, decompress {}; ratio {:.2}; {where_done}",
         rate(array, &compress),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use syncline::{LosslessPipeline, SymbolWidth};
+use syncline::{Coder, SymbolWidth};
 
 use syncline_bench::clock::Clock;
 use syncline_bench::lossy::Rate;
@@ -201,10 +201,10 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
         }
     }
     if arguments.has(Part::Codecs) {
-        let ours = LosslessPipeline::ALL.map(|pipeline| Codec::ours(set.element, pipeline, arguments.level, None));
+        let ours = Coder::ALL.map(|pipeline| Codec::ours(set.element, pipeline, arguments.level, None));
         // At its fastest, too.
         let fastest = Some(1).filter(|&level| level != arguments.level);
-        let fastest = fastest.map(|level| Codec::ours(set.element, LosslessPipeline::LzssHuffman, level, None));
+        let fastest = fastest.map(|level| Codec::ours(set.element, Coder::LzssHuffman, level, None));
         let mut all: Vec<Codec> = ours.into_iter().chain(fastest).chain(Codec::rivals(set.element)).collect();
         match Codec::blosc2(&arguments.python, set.element) {
             Ok(codecs) => all.extend(codecs),
@@ -213,9 +213,9 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
         Codec::measure_in_turn(&all, set, method).into_iter().for_each(&mut keep);
     }
     if arguments.has(Part::Choice) {
-        for pipeline in [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman] {
+        for pipeline in [Coder::Lzss, Coder::LzssHuffman] {
             // Those that the codecs have are not measured twice.
-            let has = |level: u8| level == arguments.level || level == 1 && pipeline == LosslessPipeline::LzssHuffman;
+            let has = |level: u8| level == arguments.level || level == 1 && pipeline == Coder::LzssHuffman;
             let levels = (1..=9).filter(|&level| !has(level) || !arguments.has(Part::Codecs));
             levels.for_each(|level| keep(Codec::ours(set.element, pipeline, level, None).measure(set, method)));
             for width in SymbolWidth::ALL {

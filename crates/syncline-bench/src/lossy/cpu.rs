@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use syncline::{Backend, DecodeOptions, StreamFile};
+use syncline::{Backend, DecompressOptions, StreamFile};
 
 use super::{Original, Rate, Row, Set, Value, Values, compress_on_cpu, ensure_same, header_of};
 use crate::check::POISON;
@@ -31,7 +31,7 @@ fn measure_values<T: Value>(set: &Set, values: &[T], relative: f64, threads: usi
         ensure_same(&stream, &compress_on_cpu(set, values, relative, 1)?, "the stream of several threads")?;
     }
 
-    let options = DecodeOptions::default().with_backend(Backend::Cpu).with_threads(threads);
+    let options = DecompressOptions::default().with_backend(Backend::Cpu).with_threads(threads);
     let mut back = vec![T::zeroed(); values.len()];
     let decompression = timed(runs, || {
         let out: &mut [u8] = bytemuck::cast_slice_mut(&mut back);

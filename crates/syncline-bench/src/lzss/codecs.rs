@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 use syncline::{
-    ArrayView, Backend, Bound, DecodeOptions, ElementType, LosslessPipeline, Options, Shape, SymbolWidth, compress,
+    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, ElementType, Shape, SymbolWidth, compress,
     decompress,
 };
 
@@ -49,16 +49,16 @@ pub struct Codec {
 
 impl Codec {
     /// One of our pipelines; a width of `None` is chosen chunk by chunk.
-    pub fn ours(element: ElementType, pipeline: LosslessPipeline, level: u8, symbol: Option<SymbolWidth>) -> Self {
-        let options = Options::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
-        let options = options.with_pipeline(pipeline).with_level(level).with_symbol(symbol);
-        let uses_lzss = pipeline != LosslessPipeline::Planes;
+    pub fn ours(element: ElementType, pipeline: Coder, level: u8, symbol: Option<SymbolWidth>) -> Self {
+        let options = CompressOptions::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
+        let options = options.with_coder(pipeline).with_level(level).with_symbol(symbol);
+        let uses_lzss = pipeline != Coder::Huffman;
         let encode = move |bytes: &[u8]| {
             let shape = Shape::new(&[(bytes.len() / element.size()) as u64])?;
             Ok(compress(&ArrayView::from_bytes(bytes, element, shape)?, &options)?)
         };
         let decode = |stream: &[u8]| {
-            let options = DecodeOptions::default().with_backend(Backend::Cpu).with_threads(1);
+            let options = DecompressOptions::default().with_backend(Backend::Cpu).with_threads(1);
             Ok(decompress(stream, &options)?.into_bytes())
         };
         Self {
@@ -254,7 +254,7 @@ mod tests {
     fn every_codec_gives_the_bytes_back() {
         for name in ["hurr-quant", "tpch-int32", "tpch-shipmode", "rtm-float32"] {
             let set = Set::load(name, 1).unwrap();
-            let ours = LosslessPipeline::ALL.map(|pipeline| Codec::ours(set.element, pipeline, 3, None));
+            let ours = Coder::ALL.map(|pipeline| Codec::ours(set.element, pipeline, 3, None));
             let rivals = Codec::rivals(set.element);
             assert_eq!(rivals.len(), if cfg!(feature = "rivals") { 3 + set.element.size().min(2) - 1 } else { 0 });
             for codec in ours.iter().chain(&rivals) {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use syncline::{
-    ArrayView, Backend, Bound, DecodeOptions, IndexKind, LosslessPipeline, Options, SymbolWidth, compress, decompress,
+    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, IndexKind, SymbolWidth, compress, decompress,
 };
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, Stream, encode};
 
@@ -87,8 +87,8 @@ impl Case<'_> {
         for &level in levels {
             rows.push(self.lzss(level)?);
         }
-        rows.push(self.whole(SYNCLINE, LosslessPipeline::Planes)?);
-        rows.push(self.whole(SYNCLINE_LZSS, LosslessPipeline::LzssHuffman)?);
+        rows.push(self.whole(SYNCLINE, Coder::Huffman)?);
+        rows.push(self.whole(SYNCLINE_LZSS, Coder::LzssHuffman)?);
         Ok(rows)
     }
 
@@ -157,13 +157,13 @@ impl Case<'_> {
     }
 
     fn lzss(&self, level: u8) -> Result<Row> {
-        let options = Options::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
-        let options = options.with_pipeline(LosslessPipeline::LzssHuffman).with_level(level);
+        let options = CompressOptions::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
+        let options = options.with_coder(Coder::LzssHuffman).with_level(level);
         let options = options.with_symbol(Some(SymbolWidth::Two));
         let extent = [self.codes.len() as u64];
         let encode = || Ok(compress(&ArrayView::new(self.codes, &extent)?, &options)?);
         let stream: Vec<u8> = encode()?;
-        let decode_options = DecodeOptions::default().with_backend(Backend::Cpu).with_threads(1);
+        let decode_options = DecompressOptions::default().with_backend(Backend::Cpu).with_threads(1);
         let encoding = || {
             let start = Instant::now();
             let made: Result<Vec<u8>> = encode();
@@ -183,13 +183,13 @@ impl Case<'_> {
         self.row(LZSS, Some(level), stream.len() + self.outlier_bytes(), encoding, decoding)
     }
 
-    fn whole(&self, name: &str, pipeline: LosslessPipeline) -> Result<Row> {
-        let options = Options::new(Bound::Rel(BOUND)).with_backend(Backend::Cpu).with_threads(1);
-        let options = options.with_pipeline(pipeline);
+    fn whole(&self, name: &str, pipeline: Coder) -> Result<Row> {
+        let options = CompressOptions::new(Bound::Rel(BOUND)).with_backend(Backend::Cpu).with_threads(1);
+        let options = options.with_coder(pipeline);
         let extents: Vec<u64> = self.field.extents.iter().map(|&extent| extent as u64).collect();
         let encode = || Ok(compress(&ArrayView::new(&self.field.values, &extents)?, &options)?);
         let stream: Vec<u8> = encode()?;
-        let decode_options = DecodeOptions::default().with_backend(Backend::Cpu).with_threads(1);
+        let decode_options = DecompressOptions::default().with_backend(Backend::Cpu).with_threads(1);
         let bound = BOUND * self.field.range();
         let encoding = || {
             let start = Instant::now();

@@ -1,5 +1,5 @@
 use anyhow::Result;
-use syncline::{ArrayView, Bound, DecodeOptions, Options};
+use syncline::{ArrayView, Bound, CompressOptions, DecompressOptions};
 
 use super::{Rival, Timed};
 use crate::fields::{Field, floats};
@@ -19,12 +19,12 @@ impl Rival for Syncline {
     fn compress(&mut self, field: &Field, bound: f64, threads: usize) -> Result<Timed<Vec<u8>>> {
         let extents: Vec<u64> = field.extents.iter().map(|&e| e as u64).collect();
         let view = ArrayView::new(&field.values, &extents)?;
-        let options = Options::new(Bound::Abs(bound)).with_threads(threads);
+        let options = CompressOptions::new(Bound::Abs(bound)).with_threads(threads);
         Timed::run(|| Ok(syncline::compress(&view, &options)?))
     }
 
     fn decompress(&mut self, stream: &[u8], _field: &Field, threads: usize) -> Result<Timed<Vec<f32>>> {
-        let options = DecodeOptions::default().with_threads(threads);
+        let options = DecompressOptions::default().with_threads(threads);
         let Timed { value, seconds } = Timed::run(|| Ok(syncline::decompress(stream, &options)?))?;
         Ok(Timed { value: floats(value.bytes()), seconds })
     }

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use syncline::{FillPattern, Options, Summary, compress_from};
+use syncline::{CompressOptions, FillPattern, Summary, compress_from};
 
 use crate::args::{CompressArgs, Resources, Talk};
 use crate::commands::{check_device, remark};
@@ -33,13 +33,15 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let (input_name, output_name) = (array.input.to_string(), output.name());
 
     let bar = Bar::new("compressing", array.element_type, talk);
-    let options = with_resources(Options::new(args.bound.bound()), args.resources)
+    let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
         .with_fill(args.fill)
         .with_index(args.index)
-        .with_pipeline(args.pipeline)
         .with_symbol(args.symbol.0)
         .with_level(args.level)
         .with_progress(bar.callback());
+    if let Some(coder) = args.coder {
+        options = options.with_coder(coder);
+    }
     let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
     let summary = compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
         .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
@@ -58,8 +60,8 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     Ok(())
 }
 
-/// Options with the processor, threads and memory that were asked for.
-pub fn with_resources(options: Options, resources: Resources) -> Options {
+/// CompressOptions with the processor, threads and memory that were asked for.
+pub fn with_resources(options: CompressOptions, resources: Resources) -> CompressOptions {
     let options = options.with_backend(resources.device).with_threads(resources.threads);
     match resources.memory_limit {
         Some(limit) => options.with_memory_limit(limit),

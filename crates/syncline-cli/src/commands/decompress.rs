@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use syncline::{DecodeOptions, Execution};
+use syncline::{DecompressOptions, Execution};
 
 use crate::args::{DecompressArgs, Talk};
 use crate::commands::{check_device, remark};
@@ -39,7 +39,7 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     let output_name = output.name();
 
     let bar = Bar::new("decompressing", element_type, talk);
-    let options = DecodeOptions { decoder: args.decoder, ..decode_options(args.resources) };
+    let options = decode_options(args.resources).with_decoder(args.decoder);
     output.write_all(&header).map_err(|error| Failure::io(&output_name, &error))?;
     let execution = match (&region, output.file()) {
         (None, Some(file)) => {
@@ -99,7 +99,7 @@ fn output_path(args: &DecompressArgs) -> Outcome<PathBuf> {
 fn in_order(
     stream: &OpenStream,
     region: &[Range<u64>],
-    options: &DecodeOptions,
+    options: &DecompressOptions,
     output: &mut Output,
     bar: &Bar,
 ) -> Outcome<Execution> {

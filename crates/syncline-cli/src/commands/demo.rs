@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use syncline::quality::{Quality, compare};
 use syncline::{
-    ArrayView, Bound, ElementType, Error, Options, Shape, StreamFile, Summary, compress_from, max_compressed_len,
+    ArrayView, Bound, CompressOptions, ElementType, Error, Shape, StreamFile, Summary, compress_from,
+    max_compressed_len,
 };
 
 use crate::args::{DemoArgs, Talk};
@@ -42,7 +43,7 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
 
     let shape = Shape::new(&EXTENTS).map_err(failed)?;
     let original = ArrayView::from_bytes(FIELD, ElementType::F32, shape).map_err(failed)?;
-    let options = with_resources(Options::new(BOUND), args.resources);
+    let options = with_resources(CompressOptions::new(BOUND), args.resources);
     let ((summary, bytes), compressing) = fastest(|| {
         let mut bytes = Vec::with_capacity(max_compressed_len(ElementType::F32, shape) as usize);
         let summary = compress_from(FIELD, 0, ElementType::F32, shape, &options, &mut bytes)?;

@@ -1,15 +1,15 @@
-//! `syncline info`: what this build is and what it can run on.
+//! `syncline info`: describes the build, the processor and the GPUs.
 
 use serde_json::json;
-use syncline::cuda::Device;
-use syncline::{FORMAT_VERSION, LosslessPipeline, instruction_set_name};
+use syncline::gpu::{self, DeviceInfo};
+use syncline::{Coder, FORMAT_VERSION, instruction_set_name};
 
 use super::{aligned, say};
 use crate::args::InfoArgs;
 use crate::json;
 use crate::message::Outcome;
 
-/// Runs the command. A machine without a GPU is no failure: it says what is missing.
+/// Runs the command. On a machine without a usable GPU it succeeds and says what is missing.
 pub fn run(args: &InfoArgs) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let devices = devices();
@@ -22,8 +22,8 @@ pub fn run(args: &InfoArgs) -> Outcome {
             "version": env!("CARGO_PKG_VERSION"),
             "format_version": FORMAT_VERSION,
             "threads": threads,
-            "vectors": instruction_set_name(),
-            "pipelines": pipelines(),
+            "instruction_set": instruction_set_name(),
+            "coders": coders(),
             "gpus": gpus,
             "gpu_error": devices.as_ref().err(),
         });
@@ -33,8 +33,8 @@ pub fn run(args: &InfoArgs) -> Outcome {
         ("version", env!("CARGO_PKG_VERSION").to_string()),
         ("format version", format!("{FORMAT_VERSION}: writes it, reads up to it")),
         ("threads", threads.to_string()),
-        ("vectors", instruction_set_name().to_string()),
-        ("pipelines", pipelines().join(", ")),
+        ("instruction set", instruction_set_name().to_string()),
+        ("coders", coders().join(", ")),
     ];
     match devices {
         Ok(devices) if devices.is_empty() => rows.push(("GPU", "none".to_string())),
@@ -47,34 +47,37 @@ pub fn run(args: &InfoArgs) -> Outcome {
     say(&aligned(&rows))
 }
 
-/// What is known of each GPU, or what keeps it from being used.
-type Found = Result<syncline::cuda::DeviceInfo, String>;
+/// A usable GPU, or the reason why it cannot be used.
+type Gpu = Result<DeviceInfo, String>;
 
-fn devices() -> Result<Vec<Found>, String> {
-    let count = Device::count().map_err(|error| error.to_string())?;
-    let open = |ordinal| Device::open(ordinal).map(|device| device.info().clone()).map_err(|error| error.to_string());
-    Ok((0..count).map(open).collect())
+fn devices() -> Result<Vec<Gpu>, String> {
+    let count = gpu::device_count().map_err(|error| error.to_string())?;
+    Ok((0..count).map(|ordinal| gpu::device(ordinal).map_err(|error| error.to_string())).collect())
 }
 
-fn device_json(device: &Found) -> serde_json::Value {
+fn device_json(device: &Gpu) -> serde_json::Value {
     match device {
         Ok(info) => json!({
             "ordinal": info.ordinal,
             "name": info.name,
-            "capability": info.capability,
+            "compute_capability": version(info.compute_capability),
             "memory": info.memory,
             "multiprocessors": info.multiprocessors,
-            "driver": info.driver.to_string(),
-            "nvrtc": info.compiler.to_string(),
-            "architecture": info.architecture,
-            "cache": info.cache,
-            "cache_error": info.cache_error(),
+            "driver": version(info.driver),
+            "nvrtc": version(info.nvrtc),
+            "target": version(info.target),
+            "kernel_cache": info.kernel_cache,
+            "kernel_cache_error": info.kernel_cache_error,
         }),
         Err(error) => json!({ "error": error }),
     }
 }
 
-/// Names of the pipelines that streams can be made with.
-fn pipelines() -> Vec<&'static str> {
-    LosslessPipeline::ALL.map(LosslessPipeline::name).to_vec()
+fn version((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
+}
+
+/// Names of the available coders.
+fn coders() -> Vec<&'static str> {
+    Coder::ALL.map(Coder::name).to_vec()
 }

@@ -54,35 +54,41 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
             "chunks",
             format!(
                 "{} ({} raw, {} LZSS)",
-                grouped(report.chunks),
-                grouped(report.raw_chunks),
-                grouped(report.lzss_chunks)
+                grouped(report.totals.chunks),
+                grouped(report.totals.raw_chunks),
+                grouped(report.totals.lzss_chunks)
             ),
         ),
         (
             "tiles",
             format!(
                 "{}: {} constant, {} with fill",
-                grouped(report.tiles),
-                percent(report.constant_tiles, report.tiles),
-                percent(report.masked_tiles, report.tiles)
+                grouped(report.totals.tiles),
+                percent(report.totals.constant_tiles, report.totals.tiles),
+                percent(report.totals.masked_tiles, report.totals.tiles)
             ),
         ),
-        ("outliers", format!("{} ({})", grouped(report.outliers), percent(report.outliers, elements))),
-        ("verbatim values", format!("{} ({})", grouped(report.verbatim), percent(report.verbatim, elements))),
+        ("outliers", format!("{} ({})", grouped(report.totals.outliers), percent(report.totals.outliers, elements))),
+        (
+            "verbatim values",
+            format!("{} ({})", grouped(report.totals.verbatim), percent(report.totals.verbatim, elements)),
+        ),
         (
             "groups",
             format!(
                 "{} of {} symbols, {} free",
-                grouped(report.groups),
+                grouped(report.totals.groups),
                 report.group_size,
-                percent(report.free_groups, report.groups)
+                percent(report.totals.free_groups, report.totals.groups)
             ),
         ),
-        ("codewords", format!("{}, {}", bytes(report.codeword_bytes), share(report.codeword_bytes))),
-        ("codebooks", format!("{}, {}", bytes(report.codebook_bytes), share(report.codebook_bytes))),
-        ("index", format!("{}: {}, {}", report.index, bytes(report.index_bytes), share(report.index_bytes))),
-        ("side data", format!("{}, {}", bytes(report.side_bytes), share(report.side_bytes))),
+        ("codewords", format!("{}, {}", bytes(report.totals.codeword_bytes), share(report.totals.codeword_bytes))),
+        ("codebooks", format!("{}, {}", bytes(report.totals.codebook_bytes), share(report.totals.codebook_bytes))),
+        (
+            "index",
+            format!("{}: {}, {}", report.index, bytes(report.totals.index_bytes), share(report.totals.index_bytes)),
+        ),
+        ("side data", format!("{}, {}", bytes(report.totals.side_bytes), share(report.totals.side_bytes))),
     ]);
     rows
 }
@@ -111,9 +117,10 @@ fn held(report: &Report) -> String {
 
 /// A bar for each length from the shortest used to the longest.
 fn code_lengths(report: &Report) -> Vec<String> {
-    let used = |&length: &usize| report.code_lengths[length] > 0;
-    let all = 0..report.code_lengths.len();
+    let used = |&length: &usize| report.totals.code_lengths[length] > 0;
+    let all = 0..report.totals.code_lengths.len();
     let Some((shortest, longest)) = all.clone().find(used).zip(all.rev().find(used)) else { return Vec::new() };
-    let rows: Vec<_> = (shortest..=longest).map(|length| (length.to_string(), report.code_lengths[length])).collect();
+    let rows: Vec<_> =
+        (shortest..=longest).map(|length| (length.to_string(), report.totals.code_lengths[length])).collect();
     chart::histogram(&rows, 50)
 }

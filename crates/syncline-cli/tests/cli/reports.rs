@@ -55,21 +55,21 @@ fn inspect_describes() {
 fn lzss_codes_are_shown() {
     let w = workshop();
     let line = "compress geoid_361x720.f32 --shape 361x720 --rel 0.05 --quiet --force -o";
-    w.ok(&format!("{line} planes.syn"));
-    for pipeline in ["auto", "lzss+huffman"] {
-        w.ok(&format!("{line} h.syn --pipeline {pipeline}"));
-        assert!(w.read("h.syn").len() < w.read("planes.syn").len());
+    w.ok(&format!("{line} huffman.syn"));
+    for coder in ["auto", "lzss+huffman"] {
+        w.ok(&format!("{line} h.syn --coder {coder}"));
+        assert!(w.read("h.syn").len() < w.read("huffman.syn").len());
         let report = json(&w.ok("inspect h.syn --json"));
         assert_eq!((&report["lzss_codes"], &report["lzss_chunks"]), (&Value::Bool(true), &report["chunks"]));
         let text = String::from_utf8(w.ok("inspect h.syn")).unwrap();
         assert!(text.contains("quantized, codes by LZSS and Huffman") && text.contains("1 LZSS"), "{text}");
         w.ok("verify geoid_361x720.f32 h.syn");
     }
-    assert_eq!(json(&w.ok("inspect planes.syn --json"))["lzss_codes"], false);
-    w.fails(&format!("{line} h.syn --pipeline lzss"), 2, "use planes (Huffman coding alone), lzss+huffman or auto");
+    assert_eq!(json(&w.ok("inspect huffman.syn --json"))["lzss_codes"], false);
+    w.fails(&format!("{line} h.syn --coder lzss"), 2, "use huffman, lzss+huffman or auto");
     let info = json(&w.ok("info --json"));
-    assert_eq!(info["pipelines"], serde_json::json!(["auto", "planes", "lzss", "lzss+huffman"]));
-    assert!(String::from_utf8(w.ok("info")).unwrap().contains("auto, planes, lzss, lzss+huffman"));
+    assert_eq!(info["coders"], serde_json::json!(["auto", "huffman", "lzss", "lzss+huffman"]));
+    assert!(String::from_utf8(w.ok("info")).unwrap().contains("auto, huffman, lzss, lzss+huffman"));
 }
 
 #[test]

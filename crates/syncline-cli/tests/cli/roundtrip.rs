@@ -62,7 +62,7 @@ fn levels_and_symbols_of_lzss() {
     let text: Vec<u8> =
         (0..10_000u32).flat_map(|i| phrase(((i.wrapping_mul(0x9e37_79b1) ^ (i * i)) >> 20) & 255)).collect();
     w.write("x.u8", &text);
-    let line = "compress x.u8 --lossless --pipeline lzss --force -o";
+    let line = "compress x.u8 --lossless --coder lzss --force -o";
     let mut streams = Vec::new();
     for option in ["--level 1", "--level 9", "--symbol 1", "--symbol 2", "--symbol 4", "--symbol 8"] {
         w.ok(&format!("{line} y.syn {option}"));

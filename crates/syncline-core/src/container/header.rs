@@ -129,11 +129,9 @@ impl Header {
         if version == 0 || length as usize != HEADER_LEN {
             return Err(bad("wrong version or length"));
         }
-        let whole = bytes.get(..HEADER_LEN).ok_or(Error::Truncated {
-            place: "the header".into(),
-            needed: HEADER_LEN as u64,
-            available: bytes.len() as u64,
-        })?;
+        let whole = bytes
+            .get(..HEADER_LEN)
+            .ok_or_else(|| Error::truncated("the header", HEADER_LEN as u64, bytes.len() as u64))?;
         let mut tail = Fields::new(&whole[HASHED_LEN..], "the header");
         if tail.u64()? != XxHash3_64::oneshot(&whole[..HASHED_LEN]) || tail.u64()? != 0 {
             return Err(bad("its checksum does not match"));

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 use super::{ALIGNMENT, Fields, HEADER_LEN, Header, RECORD_HEADER_LEN, align};
-use crate::error::{Error, Result};
+use crate::error::{Error, Location, Result};
 use crate::geometry::Geometry;
 
 /// Bytes of the trailer.
@@ -45,15 +45,19 @@ pub fn read_outline(
     stream_len: u64,
     mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
 ) -> Result<(Header, Geometry, ChunkTable)> {
-    let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?)?;
+    let in_header = |error: Error| error.located(Location::at(0));
+    let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?).map_err(in_header)?;
     let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
-        .map_err(|_| Error::corrupt("the header", "impossible number of tiles in a chunk"))?;
-    let table = ChunkTable::read(stream_len, geometry.chunks(), read)?;
+        .map_err(|_| in_header(Error::corrupt("the header", "impossible number of tiles in a chunk")))?;
+    let table = ChunkTable::read(stream_len, geometry.chunks(), read)
+        .map_err(|error| error.located(Location::at(stream_len.saturating_sub(TRAILER_LEN as u64))))?;
     // What the header promises must be earned: a coded chunk has a bit for each tile, a raw one all its bytes.
     for chunk in 0..table.chunks() {
         let tiles = geometry.chunk_range(chunk);
-        if (table.record(chunk).1 as u64) < (tiles.end - tiles.start) / 8 {
-            return Err(Error::corrupt(format!("chunk {chunk}"), "too short for its tiles"));
+        let (offset, length) = table.record(chunk);
+        if (length as u64) < (tiles.end - tiles.start) / 8 {
+            let error = Error::corrupt(format!("chunk {chunk}"), "too short for its tiles");
+            return Err(error.located(Location::of_chunk(chunk, offset)));
         }
     }
     Ok((header, geometry, table))
@@ -75,7 +79,7 @@ impl ChunkTable {
     pub fn read(stream_len: u64, chunks: u64, mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>) -> Result<Self> {
         let smallest = (HEADER_LEN + TRAILER_LEN) as u64;
         if stream_len < smallest {
-            return Err(Error::Truncated { place: PLACE.into(), needed: smallest, available: stream_len });
+            return Err(Error::truncated(PLACE, smallest, stream_len));
         }
         let trailer_at = stream_len - TRAILER_LEN as u64;
         let trailer = read(trailer_at, TRAILER_LEN)?;

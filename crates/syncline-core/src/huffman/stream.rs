@@ -252,10 +252,8 @@ impl<'a> Parts<'a, '_> {
     fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let end = self.at as u64 + len;
         let part = usize::try_from(end).ok().and_then(|end| self.bytes.get(self.at..end));
-        let part = part.ok_or_else(|| Error::Truncated {
-            place: format!("{} (Huffman stream)", self.place),
-            needed: end,
-            available: self.bytes.len() as u64,
+        let part = part.ok_or_else(|| {
+            Error::truncated(format!("{} (Huffman stream)", self.place), end, self.bytes.len() as u64)
         })?;
         self.at += part.len();
         Ok(part)

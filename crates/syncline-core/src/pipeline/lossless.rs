@@ -1,7 +1,7 @@
 //! Lossless chunks: integer prediction, then planes of the residuals' bytes or 16-bit words.
 
 use super::codes::{CodeBuffer, CodeReader};
-use super::options::{LosslessOptions, LosslessPipeline};
+use super::options::{Coder, CoderOptions};
 use super::{Context, ElementSource, EncodeScratch, TileSink, lzss};
 use crate::array::ElementType;
 use crate::container::{
@@ -87,7 +87,7 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     geometry: &Geometry,
     chunk: u64,
     source: &S,
-    options: &LosslessOptions,
+    options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -114,14 +114,14 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
         let residuals = Residuals::new(element, axes, &some_tiles, &sample, &mut memory);
         lzss::choose(options, entropy_coded, &sample, &residuals, elements.len(), buffers)
     };
-    match options.pipeline {
-        LosslessPipeline::Planes => write_planes(header, chunk, &predict(), huffman, out),
-        LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman => {
-            let choice = choose(options.pipeline == LosslessPipeline::LzssHuffman);
+    match options.coder {
+        Coder::Huffman => write_planes(header, chunk, &predict(), huffman, out),
+        Coder::Lzss | Coder::LzssHuffman => {
+            let choice = choose(options.coder == Coder::LzssHuffman);
             let residuals = choice.of_residuals.then(predict);
             lzss::encode(header, chunk, &choice, elements, residuals.as_ref(), (buffers, huffman), out);
         }
-        LosslessPipeline::Auto => {
+        Coder::Auto => {
             let residuals = predict();
             let start = out.len();
             write_planes(header, chunk, &residuals, huffman, out);

@@ -1,4 +1,4 @@
-//! What the caller may choose of the stages after prediction.
+//! The choices a caller has for the stages after prediction.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,91 +7,102 @@ use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::lzss::{LEVELS, SymbolWidth};
 
-/// How lossless chunks are coded, and whether quantization codes may be LZSS tokens.
+/// The lossless stage at the end of the pipeline.
 ///
-/// Codes are a Huffman stream with [`Planes`](Self::Planes). With [`LzssHuffman`](Self::LzssHuffman) each chunk also is
-/// made with its codes as LZSS tokens, Huffman-coded, and the shorter stays; with [`Auto`](Self::Auto) only where a
-/// sample says that this pays. [`Lzss`](Self::Lzss) is for lossless streams alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LosslessPipeline {
-    /// Whichever of planes and LZSS before Huffman makes the chunk smaller. Looking for matches costs most of the
-    /// compression speed.
+/// In a lossless stream it codes the elements. In a stream with an error bound it codes the quantization codes, and
+/// [`Lzss`](Self::Lzss) alone is not available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Coder {
+    /// The smaller of [`Huffman`](Self::Huffman) and [`LzssHuffman`](Self::LzssHuffman) for each chunk. With an error
+    /// bound, LZSS is tried only in chunks where a sample promises a gain.
     Auto,
-    /// Huffman-coded planes of the residuals: the fastest to compress.
-    #[default]
-    Planes,
-    /// LZSS alone: decompresses fastest.
+    /// Huffman coding alone: of quantization codes, or in lossless streams of the byte planes of prediction residuals.
+    Huffman,
+    /// LZSS alone. Lossless streams only.
     Lzss,
-    /// LZSS, its tokens Huffman-coded.
+    /// LZSS followed by Huffman coding of its tokens. With an error bound, each chunk keeps plain Huffman coding where
+    /// that is shorter.
     LzssHuffman,
 }
 
-impl LosslessPipeline {
-    /// Every one.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::Planes, Self::Lzss, Self::LzssHuffman];
+impl Coder {
+    /// All coders.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Huffman, Self::Lzss, Self::LzssHuffman];
+
+    /// The coder used for this bound unless the caller chooses one: [`Auto`](Self::Auto) for lossless streams,
+    /// [`Huffman`](Self::Huffman) with an error bound.
+    pub const fn default_for(bound: Bound) -> Self {
+        match bound {
+            Bound::Lossless => Self::Auto,
+            _ => Self::Huffman,
+        }
+    }
 
     /// Whether quantization codes may become LZSS tokens.
     pub const fn lzss_codes(self) -> bool {
         matches!(self, Self::Auto | Self::LzssHuffman)
     }
 
-    /// Name as on the command line.
+    /// Name on the command line: `auto`, `huffman`, `lzss` or `lzss+huffman`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
-            Self::Planes => "planes",
+            Self::Huffman => "huffman",
             Self::Lzss => "lzss",
             Self::LzssHuffman => "lzss+huffman",
         }
     }
 }
 
-impl fmt::Display for LosslessPipeline {
+impl fmt::Display for Coder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for LosslessPipeline {
+impl FromStr for Coder {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| {
+        Self::ALL.into_iter().find(|coder| coder.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("unknown pipeline '{name}': use one of {names}"))
+            Error::invalid(format!("unknown coder '{name}': use one of {names}"))
         })
     }
 }
 
-/// How to code lossless chunks, and quantization codes if LZSS is asked for.
+/// Parameters of the lossless stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LosslessOptions {
-    /// The stages.
-    pub pipeline: LosslessPipeline,
-    /// Width of LZSS symbols; `None` takes the best for a sample of the chunk, and for quantization codes 2.
+pub struct CoderOptions {
+    /// The stage itself.
+    pub coder: Coder,
+    /// Bytes of an LZSS symbol. `None` chooses by a sample of each chunk in lossless streams, and 2 for quantization
+    /// codes.
     pub symbol: Option<SymbolWidth>,
-    /// LZSS level, 1 (fastest) to 9 (smallest).
+    /// LZSS level, from 1 (fastest) to 9 (smallest).
     pub level: u8,
 }
 
-impl Default for LosslessOptions {
+impl Default for CoderOptions {
+    /// Huffman coding alone; level 3 if LZSS is chosen.
     fn default() -> Self {
-        Self { pipeline: LosslessPipeline::Planes, symbol: None, level: 3 }
+        Self { coder: Coder::Huffman, symbol: None, level: 3 }
     }
 }
 
-impl LosslessOptions {
-    /// Checks the level, and that there is such a pipeline for streams of this bound.
+impl CoderOptions {
+    /// Checks the level, and that the coder supports streams with this bound.
     ///
     /// # Errors
-    /// The level is not 1 to 9, or LZSS alone is asked for and the bound is not lossless.
+    /// [`Error::InvalidArgument`] if the level is not 1 to 9, or for LZSS alone with an error bound.
     pub fn validate(&self, bound: Bound) -> Result<()> {
         if !LEVELS.contains(&self.level) {
-            return Err(Error::invalid(format!("level {}: use 1 (fastest) to 9 (smallest)", self.level)));
+            return Err(Error::invalid(format!("unknown level {}: use 1 (fastest) to 9 (smallest)", self.level)));
         }
-        if self.pipeline == LosslessPipeline::Lzss && bound != Bound::Lossless {
+        if self.coder == Coder::Lzss && bound != Bound::Lossless {
             return Err(Error::invalid(
-                "pipeline lzss is for lossless compression: with an error bound use planes (Huffman coding alone), lzss+huffman or auto",
+                "coder lzss is for lossless compression only: with an error bound use huffman, lzss+huffman or auto",
             ));
         }
         Ok(())

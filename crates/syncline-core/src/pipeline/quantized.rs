@@ -8,7 +8,7 @@ pub(super) use decode::decode;
 pub use tokens::{PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params};
 
 use self::tokens::CodeTokens;
-use super::options::LosslessOptions;
+use super::options::CoderOptions;
 use super::{ChunkSummary, ElementSource, EncodeScratch};
 use crate::bound::{Bound, Pipeline};
 use crate::container::{
@@ -80,7 +80,7 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     geometry: &Geometry,
     chunk: u64,
     source: &S,
-    options: &LosslessOptions,
+    options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ChunkSummary> {
@@ -309,7 +309,7 @@ fn write_record(
     header: &Header,
     chunk: u64,
     radius: u32,
-    options: &LosslessOptions,
+    options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) {

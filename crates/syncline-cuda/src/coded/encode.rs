@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{
-    CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, LosslessOptions, LosslessPipeline, TokenCosts, code_token_params,
+    CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, Coder, CoderOptions, TokenCosts, code_token_params,
 };
 use syncline_core::predict::codes::NARROW_RADIUS;
 
@@ -133,14 +133,14 @@ impl CodeEncoder {
         frame: &mut Frame<'a>,
         geometry: &DeviceGeometry,
         quantized: &mut Quantized<'_>,
-        options: &LosslessOptions,
+        options: &CoderOptions,
     ) -> Result<NarrowCodes<'a>> {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
         let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
         let slot = u64::from(batch.slots()) << geometry.group_log2();
         let sampled = slot.div_ceil((CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP) as u64) * CODE_SAMPLE_PIECE as u64;
-        let sample_slot = if options.pipeline == LosslessPipeline::Auto { sampled } else { 0 };
+        let sample_slot = if options.coder == Coder::Auto { sampled } else { 0 };
         let mut narrow = NarrowCodes {
             codes: frame.slice(slot as usize * chunks)?,
             slot,
@@ -192,7 +192,7 @@ impl CodeEncoder {
         lists: &mut SideLists<'_>,
         summaries: &[ChunkSummary],
         code_lengths: &[u32],
-        (index, options): (IndexKind, &LosslessOptions),
+        (index, options): (IndexKind, &CoderOptions),
         observer: &mut Observer<'_>,
     ) -> Result<Option<CodedBatch<'a>>> {
         let stream = frame.stream().clone();
@@ -216,8 +216,8 @@ impl CodeEncoder {
                 8 * costs.narrow_outliers < 8 * costs.outliers + costs.huffman_len + tiles / 4 + 64
             })
             .collect();
-        let chunks = match options.pipeline {
-            LosslessPipeline::Auto => self.worth_trying(&mut frame.nested(), &costs, options, &narrow, observer)?,
+        let chunks = match options.coder {
+            Coder::Auto => self.worth_trying(&mut frame.nested(), &costs, options, &narrow, observer)?,
             _ => costs.iter().map(|(chunk, _)| *chunk).collect(),
         };
         observer("host: choice")?;
@@ -275,7 +275,7 @@ impl CodeEncoder {
         &mut self,
         frame: &mut Frame<'_>,
         costs: &[(usize, TokenCosts)],
-        options: &LosslessOptions,
+        options: &CoderOptions,
         narrow: &NarrowCodes<'_>,
         observer: &mut Observer<'_>,
     ) -> Result<Vec<usize>> {

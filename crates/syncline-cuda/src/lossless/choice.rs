@@ -6,7 +6,7 @@ use std::sync::Arc;
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{
-    LosslessOptions, LzssChoice, LzssTrial, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss,
+    CoderOptions, LzssChoice, LzssTrial, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss,
 };
 
 use super::compress::Job;
@@ -87,7 +87,7 @@ struct Weighing {
 struct Weigher {
     element: ElementType,
     geometry: Geometry,
-    options: LosslessOptions,
+    options: CoderOptions,
     samples: Arc<Samples>,
 }
 

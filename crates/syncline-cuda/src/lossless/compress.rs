@@ -9,7 +9,7 @@ use syncline_core::bound::{Bound, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary, LosslessOptions, LosslessPipeline, LzssChoice};
+use syncline_core::pipeline::{ChunkSummary, Coder, CoderOptions, LzssChoice};
 
 use super::choice::Samples;
 use super::records::{HEAD_BYTES, Record};
@@ -27,8 +27,8 @@ use crate::pipeline::{check_array, check_output};
 const BATCH_BYTES: u64 = 256 << 20;
 
 /// Whether lossless streams of this kind are made and read here.
-pub fn is_supported(pipeline: LosslessPipeline) -> bool {
-    matches!(pipeline, LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman)
+pub fn is_supported(pipeline: Coder) -> bool {
+    matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
 }
 
 /// Compresses arrays without loss on one stream of a device. Keeps its workspace from call to call.
@@ -50,7 +50,7 @@ pub struct LosslessCompressor<'d> {
 pub(super) struct Job<'j> {
     pub header: &'j Header,
     pub geometry: &'j Geometry,
-    pub options: &'j LosslessOptions,
+    pub options: &'j CoderOptions,
     pub slab: &'j Slab<'j>,
 }
 
@@ -96,7 +96,7 @@ impl<'d> LosslessCompressor<'d> {
         element_type: ElementType,
         shape: Shape,
         index: IndexKind,
-        options: &LosslessOptions,
+        options: &CoderOptions,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Compressed> {
         self.compress_observed(input, element_type, shape, index, options, output, &mut |_| Ok(()))
@@ -114,7 +114,7 @@ impl<'d> LosslessCompressor<'d> {
         element_type: ElementType,
         shape: Shape,
         index: IndexKind,
-        options: &LosslessOptions,
+        options: &CoderOptions,
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<Compressed> {
@@ -154,7 +154,7 @@ impl<'d> LosslessCompressor<'d> {
         &mut self,
         header: &Header,
         geometry: &Geometry,
-        options: &LosslessOptions,
+        options: &CoderOptions,
         chunks: Range<u64>,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
@@ -174,10 +174,10 @@ impl<'d> LosslessCompressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<Vec<u32>> {
-        if !is_supported(job.options.pipeline) {
+        if !is_supported(job.options.coder) {
             return Err(CudaError::Unsupported(format!(
                 "pipeline {} is done on the CPU: the GPU has lzss and lzss+huffman",
-                job.options.pipeline
+                job.options.coder
             )));
         }
         job.options.validate(Bound::Lossless)?;
@@ -269,10 +269,8 @@ impl<'d> LosslessCompressor<'d> {
         };
         let sources: Vec<Source> = choices.iter().enumerate().map(source).collect();
         let mut found = self.tokens.find(&mut frame, &sources, observer)?;
-        let laid_out = match job.options.pipeline {
-            LosslessPipeline::LzssHuffman => {
-                Some(self.tokens.lay_out(&mut frame, job.header.index, &mut found, observer)?)
-            }
+        let laid_out = match job.options.coder {
+            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, job.header.index, &mut found, observer)?),
             _ => None,
         };
 

@@ -7,7 +7,6 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::bound::Pipeline;
 use syncline_core::container::RECORD_HEADER_LEN;
-use syncline_core::error::Error;
 
 use super::heads::{Head, HeadParser, Records};
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
@@ -54,13 +53,13 @@ fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
 }
 
 /// Says what is wrong with records that have been read.
-fn check_heads(chunks: &Range<u64>, heads: &[Head]) -> Result<()> {
+fn check_heads(info: &StreamInfo, chunks: &Range<u64>, heads: &[Head]) -> Result<()> {
     for (chunk, head) in chunks.clone().zip(heads) {
         if head.is_of_planes() {
             return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
         }
         if let Some(problem) = head.problem() {
-            return Err(Error::corrupt(format!("chunk {chunk}"), problem).into());
+            return Err(info.corrupt(chunk, problem));
         }
     }
     Ok(())
@@ -229,7 +228,7 @@ impl LosslessDecompressor {
             _ => Some("its LZSS tokens do not fit its elements"),
         };
         match statuses.iter().enumerate().find_map(|(chunk, &status)| Some((chunk, text(status)?))) {
-            Some((chunk, text)) => Err(Error::corrupt(format!("chunk {chunk}"), text).into()),
+            Some((chunk, text)) => Err(self.info.corrupt(chunk as u64, text)),
             None => Ok(()),
         }
     }
@@ -287,7 +286,7 @@ impl LosslessDecompressor {
         let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
         observer("parse")?;
         let heads = fetch(&stream, &parsed.heads, "reading what records have")?;
-        check_heads(&chunks, &heads)?;
+        check_heads(&self.info, &chunks, &heads)?;
 
         let output_pointer = output.device_ptr_mut(&stream).0;
         let first_element = part.first_element;

@@ -13,7 +13,7 @@ use syncline_core::bound::{Bound, Fill, Pipeline, PsnrGoal, Resolved, resolve};
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary as Errors, LosslessOptions, max_compressed_len};
+use syncline_core::pipeline::{ChunkSummary as Errors, CoderOptions, max_compressed_len};
 
 use crate::coded::CodeEncoder;
 use crate::container::assemble::Assembler;
@@ -78,7 +78,7 @@ pub struct Compressor<'d> {
     arena: Arena,
     batch_bytes: u64,
     /// Whether and how codes become LZSS tokens.
-    lossless: LosslessOptions,
+    lossless: CoderOptions,
     tokens: Option<CodeEncoder>,
     scan: Option<(ElementType, BoundScan)>,
     assembler: Option<Assembler<'d>>,
@@ -120,7 +120,7 @@ impl<'d> Compressor<'d> {
             stream: stream.clone(),
             arena: Arena::new(stream.clone()),
             batch_bytes: BATCH_BYTES,
-            lossless: LosslessOptions::default(),
+            lossless: CoderOptions::default(),
             tokens: None,
             scan: None,
             assembler: None,
@@ -141,13 +141,13 @@ impl<'d> Compressor<'d> {
     /// Makes codes LZSS tokens where the pipeline says so: with `lzss+huffman` wherever that is shorter, with `auto`
     /// where an estimate says that it pays. Takes several times as long.
     #[must_use]
-    pub fn with_lossless(mut self, options: LosslessOptions) -> Self {
+    pub fn with_lossless(mut self, options: CoderOptions) -> Self {
         self.set_lossless(options);
         self
     }
 
     /// As [`Self::with_lossless`].
-    pub fn set_lossless(&mut self, options: LosslessOptions) {
+    pub fn set_lossless(&mut self, options: CoderOptions) {
         self.lossless = options;
     }
 
@@ -198,7 +198,7 @@ impl<'d> Compressor<'d> {
             element_bytes: element_type.size() as u32,
             group_log2: options.group_log2,
             index: options.index,
-            lzss_codes: self.lossless.pipeline.lzss_codes(),
+            lzss_codes: self.lossless.coder.lzss_codes(),
             measured: matches!(options.bound, Bound::Psnr(_)),
         };
         let batches = Batches::new(form, &geometry, 0..geometry.chunks(), self.batch_bytes);
@@ -357,7 +357,7 @@ impl<'d> Compressor<'d> {
 
     /// Chunks of an array in batches, and what these need.
     fn batches_of(&mut self, header: &Header, geometry: &Geometry, chunks: Range<u64>) -> Result<Batches> {
-        if header.lzss_codes != self.lossless.pipeline.lzss_codes() {
+        if header.lzss_codes != self.lossless.coder.lzss_codes() {
             return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the pipeline"));
         }
         let batches = Batches::new(Form::of(header), geometry, chunks, self.batch_bytes)?;

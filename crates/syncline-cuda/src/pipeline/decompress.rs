@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::array::Element;
-use syncline_core::error::Error;
 use syncline_core::huffman::Decoder;
 
 use super::StreamInfo;
@@ -295,7 +294,7 @@ impl Decompressor {
         let differ = fetch(stream, &self.hashes_differ, "reading statuses")?;
         for (chunk, (&status, &differs)) in statuses.iter().zip(&differ).enumerate() {
             if let Some(text) = chunk_status_text(status | if differs != 0 { STATUS_HASH } else { 0 }) {
-                return Err(Error::corrupt(format!("chunk {chunk}"), text).into());
+                return Err(self.info.corrupt(chunk as u64, &text));
             }
         }
         Ok(())

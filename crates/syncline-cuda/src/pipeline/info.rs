@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView};
 use syncline_core::bound::Pipeline;
 use syncline_core::container::{ChunkTable, Header, read_outline};
-use syncline_core::error::Error;
+use syncline_core::error::{Error, Location};
 use syncline_core::geometry::Geometry;
 
 use crate::device::fetch;
@@ -100,6 +100,12 @@ impl StreamInfo {
     /// Bytes of the array.
     pub fn decompressed_len(&self) -> u64 {
         self.elements() * self.header.element_type.size() as u64
+    }
+
+    /// The error for a damaged chunk, with its location in the stream.
+    pub(crate) fn corrupt(&self, chunk: u64, what: &str) -> CudaError {
+        let location = Location::of_chunk(chunk, self.record(chunk).0);
+        Error::corrupt(format!("chunk {chunk}"), what).located(location).into()
     }
 
     /// Offset in the stream and length in bytes of a chunk's record.

@@ -17,7 +17,7 @@ use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::{Decoder, EncodeOptions, IndexKind, Stream, encode};
 use syncline_core::mem::scatter::Scatter;
 use syncline_core::pipeline::{
-    DecodeScratch, ElementSource, EncodeScratch, LosslessOptions, decode_chunk, encode_chunk,
+    DecodeScratch, ElementSource, EncodeScratch, CoderOptions, decode_chunk, encode_chunk,
 };
 use syncline_core::quantize::mask::{MaskKind, TileMask};
 use syncline_cuda::container::parsed::{CHUNK_QUANTIZED, CHUNK_RAW, Parsed, ParsedChunk};
@@ -58,7 +58,7 @@ impl Default for Making {
 
 /// The stream of an array, by as many threads as the machine has.
 pub fn compress(bytes: &[u8], element: ElementType, extents: &[u64], bound: Bound, making: &Making) -> Vec<u8> {
-    compress_by(bytes, element, extents, bound, making, &LosslessOptions::default())
+    compress_by(bytes, element, extents, bound, making, &CoderOptions::default())
 }
 
 /// The same, with codes as LZSS tokens if `lossless` asks for them.
@@ -68,7 +68,7 @@ pub fn compress_by(
     extents: &[u64],
     bound: Bound,
     making: &Making,
-    lossless: &LosslessOptions,
+    lossless: &CoderOptions,
 ) -> Vec<u8> {
     let shape = Shape::new(extents).unwrap();
     let geometry = match making.chunk_tiles {
@@ -97,7 +97,7 @@ pub fn compress_by(
         pipeline: resolved.pipeline,
         index: making.index,
         group_log2: making.group_log2,
-        lzss_codes: lossless.pipeline.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
+        lzss_codes: lossless.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
         bound,
         resolved: resolved.resolved,
         step: resolved.step,

@@ -6,7 +6,7 @@ use syncline_core::container::{Header, table_and_trailer};
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary, ElementSource, EncodeScratch, LosslessOptions, encode_chunk};
+use syncline_core::pipeline::{ChunkSummary, CoderOptions, ElementSource, EncodeScratch, encode_chunk};
 
 use super::Random;
 
@@ -109,7 +109,7 @@ impl Field {
         let (mut lengths, mut total) = (Vec::new(), ChunkSummary::default());
         for chunk in 0..geometry.chunks() {
             let start = out.len();
-            let lossless = LosslessOptions::default();
+            let lossless = CoderOptions::default();
             let source = Bytes(&self.bytes);
             let summary = encode_chunk(header, &geometry, chunk, &source, &lossless, &mut scratch, &mut out).unwrap();
             total.squared_error += summary.squared_error;

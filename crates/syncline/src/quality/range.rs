@@ -41,7 +41,7 @@ impl RangeScan {
     /// # Errors
     /// So many threads cannot be started.
     pub fn with_threads(self, threads: usize) -> Result<Self> {
-        Ok(Self { pool: Arc::new(Pool::new(threads)?), ..self })
+        Ok(Self { pool: Arc::new(Pool::new(threads, u64::MAX)?), ..self })
     }
 
     /// Takes more elements, as little-endian bytes.

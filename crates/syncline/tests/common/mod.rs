@@ -1,7 +1,7 @@
 //! Arrays and checks that several test files use.
 #![allow(dead_code)]
 
-use syncline::{Array, ArrayView, Bound, DecodeOptions, Element, Options, compress, decompress};
+use syncline::{Array, ArrayView, Bound, CompressOptions, DecompressOptions, Element, compress, decompress};
 
 /// A small deterministic generator, so that a failing test can be run again.
 pub struct Rng(pub u64);
@@ -66,20 +66,20 @@ impl Real for f64 {
 }
 
 /// Compresses, decompresses, and checks the promise of the bound for every value: exact arithmetic, no tolerance.
-pub fn check_bound<T: Real>(values: &[T], extents: &[u64], options: &Options) -> (Vec<u8>, Array) {
+pub fn check_bound<T: Real>(values: &[T], extents: &[u64], options: &CompressOptions) -> (Vec<u8>, Array) {
     let view = ArrayView::new(values, extents).unwrap();
     let stream = compress(&view, options).unwrap();
     let report = syncline::inspect(&stream).unwrap();
     assert_eq!(report.compressed_bytes, stream.len() as u64);
     assert!(stream.len() as u64 <= syncline::max_compressed_len(T::TYPE, view.shape()));
-    let array = decompress(&stream, &DecodeOptions::default()).unwrap();
+    let array = decompress(&stream, &DecompressOptions::default()).unwrap();
     let back = array.to_vec::<T>().unwrap();
     assert_eq!((back.len(), array.shape()), (values.len(), view.shape()));
     for (i, (&x, &y)) in values.iter().zip(&back).enumerate() {
         let value = x.to_f64();
         let exact = !value.is_finite() || (value == 0.0 && value.is_sign_negative());
         let error = (value - y.to_f64()).abs();
-        let held = match options.bound {
+        let held = match options.bound() {
             _ if exact => x.bits() == y.bits(),
             Bound::Lossless => x.bits() == y.bits(),
             Bound::PwRel(r) => error <= r * value.abs() && (value < 0.0) == (y.to_f64() < 0.0),

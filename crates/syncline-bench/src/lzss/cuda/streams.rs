@@ -2,8 +2,8 @@
 //! without codes as LZSS tokens.
 
 use anyhow::{Context, Result, ensure};
-use syncline::{Bound, ElementType, IndexKind, LosslessPipeline, Shape};
-use syncline_core::pipeline::LosslessOptions;
+use syncline::{Bound, Coder, ElementType, IndexKind, Shape};
+use syncline_core::pipeline::CoderOptions;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
@@ -16,12 +16,12 @@ use crate::lossy::Rate;
 use crate::lzss::{Row, lossy};
 
 /// The lossless pipelines that GPUs have.
-const PIPELINES: [LosslessPipeline; 2] = [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman];
+const PIPELINES: [Coder; 2] = [Coder::Lzss, Coder::LzssHuffman];
 /// How the codes of lossy streams are coded, and as what that is shown.
-const CODES: [(LosslessPipeline, &str); 3] = [
-    (LosslessPipeline::Planes, lossy::SYNCLINE),
-    (LosslessPipeline::Auto, lossy::SYNCLINE_AUTO),
-    (LosslessPipeline::LzssHuffman, lossy::SYNCLINE_LZSS),
+const CODES: [(Coder, &str); 3] = [
+    (Coder::Huffman, lossy::SYNCLINE),
+    (Coder::Auto, lossy::SYNCLINE_AUTO),
+    (Coder::LzssHuffman, lossy::SYNCLINE_LZSS),
 ];
 
 impl Gpu {
@@ -35,10 +35,10 @@ impl Gpu {
         rows.into_iter().collect()
     }
 
-    fn pipeline(&mut self, loaded: &Loaded<'_>, pipeline: LosslessPipeline, level: u8) -> Result<Row> {
+    fn pipeline(&mut self, loaded: &Loaded<'_>, pipeline: Coder, level: u8) -> Result<Row> {
         let (stream, input, element) = (self.stream.clone(), &loaded.input.as_view(), loaded.set.element);
         let shape = Shape::new(&[(input.len() / element.size()) as u64])?;
-        let options = LosslessOptions { pipeline, level, symbol: None };
+        let options = CoderOptions { coder: pipeline, level, symbol: None };
         let room = max_compressed_len(element, shape) as usize;
         let mut output = stream.alloc_zeros::<u8>(room).doing("allocating")?;
         self.check.poison(&mut output.as_view_mut(), POISON)?;
@@ -87,7 +87,7 @@ impl Gpu {
         let mut rows = Vec::new();
         for (pipeline, codec) in CODES {
             let options = CompressOptions::new(Bound::Rel(lossy::BOUND));
-            let lossless = LosslessOptions { pipeline, ..LosslessOptions::default() };
+            let lossless = CoderOptions { coder: pipeline, ..CoderOptions::default() };
             let mut compressor = Compressor::new(&self.device, &stream)?.with_lossless(lossless);
             self.check.poison(&mut output.as_view_mut(), POISON)?;
             let mut length = 0;

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::super::lossless::Residuals;
-use super::super::options::LosslessOptions;
+use super::super::options::CoderOptions;
 use super::EncodeBuffers;
 use super::bytes_of;
 use crate::bits::dispatch::{self, Kernel};
@@ -84,7 +84,7 @@ pub struct Way {
 /// What the choice of a chunk's way depends on beside its sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case<'o> {
-    pub options: &'o LosslessOptions,
+    pub options: &'o CoderOptions,
     pub entropy_coded: bool,
     /// Bytes of an element.
     pub element_bytes: usize,
@@ -244,7 +244,7 @@ impl Choice {
 
 /// Chooses by the samples; `elements` is how many the chunk has.
 pub(in super::super) fn choose<W: Word>(
-    options: &LosslessOptions,
+    options: &CoderOptions,
     entropy_coded: bool,
     sample: &[W],
     residuals: &Residuals<W>,

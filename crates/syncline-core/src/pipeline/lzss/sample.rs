@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::super::lossless::Residuals;
-use super::super::options::{LosslessOptions, LosslessPipeline};
+use super::super::options::{Coder, CoderOptions};
 pub use super::estimate::Way as LzssWay;
 use super::estimate::{Case, sample_runs};
 use super::{Choice, EncodeBuffers, bytes_of};
@@ -46,7 +46,7 @@ pub struct LzssTrial {
 }
 
 /// All that is tried of a chunk of `elements` elements of which `sampled` are in its sample.
-pub fn lzss_trials(element: ElementType, options: &LosslessOptions, sampled: u64, elements: u64) -> Vec<LzssTrial> {
+pub fn lzss_trials(element: ElementType, options: &CoderOptions, sampled: u64, elements: u64) -> Vec<LzssTrial> {
     let case = case(element.size(), options, sampled as usize, elements);
     let trials = |way| (0..case.trials()).map(move |number| LzssTrial { way, number, is_spare: case.is_spare(way) });
     case.ways().into_iter().flat_map(trials).collect()
@@ -56,7 +56,7 @@ pub fn lzss_trials(element: ElementType, options: &LosslessOptions, sampled: u64
 /// or there are others.
 pub fn best_lzss(
     element: ElementType,
-    options: &LosslessOptions,
+    options: &CoderOptions,
     sampled: u64,
     elements: u64,
     weighed: &[Option<WeighedLzss>],
@@ -87,10 +87,10 @@ impl Choice {
     }
 }
 
-fn case(element_bytes: usize, options: &LosslessOptions, sampled: usize, elements: u64) -> Case<'_> {
+fn case(element_bytes: usize, options: &CoderOptions, sampled: usize, elements: u64) -> Case<'_> {
     // A chunk has at most 2^22 elements.
     let elements = elements as usize;
-    Case { options, entropy_coded: options.pipeline != LosslessPipeline::Lzss, element_bytes, sampled, elements }
+    Case { options, entropy_coded: options.coder != Coder::Lzss, element_bytes, sampled, elements }
 }
 
 /// What the sample of a chunk says of one attempt; see [`best_lzss`].
@@ -112,7 +112,7 @@ pub fn weigh_lzss(
     geometry: &Geometry,
     tiles: &[Range<u64>],
     elements: u64,
-    options: &LosslessOptions,
+    options: &CoderOptions,
     sample: &[u8],
     trial: LzssTrial,
 ) -> Option<WeighedLzss> {
@@ -130,7 +130,7 @@ fn by_sample<W: Word>(
     geometry: &Geometry,
     tiles: &[Range<u64>],
     elements: u64,
-    options: &LosslessOptions,
+    options: &CoderOptions,
     sample: &[u8],
     trial: LzssTrial,
 ) -> Option<WeighedLzss> {
@@ -187,10 +187,8 @@ mod tests {
         ];
         let (mut without_matches, mut without_words) = (0, 0);
         for array in arrays {
-            for (pipeline, level) in
-                [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman].into_iter().flat_map(|p| [(p, 3), (p, 6)])
-            {
-                let options = LosslessOptions { pipeline, level, symbol: None };
+            for (pipeline, level) in [Coder::Lzss, Coder::LzssHuffman].into_iter().flat_map(|p| [(p, 3), (p, 6)]) {
+                let options = CoderOptions { coder: pipeline, level, symbol: None };
                 let runs = lzss_sample(&geometry, 0, 4, level);
                 let tiles: Vec<Tile> = runs.iter().flat_map(|run| geometry.range(run.clone())).collect();
                 let sampled: usize = tiles.iter().map(Tile::len).sum();
@@ -198,7 +196,7 @@ mod tests {
                 let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
                 let mut memory = Vec::new();
                 let residuals = Residuals::new(element, geometry.axes(), &tiles, &words, &mut memory);
-                let coded = pipeline != LosslessPipeline::Lzss;
+                let coded = pipeline != Coder::Lzss;
                 let at_once = choose(&options, coded, &words, &residuals, 40_000, &mut EncodeBuffers::default());
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);
                 let weigh = |trial| weigh_lzss(element, &geometry, &runs, 40_000, &options, &bytes, trial);

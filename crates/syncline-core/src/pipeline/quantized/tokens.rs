@@ -1,7 +1,7 @@
 //! Codes as LZSS tokens: narrowed to a byte each, taken as symbols of two, and Huffman-coded.
 
 use super::super::lzss::{EncodeBuffers, coded_bits, counted_bits, write_tokens};
-use super::super::options::{LosslessOptions, LosslessPipeline};
+use super::super::options::{Coder, CoderOptions};
 use crate::container::SectionWriter;
 use crate::huffman::{self, IndexKind};
 use crate::lzss::{Params, SymbolWidth};
@@ -33,7 +33,7 @@ pub(super) struct CodeTokens {
 }
 
 /// How codes become tokens.
-pub fn params(options: &LosslessOptions) -> Params {
+pub fn params(options: &CoderOptions) -> Params {
     // Pairs of codes as symbols: their entropy is less than that of two codes, and Huffman loses less on it where most
     // codes are 0.
     let params = Params::new(options.symbol.unwrap_or(SymbolWidth::Two), options.level);
@@ -58,9 +58,9 @@ pub struct TokenCosts {
 impl TokenCosts {
     /// Whether to see if tokens are shorter, by those of a sample of `sampled` codes, every [`SAMPLED`]-th piece of
     /// [`PIECE`] narrow codes: how often each byte comes in each of their planes, and their blocks.
-    pub fn may_pay(&self, options: &LosslessOptions, planes: &[[u32; 256]], blocks: usize, sampled: usize) -> bool {
-        match options.pipeline {
-            LosslessPipeline::Auto => self.are_less(counted_bits(planes, blocks), sampled),
+    pub fn may_pay(&self, options: &CoderOptions, planes: &[[u32; 256]], blocks: usize, sampled: usize) -> bool {
+        match options.coder {
+            Coder::Auto => self.are_less(counted_bits(planes, blocks), sampled),
             pipeline => pipeline.lzss_codes(),
         }
     }
@@ -90,13 +90,13 @@ impl CodeTokens {
     /// it.
     pub fn may_pay(
         &mut self,
-        options: &LosslessOptions,
+        options: &CoderOptions,
         huffman_len: usize,
         outliers: usize,
         buffers: &mut EncodeBuffers,
     ) -> bool {
-        match options.pipeline {
-            LosslessPipeline::Auto => {
+        match options.coder {
+            Coder::Auto => {
                 let narrow_outliers = self.outliers.len();
                 let costs = TokenCosts { codes: self.codes.len(), narrow_outliers, huffman_len, outliers };
                 costs.are_less(self.sample_bits(options, buffers), self.sample.len())
@@ -106,7 +106,7 @@ impl CodeTokens {
     }
 
     /// Takes the sample; bits of its tokens.
-    fn sample_bits(&mut self, options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
+    fn sample_bits(&mut self, options: &CoderOptions, buffers: &mut EncodeBuffers) -> u64 {
         self.sample.clear();
         for piece in self.codes.chunks(PIECE).step_by(SAMPLED) {
             self.sample.extend_from_slice(piece);
@@ -119,7 +119,7 @@ impl CodeTokens {
     /// Appends the section of codes.
     pub fn write(
         &self,
-        options: &LosslessOptions,
+        options: &CoderOptions,
         index: IndexKind,
         buffers: &mut EncodeBuffers,
         huffman: &mut huffman::EncodeScratch,
@@ -143,8 +143,8 @@ mod tests {
     use super::*;
     use crate::lzss::{LEVELS, oracle};
 
-    fn options(pipeline: LosslessPipeline) -> LosslessOptions {
-        LosslessOptions { pipeline, ..LosslessOptions::default() }
+    fn options(pipeline: Coder) -> CoderOptions {
+        CoderOptions { coder: pipeline, ..CoderOptions::default() }
     }
 
     /// Codes of the usual radius: zeros, and every `every`-th something else.
@@ -164,7 +164,7 @@ mod tests {
         (codes, outliers)
     }
 
-    fn estimate_of(tokens: &mut CodeTokens, options: &LosslessOptions) -> u64 {
+    fn estimate_of(tokens: &mut CodeTokens, options: &CoderOptions) -> u64 {
         let bits = tokens.sample_bits(options, &mut EncodeBuffers::default());
         estimate(tokens.codes.len(), bits, tokens.sample.len())
     }
@@ -173,11 +173,11 @@ mod tests {
     fn matches_are_of_sixteen_codes_at_least_whatever_the_width() {
         for level in LEVELS {
             for (width, shortest) in SymbolWidth::ALL.into_iter().zip([16, 8, 4, 2]) {
-                let options = LosslessOptions { symbol: Some(width), level, ..options(LosslessPipeline::Auto) };
+                let options = CoderOptions { symbol: Some(width), level, ..options(Coder::Auto) };
                 assert_eq!(params(&options), Params { width, level, min_match: shortest });
             }
         }
-        assert_eq!(params(&options(LosslessPipeline::Auto)).width, SymbolWidth::Two);
+        assert_eq!(params(&options(Coder::Auto)).width, SymbolWidth::Two);
     }
 
     #[test]
@@ -188,12 +188,12 @@ mod tests {
         let mut tokens = CodeTokens::default();
         tokens.narrow(&codes, &[]);
         assert!(tokens.outliers.is_empty());
-        let estimate = estimate_of(&mut tokens, &options(LosslessPipeline::Auto));
+        let estimate = estimate_of(&mut tokens, &options(Coder::Auto));
         let exact = 65_536.0 * 255f64.log2() / 8.0;
         assert!((estimate as f64 / exact - 1.0).abs() < 0.02, "{estimate} {exact}");
         // Of nothing it is nothing.
         tokens.narrow(&[], &[]);
-        assert_eq!(estimate_of(&mut tokens, &options(LosslessPipeline::Auto)), 0);
+        assert_eq!(estimate_of(&mut tokens, &options(Coder::Auto)), 0);
     }
 
     #[test]
@@ -202,15 +202,15 @@ mod tests {
         let mut tokens = CodeTokens::default();
         tokens.narrow(&codes, &outliers);
         let buffers = &mut EncodeBuffers::default();
-        let auto = options(LosslessPipeline::Auto);
+        let auto = options(Coder::Auto);
         let beside = tokens.outliers.len() - outliers.len();
         assert!(beside > 300);
         let total = SIDE_BYTES + estimate_of(&mut tokens, &auto) + 8 * tokens.outliers.len() as u64;
         let limit = (total * 16 / 15) as usize - 8 * outliers.len();
         assert!(tokens.may_pay(&auto, limit + 2, outliers.len(), buffers));
         assert!(!tokens.may_pay(&auto, limit - 1, outliers.len(), buffers));
-        assert!(tokens.may_pay(&options(LosslessPipeline::LzssHuffman), 0, 0, buffers));
-        for pipeline in [LosslessPipeline::Planes, LosslessPipeline::Lzss] {
+        assert!(tokens.may_pay(&options(Coder::LzssHuffman), 0, 0, buffers));
+        for pipeline in [Coder::Huffman, Coder::Lzss] {
             assert!(!tokens.may_pay(&options(pipeline), usize::MAX >> 8, outliers.len(), buffers));
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             let mut tokens = CodeTokens::default();
             tokens.narrow(&codes, &outliers);
             let symbol = SymbolWidth::ALL.get(width).copied();
-            let options = LosslessOptions { symbol, level, ..options(LosslessPipeline::LzssHuffman) };
+            let options = CoderOptions { symbol, level, ..options(Coder::LzssHuffman) };
             let (mut buffers, mut section) = (EncodeBuffers::default(), Vec::new());
             tokens.write(&options, IndexKind::Symbol, &mut buffers, &mut huffman::EncodeScratch::default(), &mut section);
             let params = params(&options);

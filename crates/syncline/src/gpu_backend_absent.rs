@@ -11,7 +11,7 @@ use syncline_core::pipeline::ChunkSummary;
 
 use crate::backend::CudaDevices;
 use crate::io::ReadAt;
-use crate::options::{Meter, Options};
+use crate::options::{CompressOptions, Meter};
 use crate::pool::Pool;
 use crate::source::ArraySource;
 
@@ -20,7 +20,7 @@ pub(crate) enum Gpus {}
 
 impl Gpus {
     pub(crate) fn check(_: CudaDevices) -> Result<()> {
-        Err(Error::Gpu("this build has no GPU backend: build syncline with its feature `cuda`".into()))
+        Err(Error::gpu("this build has no GPU backend: build syncline with its feature `cuda`"))
     }
 
     pub(crate) fn open(devices: CudaDevices) -> Result<Self> {
@@ -36,14 +36,14 @@ impl Gpus {
 pub(crate) struct Compression<'g>(&'g Gpus);
 
 impl<'g> Compression<'g> {
-    pub(crate) fn new(gpus: &'g Gpus, _: ElementType, _: &Geometry, _: &Options) -> Result<Self> {
+    pub(crate) fn new(gpus: &'g Gpus, _: ElementType, _: &Geometry, _: &CompressOptions) -> Result<Self> {
         match *gpus {}
     }
 
     pub(crate) fn resolve<S: ReadAt + ?Sized>(
         &mut self,
         _: &ArraySource<S>,
-        _: &Options,
+        _: &CompressOptions,
         _: &Pool,
     ) -> Result<Resolved> {
         match *self.0 {}

@@ -145,7 +145,7 @@ impl<'g> Decompression<'g> {
         // Lane after lane goes to the next device, as batches go to the next lane.
         let devices = (0..lanes_each).flat_map(|_| gpus.0[..devices].iter());
         fn made<'g, E: DeviceElement>(
-            devices: impl Iterator<Item = &'g Arc<Gpu>>,
+            devices: impl Iterator<Item = &'g &'static Gpu>,
             work: &Work<'_>,
         ) -> Result<Vec<Lane<'g, E>>> {
             devices.map(|gpu| Lane::new(gpu, work)).collect()
@@ -159,7 +159,7 @@ impl<'g> Decompression<'g> {
             },
             (_, ElementType::F32) => Lanes::F32(made(devices, &work)?),
             (_, ElementType::F64) => Lanes::F64(made(devices, &work)?),
-            (_, other) => return Err(Error::Gpu(format!("{other} is not decompressed on the GPU"))),
+            (_, other) => return Err(Error::gpu(format!("{other} is not decompressed on the GPU"))),
         };
         Ok(Self { _gpus: gpus, info, wanted, batches, lanes })
     }

@@ -10,7 +10,7 @@ use syncline_core::bound::{Bound, Pipeline, Resolved, Scan, resolve};
 use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::{ChunkSummary, LosslessOptions};
+use syncline_core::pipeline::{ChunkSummary, CoderOptions};
 use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::device::Pinned;
@@ -24,7 +24,7 @@ use super::load::Loader;
 use super::plan::{chunk_batches, slab_of};
 use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure, joined};
 use crate::io::ReadAt;
-use crate::options::{Meter, Options};
+use crate::options::{CompressOptions, Meter};
 use crate::pool::Pool;
 use crate::range::{empty_scan, resolve_by_scan};
 use crate::source::ArraySource;
@@ -39,7 +39,7 @@ const WORKSPACE_BYTES: u64 = 128 << 20;
 pub(crate) struct Compression<'g> {
     element_type: ElementType,
     geometry: Geometry,
-    lossless: LosslessOptions,
+    lossless: CoderOptions,
     batches: Vec<Range<u64>>,
     /// The lane of each batch.
     lane_of: Vec<usize>,
@@ -97,10 +97,10 @@ impl<'g> Compression<'g> {
         gpus: &'g Gpus,
         element_type: ElementType,
         geometry: &Geometry,
-        options: &Options,
+        options: &CompressOptions,
     ) -> Result<Self> {
         let sizes = Sizes::default();
-        let device_memory = options.device_memory.unwrap_or(sizes.device_memory);
+        let device_memory = options.device_memory_limit().unwrap_or(sizes.device_memory);
         Self::with_sizes(gpus, element_type, geometry, options, Sizes { device_memory, ..sizes })
     }
 
@@ -108,7 +108,7 @@ impl<'g> Compression<'g> {
         gpus: &'g Gpus,
         element_type: ElementType,
         geometry: &Geometry,
-        options: &Options,
+        options: &CompressOptions,
         sizes: Sizes,
     ) -> Result<Self> {
         let size = element_type.size() as u64;
@@ -122,7 +122,7 @@ impl<'g> Compression<'g> {
         let largest_slab = batches.iter().map(slab_bytes).max().unwrap_or(0);
         let room = batches.iter().map(|chunks| records_room(geometry, chunks, size)).max().unwrap_or(0);
         let lanes_each = sizes.lanes.min(batches.len().div_ceil(devices)).max(1);
-        let piece = sizes.piece_bytes(lanes_each * devices, options.memory_limit)?;
+        let piece = sizes.piece_bytes(lanes_each * devices, options.memory_limit())?;
 
         let parts: Vec<Range<u64>> = match batches.is_empty() {
             true => Vec::new(),
@@ -130,7 +130,7 @@ impl<'g> Compression<'g> {
         };
         let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
         // What is not looked at beforehand need not be kept.
-        let mut resident = !parts.is_empty() && options.bound != Bound::Lossless;
+        let mut resident = !parts.is_empty() && options.bound() != Bound::Lossless;
         for (gpu, chunks) in gpus.0.iter().zip(&parts) {
             let device = &gpu.device;
             device.context().bind_to_thread().map_err(driver)?;
@@ -140,7 +140,7 @@ impl<'g> Compression<'g> {
         }
         let mut lanes = Vec::new();
         for (part, gpu) in gpus.0[..devices].iter().enumerate() {
-            if options.memory_limit.is_some() {
+            if options.memory_limit().is_some() {
                 gpu.buffers.clear();
             }
             for _ in 0..lanes_each {
@@ -167,14 +167,14 @@ impl<'g> Compression<'g> {
             })
             .collect();
         let geometry = geometry.clone();
-        Ok(Self { element_type, geometry, lossless: options.lossless, batches, lane_of, lanes, parts })
+        Ok(Self { element_type, geometry, lossless: options.coder_options(), batches, lane_of, lanes, parts })
     }
 
     /// Resolves the bound by a look at all elements: on the devices, if these can keep them.
     pub(crate) fn resolve<S: ReadAt + ?Sized>(
         &mut self,
         array: &ArraySource<S>,
-        options: &Options,
+        options: &CompressOptions,
         pool: &Pool,
     ) -> Result<Resolved> {
         let len = self.geometry.elements();
@@ -185,7 +185,7 @@ impl<'g> Compression<'g> {
         let found = self.look(&empty, Some((array, pool.threads())))?;
         let nothing_to_load = None::<(&ArraySource<S>, usize)>;
         let scan = empty.settle_found(&found, |second| self.look(second, nothing_to_load))?;
-        resolve(options.bound, self.element_type, &scan)
+        resolve(options.bound(), self.element_type, &scan)
     }
 
     /// What is in the array, part by part; each is first loaded to its device, if there is something to load it from.
@@ -213,7 +213,7 @@ impl<'g> Compression<'g> {
                 .collect();
             looking.into_iter().map(joined).collect::<Result<Vec<_>>>()
         })?;
-        found.into_iter().reduce(Found::merge).ok_or_else(|| Error::Gpu("an array without parts".into()))
+        found.into_iter().reduce(Found::merge).ok_or_else(|| Error::gpu("an array without parts"))
     }
 
     /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks'
@@ -252,10 +252,9 @@ impl<'g> Compression<'g> {
             let mut total = ChunkSummary::default();
             for (batch, &lane) in batches.iter().zip(lane_of) {
                 let (take, give_back) = &ends[lane];
-                let next =
-                    || take.recv().unwrap_or_else(|_| Err(Error::Gpu("a thread of the GPU's work ended early".into())));
+                let next = || take.recv().unwrap_or_else(|_| Err(Error::gpu("a thread of the GPU's work ended early")));
                 let Made::Batch(ChunkRecords { lengths: batch_lengths, errors }) = next()? else {
-                    return Err(Error::Gpu("records without their lengths".into()));
+                    return Err(Error::gpu("records without their lengths"));
                 };
                 let mut left: u64 = batch_lengths.iter().map(|&length| u64::from(length)).sum();
                 lengths.extend(batch_lengths);
@@ -263,7 +262,7 @@ impl<'g> Compression<'g> {
                 total.counted += errors.counted;
                 while left > 0 {
                     let Made::Piece(buffer, length) = next()? else {
-                        return Err(Error::Gpu("records that are too short".into()));
+                        return Err(Error::gpu("records that are too short"));
                     };
                     write(&buffer.wait().map_err(failure)?[..length])?;
                     left -= length as u64;
@@ -281,7 +280,7 @@ struct Job<'a, S: ?Sized> {
     array: &'a ArraySource<'a, S>,
     header: &'a Header,
     geometry: &'a Geometry,
-    lossless: &'a LosslessOptions,
+    lossless: &'a CoderOptions,
     /// Threads that read for a lane.
     threads: usize,
 }
@@ -322,7 +321,7 @@ impl<'g> Lane<'g> {
                     let bytes = (elements.end - elements.start) as usize * job.header.element_type.size();
                     Slab { bytes: own.slice(..bytes), first_element: elements.start }
                 }
-                (None, None) => return Err(Error::Gpu("a batch without elements".into())),
+                (None, None) => return Err(Error::gpu("a batch without elements")),
             };
             let output = &mut self.records.as_view_mut();
             let compressed = if job.header.pipeline == Pipeline::Lossless {

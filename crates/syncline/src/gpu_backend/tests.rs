@@ -10,12 +10,12 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::LosslessPipeline;
+use syncline_core::pipeline::Coder;
 
 use super::{Compression, Decompression, Gpus, Sizes};
 use crate::backend::{Backend, CudaDevices};
 use crate::compress::header_for;
-use crate::options::{DecodeOptions, Meter, Options};
+use crate::options::{CompressOptions, DecompressOptions, Meter};
 use crate::pool::Pool;
 use crate::source::ArraySource;
 use crate::{StreamFile, compress_from, decompress};
@@ -26,7 +26,7 @@ fn gpus() -> Option<&'static Gpus> {
     static GPUS: OnceLock<Option<Gpus>> = OnceLock::new();
     let open = || match Gpus::open(CudaDevices::All) {
         Ok(Gpus(mut devices)) => {
-            devices.push(devices[0].clone());
+            devices.push(devices[0]);
             Some(Gpus(devices))
         }
         Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
@@ -90,7 +90,7 @@ fn compressed(
     bytes: &[u8],
     element: ElementType,
     shape: Shape,
-    options: &Options,
+    options: &CompressOptions,
     sizes: Sizes,
 ) -> Vec<u8> {
     let geometry = Geometry::new(shape);
@@ -123,25 +123,25 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     // Every combination has kernels of its own, and compiling them takes longer than the test.
     let usual = (ElementType::F32, Bound::Rel(1e-3), IndexKind::Symbol);
     let ragged: &[u64] = pick(&[130, 70, 150], &[20, 30, 35]);
-    let planes = LosslessPipeline::Planes;
+    let planes = Coder::Huffman;
     let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, planes, extents)).collect();
     cases.push(((ElementType::F64, Bound::Abs(1e-4), IndexKind::Gap), planes, ragged));
     cases.push(((ElementType::F64, Bound::PwRel(1e-2), IndexKind::None), planes, ragged));
     // With codes as LZSS tokens.
     for extents in [shapes()[1], ragged] {
-        cases.push((usual, LosslessPipeline::LzssHuffman, extents));
-        cases.push((usual, LosslessPipeline::Auto, extents));
+        cases.push((usual, Coder::LzssHuffman, extents));
+        cases.push((usual, Coder::Auto, extents));
     }
     for ((element, bound, index), pipeline, extents) in cases {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(element, shape.len());
-        let options = Options::new(bound).with_index(index).with_pipeline(pipeline).with_backend(Backend::Cpu);
+        let options = CompressOptions::new(bound).with_index(index).with_coder(pipeline).with_backend(Backend::Cpu);
         let mut expected = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
         if summary.step == 0.0 {
             continue;
         }
-        let array = decompress(&expected, &DecodeOptions::default().with_backend(Backend::Cpu)).unwrap();
+        let array = decompress(&expected, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
         for sizes in all_sizes() {
             let what = format!("{element} {shape} {bound:?} {pipeline} {index} {sizes:?}");
             let stream = compressed(gpus, &bytes, element, shape, &options, sizes);
@@ -158,10 +158,10 @@ fn streams_and_arrays_are_those_of_the_cpu() {
 fn lossless_streams_and_arrays_are_those_of_the_cpu() {
     let Some(gpus) = gpus() else { return };
     for (element, pipeline, index) in [
-        (ElementType::U16, LosslessPipeline::LzssHuffman, IndexKind::Symbol),
-        (ElementType::F32, LosslessPipeline::LzssHuffman, IndexKind::Symbol),
-        (ElementType::F64, LosslessPipeline::Lzss, IndexKind::Gap),
-        (ElementType::I8, LosslessPipeline::Lzss, IndexKind::Symbol),
+        (ElementType::U16, Coder::LzssHuffman, IndexKind::Symbol),
+        (ElementType::F32, Coder::LzssHuffman, IndexKind::Symbol),
+        (ElementType::F64, Coder::Lzss, IndexKind::Gap),
+        (ElementType::I8, Coder::Lzss, IndexKind::Symbol),
     ] {
         let shapes = pick(
             [&[0][..], &[1], &[1_250_001], &[530, 1050], &[65, 70, 150]],
@@ -171,7 +171,7 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
             let shape = Shape::new(extents).unwrap();
             let bytes = field(ElementType::F32, shape.len() * element.size() as u64 / 4 + 1);
             let bytes = &bytes[..shape.len() as usize * element.size()];
-            let options = Options::new(Bound::Lossless).with_index(index).with_pipeline(pipeline);
+            let options = CompressOptions::new(Bound::Lossless).with_index(index).with_coder(pipeline);
             let options = options.with_backend(Backend::Cpu);
             let mut expected = Vec::new();
             compress_from(bytes, 0, element, shape, &options, &mut expected).unwrap();
@@ -199,10 +199,10 @@ fn arrays_are_decompressed_side_by_side() {
     let shape = Shape::new(&[40, 50, 60]).unwrap();
     let bytes = field(ElementType::F32, shape.len());
     let mut stream = Vec::new();
-    let options = Options::new(Bound::Rel(1e-3)).with_backend(Backend::Cpu);
+    let options = CompressOptions::new(Bound::Rel(1e-3)).with_backend(Backend::Cpu);
     compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
-    let expected = decompress(&stream, &DecodeOptions::default().with_backend(Backend::Cpu)).unwrap();
-    let cuda = DecodeOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
+    let expected = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
+    let cuda = DecompressOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
     (0..2 * rayon::current_num_threads())
         .into_par_iter()
         .with_max_len(1)
@@ -241,23 +241,23 @@ fn the_library_says_where_it_worked() {
     let extents = pick([70, 130, 150], [70, 20, 50]);
     let shape = Shape::new(&extents).unwrap();
     let bytes = field(ElementType::F32, shape.len());
-    let run = |options: &Options| {
+    let run = |options: &CompressOptions| {
         let mut stream = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, ElementType::F32, shape, options, &mut stream).unwrap();
         (summary, stream)
     };
     let cuda = Backend::Cuda(CudaDevices::All);
     for (options, on_gpu) in [
-        (Options::new(Bound::Psnr(60.0)), true),
-        (Options::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
-        (Options::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
-        (Options::new(Bound::Rel(1e-3)).with_device_memory(0), true),
-        (Options::new(Bound::Rel(1e-2)).with_pipeline(LosslessPipeline::LzssHuffman), true),
-        (Options::new(Bound::Rel(1e-2)).with_pipeline(LosslessPipeline::Auto), true),
-        (Options::new(Bound::Abs(1e-30)), false),
-        (Options::new(Bound::Lossless), false),
-        (Options::new(Bound::Lossless).with_pipeline(LosslessPipeline::Lzss), true),
-        (Options::new(Bound::Lossless).with_pipeline(LosslessPipeline::LzssHuffman), true),
+        (CompressOptions::new(Bound::Psnr(60.0)), true),
+        (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
+        (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
+        (CompressOptions::new(Bound::Rel(1e-3)).with_device_memory(0), true),
+        (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::LzssHuffman), true),
+        (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::Auto), true),
+        (CompressOptions::new(Bound::Abs(1e-30)), false),
+        (CompressOptions::new(Bound::Lossless), false),
+        (CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss), true),
+        (CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman), true),
     ] {
         let (here, stream) = run(&options.clone().with_backend(cuda));
         let (there, expected) = run(&options.clone().with_backend(Backend::Cpu));
@@ -267,7 +267,7 @@ fn the_library_says_where_it_worked() {
 
         let file = StreamFile::open(stream.as_slice()).unwrap();
         let (gpu, cpu) =
-            (DecodeOptions::default().with_backend(cuda), DecodeOptions::default().with_backend(Backend::Cpu));
+            (DecompressOptions::default().with_backend(cuda), DecompressOptions::default().with_backend(Backend::Cpu));
         let expected = file.decompress(&cpu).unwrap();
         assert!(file.decompress(&gpu).unwrap() == expected, "{options:?}");
         let mut into = vec![0xA5; expected.bytes().len()];
@@ -292,7 +292,7 @@ fn the_library_says_where_it_worked() {
             let file = StreamFile::open(damaged.as_slice()).unwrap();
             let error = file.decompress(&gpu).unwrap_err();
             assert!(matches!(error, crate::Error::Corrupt { .. }), "{error}");
-            let stop: crate::Progress = std::sync::Arc::new(|_, _| std::ops::ControlFlow::Break(()));
+            let stop = |_, _| std::ops::ControlFlow::Break(());
             let options = options.with_backend(cuda).with_progress(stop.clone());
             let result = compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, std::io::sink());
             assert!(matches!(result, Err(crate::Error::Cancelled)));
