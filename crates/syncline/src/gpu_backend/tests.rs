@@ -94,7 +94,7 @@ fn compressed(
     sizes: Sizes,
 ) -> Vec<u8> {
     let geometry = Geometry::new(shape);
-    let pool = Pool::new(3).unwrap();
+    let pool = Pool::new(3, u64::MAX).unwrap();
     let array = ArraySource::new(bytes, 0, element);
     let mut work = Compression::with_sizes(gpus, element, &geometry, options, sizes).unwrap();
     let resolved = work.resolve(&array, options, &pool).unwrap();
@@ -103,7 +103,7 @@ fn compressed(
     // Twice: the second time with everything used before, as for a PSNR.
     for _ in 0..2 {
         let mut stream = header.to_bytes().to_vec();
-        let meter = Meter::new(&None, geometry.elements());
+        let meter = Meter::new(&crate::options::Progress::default(), geometry.elements());
         let mut write = |record: &[u8]| {
             stream.extend_from_slice(record);
             Ok(())
@@ -227,7 +227,13 @@ fn check_decompression(
         made.extend_from_slice(bytes);
         Ok(())
     };
-    work.run(stream, &Pool::new(3).unwrap(), &Meter::new(&None, wanted.end - wanted.start), &put).unwrap();
+    work.run(
+        stream,
+        &Pool::new(3, u64::MAX).unwrap(),
+        &Meter::new(&crate::options::Progress::default(), wanted.end - wanted.start),
+        &put,
+    )
+    .unwrap();
     let whole: Vec<u8> = made.into_iter().flat_map(|part| part.into_inner().unwrap()).collect();
     assert!(whole == expected[wanted.start as usize * size..wanted.end as usize * size], "{what} {wanted:?}");
 }
@@ -251,7 +257,7 @@ fn the_library_says_where_it_worked() {
         (CompressOptions::new(Bound::Psnr(60.0)), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
-        (CompressOptions::new(Bound::Rel(1e-3)).with_device_memory(0), true),
+        (CompressOptions::new(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
         (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::LzssHuffman), true),
         (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::Auto), true),
         (CompressOptions::new(Bound::Abs(1e-30)), false),
