@@ -211,17 +211,17 @@ fn progress_counts_up_and_cancels() {
     let view = ArrayView::new(&values, &[70, 130, 150]).unwrap();
     let most = Arc::new(AtomicU64::new(0));
     let seen = most.clone();
-    let progress: syncline::Progress = Arc::new(move |done, of| {
+    let progress = move |done: u64, of: u64| {
         assert!(done <= of);
         seen.fetch_max(done, Ordering::Relaxed);
         ControlFlow::Continue(())
-    });
+    };
     let stream = compress(&view, &CompressOptions::new(Bound::Rel(1e-3)).with_progress(progress.clone())).unwrap();
     assert_eq!(most.swap(0, Ordering::Relaxed), values.len() as u64);
     decompress(&stream, &DecompressOptions::default().with_progress(progress)).unwrap();
     assert_eq!(most.load(Ordering::Relaxed), values.len() as u64);
 
-    let cancel: syncline::Progress = Arc::new(|_, _| ControlFlow::Break(()));
+    let cancel = |_: u64, _: u64| ControlFlow::Break(());
     let options = CompressOptions::new(Bound::Rel(1e-3)).with_progress(cancel.clone());
     assert!(matches!(compress(&view, &options), Err(Error::Cancelled)));
     let options = DecompressOptions::default().with_progress(cancel);
