@@ -16,9 +16,7 @@ use syncline_core::container::{
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::{Decoder, EncodeOptions, IndexKind, Stream, encode};
 use syncline_core::mem::scatter::Scatter;
-use syncline_core::pipeline::{
-    DecodeScratch, ElementSource, EncodeScratch, CoderOptions, decode_chunk, encode_chunk,
-};
+use syncline_core::pipeline::{CoderOptions, DecodeScratch, ElementSource, EncodeScratch, decode_chunk, encode_chunk};
 use syncline_core::quantize::mask::{MaskKind, TileMask};
 use syncline_cuda::container::parsed::{CHUNK_QUANTIZED, CHUNK_RAW, Parsed, ParsedChunk};
 use syncline_cuda::cudarc;
