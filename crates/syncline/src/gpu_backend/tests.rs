@@ -103,7 +103,8 @@ fn compressed(
     // Twice: the second time with everything used before, as for a PSNR.
     for _ in 0..2 {
         let mut stream = header.to_bytes().to_vec();
-        let meter = Meter::new(&crate::options::Progress::default(), geometry.elements());
+        let no_progress = crate::options::Progress::default();
+        let meter = Meter::new(&no_progress, geometry.elements());
         let mut write = |record: &[u8]| {
             stream.extend_from_slice(record);
             Ok(())
