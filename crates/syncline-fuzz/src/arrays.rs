@@ -1,6 +1,6 @@
 //! Arrays and options from the choices of a fuzzer.
 
-use syncline::{Bound, ElementType, Fill, IndexKind, LosslessPipeline, Options, Shape, SymbolWidth};
+use syncline::{Bound, Coder, CompressOptions, ElementType, Fill, IndexKind, Shape, SymbolWidth};
 
 use crate::input::Input;
 
@@ -15,7 +15,7 @@ pub struct Case {
     /// The error bound in `options`.
     pub bound: Bound,
     /// How to compress the array.
-    pub options: Options,
+    pub options: CompressOptions,
 }
 
 /// Elements of an array at most: several tiles, and short enough for thousands of arrays a second.
@@ -63,16 +63,11 @@ impl Case {
         let shape = take_shape(input);
         let is_lossy = matches!(element_type, ElementType::F32 | ElementType::F64);
         let bound = if is_lossy { input.choose(&BOUNDS) } else { Bound::Lossless };
-        let options = Options::new(bound)
+        let options = CompressOptions::new(bound)
             .with_threads(1)
             .with_fill(input.choose(&[Fill::Auto, Fill::None]))
             .with_index(input.choose(&IndexKind::ALL))
-            .with_pipeline(input.choose(&[
-                LosslessPipeline::Auto,
-                LosslessPipeline::Planes,
-                LosslessPipeline::Lzss,
-                LosslessPipeline::LzssHuffman,
-            ]))
+            .with_coder(input.choose(&[Coder::Auto, Coder::Huffman, Coder::Lzss, Coder::LzssHuffman]))
             .with_symbol(input.choose(&[None, Some(SymbolWidth::One), Some(SymbolWidth::Four)]))
             .with_level(1 + input.byte() % 9);
         let bytes = take_elements(input, element_type, shape.len() as usize);

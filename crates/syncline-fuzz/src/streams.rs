@@ -1,7 +1,7 @@
 //! Targets for whole streams.
 
 use syncline::{
-    ArrayView, Bound, DecodeOptions, Decoder, ElementType, compress, decompress, decompress_region, inspect,
+    ArrayView, Bound, Decoder, DecompressOptions, ElementType, compress, decompress, decompress_region, inspect,
 };
 
 use crate::arrays::Case;
@@ -95,8 +95,8 @@ fn compress_case(case: &Case) -> Vec<u8> {
     compress(&view, &case.options).expect("every array can be compressed")
 }
 
-fn decode_options() -> DecodeOptions {
-    DecodeOptions::default().with_threads(1).with_memory_limit(MEMORY_LIMIT)
+fn decode_options() -> DecompressOptions {
+    DecompressOptions::default().with_threads(1).with_memory_limit(MEMORY_LIMIT)
 }
 
 /// Changes one byte: in half of the cases among the first 512, which hold most counts and lengths.

@@ -1,7 +1,7 @@
 //! Runs every fuzz target with a few inputs.
 
 use proptest::prelude::*;
-use syncline::{Bound, DecodeOptions, Options, compress, decompress};
+use syncline::{Bound, CompressOptions, DecompressOptions, compress, decompress};
 use syncline_fuzz::{Rng, TARGETS, repair_checksums};
 
 #[test]
@@ -24,7 +24,7 @@ proptest! {
 fn repaired_checksums_let_damage_through() {
     let values: Vec<f32> = (0..5000).map(|i| (i as f32 * 0.01).sin()).collect();
     let view = syncline::ArrayView::new(&values, &[5000]).unwrap();
-    let stream = compress(&view, &Options::new(Bound::Abs(1e-3))).unwrap();
+    let stream = compress(&view, &CompressOptions::new(Bound::Abs(1e-3))).unwrap();
     let mut same = stream.clone();
     repair_checksums(&mut same);
     assert_eq!(same, stream, "undamaged streams keep their checksums");
@@ -32,8 +32,8 @@ fn repaired_checksums_let_damage_through() {
     // The requested bound is information only: no other field depends on it.
     let mut damaged = stream.clone();
     damaged[56] ^= 1;
-    assert!(decompress(&damaged, &DecodeOptions::default()).is_err());
+    assert!(decompress(&damaged, &DecompressOptions::default()).is_err());
     repair_checksums(&mut damaged);
-    let array = decompress(&damaged, &DecodeOptions::default()).unwrap();
-    assert_eq!(array.bytes(), decompress(&stream, &DecodeOptions::default()).unwrap().bytes());
+    let array = decompress(&damaged, &DecompressOptions::default()).unwrap();
+    assert_eq!(array.bytes(), decompress(&stream, &DecompressOptions::default()).unwrap().bytes());
 }
