@@ -182,7 +182,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         const uint32_t block = window + threadIdx.x;
         const uint32_t width = block < blocks ? widths[block] : 0;
         uint32_t total;
-        const uint32_t start = all_words + block_exclusive_sum<THREADS>(width, own.warp_sums_again, total);
+        const uint32_t start = all_words + block_exclusive_sum<THREADS>(width, own.warp_sums_32, total);
         if (block < blocks) {
             own.block_words[block] = start;
         }
@@ -225,7 +225,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         const uint32_t block = window + threadIdx.x;
         const uint32_t sum = block < blocks ? own.block_bases[block] : 0;
         uint32_t total;
-        const uint32_t before = carry + block_exclusive_sum<THREADS>(sum, own.warp_sums_again, total);
+        const uint32_t before = carry + block_exclusive_sum<THREADS>(sum, own.warp_sums_32, total);
         if (block < blocks) {
             own.block_bases[block] = before;
         }

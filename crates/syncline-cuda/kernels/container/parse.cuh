@@ -203,7 +203,7 @@ union RoleScratch {
     ParseScratch parse;
     struct {
         uint64_t warp_sums[PARSE_WARPS];
-        uint32_t warp_sums_again[PARSE_WARPS];
+        uint32_t warp_sums_32[PARSE_WARPS];
         uint32_t block_words[MAX_BLOCKS]; // where a block's packed bases start
         uint32_t block_bases[MAX_BLOCKS];
         uint8_t groups[MAX_TILES]; // of tiles that have codes

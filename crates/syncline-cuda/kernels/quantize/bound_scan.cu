@@ -24,7 +24,7 @@ typedef int64_t Key;
 constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
 constexpr Bits MAGNITUDE = SIGN_BIT - 1;
 constexpr Bits INFINITE = ELEMENT_BYTES == 4 ? Bits(0x7F800000) : Bits(0x7FF0000000000000);
-constexpr Key LEAST = Key(SIGN_BIT), GREATEST = Key(MAGNITUDE);
+constexpr Key MIN_KEY = Key(SIGN_BIT), MAX_KEY = Key(MAGNITUDE);
 constexpr uint32_t IN_VECTOR = 16 / ELEMENT_BYTES;
 constexpr uint32_t IN_BATCH = IN_VECTOR * UNROLL;
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -184,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                         BlockPartial *partials, uint32_t *blocks_done, BoundRequest request, Step *step,
                         uint64_t number, ScanReport *host) {
     launch_dependents();
-    Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
+    Counter counter{MAX_KEY, MIN_KEY, {}, ~uint64_t(0)};
     // A thread's first sample is loaded in the background.
     const uint64_t samples = stride > 0 && first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
     const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
@@ -215,14 +215,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (uint32_t i = 0; i < UNROLL; ++i) {
             unpack(vectors[at + i * THREADS], bits + i * IN_VECTOR);
         }
-        Key lowest = GREATEST, highest = LEAST;
+        Key lowest = MAX_KEY, highest = MIN_KEY;
         uint32_t left_out = 0, minus_zeros = 0, zeros = 0;
 #pragma unroll
         for (uint32_t i = 0; i < IN_BATCH; ++i) {
             const bool out = EXCLUDED && bits[i] == excluded;
             const Key key = key_of(bits[i]);
-            lowest = min_of(lowest, out ? GREATEST : key);
-            highest = max_of(highest, out ? LEAST : key);
+            lowest = min_of(lowest, out ? MAX_KEY : key);
+            highest = max_of(highest, out ? MIN_KEY : key);
             left_out += out;
             minus_zeros += !out && bits[i] == SIGN_BIT;
             zeros += !out && bits[i] == 0;
