@@ -1,9 +1,9 @@
 //! Times the Huffman decoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda
 //! --bench decode`.
 //!
-//! Medians of CUDA-event times after warm-up; each is of a whole launch: tables, free groups, symbols, checksums.
-//! Outputs are poisoned first and checked after. Rates are of uncompressed symbols; the copy's is its payload (it moves
-//! twice that). Arguments: parts of the names of the lines wanted.
+//! Medians of CUDA-event times after warm-up; each covers a whole launch: tables, zero-bit groups, symbols, checksums.
+//! Outputs are filled with a pattern before and checked afterwards. Rates are in uncompressed bytes; the copy rate counts
+//! the payload once. Arguments: parts of the names of the lines to run.
 
 #![allow(unsafe_code)]
 
@@ -33,7 +33,7 @@ use timing::{LARGE, Runs, SMALL};
 const RUNS: Runs = Runs { warm_up: 2, counted: 11 };
 /// Symbols of a stream.
 const CHUNK: usize = 1 << 21;
-/// Different streams; a batch repeats them, each copy with its own place in input and output.
+/// Number of different streams. A batch repeats them, each copy with its own input and output.
 const DISTINCT: usize = 2;
 
 fn main() -> Result<()> {
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     bench.indexed_variants("6.2 bits", spread(0.058))
 }
 
-/// Codes as a smooth field's: 98 % the middle symbol, the others in clusters.
+/// Codes like those of a smooth field: 98 % are the middle symbol, the others are clustered.
 fn clustered(seed: u64) -> Vec<u16> {
     let mut random = Random(seed);
     let active = symbols(Spread::Geometric(0.6), 1024, CHUNK, seed);

@@ -1,4 +1,4 @@
-//! Any decoder on batches of streams, what they are in and around poisoned.
+//! Runs any decoder on batches of streams whose surroundings are filled with a pattern.
 
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
@@ -83,16 +83,16 @@ impl<S: Symbol + DeviceRepr> AnyDecoder<S> {
     }
 }
 
-/// Symbols behind and between outputs that nothing may write.
+/// Symbols after each output that must not be written.
 pub const GUARD: usize = 256;
 
-/// Some streams, their symbols and classes.
+/// A stream, its symbols and classes.
 pub struct Case<S> {
     pub what: String,
     pub symbols: Vec<S>,
     pub classes: Vec<u8>,
     pub bytes: Vec<u8>,
-    /// What the device gets; differs from `bytes` if damaged.
+    /// The bytes on the device; differ from `bytes` if the stream is damaged.
     pub on_device: Vec<u8>,
 }
 
@@ -105,7 +105,7 @@ impl<S: Symbol> Case<S> {
     }
 }
 
-/// Decodes the cases as one batch; for each its status, and its symbols.
+/// Decodes the cases as one batch. Returns the status and symbols of each.
 pub fn decode<S: Symbol + DeviceRepr>(
     arena: &mut Arena,
     decoder: &AnyDecoder<S>,
@@ -128,7 +128,7 @@ pub fn decode<S: Symbol + DeviceRepr>(
         classes.extend_from_slice(&case.classes);
         room += case.symbols.len() + GUARD;
     }
-    // Not rounded: the last stream ends with the buffer.
+    // Not padded: the last stream ends with the buffer.
     let last = parsed.last().map_or(48, |s| places[places.len() - 1].input_offset as usize + s.byte_len());
     input.truncate(last);
     let batch = Batch::new(&stream, &places).unwrap();

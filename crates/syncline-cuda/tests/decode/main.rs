@@ -1,5 +1,4 @@
-//! The decoders against the CPU's streams: every kind of data that has a way to go wrong, several streams a launch,
-//! damage.
+//! The decoders on streams that the CPU has written: data with edge cases, several streams per launch, damaged streams.
 
 mod batch;
 #[path = "../common/mod.rs"]
@@ -16,7 +15,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::Arena;
 use syncline_cuda::huffman::decode::{Batch, BatchStream, Decoding, Gap, Indexed, status_text};
 
-/// Symbols of many shapes, a multiple of 128 each, all below 2^`bits`.
+/// Returns symbols with many distributions, a multiple of 128 each, all below 2^`bits`.
 fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     let mut r = Random(7);
     let mask = ((1_u32 << bits) - 1) as u16;
@@ -35,16 +34,16 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     ];
     let clusters = |(i, s): (usize, u16)| if i / 512 % 3 == 0 { s } else { center };
     let many = 128 * pick(3000, unless_tiny(300, 90));
-    shapes.push(("clusters of free groups", geometric(0.3, many).into_iter().enumerate().map(clusters).collect()));
+    shapes.push(("clusters of zero-bit groups", geometric(0.3, many).into_iter().enumerate().map(clusters).collect()));
     shapes.extend([
         ("two symbols", (0..n).map(|_| if r.below(9) == 0 { mask } else { 0 }).collect()),
-        // A symbol in runs, the others with the longest codewords.
+        // One symbol in runs, the others with the longest codewords.
         ("runs", (0..many).map(|_| if r.below(70) == 0 { r.next() as u16 & mask } else { center }).collect()),
         ("flat", (0..n).map(|_| r.next() as u16).collect::<Vec<_>>()),
-        // Codewords of one length, 6 bits, which divides neither 32 nor 128: a wrong start stays wrong.
+        // All codewords have 6 bits, which divides neither 32 nor 128: a wrong entry point stays wrong.
         ("never synchronizing", (0..many).map(|_| r.below(64) as u16).collect()),
     ]);
-    // Fibonacci frequencies: the longest codes that there are.
+    // Fibonacci frequencies give the longest codewords.
     let mut fibonacci = Vec::new();
     let (mut a, mut b) = (1_usize, 1_usize);
     for symbol in 0..pick(24, unless_tiny(18, 15)) {
@@ -64,7 +63,7 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     shapes
 }
 
-/// Every shape with every index, and with classes.
+/// Returns every distribution with every index, and one stream with classes.
 fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
     let mut cases = Vec::new();
     for (what, symbols) in shapes(bits) {
@@ -75,9 +74,9 @@ fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
         }
         let never =
             EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: Some(((1_u32 << bits) - 2) as u16) };
-        cases.push(Case::new(&format!("{what}, hardly a free group"), symbols, vec![], &never));
+        cases.push(Case::new(&format!("{what}, hardly a zero-bit group"), symbols, vec![], &never));
     }
-    // Groups of very different kinds, each with its class.
+    // Groups of very different distributions, one class for each.
     let groups = pick(2000, unless_tiny(200, 80)) >> (group_log2 - 6);
     let mut r = Random(3);
     let classes: Vec<u8> = (0..groups).map(|_| r.below(4) as u8).collect();
@@ -98,15 +97,15 @@ fn round_trips<S: Symbol + DeviceRepr>(bits: u32, group_log2: u8) {
     }
 }
 
-/// By those decoders that are wanted.
+/// Round trips of the decoders for which `wanted` returns true.
 fn round_trips_of<S: Symbol + DeviceRepr>(cases: &[Case<S>], group_log2: u8, wanted: fn(&AnyDecoder<S>) -> bool) {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());
     let mut share = Share::one_in(17).if_tiny(67, 20);
     let decoders = AnyDecoder::<S>::all(device, group_log2.into()).into_iter().enumerate();
     for (number, (name, decoder)) in decoders.filter(|(_, (_, decoder))| wanted(decoder)) {
-        // Those that it reads, one by one and then all of an index together; when tiny, one in eleven together, and
-        // without an index to decoders that need none.
+        // The streams that it reads, one by one and then all streams with the same index as one batch. Tiny runs take
+        // one stream in eleven for the batch, and only streams without an index for decoders that need none.
         let indices = IndexKind::ALL
             .iter()
             .copied()
@@ -152,7 +151,7 @@ fn ten_bits_in_groups_of_128() {
     round_trips::<u16>(10, 7);
 }
 
-/// The cases are made once for the decoders, which are tests of their own as these take longest.
+/// Shares the cases among the tests, which are split by decoder because they take longest.
 fn sixteen_bits(group_log2: u8, wanted: fn(&AnyDecoder<u16>) -> bool) {
     static CASES: [OnceLock<Vec<Case<u16>>>; 2] = [OnceLock::new(), OnceLock::new()];
     if common::device().is_some() {
@@ -191,9 +190,9 @@ fn sixteen_bits_self_synchronizing_in_groups_of_128() {
     sixteen_bits(7, |decoder| !decoder.needs_index() && !decoder.reads(IndexKind::None, 4));
 }
 
-/// Stretches of nothing but the commonest symbol, longer than what a warp decodes at a time, beside dense ones and rare
-/// symbols with the longest codewords; all groups coded.
-fn stretches<S: Symbol + DeviceRepr>(bits: u32) {
+/// Runs of the most frequent symbol that are longer than a warp decodes at a time, between dense data and rare symbols
+/// with the longest codewords, without zero-bit groups.
+fn long_runs<S: Symbol + DeviceRepr>(bits: u32) {
     let length = 128 * unless_tiny(1500, 150);
     let (center, most) = (1_u16 << (bits - 1), ((1_u32 << bits) - 2) as u16);
     let dense = common::symbols(common::Spread::Geometric(0.15), 1 << (bits - 1), length, 2);
@@ -205,10 +204,10 @@ fn stretches<S: Symbol + DeviceRepr>(bits: u32) {
         _ => center,
     };
     let symbols: Vec<S> = (0..length).map(of).map(S::truncate).collect();
-    // No group consists of the free symbol.
+    // No group consists of the zero-bit symbol.
     let case = |index| {
         Case::new(
-            "stretches",
+            "long runs",
             symbols.clone(),
             vec![],
             &EncodeOptions { group_log2: 7, index, free_symbol: Some(most) },
@@ -220,12 +219,12 @@ fn stretches<S: Symbol + DeviceRepr>(bits: u32) {
 }
 
 #[test]
-fn stretches_of_one_symbol() {
-    stretches::<u8>(8);
-    stretches::<u16>(16);
+fn long_runs_of_one_symbol() {
+    long_runs::<u8>(8);
+    long_runs::<u16>(16);
 }
 
-/// All decoders on little data, as the sanitizer's tools take their time.
+/// All decoders on little data, for the slow sanitizer tools.
 #[test]
 fn small_streams() {
     let Some(device) = common::device() else { return };
@@ -267,7 +266,7 @@ fn batches_of_several_streams() {
             let length = 128 * [1, 300, 40, 7][i % 4];
             let spread = common::Spread::Geometric([0.3, 0.9][i % 2]);
             let mut symbols = common::symbols(spread, 1024, length, i as u64 + 1);
-            // A third of each is free, and all of one in five.
+            // A third of each is zero-bit groups, and all of every fifth.
             let free = if i % 5 == 4 { length } else { length / 3 };
             symbols[..free].fill(512);
             Case::new("one of several", symbols, vec![], &options)
@@ -333,7 +332,7 @@ fn damage_is_reported() {
     }
 }
 
-/// The device's gap index and what the CPU wrote agree on what a subsequence is.
+/// The device and the CPU use the same subsequence length.
 #[test]
 fn subsequences_are_the_formats() {
     assert_eq!(SUBSEQUENCE_BITS, 128);

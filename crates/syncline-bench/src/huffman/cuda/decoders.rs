@@ -1,4 +1,4 @@
-//! The decoders: what reading a set's streams takes, whole and step by step.
+//! Times the decoders on a set's streams, as a whole and step by step.
 
 #![allow(unsafe_code)]
 
@@ -29,14 +29,13 @@ pub struct Phases {
     pub set: String,
     /// The decoder.
     pub method: String,
-    /// Name and 10^9 bytes of symbols a second of each step (as the papers count, those of the whole set over the
-    /// step's time).
+    /// Name and rate of each step in GB/s: as in the papers, the bytes of all symbols over the time of the step.
     pub steps: Vec<(String, f64)>,
-    /// The same of all steps together.
+    /// Rate of all steps together, in GB/s.
     pub overall: f64,
 }
 
-/// Called with a step's name when it is queued.
+/// Callback for each step, called with its name once it is queued.
 pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> syncline_cuda::Result<()>;
 
 /// Any decoder.
@@ -71,7 +70,7 @@ impl<S: Code> AnyDecoder<S> {
     }
 }
 
-/// Streams ready to be decoded, and where to.
+/// Streams on the device, and the buffers to decode them to.
 pub(super) struct Prepared<'s, S> {
     input: CudaView<'s, u8>,
     batch: Batch<S>,
@@ -81,7 +80,7 @@ pub(super) struct Prepared<'s, S> {
 }
 
 impl Gpu {
-    /// The decoders that read this index, each where it belongs.
+    /// Returns the decoders that are measured on streams with this index.
     fn decoders<S: Code>(&self, index: IndexKind, extent: Extent) -> Result<Vec<(&'static str, AnyDecoder<S>)>> {
         let log2 = GROUP_LOG2.into();
         let device = &self.device;
@@ -108,7 +107,7 @@ impl Gpu {
         Ok(decoders)
     }
 
-    /// Times every decoder that reads the streams' index and checks what it gives.
+    /// Times and checks every decoder of the streams' index.
     pub(super) fn measure_decoders<S: Code>(
         &mut self,
         input: &Input<S>,
@@ -118,7 +117,7 @@ impl Gpu {
     ) -> Result<()> {
         let index = streams.format.index;
         let mut prepared = self.prepare(streams, streams.encoded.bytes().slice(..streams.end()))?;
-        // One at a time: a decoder with streams of its own slows all launches while it lives.
+        // One at a time, because a decoder with CUDA streams of its own slows down all launches while it exists.
         let names: Vec<&str> = self.decoders::<S>(index, extent)?.iter().map(|(name, _)| *name).collect();
         for (i, name) in names.into_iter().enumerate() {
             let (_, decoder) = self.decoders::<S>(index, extent)?.swap_remove(i);
@@ -130,7 +129,7 @@ impl Gpu {
                 .with_context(|| format!("{name}, one call after another"))?;
             let row = self.row(&input.set, input.bytes(), streams.what("decode", name), &times);
             results.rows.push(row.in_turn(in_turn));
-            // As in the papers: all groups have codewords.
+            // As in the papers, without zero-bit groups.
             if extent == Extent::Everything && !streams.free_groups && index != IndexKind::Symbol {
                 results.phases.push(self.time_steps(input, &mut prepared, name, &decoder)?);
             }
@@ -142,7 +141,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// The streams as they are in `input`.
+    /// Parses the streams in `input` and allocates the outputs.
     fn prepare<'s, S: Code>(&self, streams: &Streams<S>, input: CudaView<'s, u8>) -> Result<Prepared<'s, S>> {
         let bytes = self.stream.clone_dtoh(&input).doing("reading the streams")?;
         let parsed: Vec<_> = streams

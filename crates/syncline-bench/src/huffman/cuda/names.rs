@@ -8,21 +8,21 @@ pub const COARSE: &str = "coarse";
 pub const PREFIX_SUM: &str = "prefix-sum";
 /// Histogram, codebooks and our encoder together.
 pub const WHOLE_PATH: &str = "histogram, codebooks, merged";
-/// Our decoder.
+/// Our decoder with the symbol index.
 pub const INDEXED: &str = "indexed";
-/// Gap array with shared memory for the mean.
+/// Our decoder with the gap index.
 pub const GAP: &str = "gap";
-/// Gap array as in 2020.
+/// `gap_array_2020`.
 pub const GAP_2020: &str = "gap (2020)";
-/// Gap array with shared memory by class, as in 2022.
+/// `gap_array_2022`.
 pub const GAP_2022: &str = "gap by class (2022)";
-/// Self-synchronization with shared memory for the mean.
+/// Our decoder without an index.
 pub const SELF_SYNC: &str = "self-sync";
-/// Self-synchronization as in 2018.
+/// `self_sync_2018`.
 pub const SELF_SYNC_2018: &str = "self-sync (2018)";
-/// Self-synchronization with shared memory by class, as in 2022.
+/// `self_sync_2022`.
 pub const SELF_SYNC_2022: &str = "self-sync by class (2022)";
-/// The baseline: 32 groups a thread.
+/// `cusz_2020`: one thread decodes 32 groups.
 pub const CHUNKED: &str = "chunked";
 /// Stands for the index of another library's streams.
 pub const NVCOMP: &str = "nvcomp";

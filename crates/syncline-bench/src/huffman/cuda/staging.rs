@@ -1,4 +1,4 @@
-//! How much shared memory the gap decoder's symbols have: by class of ratio, against every size there is.
+//! Sizes of the buffer that the gap decoders write symbols through: tuned by class against fixed sizes.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -10,29 +10,29 @@ use super::decoders::{AnyDecoder, Phases, Prepared};
 use super::{Code, Gpu, Input};
 use crate::huffman::GROUP_LOG2;
 
-/// Sizes that a search would try, in KiB: a sequence of 8 KiB of codewords fills so many at a ratio of an eighth of it.
+/// Fixed sizes in KiB. The symbols of a sequence, 8 KiB of codewords, fill a size at an eighth of it as ratio.
 const SIZES: [u32; 16] = [4, 8, 12, 16, 20, 24, 28, 32, 38, 48, 56, 64, 80, 96, 128, 160];
 
-/// Symbols that warps which decode spans have room for: what there is, and less.
+/// Buffer sizes of our decoder in symbols per warp; `None` uses all shared memory.
 pub const SPAN_ROOMS: [Option<u32>; 3] = [None, Some(1024), Some(512)];
 
-/// Rates of decoding and writing alone, unless said otherwise: 10^9 bytes of symbols a second.
+/// Rates of decoding and writing alone, in GB/s of symbols.
 #[derive(Clone, Debug, Serialize)]
 pub struct Staging {
     /// The set.
     pub set: String,
     /// Bytes of symbols.
     pub bytes: usize,
-    /// Shared memory by class, with classes for so high ratios that one, two and three blocks fit a multiprocessor: one
-    /// is as published.
+    /// Tuned by class, with classes for the ratios at which one, two or three blocks fit a multiprocessor; the paper
+    /// uses one.
     pub by_class: [Tuned; 3],
-    /// Each size in KiB, the same for all sequences.
+    /// Each fixed size in KiB, the same for all sequences.
     pub sizes: Vec<(u32, f64)>,
-    /// Decoding by spans instead, whose warps have room for so many symbols.
+    /// Our decoder, for each buffer size in symbols per warp.
     pub spans: Vec<(Option<u32>, f64)>,
 }
 
-/// With shared memory by class.
+/// Rates with shared memory tuned by class.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Tuned {
     /// Decoding and writing.
@@ -43,7 +43,7 @@ pub struct Tuned {
 
 #[cfg(test)]
 impl Staging {
-    /// Made-up figures for the tests of tables.
+    /// Invented figures for the tests of tables.
     pub fn example(set: &str) -> Self {
         let tuned = Tuned { writing: 900.0, tuning: 4000.0 };
         let sizes = vec![(8, 500.0), (16, 1000.0), (32, 700.0)];
