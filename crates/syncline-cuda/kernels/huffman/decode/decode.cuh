@@ -101,11 +101,11 @@ __device__ __noinline__ Codeword find_codeword(const CodebookDescriptor &codeboo
     while (length < codebook.longest && window >= codebook.limit[length]) {
         ++length;
     }
-    uint32_t place = (window >> (32 - length)) + codebook.offset[length];
+    uint32_t rank = (window >> (32 - length)) + codebook.offset[length];
     if (codebook.symbol_count == 0) {
         return {0, 1};
     }
-    return {symbols[codebook.symbols + min_of(place, codebook.symbol_count - 1)], length};
+    return {symbols[codebook.symbols + min_of(rank, codebook.symbol_count - 1)], length};
 }
 
 // Words in memory without padding.

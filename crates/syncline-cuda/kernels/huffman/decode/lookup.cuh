@@ -98,13 +98,13 @@ __device__ __noinline__ uint32_t search_codeword(uint32_t at, const uint16_t *sy
     if (codebook.symbol_count == 0) {
         return 1;
     }
-    const uint32_t place = min_of((window >> (32 - length)) + codebook.offset[length], codebook.symbol_count - 1);
+    const uint32_t rank = min_of((window >> (32 - length)) + codebook.offset[length], codebook.symbol_count - 1);
 #if LAST_SYMBOLS
-    if (place >= own.last.first) {
-        return length | uint32_t(own.last.symbols[place - own.last.first]) << 16;
+    if (rank >= own.last.first) {
+        return length | uint32_t(own.last.symbols[rank - own.last.first]) << 16;
     }
 #endif
-    return length | uint32_t(symbols[codebook.symbols + place]) << 16;
+    return length | uint32_t(symbols[codebook.symbols + rank]) << 16;
 }
 
 // Decoding tables of one thread: a codebook's table in shared memory.
@@ -265,11 +265,11 @@ __device__ inline void load_single_table(uint32_t *to, const uint32_t *from, uin
         return alone == 0 ? LONGER : alone;
     });
     for (uint32_t i = layout.first + threadIdx.x; i < layout.entries(); i += blockDim.x) {
-        const uint32_t window = layout.window(i), place = (window - codebook.limit[TABLE_BITS]) >> (32 - LONG_BITS);
+        const uint32_t window = layout.window(i), slot = (window - codebook.limit[TABLE_BITS]) >> (32 - LONG_BITS);
         // Limits saturate, so this includes the last window of a code without long codewords.
         uint32_t found = single(from[window >> (32 - TABLE_BITS)], codebook.base, codebook.mask);
-        if (found == 0 && place < LONG_ENTRIES) {
-            found = from[TABLE + place];
+        if (found == 0 && slot < LONG_ENTRIES) {
+            found = from[TABLE + slot];
         } else if (found == 0) {
             const Codeword one = find_codeword(codebook, symbols, window, TABLE_BITS + 1);
             found = one.length | one.symbol << 16;

@@ -35,12 +35,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         at.groups <= limits.groups && at.out * SYMBOL_BYTES % 16 == 0 &&
                         at.out <= limits.output_symbols && room <= limits.output_symbols - at.out &&
                         (CODEBOOKS == 1 || (at.classes <= limits.classes && at.groups <= limits.classes - at.classes));
-    const StreamBounds place{at.offset, inside ? at.length : 0, at.groups, SYMBOL_BYTES, GROUP_LOG2, INDEX};
+    const StreamBounds bounds{at.offset, inside ? at.length : 0, at.groups, SYMBOL_BYTES, GROUP_LOG2, INDEX};
     const uint32_t slot = number * CODEBOOKS;
     const CodebookOutput to{codebooks + slot,   slot,   symbols,
                             number * ALPHABETS, STRIDE, marks + uint64_t(number) * ALPHABETS};
     uint32_t own_status;
-    parse_stream(input, place, own, to, at.out, at.classes, streams[number], own_status, scratch);
+    parse_stream(input, bounds, own, to, at.out, at.classes, streams[number], own_status, scratch);
     if (threadIdx.x == 0 && own_status != 0) {
         atomicOr(&status[number], own_status);
     }

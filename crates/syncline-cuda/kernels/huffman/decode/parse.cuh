@@ -18,12 +18,12 @@ __device__ inline void finish_codebook(ParseScratch &scratch) {
     // In units of one codeword of LONGEST bits.
     const uint64_t own_share = length < LENGTHS ? uint64_t(count) << (LONGEST - length) : 0;
     const uint64_t share = warp_inclusive_sum(own_share);
-    const uint32_t place = warp_inclusive_sum(count);
+    const uint32_t rank = warp_inclusive_sum(count);
     const uint64_t whole = __shfl_sync(ALL_LANES, share, WARP - 1);
-    const uint32_t used = __shfl_sync(ALL_LANES, place, WARP - 1);
+    const uint32_t used = __shfl_sync(ALL_LANES, rank, WARP - 1);
     const bool single = used == 1 && __shfl_sync(ALL_LANES, count, 1) == 1;
     const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, count > 0) | 1);
-    const uint32_t before = place - count;
+    const uint32_t before = rank - count;
     if (length < LENGTHS) {
         const uint32_t first = length > 0 ? uint32_t((share - own_share) >> (LONGEST - length)) : 0;
         const uint64_t limit = length > 0 ? share << (32 - LONGEST) : 0;
@@ -148,14 +148,14 @@ struct CodebookInfo {
 // descriptor. Returns whether this block has written the descriptor. `status` is what this block found to be wrong;
 // other blocks may find something else. All outputs are safe to use whatever the status is. `own_codebook` is set if
 // the codebook is prepared. Called by the whole block.
-__device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &place, uint32_t own,
+__device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &bounds, uint32_t own,
                                     const CodebookOutput &to, uint64_t out, uint64_t classes, StreamDescriptor &stream,
                                     uint32_t &status, ParseScratch &scratch, CodebookInfo *own_codebook = nullptr) {
-    const StreamHeader header = read_header(input, place);
+    const StreamHeader header = read_header(input, bounds);
     status = header.status;
     // Encoders use several codebooks for small alphabets only.
-    const uint32_t alphabet_limit = place.symbol_bytes == 1 ? 256 : header.codebooks > 1 ? MARKS : 65536;
-    const uint8_t *bytes = input + place.offset + STREAM_HEADER_BYTES;
+    const uint32_t alphabet_limit = bounds.symbol_bytes == 1 ? 256 : header.codebooks > 1 ? MARKS : 65536;
+    const uint8_t *bytes = input + bounds.offset + STREAM_HEADER_BYTES;
     if (status == 0 && own < header.codebooks && header.codebook_bytes <= STAGED) {
         // Codebooks start at a multiple of 8 bytes, and at least 8 bytes of codewords follow, so reading whole units
         // stays within the stream.
@@ -227,7 +227,7 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &pl
     // Unused bits at the end of the bitmap must be 0.
     const uint32_t used = header.groups % 8;
     if (is_last && status == 0 && header.has_zero_bit_groups && used != 0 &&
-        input[place.offset + header.bitmap + header.groups / 8] >> used != 0) {
+        input[bounds.offset + header.bitmap + header.groups / 8] >> used != 0) {
         status = STATUS_INDEX;
     }
     if (!prepared && threadIdx.x < sizeof(CodebookDescriptor) / 4) {
@@ -244,9 +244,9 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &pl
         described.first_codebook = to.first_codebook;
         described.codebooks = 1;
         if (status == 0) {
-            described.words = place.offset + header.words;
-            described.index = place.offset + header.index;
-            described.bitmap = place.offset + header.bitmap;
+            described.words = bounds.offset + header.words;
+            described.index = bounds.offset + header.index;
+            described.bitmap = bounds.offset + header.bitmap;
             described.groups = header.groups;
             described.live = header.live;
             described.bits = header.bits;
@@ -266,7 +266,7 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &pl
 // Computes what locates the streams in a batch: the sums over previous streams. Called by the whole block, after all
 // streams are described; `streams` may have been written by other blocks.
 __device__ inline void sum_batch(StreamDescriptor *streams, uint32_t count, BatchTotals *totals, uint64_t *warp_sums,
-                                 uint32_t placed) {
+                                 uint32_t block_groups) {
     uint32_t tasks = 0, sequences = 0, bitmap_blocks = 0, map = 0;
     for (uint32_t window = 0; window < count; window += THREADS) {
         const uint32_t i = window + threadIdx.x;
@@ -284,7 +284,7 @@ __device__ inline void sum_batch(StreamDescriptor *streams, uint32_t count, Batc
         const uint64_t before = block_exclusive_sum<THREADS>(
             both(ceil_div(live, WARP), bits / in_sequence + (bits % in_sequence != 0)), warp_sums, first_total);
         const uint64_t buffers = block_exclusive_sum<THREADS>(
-            has_zero_bit_groups ? both(ceil_div(groups, placed), live) : 0ull, warp_sums, second_total);
+            has_zero_bit_groups ? both(ceil_div(groups, block_groups), live) : 0ull, warp_sums, second_total);
         const uint32_t own_tasks = tasks + uint32_t(before), own_sequences = sequences + uint32_t(before >> 32);
         const uint32_t own_placings = bitmap_blocks + uint32_t(buffers), own_map = map + uint32_t(buffers >> 32);
         if (i < count) {

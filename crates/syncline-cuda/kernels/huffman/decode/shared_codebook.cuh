@@ -72,7 +72,7 @@ struct SharedCodebook {
         if (codebook.symbol_count == 0) {
             return {0, 1};
         }
-        const uint32_t own = length(window), place = (window >> (32 - own)) + codebook.offset[own];
-        return {symbols[codebook.symbols + min_of(place, codebook.symbol_count - 1)], own};
+        const uint32_t own = length(window), rank = (window >> (32 - own)) + codebook.offset[own];
+        return {symbols[codebook.symbols + min_of(rank, codebook.symbol_count - 1)], own};
     }
 };

@@ -33,13 +33,13 @@ __device__ inline uint32_t gap_bytes(uint32_t bits, uint32_t longest) {
     return (ceil_div(bits, SUBSEQUENCE_BITS) * (longest <= 16 ? 4 : 8) + 7) / 8;
 }
 
-__device__ inline StreamHeader read_header(const uint8_t *input, const StreamBounds &place) {
+__device__ inline StreamHeader read_header(const uint8_t *input, const StreamBounds &bounds) {
     StreamHeader header{};
-    if (place.length < STREAM_HEADER_BYTES) {
+    if (bounds.length < STREAM_HEADER_BYTES) {
         header.status = STATUS_HEADER;
         return header;
     }
-    const uint4 *units = reinterpret_cast<const uint4 *>(input + place.offset);
+    const uint4 *units = reinterpret_cast<const uint4 *>(input + bounds.offset);
     const uint4 first = units[0], second = units[1];
     const uint2 third = *reinterpret_cast<const uint2 *>(units + 2);
     header.groups = first.x;
@@ -56,14 +56,14 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     header.bits = second.z;
     header.codebook_bytes = second.w;
     header.index_bytes = third.x;
-    const uint64_t live_symbols = uint64_t(header.live) << place.group_log2;
-    const bool several = place.index_kind == INDEX_SYMBOL;
+    const uint64_t live_symbols = uint64_t(header.live) << bounds.group_log2;
+    const bool several = bounds.index_kind == INDEX_SYMBOL;
     const bool wrong =
-        group_log2 != place.group_log2 || symbol_bytes != place.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
-        (place.index_kind != INDEX_ANY && header.index_kind != place.index_kind) || header.codebooks == 0 ||
+        group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
+        (bounds.index_kind != INDEX_ANY && header.index_kind != bounds.index_kind) || header.codebooks == 0 ||
         header.codebooks > (several ? MAX_CODEBOOKS : 1) || (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) ||
         header.longest > LONGEST || flags > 1 || third.y != 0 ||
-        uint64_t(header.groups) << place.group_log2 > MAX_STREAM_SYMBOLS || header.live > header.groups ||
+        uint64_t(header.groups) << bounds.group_log2 > MAX_STREAM_SYMBOLS || header.live > header.groups ||
         (header.has_zero_bit_groups != 0) == (header.live == header.groups) ||
         (header.live == 0) != (header.longest == 0) || header.bits < live_symbols ||
         header.bits > live_symbols * header.longest;
@@ -75,14 +75,14 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     header.index = align_up(header.bitmap + (header.has_zero_bit_groups ? ceil_div(header.groups, 8) : 0), 8);
     header.words = align_up(header.index + header.index_bytes, 16);
     const uint64_t end = header.words + uint64_t(ceil_div(header.bits, 32)) * 4 + 8;
-    if (end > place.length) {
+    if (end > bounds.length) {
         header.status = STATUS_HEADER;
     } else if (header.index_kind == INDEX_SYMBOL
                    ? header.index_bytes / 8 < ceil_div(header.live, WARP)
                    : header.index_bytes !=
                          (header.index_kind == INDEX_GAP ? gap_bytes(header.bits, header.longest) : 0)) {
         header.status = STATUS_INDEX;
-    } else if (header.groups > place.most_groups) {
+    } else if (header.groups > bounds.most_groups) {
         header.status = STATUS_CAPACITY;
     }
     return header;
