@@ -28,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         atomicOr(&status[number], STATUS_INDEX);
         return;
     }
-    BitReader<WordArray> reader({reinterpret_cast<const uint32_t *>(input + stream.words)}, stream.bits / 32 + 1,
-                                start);
+    WordReader<WordArray> reader({reinterpret_cast<const uint32_t *>(input + stream.words)}, stream.bits / 32 + 1,
+                                 start);
     Checksum checksum{0, 0};
     for (uint32_t rank = first; rank < end; ++rank) {
         const uint32_t group = group_of_rank(stream, map, rank);

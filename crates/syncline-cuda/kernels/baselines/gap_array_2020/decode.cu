@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             count = counts[stream.first_subsequence + subsequence];
 #else
             gap = gap_of(input, stream, subsequence);
-            BitReader<Padded> counting({sequence.words}, last, start + gap);
+            WordReader<Padded> counting({sequence.words}, last, start + gap);
             for (; counting.position < start + bits; ++count) {
                 decoder.one(counting);
             }
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         uint32_t position = begin + before_in_block;
         const uint32_t own_end = min_of(end, position + count);
-        BitReader<Padded> reader({sequence.words}, last, start + gap);
+        WordReader<Padded> reader({sequence.words}, last, start + gap);
         while (position < own_end) {
             const uint32_t symbol = decoder.one(reader);
             store_symbol(out, place_of(stream, map, position), symbol);

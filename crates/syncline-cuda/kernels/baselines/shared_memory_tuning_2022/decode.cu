@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t total;
         const uint32_t before_in_block = block_exclusive_sum<THREADS>(count, warp_counts, total);
         const Decoder decoder(lookup, LONG_ENTRIES, &codebook, symbols);
-        BitReader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);
+        WordReader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);
         // Damaged streams may have more codewords than symbols.
         const uint32_t all = stream.live * GROUP;
         const uint32_t begin = min_of(all, starts[next]), end = min_of(all, starts[next] + total);

@@ -115,13 +115,13 @@ struct WordArray {
 };
 
 // A window of 32 bits over words that are read in order. Positions after word `last` read that word again.
-template <typename Words> struct BitReader {
+template <typename Words> struct WordReader {
     Words words;
     uint32_t last;
     uint32_t position;
     uint32_t word0, word1;
 
-    __device__ inline BitReader(Words from, uint32_t last_word, uint32_t start)
+    __device__ inline WordReader(Words from, uint32_t last_word, uint32_t start)
         : words(from), last(last_word), position(start) {
         word0 = words[min_of(start >> 5, last)];
         word1 = words[min_of((start >> 5) + 1, last)];
@@ -185,7 +185,7 @@ struct Decoder {
         return next.symbol;
     }
 
-    // Returns the next two symbols, the first in the low half. `Source` is a BitReader.
+    // Returns the next two symbols, the first in the low half. `Source` is a WordReader.
     template <typename Source> __device__ inline uint32_t two(Source &from) const {
         const uint32_t window = from.window();
         const uint32_t entry = lookup(window);
