@@ -50,7 +50,7 @@ impl<'v, T: Value> Original<'v, T> {
     /// # Errors
     /// An error is larger than the bound of the stream, or that bound than the one asked for.
     fn check(&self, relative: f64, header: &Header, back: &[T]) -> Result<Quality> {
-        let (asked, bound) = (relative * self.range, header.resolved);
+        let (asked, bound) = (relative * self.range, header.abs_bound);
         // Ranges may be rounded, not more.
         ensure!(bound <= asked * (1.0 + 1e-12), "the stream's bound is {bound}, asked for was {asked}");
         let found = errors(self.values, back);
@@ -103,7 +103,7 @@ mod tests {
         // A uniform error would give 20 log10(sqrt(3) 1000).
         assert!((64.0..100.0).contains(&quality.psnr), "{quality:?}");
         assert!(original.check(1e-4, &header, &back).is_err(), "a looser bound than was asked for");
-        back[7] += 3.0 * header.resolved as f32;
+        back[7] += 3.0 * header.abs_bound as f32;
         let error = original.check(1e-3, &header, &back).unwrap_err().to_string();
         assert!(error.contains("broken"), "{error}");
         back[7] = f32::NAN;

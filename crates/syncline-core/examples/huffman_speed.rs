@@ -34,7 +34,7 @@ fn main() {
 }
 
 fn measure(name: &str, symbols: &[u16], ghz: f64) {
-    let options = EncodeOptions { group_log2: 7, index: IndexKind::Symbol, free_symbol: Some(512) };
+    let options = EncodeOptions { group_log2: 7, index: IndexKind::Symbol, zero_bit_symbol: Some(512) };
     let mut scratch = EncodeScratch::default();
     let mut out = Vec::new();
     let summary = encode(symbols, &[], &options, &mut scratch, &mut out);

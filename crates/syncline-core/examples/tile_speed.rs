@@ -76,7 +76,7 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     scan.add(0, bytes);
     report("scan", shortest(|| Scan::new(T::TYPE, n as u64, Fill::Auto).add(0, black_box(bytes))));
     let resolved = resolve(Bound::Rel(1e-3), T::TYPE, &scan).expect("a good bound");
-    let linear = Linear::<T>::new(resolved.step, resolved.resolved);
+    let linear = Linear::<T>::new(resolved.step, resolved.abs_bound);
 
     // As the pipeline does it: tile by tile, the stages' buffers in the cache.
     let mut x = vec![T::nearest(0.0); extent];

@@ -142,7 +142,7 @@ pub struct Resolved {
     /// The bound asked for.
     pub bound: Bound,
     /// The error that holds: absolute, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
-    pub resolved: f64,
+    pub abs_bound: f64,
     /// Quantization step; 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if scanned and there is one.
@@ -157,7 +157,7 @@ impl Resolved {
         Self {
             pipeline: Pipeline::Lossless,
             bound: Bound::Lossless,
-            resolved: 0.0,
+            abs_bound: 0.0,
             step: 0.0,
             range: None,
             patterns: Vec::new(),
@@ -168,7 +168,7 @@ impl Resolved {
     pub fn tightened(&self, element: ElementType, factor: f64) -> Self {
         let mut tighter = self.clone();
         if self.pipeline == Pipeline::Quantized {
-            tighter.resolved = self.resolved * factor;
+            tighter.abs_bound = self.abs_bound * factor;
             tighter.quantize(element);
         }
         tighter
@@ -179,7 +179,7 @@ impl Resolved {
         let limits = Limits::of(element);
         let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
         // A bound above every magnitude makes every value 0 as it is; a larger step could overflow.
-        let bound = self.resolved.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
+        let bound = self.abs_bound.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
         let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
         let step =
             if magnitude.is_some() && bound - rounding >= bound / 2.0 { 2.0 * (bound - rounding) } else { 2.0 * bound };
@@ -193,10 +193,10 @@ impl Resolved {
 
     /// Takes the step in log2 for the resolved relative bound, or lossless if no step will do.
     fn quantize_logarithm(&mut self, element: ElementType) {
-        let step = log::step(self.resolved, Limits::of(element).rounding);
+        let step = log::step(self.abs_bound, Limits::of(element).rounding);
         // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x'
         // takes the whole bound. A bound that the logarithm's own error takes whole has no step above 0.
-        if step > 0.0 && 1100.0 / step < 1_073_741_824.0 && self.resolved > 4.0 * Limits::of(element).rounding {
+        if step > 0.0 && 1100.0 / step < 1_073_741_824.0 && self.abs_bound > 4.0 * Limits::of(element).rounding {
             (self.pipeline, self.step) = (Pipeline::LogQuantized, step);
         } else {
             self.give_up();
@@ -204,7 +204,7 @@ impl Resolved {
     }
 
     fn give_up(&mut self) {
-        (self.pipeline, self.resolved, self.step) = (Pipeline::Lossless, 0.0, 0.0);
+        (self.pipeline, self.abs_bound, self.step) = (Pipeline::Lossless, 0.0, 0.0);
         self.patterns.clear();
     }
 }
@@ -261,20 +261,20 @@ pub fn resolve(bound: Bound, element: ElementType, scan: &Scan) -> Result<Resolv
     }
     resolved.patterns = scan.patterns(matches!(bound, Bound::PwRel(_)));
     let range = scan.range().unwrap_or((0.0, 0.0));
-    resolved.resolved = match bound {
+    resolved.abs_bound = match bound {
         Bound::Lossless => 0.0,
         Bound::Abs(error) => error,
         Bound::Rel(share) => of_extent(share, range),
         Bound::Psnr(decibels) => psnr::bound(decibels, range),
         Bound::PwRel(ratio) => ratio,
     };
-    if !resolved.resolved.is_finite() {
-        resolved.resolved = f64::MAX;
+    if !resolved.abs_bound.is_finite() {
+        resolved.abs_bound = f64::MAX;
     }
     match bound {
         Bound::PwRel(_) => resolved.quantize_logarithm(element),
         // Without a single finite value any step serves, unless the bound is relative to their range.
-        _ if resolved.resolved > 0.0 => resolved.quantize(element),
+        _ if resolved.abs_bound > 0.0 => resolved.quantize(element),
         _ => resolved.give_up(),
     }
     Ok(resolved)
@@ -331,11 +331,11 @@ mod tests {
     fn shares_of_a_range_beyond_all_numbers() {
         let x = [-1.7e308, 1.0, 1.7e308];
         let resolved = |bound| resolve(bound, ElementType::F64, &scan(&x, Fill::Auto)).unwrap();
-        assert_eq!(resolved(Bound::Rel(1e-9)).resolved, 2.0 * 1e-9 * 1.7e308);
-        let psnr = resolved(Bound::Psnr(140.0)).resolved;
+        assert_eq!(resolved(Bound::Rel(1e-9)).abs_bound, 2.0 * 1e-9 * 1.7e308);
+        let psnr = resolved(Bound::Psnr(140.0)).abs_bound;
         assert!((psnr / (2.0 * 1.7e301 * 3f64.sqrt()) - 1.0).abs() < 1e-12, "{psnr}");
         assert_eq!(resolved(Bound::Psnr(1e300)).pipeline, Pipeline::Lossless);
-        assert_eq!(resolved(Bound::Rel(1e300)).resolved, f64::MAX);
+        assert_eq!(resolved(Bound::Rel(1e300)).abs_bound, f64::MAX);
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
         });
         let r = resolve(Bound::Rel(1e-3), ElementType::F32, &scan(&x, Fill::Auto)).unwrap();
         assert_eq!(r.range, Some((11.0, 109.0)));
-        assert_eq!(r.resolved, 1e-3 * 98.0);
+        assert_eq!(r.abs_bound, 1e-3 * 98.0);
         assert_eq!(
             r.patterns,
             [
@@ -388,7 +388,7 @@ mod tests {
     fn degenerate_ranges_become_lossless() {
         for x in [vec![], vec![1.5f32; 9], vec![f32::NAN; 9], vec![f32::INFINITY]] {
             let r = resolve(Bound::Rel(1e-3), ElementType::F32, &scan(&x, Fill::Auto)).unwrap();
-            assert_eq!((r.pipeline, r.resolved, r.step), (Pipeline::Lossless, 0.0, 0.0));
+            assert_eq!((r.pipeline, r.abs_bound, r.step), (Pipeline::Lossless, 0.0, 0.0));
         }
         let r = resolve(Bound::Abs(1e-9), ElementType::F32, &scan(&[1f32, 2.0], Fill::Auto)).unwrap();
         assert_eq!(r.pipeline, Pipeline::Lossless);
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn psnr_is_that_of_a_uniform_error() {
         let r = resolve(Bound::Psnr(60.0), ElementType::F32, &scan(&[0f32, 8.0], Fill::Auto)).unwrap();
-        assert!((r.resolved / (8.0 * 3f64.sqrt() * 1e-3) - 1.0).abs() < 1e-14);
+        assert!((r.abs_bound / (8.0 * 3f64.sqrt() * 1e-3) - 1.0).abs() < 1e-14);
         assert!(r.tightened(ElementType::F32, 0.5).step < 0.51 * r.step);
     }
 
@@ -420,7 +420,7 @@ mod tests {
         fn the_step_leaves_nothing_verbatim(x in prop::collection::vec(-1e6f32..1e6, 2..500), exponent in -5f64..2.0) {
             let r = resolve(Bound::Rel(10f64.powf(exponent)), ElementType::F32, &scan(&x, Fill::None)).unwrap();
             if r.pipeline == Pipeline::Quantized {
-                let linear = Linear::<f32>::new(r.step, r.resolved);
+                let linear = Linear::<f32>::new(r.step, r.abs_bound);
                 let mut exact = TileMask::default();
                 linear.quantize_tile(&x, &mut vec![0; x.len()], &mut exact);
                 prop_assert_eq!(exact.count(), x.iter().filter(|x| x.to_bits() == 1 << 31).count());

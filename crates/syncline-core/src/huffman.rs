@@ -1,6 +1,6 @@
 //! The Huffman stage: symbols of one or two bytes to a dense sequence of codewords and back.
 //!
-//! Symbols come in groups of K (64 or 128). A group of nothing but the free symbol takes no bits; the others ("live")
+//! Symbols come in groups of K (64 or 128). A group of nothing but the zero-bit symbol takes no bits; the others ("live")
 //! are coded with one codebook, or with one of up to four by a class that both sides know. [`encode`](fn@encode)
 //! writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman stream".
 
@@ -26,7 +26,7 @@ mod tests;
 pub use checksum::Checksum;
 pub use decode::StreamDecoder;
 pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, encode, encode_sampled};
-pub use plan::{Plan, plan, plan_free, write_plan};
+pub use plan::{Plan, plan, plan_zero_bit_groups, write_plan};
 pub use stream::Stream;
 
 /// Most symbols in a stream: twice the largest chunk. Every count and offset in the stream then fits its field.

@@ -2,9 +2,9 @@
 
 mod codes;
 mod lossless;
+mod lossy;
 mod lzss;
 mod options;
-mod quantized;
 mod raw;
 mod report;
 
@@ -25,7 +25,7 @@ use crate::mem::uninit::{UninitBytes, Written};
 pub use lzss::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
 pub use options::{Coder, CoderOptions};
 #[doc(hidden)]
-pub use quantized::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
+pub use lossy::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.
@@ -90,7 +90,7 @@ pub struct EncodeScratch {
     tiles: Vec<Tile>,
     window: Vec<u8>,
     huffman: crate::huffman::EncodeScratch,
-    quantized: quantized::EncodeBuffers,
+    quantized: lossy::EncodeBuffers,
     lzss: lzss::EncodeBuffers,
     /// Of a lossless chunk, as words for their alignment.
     elements: Vec<u64>,
@@ -141,8 +141,8 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
             }?;
             ChunkSummary::default()
         }
-        (_, ElementType::F32) => quantized::encode::<f32, S>(header, geometry, chunk, source, lossless, scratch, out)?,
-        (_, ElementType::F64) => quantized::encode::<f64, S>(header, geometry, chunk, source, lossless, scratch, out)?,
+        (_, ElementType::F32) => lossy::encode::<f32, S>(header, geometry, chunk, source, lossless, scratch, out)?,
+        (_, ElementType::F64) => lossy::encode::<f64, S>(header, geometry, chunk, source, lossless, scratch, out)?,
         (pipeline, element) => return Err(Error::invalid(format!("{element} arrays have no {pipeline} pipeline"))),
     };
     let elements: usize = scratch.tiles.iter().map(Tile::len).sum();
@@ -168,10 +168,10 @@ pub fn quantize_chunk<S: ElementSource + ?Sized>(
     let mut scratch = EncodeScratch { tiles: geometry.chunk(chunk).collect(), ..EncodeScratch::default() };
     match (header.pipeline, header.element_type) {
         (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => {
-            quantized::quantize_chunk::<f32, S>(header, geometry, source, &mut scratch)
+            lossy::quantize_chunk::<f32, S>(header, geometry, source, &mut scratch)
         }
         (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => {
-            quantized::quantize_chunk::<f64, S>(header, geometry, source, &mut scratch)
+            lossy::quantize_chunk::<f64, S>(header, geometry, source, &mut scratch)
         }
         (pipeline, element) => Err(Error::invalid(format!("a {pipeline} stream of {element} is not quantized"))),
     }
@@ -221,10 +221,10 @@ pub fn decode_chunk<K: TileSink>(
             Err(Error::corrupt(context.place, "its codes are LZSS tokens, which the header does not announce"))
         }
         (Quantized | LzssCodes, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            quantized::decode::<f32, K>(&context, kind, payload, scratch, sink)
+            lossy::decode::<f32, K>(&context, kind, payload, scratch, sink)
         }
         (Quantized | LzssCodes, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            quantized::decode::<f64, K>(&context, kind, payload, scratch, sink)
+            lossy::decode::<f64, K>(&context, kind, payload, scratch, sink)
         }
         _ => Err(Error::corrupt(context.place, "its kind does not fit the stream's pipeline")),
     }

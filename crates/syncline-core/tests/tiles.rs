@@ -30,8 +30,8 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     let mut q = vec![0; x.len()];
     let mut exact = TileMask::default();
     let fill = TileFill::find(x, &patterns);
-    let linear = Linear::<T>::new(resolved.step, resolved.resolved);
-    let log = Log::<T>::new(resolved.step, resolved.resolved);
+    let linear = Linear::<T>::new(resolved.step, resolved.abs_bound);
+    let log = Log::<T>::new(resolved.step, resolved.abs_bound);
     if resolved.pipeline == Pipeline::Quantized {
         linear.quantize_tile(x, &mut q, &mut exact);
     } else {
@@ -72,15 +72,15 @@ fn allowed<T: Real>(x: T, y: T, resolved: &Resolved) -> bool {
         return x.bits() == y.bits();
     }
     if resolved.pipeline == Pipeline::LogQuantized {
-        let product = resolved.resolved * a.abs();
+        let product = resolved.abs_bound * a.abs();
         let sign = x.is_negative() == y.is_negative();
-        return sign && (a - b).abs() - product <= resolved.resolved.mul_add(a.abs(), -product);
+        return sign && (a - b).abs() - product <= resolved.abs_bound.mul_add(a.abs(), -product);
     }
     let sum = a - b;
     let part = sum - a;
     let rest = (a - (sum - part)) + (-b - part);
     let (sum, rest) = if sum < 0.0 { (-sum, -rest) } else { (sum, rest) };
-    sum < resolved.resolved || (sum == resolved.resolved && rest <= 0.0)
+    sum < resolved.abs_bound || (sum == resolved.abs_bound && rest <= 0.0)
 }
 
 fn check<T: Real>(x: &[T], extents: &[u64], bound: Bound, fill: Fill) -> Result<(), TestCaseError> {

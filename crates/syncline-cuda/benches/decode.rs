@@ -190,7 +190,7 @@ impl Bench<'_> {
         if !self.wants(line) {
             return Ok(());
         }
-        let data = self.data(parts, EncodeOptions { group_log2, index, free_symbol: None }, bytes)?;
+        let data = self.data(parts, EncodeOptions { group_log2, index, zero_bit_symbol: None }, bytes)?;
         let stream = &self.stream;
         let mut arena = Arena::new(stream.clone());
         // SAFETY: symbols have no invalid bit patterns; all are poisoned below.

@@ -96,7 +96,7 @@ impl Bench<'_> {
         if times > 1 {
             extents[0] *= times;
             let bytes = once.repeat(times as usize);
-            let bound = Bound::Abs(header.resolved);
+            let bound = Bound::Abs(header.abs_bound);
             let stream = compress(&bytes, header.element_type, &extents, bound, &Making::default());
             self.time(&format!("{path} {extents:?}"), &stream)?;
         }

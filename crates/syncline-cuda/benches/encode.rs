@@ -145,7 +145,8 @@ impl Bench {
     fn check(&self, what: &str, p: &Prepared) -> Result<()> {
         let plans = p.encoded.read_plans(&self.stream)?;
         let places = self.stream.clone_dtoh(p.encoded.places()).doing("reading")?;
-        let options = EncodeOptions { group_log2: p.format.group_log2, index: p.format.index, free_symbol: Some(FREE) };
+        let options =
+            EncodeOptions { group_log2: p.format.group_log2, index: p.format.index, zero_bit_symbol: Some(FREE) };
         for i in [0, plans.len() - 1] {
             let symbols = |plan: &Plan| (plan.groups as usize) << p.format.group_log2;
             let first: usize = plans[..i].iter().map(symbols).sum();

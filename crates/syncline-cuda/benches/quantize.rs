@@ -84,7 +84,7 @@ fn time<T: Real + Element>(
         group_log2: 7,
         lzss_codes: false,
         bound,
-        resolved: resolved.resolved,
+        abs_bound: resolved.abs_bound,
         step: resolved.step,
         range: resolved.range,
         patterns: resolved.patterns.iter().map(|p| p.bits).collect(),

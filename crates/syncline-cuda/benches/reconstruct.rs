@@ -96,7 +96,7 @@ impl Bench<'_> {
             extents[0] *= times;
             let bytes = once.repeat(times as usize);
             let stream =
-                compress(&bytes, header.element_type, &extents, Bound::Abs(header.resolved), &Making::default());
+                compress(&bytes, header.element_type, &extents, Bound::Abs(header.abs_bound), &Making::default());
             self.time(&format!("{path} {extents:?}"), &stream)?;
         }
         Ok(())

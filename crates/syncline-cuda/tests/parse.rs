@@ -134,7 +134,7 @@ fn symbols<S: Symbol>(random: &mut Random, bins: u32, length: usize, narrow: u32
 fn cases<S: Symbol>(index: IndexKind, group: usize) -> Vec<Case<S>> {
     let mut random = Random(7 + group as u64);
     let bits = 8 * S::BYTES as u32;
-    let options = |free: u16| EncodeOptions { index, free_symbol: Some(free), group_log2: group.ilog2() as u8 };
+    let options = |free: u16| EncodeOptions { index, zero_bit_symbol: Some(free), group_log2: group.ilog2() as u8 };
     let most = 1_u32 << bits;
     let mut all = Vec::new();
     for (bins, groups, narrow) in [
@@ -154,7 +154,7 @@ fn cases<S: Symbol>(index: IndexKind, group: usize) -> Vec<Case<S>> {
     all.push(Case::new(vec![S::truncate(3); 5 * group], vec![], &options(3)));
     all.push(Case::new(vec![], vec![], &options(0)));
     all.push(Case::new((0..most).map(|i| S::truncate(i as u16)).collect(), vec![], &options(0)));
-    let plain = EncodeOptions { free_symbol: None, ..options(0) };
+    let plain = EncodeOptions { zero_bit_symbol: None, ..options(0) };
     all.push(Case::new(symbols(&mut random, most.min(300), 70 * group, 2), vec![], &plain));
     if index == IndexKind::Symbol {
         // Four codebooks.
@@ -335,7 +335,7 @@ fn check_runs(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any
 #[test]
 fn runs_are_accepted_exactly_if_the_cpu_accepts_them() {
     let Some(device) = common::device() else { return };
-    let options = |index| EncodeOptions { index, free_symbol: None, group_log2: 6 };
+    let options = |index| EncodeOptions { index, zero_bit_symbol: None, group_log2: 6 };
     let one = Case::new((0..64 * 3).map(|i| i % 7).collect(), vec![], &options(IndexKind::None));
     check_runs(device, &one, IndexKind::None, &Any::CuSz2020(CuSz2020::new(device, 6).unwrap()));
     // Alphabets whose size starts with bytes that could also start runs: 1,000, 897, one that does not exist, and one

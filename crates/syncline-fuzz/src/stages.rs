@@ -32,7 +32,7 @@ pub fn generate_huffman(rng: &mut Rng) -> Vec<u8> {
     let options = EncodeOptions {
         group_log2: 6 + rng.below(2) as u8,
         index: IndexKind::ALL[rng.below(3)],
-        free_symbol: [None, Some(0)][rng.below(2)],
+        zero_bit_symbol: [None, Some(0)][rng.below(2)],
     };
     let whole = symbols.len() >> options.group_log2 << options.group_log2;
     let mut stream = Vec::new();

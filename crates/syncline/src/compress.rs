@@ -179,7 +179,7 @@ pub(crate) fn summary(
         element_type: header.element_type,
         shape: header.shape,
         bound,
-        resolved: header.resolved,
+        abs_bound: header.abs_bound,
         step: header.step,
         range: resolved.range,
         fills: resolved.patterns.iter().map(fill).collect(),

@@ -41,7 +41,7 @@ pub struct Summary {
     /// The bound that was asked for.
     pub bound: Bound,
     /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
-    pub resolved: f64,
+    pub abs_bound: f64,
     /// Quantization step, 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill.
@@ -92,7 +92,7 @@ pub struct Report {
     /// The bound that was asked for.
     pub bound: Bound,
     /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
-    pub resolved: f64,
+    pub abs_bound: f64,
     /// Quantization step, 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if known.
@@ -121,7 +121,7 @@ impl Report {
             pipeline: header.pipeline,
             lzss_codes: header.lzss_codes,
             bound: header.bound,
-            resolved: header.resolved,
+            abs_bound: header.abs_bound,
             step: header.step,
             range: header.range,
             fills: patterns.map(|&bits| FillPattern::new(header.element_type, bits, 0)).collect(),

@@ -90,7 +90,7 @@ fn a_writer_takes_a_stated_range_and_fill() {
     writer.push(&bytes).unwrap();
     let stream = writer.finish().unwrap();
     let report = syncline::inspect(&stream).unwrap();
-    assert_eq!((report.range, report.resolved, report.fills.len()), (Some((-13.0, 13.0)), 1e-3 * 26.0, 2));
+    assert_eq!((report.range, report.abs_bound, report.fills.len()), (Some((-13.0, 13.0)), 1e-3 * 26.0, 2));
     assert!(report.totals.verbatim < 100, "{}", report.totals.verbatim);
     let back = decompress(&stream, &DecompressOptions::default()).unwrap().to_vec::<f32>().unwrap();
     assert!(values.iter().zip(&back).all(|(x, y)| x.to_bits() == y.to_bits() || f64::from(x - y).abs() <= 0.026));

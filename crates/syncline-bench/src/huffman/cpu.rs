@@ -27,7 +27,7 @@ pub fn measure(set: &Set, threads: usize, runs: usize) -> Result<Vec<Row>> {
 fn measure_symbols<S: Symbol>(
     set: &Set,
     symbols: &[S],
-    free_symbol: Option<u16>,
+    zero_bit_symbol: Option<u16>,
     threads: usize,
     runs: usize,
 ) -> Result<Vec<Row>> {
@@ -35,7 +35,7 @@ fn measure_symbols<S: Symbol>(
     let bytes = total as f64;
     let mut rows = Vec::new();
     for index in IndexKind::ALL {
-        let options = EncodeOptions { group_log2: GROUP_LOG2, index, free_symbol };
+        let options = EncodeOptions { group_log2: GROUP_LOG2, index, zero_bit_symbol };
         let encode_all = || -> Vec<Vec<u8>> {
             let one = |scratch: &mut EncodeScratch, part: &[S]| {
                 let mut out = Vec::new();

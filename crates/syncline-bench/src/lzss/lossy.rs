@@ -125,7 +125,7 @@ impl Case<'_> {
         let chunk = chunk_symbols(padded.len());
         // No group consists of a code that none of them has.
         let free = free_symbol.unwrap_or(2 * RADIUS as u16);
-        let options = EncodeOptions { group_log2: GROUP_LOG2, index: IndexKind::Symbol, free_symbol: Some(free) };
+        let options = EncodeOptions { group_log2: GROUP_LOG2, index: IndexKind::Symbol, zero_bit_symbol: Some(free) };
         let mut scratch = EncodeScratch::default();
         let mut encode_all = || -> Vec<Vec<u8>> {
             let one = |part: &[u16]| {

@@ -75,7 +75,7 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
         format::bytes(summary.uncompressed_bytes),
         format::bytes(summary.compressed_bytes),
         format::number(summary.ratio()),
-        format::resolved(summary.bound, summary.resolved),
+        format::resolved(summary.bound, summary.abs_bound),
     )];
     lines.extend(summary.fills.iter().map(fill_line));
     if talk.verbose {

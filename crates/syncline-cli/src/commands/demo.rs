@@ -119,7 +119,7 @@ fn account(
     let mut rows = vec![
         ("field", format!("height of the geoid (EGM96) in meters, {} {}", summary.element_type, summary.shape)),
         ("asked for", "error at most 0.001 of the value range (--rel 1e-3)".into()),
-        ("bound", format!("{} m", number(summary.resolved))),
+        ("bound", format!("{} m", number(summary.abs_bound))),
         ("size", format!("{} -> {}, ratio {}", bytes(size), bytes(summary.compressed_bytes), number(summary.ratio()))),
         ("compressed in", format!("{:.1} ms, {}", compressing.as_secs_f64() * 1e3, speed(size, compressing))),
         ("decompressed in", format!("{:.1} ms, {}", decompressing.as_secs_f64() * 1e3, speed(size, decompressing))),

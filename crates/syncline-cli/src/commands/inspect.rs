@@ -108,7 +108,7 @@ fn pipeline(report: &Report) -> String {
 }
 
 fn held(report: &Report) -> String {
-    let held = resolved(report.bound, report.resolved);
+    let held = resolved(report.bound, report.abs_bound);
     match report.pipeline {
         Pipeline::Lossless => held,
         _ => format!("{held}, step {}", number(report.step)),

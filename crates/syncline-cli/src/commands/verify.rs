@@ -122,8 +122,8 @@ impl Verified<'_> {
 pub fn tolerance(header: &Header) -> Tolerance {
     match (header.pipeline, header.bound) {
         (Pipeline::Lossless, _) => Tolerance::Exact,
-        (_, Bound::PwRel(_)) => Tolerance::PointwiseRelative(header.resolved),
-        _ => Tolerance::Absolute(header.resolved),
+        (_, Bound::PwRel(_)) => Tolerance::PointwiseRelative(header.abs_bound),
+        _ => Tolerance::Absolute(header.abs_bound),
     }
 }
 
@@ -164,9 +164,9 @@ pub fn complaint(quality: &Quality, header: &Header) -> Option<String> {
     }
     let extent = quality.range.map_or(0.0, |(low, high)| high - low);
     match header.bound {
-        Bound::Abs(asked) if header.resolved > asked => Some(format!("the stream's bound is not {}", number(asked))),
-        Bound::PwRel(asked) if header.resolved > asked => Some(format!("the stream's bound is not {}", number(asked))),
-        Bound::Rel(asked) if header.resolved > asked * extent => {
+        Bound::Abs(asked) if header.abs_bound > asked => Some(format!("the stream's bound is not {}", number(asked))),
+        Bound::PwRel(asked) if header.abs_bound > asked => Some(format!("the stream's bound is not {}", number(asked))),
+        Bound::Rel(asked) if header.abs_bound > asked * extent => {
             Some(format!("the stream's bound is more than {} of the range of the original", number(asked)))
         }
         Bound::Psnr(asked) if quality.psnr.is_some_and(|held| held < asked) => {

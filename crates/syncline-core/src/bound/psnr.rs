@@ -49,7 +49,7 @@ impl PsnrGoal {
         summary: &ChunkSummary,
         attempt: usize,
     ) -> Option<Resolved> {
-        let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved / self.unit);
+        let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.abs_bound / self.unit);
         if achieved <= self.allowed || resolved.step == 0.0 {
             return None;
         }
@@ -68,7 +68,7 @@ mod tests {
 
     fn resolved(low: f64, high: f64, decibels: f64) -> Resolved {
         let mut resolved = Resolved { bound: Bound::Psnr(decibels), range: Some((low, high)), ..Resolved::lossless() };
-        (resolved.pipeline, resolved.resolved) = (Pipeline::Quantized, bound(decibels, (low, high)));
+        (resolved.pipeline, resolved.abs_bound) = (Pipeline::Quantized, bound(decibels, (low, high)));
         resolved.tightened(ElementType::F64, 1.0)
     }
 
@@ -80,14 +80,14 @@ mod tests {
         let next = |scale: f64| {
             let resolved = resolved(0.0, scale, 60.0);
             let summary = ChunkSummary { squared_error: sum + sum / 50, counted: 1 };
-            PsnrGoal::new(60.0, &resolved).next(ElementType::F64, &resolved, &summary, 0).expect("missed").resolved
+            PsnrGoal::new(60.0, &resolved).next(ElementType::F64, &resolved, &summary, 0).expect("missed").abs_bound
                 / scale
         };
         for scale in [1e-160, 1e-170, 1e170, 1e300] {
             assert!((next(scale) / next(1.0) - 1.0).abs() < 1e-9, "{scale}");
         }
         let wide = resolved(-1.7e308, 1.7e308, 140.0);
-        assert!(wide.resolved > 5e301 && wide.resolved < 6e301, "{}", wide.resolved);
+        assert!(wide.abs_bound > 5e301 && wide.abs_bound < 6e301, "{}", wide.abs_bound);
         assert_eq!(bound(1e300, (-1.5e308, 1.5e308)), 0.0);
     }
 

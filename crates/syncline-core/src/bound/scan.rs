@@ -58,7 +58,7 @@ pub struct Scan {
 
 /// What is in some elements of an array, looked at elsewhere. What is in several parts of it adds up, in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ScanResult {
     /// Counts and extremes.
     pub stats: BlockStats,
     /// Number, in the array, and bits of the first NaN that is not left out.
@@ -67,7 +67,7 @@ pub struct Found {
     pub samples: Samples,
 }
 
-impl Found {
+impl ScanResult {
     /// What is in both parts together.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
@@ -183,8 +183,12 @@ impl Scan {
     ///
     /// # Errors
     /// Those of `look_again`.
-    pub fn settle_found<E>(self, found: &Found, look_again: impl FnOnce(&Self) -> Result<Found, E>) -> Result<Self, E> {
-        let with = |empty: Self, found: &Found| Self { stats: found.stats, first_nan: found.first_nan, ..empty };
+    pub fn settle_result<E>(
+        self,
+        found: &ScanResult,
+        look_again: impl FnOnce(&Self) -> Result<ScanResult, E>,
+    ) -> Result<Self, E> {
+        let with = |empty: Self, found: &ScanResult| Self { stats: found.stats, first_nan: found.first_nan, ..empty };
         let first = with(self, found);
         let Some(second) = first.second_pass_for(&found.samples) else { return Ok(first) };
         let found = look_again(&second)?;
@@ -349,11 +353,11 @@ mod tests {
     use super::*;
 
     /// What a device would tell of a part.
-    fn found(empty: &Scan, first: u64, bytes: &[u8]) -> Found {
+    fn found(empty: &Scan, first: u64, bytes: &[u8]) -> ScanResult {
         let mut scan = empty.clone();
         scan.add(first, bytes);
         let samples = Samples::of(&scan.samples, scan.stats.lowest, scan.stats.highest);
-        Found { stats: scan.stats, first_nan: scan.first_nan, samples }
+        ScanResult { stats: scan.stats, first_nan: scan.first_nan, samples }
     }
 
     fn value() -> impl Strategy<Value = f32> {
@@ -381,7 +385,7 @@ mod tests {
             cuts.sort_unstable();
             let look = |empty: &Scan| {
                 let parts = cuts.windows(2).map(|cut| found(empty, cut[0] as u64, &bytes[4 * cut[0]..4 * cut[1]]));
-                parts.reduce(Found::merge).unwrap()
+                parts.reduce(ScanResult::merge).unwrap()
             };
             prop_assert_eq!(look(&empty), found(&empty, 0, &bytes));
 
@@ -394,7 +398,7 @@ mod tests {
                 }
                 None => first,
             };
-            let settled = empty.clone().settle_found(&look(&empty), |second| Ok::<_, ()>(look(second))).unwrap();
+            let settled = empty.clone().settle_result(&look(&empty), |second| Ok::<_, ()>(look(second))).unwrap();
             prop_assert_eq!(settled.stats, whole.stats);
             prop_assert_eq!(settled.excluded, whole.excluded);
             prop_assert_eq!(settled.patterns(true), whole.patterns(true));

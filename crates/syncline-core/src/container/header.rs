@@ -37,7 +37,7 @@ pub struct Header {
     /// The bound that was asked for.
     pub bound: Bound,
     /// The bound that holds: absolute, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
-    pub resolved: f64,
+    pub abs_bound: f64,
     /// Quantization step, 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if known.
@@ -64,7 +64,7 @@ impl Header {
             group_log2: Self::GROUP_LOG2,
             lzss_codes: false,
             bound: resolved.bound,
-            resolved: resolved.resolved,
+            abs_bound: resolved.abs_bound,
             step: resolved.step,
             range: resolved.range,
             patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
@@ -93,7 +93,7 @@ impl Header {
             out.extend_from_slice(&self.shape.extents().get(axis).copied().unwrap_or(0).to_le_bytes());
         }
         let (low, high) = self.range.unwrap_or((f64::NAN, f64::NAN));
-        for value in [self.bound.value(), self.resolved, self.step, low, high] {
+        for value in [self.bound.value(), self.abs_bound, self.step, low, high] {
             out.extend_from_slice(&value.to_le_bytes());
         }
         for pattern in 0..MAX_PATTERNS {
@@ -150,7 +150,7 @@ impl Header {
         for extent in &mut extents {
             *extent = fields.u64()?;
         }
-        let [requested, resolved, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
+        let [requested, abs_bound, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
         let [low, high] = [fields.f64()?, fields.f64()?];
         let mut patterns = [0; MAX_PATTERNS];
         for pattern in &mut patterns {
@@ -176,7 +176,7 @@ impl Header {
             group_log2,
             lzss_codes: lzss_codes == 1,
             bound,
-            resolved,
+            abs_bound,
             step,
             range: (!low.is_nan()).then_some((low, high)),
             patterns: patterns[..pattern_count].to_vec(),

@@ -7,7 +7,7 @@ mod dense;
 mod direct;
 mod gap;
 mod indexed;
-mod lane;
+mod interleaved;
 mod lookup;
 mod self_sync;
 mod spans;
@@ -89,7 +89,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
         }
         let has_code: Vec<bool> = self.codebooks.iter().map(|codebook| codebook.longest() > 0).collect();
         let without_code = |class: u8| !has_code.get(usize::from(class)).is_some_and(|&has| has);
-        match classes.iter().enumerate().find(|&(g, &class)| without_code(class) && !self.is_free(g)) {
+        match classes.iter().enumerate().find(|&(g, &class)| without_code(class) && !self.is_zero_bit(g)) {
             Some((g, class)) => bad(format!("group {g} has class {class}, which has no codewords")),
             None => Ok(()),
         }
@@ -101,8 +101,8 @@ impl<'a, S: Symbol> Stream<'a, S> {
         (0..blocks)
             .map(|block| {
                 let before = live;
-                let free: u32 = self.free.iter().skip(block * 8).take(8).map(|byte| byte.count_ones()).sum();
-                live += (self.groups() - block * 64).min(64) as u32 - free;
+                let zero_bit: u32 = self.zero_bit.iter().skip(block * 8).take(8).map(|byte| byte.count_ones()).sum();
+                live += (self.groups() - block * 64).min(64) as u32 - zero_bit;
                 before
             })
             .collect()
@@ -162,7 +162,7 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
     fn rank(&self, group: usize) -> usize {
         let Some(&before) = self.ranks.get(group / 64) else { return self.stream.live_groups() };
         let block = group / 64 * 64;
-        before as usize + (block..group).filter(|&g| !self.stream.is_free(g)).count()
+        before as usize + (block..group).filter(|&g| !self.stream.is_zero_bit(g)).count()
     }
 
     /// Class of a group, 0 without classes; always one that has a codebook.

@@ -19,12 +19,12 @@ pub struct EncodeOptions {
     /// What to store beside the codewords.
     pub index: IndexKind,
     /// Symbol whose groups cost nothing; `None` takes the commonest.
-    pub free_symbol: Option<u16>,
+    pub zero_bit_symbol: Option<u16>,
 }
 
 impl Default for EncodeOptions {
     fn default() -> Self {
-        Self { group_log2: 7, index: IndexKind::Symbol, free_symbol: None }
+        Self { group_log2: 7, index: IndexKind::Symbol, zero_bit_symbol: None }
     }
 }
 
@@ -52,8 +52,8 @@ pub struct EncodeSummary {
     pub live_groups: u32,
     /// Codebooks: 1, or 4 if the classes paid.
     pub codebooks: u8,
-    /// The free symbol.
-    pub free_symbol: u16,
+    /// The zero-bit symbol.
+    pub zero_bit_symbol: u16,
     /// Bits of all codewords.
     pub codeword_bits: u32,
     /// Bytes of all codebooks.
@@ -78,7 +78,7 @@ impl EncodeSummary {
 ///
 /// # Panics
 /// If the symbols are not whole groups, are more than [`MAX_SYMBOLS`], the classes are not one per group or over 3, the
-/// free symbol does not fit the symbol type, or `out` does not end on a multiple of 16: mistakes of the caller,
+/// zero-bit symbol does not fit the symbol type, or `out` does not end on a multiple of 16: mistakes of the caller,
 /// whatever the data.
 pub fn encode<S: Symbol>(
     symbols: &[S],
@@ -87,8 +87,8 @@ pub fn encode<S: Symbol>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> EncodeSummary {
-    let (group_len, free) = begin(symbols, options, scratch);
-    encode_surveyed(symbols, classes, (group_len, free), options, Sample::default(), scratch, out)
+    let (group_len, zero_bit) = begin(symbols, options, scratch);
+    encode_surveyed(symbols, classes, (group_len, zero_bit), options, Sample::default(), scratch, out)
 }
 
 /// [`encode`] with symbols of a large stream counted in a sample of its groups, if all symbols are below 1,024.
@@ -102,18 +102,18 @@ pub fn encode_sampled<S: Symbol>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> EncodeSummary {
-    let (group_len, free) = begin(symbols, options, scratch);
+    let (group_len, zero_bit) = begin(symbols, options, scratch);
     let Survey { live, largest, .. } = &scratch.survey;
     let may_be_partial = usize::from(*largest) < NARROW && live.contains(&true);
     let sample = if may_be_partial { Sample::of(live.len()) } else { Sample::default() };
-    encode_surveyed(symbols, classes, (group_len, free), options, sample, scratch, out)
+    encode_surveyed(symbols, classes, (group_len, zero_bit), options, sample, scratch, out)
 }
 
 /// Encodes symbols that have been surveyed, counted in a sample of the groups.
 fn encode_surveyed<S: Symbol>(
     symbols: &[S],
     classes: &[u8],
-    (group_len, free): (usize, u16),
+    (group_len, zero_bit): (usize, u16),
     options: &EncodeOptions,
     sample: Sample,
     scratch: &mut EncodeScratch,
@@ -132,10 +132,10 @@ fn encode_surveyed<S: Symbol>(
         write_codewords(symbols, group_len, classes, &codebooks, bits, scratch);
         bits
     };
-    finish(symbols, free, options, &codebooks, bits, scratch, out)
+    finish(symbols, zero_bit, options, &codebooks, bits, scratch, out)
 }
 
-/// Checks the symbols and surveys them; the symbols of a group and the free symbol.
+/// Checks the symbols and surveys them; the symbols of a group and the zero-bit symbol.
 pub(super) fn begin<S: Symbol>(symbols: &[S], options: &EncodeOptions, scratch: &mut EncodeScratch) -> (usize, u16) {
     assert!(matches!(options.group_log2, 6 | 7), "groups have 64 or 128 symbols");
     let group_len = 1usize << options.group_log2;
@@ -143,16 +143,16 @@ pub(super) fn begin<S: Symbol>(symbols: &[S], options: &EncodeOptions, scratch: 
         symbols.len().is_multiple_of(group_len) && symbols.len() <= MAX_SYMBOLS,
         "whole groups, at most MAX_SYMBOLS"
     );
-    let free = options.free_symbol.unwrap_or_else(|| histogram::commonest(symbols, &mut scratch.histogram));
-    assert!(Into::<u16>::into(S::truncate(free)) == free, "the free symbol is a symbol");
-    scratch.survey.fill(symbols, group_len, S::truncate(free));
-    (group_len, free)
+    let zero_bit = options.zero_bit_symbol.unwrap_or_else(|| histogram::commonest(symbols, &mut scratch.histogram));
+    assert!(Into::<u16>::into(S::truncate(zero_bit)) == zero_bit, "the zero-bit symbol is a symbol");
+    scratch.survey.fill(symbols, group_len, S::truncate(zero_bit));
+    (group_len, zero_bit)
 }
 
 /// Writes the stream whose codewords are in `scratch`.
 pub(super) fn finish<S: Symbol>(
     symbols: &[S],
-    free: u16,
+    zero_bit: u16,
     options: &EncodeOptions,
     codebooks: &[Codebook],
     bits: u32,
@@ -167,9 +167,9 @@ pub(super) fn finish<S: Symbol>(
         symbol_bytes: S::BYTES as u8,
         index: options.index,
         codebooks: codebooks.len() as u8,
-        free_symbol: free,
+        zero_bit_symbol: zero_bit,
         longest: codebooks.iter().map(|c| c.longest() as u8).max().unwrap_or(0),
-        has_free: scratch.survey.live.contains(&false),
+        has_zero_bit_groups: scratch.survey.live.contains(&false),
         checksum: live_checksum(symbols, group_len, &scratch.survey.live),
         bits,
         ..Header::default()
@@ -194,7 +194,7 @@ fn write_stream<S: Symbol>(
     }
     header.codebook_bytes = (out.len() - start - Header::BYTES) as u32;
     align(out, 4);
-    if header.has_free {
+    if header.has_zero_bit_groups {
         out.extend(live.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &live| bits << 1 | u8::from(!live))));
     }
     align(out, 8);
@@ -215,7 +215,7 @@ fn write_stream<S: Symbol>(
         groups: header.groups,
         live_groups: header.live_groups,
         codebooks: header.codebooks,
-        free_symbol: header.free_symbol,
+        zero_bit_symbol: header.zero_bit_symbol,
         codeword_bits: header.bits,
         codebook_bytes: header.codebook_bytes,
         index_bytes: header.index_bytes,

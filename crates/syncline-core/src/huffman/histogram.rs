@@ -24,7 +24,7 @@ pub struct HistogramScratch {
 /// Which groups are live, and the largest symbol there is.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// For each group whether it has a symbol that is not the free one.
+    /// For each group whether it has a symbol that is not the zero-bit one.
     pub live: Vec<bool>,
     /// The largest symbol (0 if there is none).
     pub largest: u16,
@@ -34,16 +34,16 @@ pub struct Survey {
 
 impl Survey {
     /// Surveys groups of `group_len` symbols.
-    pub fn fill<S: Symbol>(&mut self, symbols: &[S], group_len: usize, free: S) {
+    pub fn fill<S: Symbol>(&mut self, symbols: &[S], group_len: usize, zero_bit: S) {
         self.live.clear();
-        (self.smallest, self.largest) = simd::run(SurveyKernel { symbols, group_len, free, live: &mut self.live });
+        (self.smallest, self.largest) = simd::run(SurveyKernel { symbols, group_len, zero_bit, live: &mut self.live });
     }
 }
 
 struct SurveyKernel<'a, S> {
     symbols: &'a [S],
     group_len: usize,
-    free: S,
+    zero_bit: S,
     live: &'a mut Vec<bool>,
 }
 
@@ -52,7 +52,7 @@ impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> (u16, u16) {
-        let free: u16 = self.free.into();
+        let zero_bit: u16 = self.zero_bit.into();
         let mut largest = 0;
         // Less one, so that 0 comes after all others.
         let mut smallest = u16::MAX;
@@ -60,7 +60,7 @@ impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
             let mut differences = 0u16;
             for &symbol in group {
                 let symbol: u16 = symbol.into();
-                differences |= symbol ^ free;
+                differences |= symbol ^ zero_bit;
                 largest = largest.max(symbol);
                 smallest = smallest.min(symbol.wrapping_sub(1));
             }

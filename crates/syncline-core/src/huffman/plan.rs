@@ -15,7 +15,7 @@ use crate::simd::{self, InstructionSet, Kernel};
 #[derive(Debug)]
 pub struct Plan {
     options: EncodeOptions,
-    free: u16,
+    zero_bit: u16,
     survey: Survey,
     codebook: Codebook,
     bits: u32,
@@ -62,26 +62,31 @@ pub fn plan<S: Symbol>(
     limit: usize,
     scratch: &mut EncodeScratch,
 ) -> Option<Plan> {
-    let (group_len, free) = begin(symbols, options, scratch);
-    let mut plan = plan_surveyed(symbols, group_len, free, options, scratch);
+    let (group_len, zero_bit) = begin(symbols, options, scratch);
+    let mut plan = plan_surveyed(symbols, group_len, zero_bit, options, scratch);
     let (fewest, most) = plan.stream_bytes();
     let is_shorter = most < limit || fewest < limit && plan.measure(symbols, scratch) < limit;
     is_shorter.then_some(plan)
 }
 
-/// The plan of so many groups that are all free: [`write_plan`] writes it without symbols.
-pub fn plan_free<S: Symbol>(groups: usize, free: u16, options: &EncodeOptions, scratch: &mut EncodeScratch) -> Plan {
+/// The plan of so many groups that are all zero-bit: [`write_plan`] writes it without symbols.
+pub fn plan_zero_bit_groups<S: Symbol>(
+    groups: usize,
+    zero_bit: u16,
+    options: &EncodeOptions,
+    scratch: &mut EncodeScratch,
+) -> Plan {
     scratch.survey.live.clear();
     scratch.survey.live.resize(groups, false);
-    scratch.survey.largest = free;
-    plan_surveyed::<S>(&[], 1 << options.group_log2, free, options, scratch)
+    scratch.survey.largest = zero_bit;
+    plan_surveyed::<S>(&[], 1 << options.group_log2, zero_bit, options, scratch)
 }
 
 /// Plans the stream of symbols that have been surveyed.
 fn plan_surveyed<S: Symbol>(
     symbols: &[S],
     group_len: usize,
-    free: u16,
+    zero_bit: u16,
     options: &EncodeOptions,
     scratch: &mut EncodeScratch,
 ) -> Plan {
@@ -107,10 +112,10 @@ fn plan_surveyed<S: Symbol>(
             index::starts_bytes(live, group_len * (codebook.longest() as usize - usize::from(shortest)))
         }
     };
-    Plan { options: *options, free, survey: std::mem::take(survey), codebook, bits, before_index, index }
+    Plan { options: *options, zero_bit, survey: std::mem::take(survey), codebook, bits, before_index, index }
 }
 
-/// Appends the stream that was planned for these symbols, which [`plan_free`] needs none of: what
+/// Appends the stream that was planned for these symbols, which [`plan_zero_bit_groups`] needs none of: what
 /// [`encode`](fn@super::encode) would append.
 ///
 /// # Panics
@@ -126,7 +131,7 @@ pub fn write_plan<S: Symbol>(
     let (fewest, most) = plan.stream_bytes();
     scratch.survey = plan.survey;
     write_codewords(symbols, 1 << plan.options.group_log2, &[], codebooks, plan.bits, scratch);
-    let summary = finish(symbols, plan.free, &plan.options, codebooks, plan.bits, scratch, out);
+    let summary = finish(symbols, plan.zero_bit, &plan.options, codebooks, plan.bits, scratch, out);
     assert!((fewest as u64..=most as u64).contains(&summary.stream_bytes), "the stream is as planned");
     summary
 }

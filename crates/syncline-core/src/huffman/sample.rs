@@ -72,11 +72,11 @@ mod tests {
     use super::*;
 
     const K: usize = 64;
-    const FREE: u16 = 512;
+    const ZERO_BIT: u16 = 512;
 
     /// The stream and its summary, decoded; beside them those where all is counted.
     fn both(symbols: &[u16], classes: &[u8], index: IndexKind) -> [(Vec<u8>, EncodeSummary); 2] {
-        let options = EncodeOptions { group_log2: 6, index, free_symbol: Some(FREE) };
+        let options = EncodeOptions { group_log2: 6, index, zero_bit_symbol: Some(ZERO_BIT) };
         let scratch = &mut EncodeScratch::default();
         let (mut bytes, mut exact) = (Vec::new(), Vec::new());
         let summary = encode_sampled(symbols, classes, &options, scratch, &mut bytes);
@@ -95,13 +95,13 @@ mod tests {
         [(bytes, summary), (exact, of_all)]
     }
 
-    /// Groups of geometric symbols of four classes, a third of them free.
+    /// Groups of geometric symbols of four classes, a third of them zero-bit.
     fn symbols(groups: usize) -> (Vec<u16>, Vec<u8>) {
         let mut r = Random(groups as u64 + 1);
         let classes: Vec<u8> = (0..groups).map(|group| (group / 7 % 4) as u8).collect();
         let group = |(number, &class): (usize, &u8)| {
             let keep = if number % 3 == 1 { 0 } else { [60, 300, 700, 950][usize::from(class)] };
-            (0..K).map(|_| r.geometric(FREE, keep)).collect::<Vec<_>>()
+            (0..K).map(|_| r.geometric(ZERO_BIT, keep)).collect::<Vec<_>>()
         };
         (classes.iter().enumerate().flat_map(group).collect(), classes)
     }
@@ -148,11 +148,11 @@ mod tests {
         let mut symbols = clean;
         for group in (0..4500).filter(|&group| sample.has(group)) {
             of_seen[group] = 0;
-            symbols[group * K..][..K].fill(FREE);
+            symbols[group * K..][..K].fill(ZERO_BIT);
         }
         both(&symbols, &of_seen, IndexKind::Symbol);
         // All symbols, each in one group, most of them in none of the sample.
-        let all: Vec<u16> = (0..2100 * K).map(|i| if i < 1024 * K { (i / K) as u16 } else { FREE }).collect();
+        let all: Vec<u16> = (0..2100 * K).map(|i| if i < 1024 * K { (i / K) as u16 } else { ZERO_BIT }).collect();
         for classes in [&classes[..2100], &[]] {
             both(&all, classes, IndexKind::Symbol);
         }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn where_all_is_counted() {
         // Nothing is live.
-        let [(bytes, summary), (exact, _)] = both(&vec![FREE; 5000 * K], &[], IndexKind::Symbol);
+        let [(bytes, summary), (exact, _)] = both(&vec![ZERO_BIT; 5000 * K], &[], IndexKind::Symbol);
         assert!(bytes == exact && summary.live_groups == 0);
         // Symbols of a wide alphabet.
         let (mut symbols, classes) = symbols(5000);

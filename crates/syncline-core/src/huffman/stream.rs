@@ -20,9 +20,9 @@ pub(super) struct Header {
     pub symbol_bytes: u8,
     pub index: IndexKind,
     pub codebooks: u8,
-    pub free_symbol: u16,
+    pub zero_bit_symbol: u16,
     pub longest: u8,
-    pub has_free: bool,
+    pub has_zero_bit_groups: bool,
     pub checksum: Checksum,
     pub bits: u32,
     pub codebook_bytes: u32,
@@ -38,8 +38,8 @@ impl Header {
         put(0, self.groups);
         put(4, self.live_groups);
         put(8, u32::from_le_bytes([self.group_log2, self.symbol_bytes, self.index as u8, self.codebooks]));
-        let [low, high] = self.free_symbol.to_le_bytes();
-        put(12, u32::from_le_bytes([low, high, self.longest, self.has_free.into()]));
+        let [low, high] = self.zero_bit_symbol.to_le_bytes();
+        put(12, u32::from_le_bytes([low, high, self.longest, self.has_zero_bit_groups.into()]));
         put(16, self.checksum.sum);
         put(20, self.checksum.weighted);
         put(24, self.bits);
@@ -58,9 +58,9 @@ impl Header {
             symbol_bytes: bytes[9],
             index: IndexKind::from_code(bytes[10]).ok_or("unknown index kind")?,
             codebooks: bytes[11],
-            free_symbol: u16::from_le_bytes([bytes[12], bytes[13]]),
+            zero_bit_symbol: u16::from_le_bytes([bytes[12], bytes[13]]),
             longest: bytes[14],
-            has_free: bytes[15] & 1 == 1,
+            has_zero_bit_groups: bytes[15] & 1 == 1,
             checksum: Checksum { sum: word(16), weighted: word(20) },
             bits: word(24),
             codebook_bytes: word(28),
@@ -72,12 +72,15 @@ impl Header {
             (!matches!(header.group_log2, 6 | 7), "groups of neither 64 nor 128 symbols"),
             (header.symbol_bytes as usize != symbol_bytes, "symbols of another width"),
             (header.codebooks == 0 || header.codebooks as usize > codebooks_allowed, "impossible number of codebooks"),
-            (symbol_bytes == 1 && header.free_symbol > 0xff, "free symbol out of range"),
+            (symbol_bytes == 1 && header.zero_bit_symbol > 0xff, "zero-bit symbol out of range"),
             (u32::from(header.longest) > MAX_LENGTH, "codewords too long"),
             (bytes[15] > 1 || word(36) != 0, "unknown flags"),
             (u64::from(header.groups) << (header.group_log2 & 7) > MAX_SYMBOLS as u64, "too many groups"),
             (header.live_groups > header.groups, "more live groups than groups"),
-            (header.has_free == (header.live_groups == header.groups), "free groups and live groups do not add up"),
+            (
+                header.has_zero_bit_groups == (header.live_groups == header.groups),
+                "zero-bit groups and live groups do not add up",
+            ),
             ((header.live_groups == 0) != (header.longest == 0), "codewords without live groups, or the reverse"),
             (u64::from(header.bits) < live_symbols, "less than a bit for each symbol"),
             (u64::from(header.bits) > live_symbols * u64::from(header.longest), "more codeword bits than symbols need"),
@@ -95,8 +98,8 @@ pub struct Stream<'a, S> {
     pub(super) place: String,
     pub(super) header: Header,
     pub(super) codebooks: Vec<Codebook>,
-    /// Bitmap of free groups; empty if there is none.
-    pub(super) free: &'a [u8],
+    /// Bitmap of zero-bit groups; empty if there is none.
+    pub(super) zero_bit: &'a [u8],
     /// For each live group where it starts, and the end; only with the symbol index.
     pub(super) starts: Vec<u32>,
     /// Packed gaps; only with the gap index.
@@ -122,7 +125,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
         let header = Header::from_bytes(&head, S::BYTES).map_err(bad)?;
         let codebook_bytes = parts.take(header.codebook_bytes.into())?;
         parts.align(4);
-        let free = parts.take(if header.has_free { header.groups.div_ceil(8).into() } else { 0 })?;
+        let zero_bit = parts.take(if header.has_zero_bit_groups { header.groups.div_ceil(8).into() } else { 0 })?;
         parts.align(8);
         let index = parts.take(header.index_bytes.into())?;
         parts.align(16);
@@ -130,7 +133,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
         let words = BitWords::new(words, header.bits).ok_or_else(|| bad("fewer codewords than bits"))?;
 
         let codebooks = parse_codebooks::<S>(codebook_bytes, &header, place)?;
-        check_bitmap(free, &header).map_err(bad)?;
+        check_bitmap(zero_bit, &header).map_err(bad)?;
         let starts = match header.index {
             IndexKind::Symbol => index::read_starts(index, header.live_groups, header.bits).map_err(bad)?,
             _ => Vec::new(),
@@ -146,7 +149,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
             return Err(bad("an index that should not be there"));
         }
         let place = place.to_owned();
-        Ok(Self { place, header, codebooks, free, starts, gaps, words, byte_len: parts.at, symbol: PhantomData })
+        Ok(Self { place, header, codebooks, zero_bit, starts, gaps, words, byte_len: parts.at, symbol: PhantomData })
     }
 
     /// Bytes of the whole stream.
@@ -174,14 +177,14 @@ impl<'a, S: Symbol> Stream<'a, S> {
         self.header.live_groups as usize
     }
 
-    /// The symbol of free groups.
-    pub fn free_symbol(&self) -> S {
-        S::truncate(self.header.free_symbol)
+    /// The symbol of zero-bit groups.
+    pub fn zero_bit_symbol(&self) -> S {
+        S::truncate(self.header.zero_bit_symbol)
     }
 
-    /// Whether group `group` is nothing but the free symbol.
-    pub fn is_free(&self, group: usize) -> bool {
-        self.free.get(group / 8).is_some_and(|byte| byte >> (group % 8) & 1 == 1)
+    /// Whether group `group` is nothing but the zero-bit symbol.
+    pub fn is_zero_bit(&self, group: usize) -> bool {
+        self.zero_bit.get(group / 8).is_some_and(|byte| byte >> (group % 8) & 1 == 1)
     }
 
     /// Kind of the index.
@@ -278,15 +281,15 @@ fn parse_codebooks<S: Symbol>(mut bytes: &[u8], header: &Header, place: &str) ->
     Ok(codebooks)
 }
 
-fn check_bitmap(free: &[u8], header: &Header) -> Check<()> {
-    if !header.has_free {
+fn check_bitmap(zero_bit: &[u8], header: &Header) -> Check<()> {
+    if !header.has_zero_bit_groups {
         return Ok(());
     }
-    let set: u32 = free.iter().map(|byte| byte.count_ones()).sum();
+    let set: u32 = zero_bit.iter().map(|byte| byte.count_ones()).sum();
     let used_in_last = header.groups % 8;
-    let padding = if used_in_last == 0 { 0 } else { free.last().map_or(0, |last| last >> used_in_last) };
+    let padding = if used_in_last == 0 { 0 } else { zero_bit.last().map_or(0, |last| last >> used_in_last) };
     if set != header.groups - header.live_groups || padding != 0 {
-        return Err("the bitmap does not have as many free groups as the header");
+        return Err("the bitmap does not have as many zero-bit groups as the header");
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
             (0..n).map(|i| if i % 97 == 0 { r.next() as u16 } else { r.geometric(center, 200) }).collect(),
         ),
         (
-            "clusters of free groups",
+            "clusters of zero-bit groups",
             (0..n).map(|i| if i / 512 % 3 == 0 { r.geometric(center, 300) } else { center }).collect(),
         ),
     ];
@@ -99,7 +99,7 @@ fn round_trip<S: Symbol>(
         write_plan(symbols, plan, scratch, &mut planned);
         assert!(planned == bytes, "{what}, {options:?}");
         if summary.live_groups == 0 {
-            let plan = plan_free::<S>(summary.groups as usize, summary.free_symbol, options, scratch);
+            let plan = plan_zero_bit_groups::<S>(summary.groups as usize, summary.zero_bit_symbol, options, scratch);
             planned.clear();
             write_plan::<S>(&[], plan, scratch, &mut planned);
             assert!(planned == bytes, "{what}, {options:?}, without symbols");
@@ -144,7 +144,7 @@ fn ranges<S: Symbol>(stream: &Stream<'_, S>, classes: &[u8], symbols: &[S]) {
 
 fn all_options() -> impl Iterator<Item = EncodeOptions> {
     [6, 7].into_iter().flat_map(|group_log2| {
-        IndexKind::ALL.into_iter().map(move |index| EncodeOptions { group_log2, index, free_symbol: None })
+        IndexKind::ALL.into_iter().map(move |index| EncodeOptions { group_log2, index, zero_bit_symbol: None })
     })
 }
 
@@ -212,13 +212,13 @@ fn damaged_long_streams() {
 }
 
 #[test]
-fn given_free_symbol_is_used() {
+fn given_zero_bit_symbol_is_used() {
     let mut symbols = vec![512u16; 128 * 10];
     symbols[200] = 3;
-    for (free, live) in [(512, 1), (3, 10), (65535, 10)] {
-        let options = EncodeOptions { free_symbol: Some(free), ..EncodeOptions::default() };
-        let (_, summary) = round_trip("given free symbol", &symbols, &[], &options);
-        assert_eq!((summary.free_symbol, summary.live_groups, summary.groups), (free, live, 10));
+    for (zero_bit, live) in [(512, 1), (3, 10), (65535, 10)] {
+        let options = EncodeOptions { zero_bit_symbol: Some(zero_bit), ..EncodeOptions::default() };
+        let (_, summary) = round_trip("given zero-bit symbol", &symbols, &[], &options);
+        assert_eq!((summary.zero_bit_symbol, summary.live_groups, summary.groups), (zero_bit, live, 10));
     }
 }
 
@@ -233,7 +233,7 @@ fn classes_are_used_where_they_pay() {
     for group_log2 in [7, 6] {
         let classes: Vec<u8> =
             if group_log2 == 7 { classes.clone() } else { classes.iter().flat_map(|&c| [c, c]).collect() };
-        let options = EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: Some(512) };
+        let options = EncodeOptions { group_log2, index: IndexKind::Symbol, zero_bit_symbol: Some(512) };
         let (with, summary) = round_trip("classes", &symbols, &classes, &options);
         assert_eq!(summary.codebooks, 4);
         let (without, single) = round_trip("no classes", &symbols, &[], &options);
@@ -264,7 +264,7 @@ fn index_is_at_most_8_percent() {
         for calm in [0, 3] {
             let symbols: Vec<u16> =
                 (0..1 << 18).map(|i| r.geometric(512, if i >> 12 & 3 < calm { keep / 8 } else { keep })).collect();
-            let options = EncodeOptions { group_log2: 7, index: IndexKind::Symbol, free_symbol: Some(512) };
+            let options = EncodeOptions { group_log2: 7, index: IndexKind::Symbol, zero_bit_symbol: Some(512) };
             let mut out = Vec::new();
             let summary = encode(&symbols, &[], &options, &mut EncodeScratch::default(), &mut out);
             let share = f64::from(summary.index_bytes) / summary.stream_bytes as f64;
@@ -290,7 +290,7 @@ fn small_streams() -> Vec<(Vec<u8>, Vec<u8>)> {
                 })
                 .collect();
             let mut out = Vec::new();
-            let options = EncodeOptions { group_log2: 7, index, free_symbol: Some(512) };
+            let options = EncodeOptions { group_log2: 7, index, zero_bit_symbol: Some(512) };
             encode(&symbols, &classes, &options, &mut EncodeScratch::default(), &mut out);
             streams.push((out, classes));
         }
@@ -335,10 +335,10 @@ fn every_flipped_bit_and_every_truncation() {
             damaged[bit / 8] ^= 1 << (bit % 8);
             flips += right.len();
             for decoded in try_everything::<u16>(&damaged, &classes) {
-                // The free symbol is not under this stage's checksum: the container's covers it. And two sums over few,
+                // The zero-bit symbol is not under this stage's checksum: the container's covers it. And two sums over few,
                 // small symbols cannot tell everything.
-                let free_symbol = (12..14).contains(&(bit / 8));
-                missed += usize::from(decoded != right[0] && !free_symbol);
+                let zero_bit_symbol = (12..14).contains(&(bit / 8));
+                missed += usize::from(decoded != right[0] && !zero_bit_symbol);
             }
             damaged[bit / 8] ^= 1 << (bit % 8);
         }
@@ -428,7 +428,7 @@ proptest::proptest! {
             symbols.extend((0..1 << group_log2).map(|_| r.geometric(center, if keep > 900 { 0 } else { keep })));
         }
         let classes: Vec<u8> = groups.iter().map(|g| g.0).collect();
-        let options = EncodeOptions { group_log2, index: IndexKind::from_code(kind).unwrap(), free_symbol: None };
+        let options = EncodeOptions { group_log2, index: IndexKind::from_code(kind).unwrap(), zero_bit_symbol: None };
         if wide {
             round_trip("anything", &symbols, &classes, &options);
         } else {

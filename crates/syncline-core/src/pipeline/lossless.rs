@@ -226,7 +226,7 @@ fn code_planes<W: Word, S: planes::Symbol + Symbol>(
         split(tile, &mut planes);
         residuals = rest;
     }
-    let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: header.index, free_symbol: Some(0) };
+    let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: header.index, zero_bit_symbol: Some(0) };
     let mut coded = 0;
     let mut sections = Vec::new();
     for (i, plane) in planes.iter().enumerate() {

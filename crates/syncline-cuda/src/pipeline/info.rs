@@ -156,7 +156,7 @@ mod tests {
         let info = |element, pipeline, lzss_codes| {
             let step = if pipeline == Pipeline::Lossless { 0.0 } else { 0.5 };
             let resolved =
-                Resolved { bound: Bound::Abs(1.0), pipeline, resolved: 1.0, step, range: None, patterns: Vec::new() };
+                Resolved { bound: Bound::Abs(1.0), pipeline, abs_bound: 1.0, step, range: None, patterns: Vec::new() };
             let header = Header::new(element, Shape::new(&[0]).unwrap(), IndexKind::Symbol, &resolved);
             let header = Header { lzss_codes, ..header };
             StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&[])].concat()).unwrap()

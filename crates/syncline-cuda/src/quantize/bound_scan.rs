@@ -10,7 +10,7 @@ use cudarc::driver::{
 };
 use syncline_core::array::ElementType;
 use syncline_core::bound::scan::BlockStats;
-use syncline_core::bound::scan::{Found, Samples};
+use syncline_core::bound::scan::{Samples, ScanResult};
 use syncline_core::bound::{Bound, Fill, Scan};
 
 use crate::device::{Device, Kernel, Pinned, Source, Specialization, source};
@@ -215,7 +215,7 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         first: u64,
         empty: &Scan,
-    ) -> Result<Found> {
+    ) -> Result<ScanResult> {
         self.launch(stream, elements, first, empty, None)?;
         Ok(self.found(elements, first)?.0)
     }
@@ -254,7 +254,7 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
     ) -> Result<(Scan, DeviceStep)> {
         let (found, step) = self.found(elements, 0)?;
-        Ok((pending.0.settle_found(&found, |second| self.scan_range(stream, elements, 0, second))?, step))
+        Ok((pending.0.settle_result(&found, |second| self.scan_range(stream, elements, 0, second))?, step))
     }
 
     /// Queues the kernel, unless there are no elements.
@@ -313,7 +313,7 @@ impl BoundScan {
     }
 
     /// Returns what the last queued kernel found. The first of its elements is number `first` of the array.
-    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<(Found, DeviceStep)> {
+    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<(ScanResult, DeviceStep)> {
         let length = (elements.len() / self.element.size()) as u64;
         let report = match &mut self.results {
             Some(results) if length > 0 => {
@@ -325,7 +325,7 @@ impl BoundScan {
             _ => ScanReport::default(),
         };
         let found =
-            Found { stats: report.stats(length), first_nan: report.first_nan(first), samples: report.samples() };
+            ScanResult { stats: report.stats(length), first_nan: report.first_nan(first), samples: report.samples() };
         Ok((found, DeviceStep(report.step)))
     }
 }

@@ -138,10 +138,10 @@ impl Step {
 
     /// Returns the constants of a header. `minus_zeros` says whether there may be -0.0 among the elements.
     pub(super) fn new(header: &Header, minus_zeros: bool) -> Self {
-        let narrow = StepF32::new(header.step, header.resolved);
-        let wide = StepF64::new(header.step, header.resolved);
+        let narrow = StepF32::new(header.step, header.abs_bound);
+        let wide = StepF64::new(header.step, header.abs_bound);
         let limit = match header.pipeline {
-            Pipeline::LogQuantized => StepLog::new(header.step, header.resolved).ratio,
+            Pipeline::LogQuantized => StepLog::new(header.step, header.abs_bound).ratio,
             _ => wide.bound,
         };
         let (short_bits, short_reach, short_bound) = single_rounding(header, narrow.bound);
@@ -151,7 +151,7 @@ impl Step {
             inverse: wide.inv,
             step: wide.step,
             limit,
-            error_scale: ERROR_UNITS / header.resolved,
+            error_scale: ERROR_UNITS / header.abs_bound,
             inverse_high: narrow.inv_hi,
             inverse_low: narrow.inv_lo,
             high: narrow.hi,

@@ -97,7 +97,7 @@ pub fn compress_by(
         group_log2: making.group_log2,
         lzss_codes: lossless.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
         bound,
-        resolved: resolved.resolved,
+        abs_bound: resolved.abs_bound,
         step: resolved.step,
         range: resolved.range,
         patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
@@ -210,7 +210,7 @@ impl HostParsed {
         let mut input = stream.to_vec();
         input.resize(input.len().next_multiple_of(16), 0);
         let empty_at = input.len();
-        let options = EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(512) };
+        let options = EncodeOptions { group_log2: header.group_log2, index: header.index, zero_bit_symbol: Some(512) };
         encode::<u16>(&[], &[], &options, &mut Default::default(), &mut input);
         let mut parsed = Self {
             input,
@@ -315,7 +315,7 @@ impl HostParsed {
                 if group % 32 == 0 {
                     self.ranks.push(rank);
                 }
-                rank += u32::from(!codes.is_free(group));
+                rank += u32::from(!codes.is_zero_bit(group));
             }
             if with_codes {
                 let first = self.codes.len();

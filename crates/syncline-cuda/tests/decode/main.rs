@@ -69,11 +69,11 @@ fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
     for (what, symbols) in shapes(bits) {
         let symbols: Vec<S> = symbols.into_iter().map(S::truncate).collect();
         for index in IndexKind::ALL {
-            let options = EncodeOptions { group_log2, index, free_symbol: None };
+            let options = EncodeOptions { group_log2, index, zero_bit_symbol: None };
             cases.push(Case::new(what, symbols.clone(), vec![], &options));
         }
         let never =
-            EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: Some(((1_u32 << bits) - 2) as u16) };
+            EncodeOptions { group_log2, index: IndexKind::Symbol, zero_bit_symbol: Some(((1_u32 << bits) - 2) as u16) };
         cases.push(Case::new(&format!("{what}, hardly a zero-bit group"), symbols, vec![], &never));
     }
     // Groups of very different distributions, one class for each.
@@ -84,7 +84,7 @@ fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
         .map(|share| common::symbols(common::Spread::Geometric(share), 1 << bits.min(10), groups << group_log2, 5));
     let symbols =
         (0..groups << group_log2).map(|i| S::truncate(shares[classes[i >> group_log2] as usize][i])).collect();
-    let options = EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: None };
+    let options = EncodeOptions { group_log2, index: IndexKind::Symbol, zero_bit_symbol: None };
     let case = Case::new("classes", symbols, classes, &options);
     assert!(Stream::<S>::parse(&case.bytes, "test").unwrap().needs_classes());
     cases.push(case);
@@ -210,7 +210,7 @@ fn long_runs<S: Symbol + DeviceRepr>(bits: u32) {
             "long runs",
             symbols.clone(),
             vec![],
-            &EncodeOptions { group_log2: 7, index, free_symbol: Some(most) },
+            &EncodeOptions { group_log2: 7, index, zero_bit_symbol: Some(most) },
         )
     };
     round_trips_of(&[IndexKind::Gap, IndexKind::None].map(case), 7, |any| {
@@ -238,7 +238,7 @@ fn small_streams() {
         .map(|i| if i / 128 % 4 == 3 { symbols[i] } else { 7 + (i / 128 % 4) as u16 * (i as u16 % 3) });
     let by_class: Vec<u16> = by_class.collect();
     for index in IndexKind::ALL {
-        let options = EncodeOptions { group_log2: 7, index, free_symbol: Some(512) };
+        let options = EncodeOptions { group_log2: 7, index, zero_bit_symbol: Some(512) };
         let cases = [
             Case::new("small", symbols.clone(), vec![], &options),
             Case::new("flat", flat.clone(), vec![], &options),
@@ -261,7 +261,7 @@ fn batches_of_several_streams() {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());
     for index in IndexKind::ALL {
-        let options = EncodeOptions { group_log2: 7, index, free_symbol: Some(512) };
+        let options = EncodeOptions { group_log2: 7, index, zero_bit_symbol: Some(512) };
         let case = |i: usize| {
             let length = 128 * [1, 300, 40, 7][i % 4];
             let spread = common::Spread::Geometric([0.3, 0.9][i % 2]);

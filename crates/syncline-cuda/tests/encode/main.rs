@@ -112,7 +112,7 @@ fn check_encoder<S: Symbol + huffman::Symbol>(
             let options = EncodeOptions {
                 group_log2: format.group_log2,
                 index: format.index,
-                free_symbol: Some(span.free_symbol),
+                zero_bit_symbol: Some(span.free_symbol),
             };
             let mut expected = Vec::new();
             let own_classes = if format.classes { &classes[groups] } else { &[] };

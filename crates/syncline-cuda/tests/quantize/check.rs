@@ -75,7 +75,7 @@ pub fn header_of<T: Real>(bytes: &[u8], shape: Shape, setting: Setting) -> (Head
         group_log2: setting.group_log2,
         lzss_codes: false,
         bound: setting.bound,
-        resolved: resolved.resolved,
+        abs_bound: resolved.abs_bound,
         step: resolved.step,
         range: resolved.range,
         patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
@@ -247,6 +247,6 @@ pub fn check_scan<T: Real>(device: &Device, bytes: &[u8], fill: Fill, what: &str
             Ok::<_, CudaError>(part(0, a)?.merge(part(a, b)?).merge(part(b, len)?))
         };
         let found = look(&empty).unwrap();
-        same(&empty.settle_found(&found, &mut look).unwrap(), &format!("{what}, in parts"));
+        same(&empty.settle_result(&found, &mut look).unwrap(), &format!("{what}, in parts"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use syncline_core::array::ElementType;
-use syncline_core::bound::scan::Found;
+use syncline_core::bound::scan::ScanResult;
 use syncline_core::bound::{Bound, Pipeline, Resolved, Scan, resolve};
 use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
 use syncline_core::error::{Error, Result};
@@ -184,12 +184,16 @@ impl<'g> Compression<'g> {
         let empty = empty_scan(self.element_type, len, options)?;
         let found = self.look(&empty, Some((array, pool.threads())))?;
         let nothing_to_load = None::<(&ArraySource<S>, usize)>;
-        let scan = empty.settle_found(&found, |second| self.look(second, nothing_to_load))?;
+        let scan = empty.settle_result(&found, |second| self.look(second, nothing_to_load))?;
         resolve(options.bound(), self.element_type, &scan)
     }
 
     /// What is in the array, part by part; each is first loaded to its device, if there is something to load it from.
-    fn look<S: ReadAt + ?Sized>(&mut self, empty: &Scan, load_from: Option<(&ArraySource<S>, usize)>) -> Result<Found> {
+    fn look<S: ReadAt + ?Sized>(
+        &mut self,
+        empty: &Scan,
+        load_from: Option<(&ArraySource<S>, usize)>,
+    ) -> Result<ScanResult> {
         let parts = self.parts.as_mut().map_or(&mut [][..], Vec::as_mut_slice);
         // Each device looks at its elements up to where the next one's start, so that none is counted twice.
         let starts = parts.iter().skip(1).map(|part| part.elements.start).chain([self.geometry.elements()]);
@@ -213,7 +217,7 @@ impl<'g> Compression<'g> {
                 .collect();
             looking.into_iter().map(joined).collect::<Result<Vec<_>>>()
         })?;
-        found.into_iter().reduce(Found::merge).ok_or_else(|| Error::gpu("an array without parts"))
+        found.into_iter().reduce(ScanResult::merge).ok_or_else(|| Error::gpu("an array without parts"))
     }
 
     /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks'

@@ -84,13 +84,13 @@ pub fn check_bound<T: Real>(values: &[T], extents: &[u64], options: &CompressOpt
             Bound::Lossless => x.bits() == y.bits(),
             Bound::PwRel(r) => error <= r * value.abs() && (value < 0.0) == (y.to_f64() < 0.0),
             Bound::Abs(bound) => error <= bound,
-            _ => error <= report.resolved,
+            _ => error <= report.abs_bound,
         };
         assert!(
             held,
             "element {i}: {value:e} came back as {:e}, error {error:e}, bound {:e}",
             y.to_f64(),
-            report.resolved
+            report.abs_bound
         );
     }
     (stream, array)

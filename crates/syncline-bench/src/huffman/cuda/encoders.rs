@@ -114,7 +114,7 @@ impl Gpu {
         let options = EncodeOptions {
             group_log2: GROUP_LOG2,
             index: streams.format.index,
-            free_symbol: Some(streams.free_symbol),
+            zero_bit_symbol: Some(streams.free_symbol),
         };
         for i in [0, streams.lengths.len() - 1] {
             let start = i * input.stream;

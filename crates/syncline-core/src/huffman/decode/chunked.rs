@@ -6,7 +6,7 @@ use crate::huffman::Symbol;
 /// Decodes all live groups, one after the other.
 pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, dense: &mut [S]) -> usize {
     let stream = decoder.stream;
-    let live = (0..stream.groups()).filter(|&g| !stream.is_free(g));
+    let live = (0..stream.groups()).filter(|&g| !stream.is_zero_bit(g));
     let mut position = 0;
     for (group, out) in live.zip(dense.chunks_exact_mut(stream.group_len())) {
         let code = &decoder.canonical[decoder.class(group)];

@@ -1,4 +1,4 @@
-//! Decoders that do not know where groups start write the live groups without the free ones between them; here they
+//! Decoders that do not know where groups start write the live groups without the zero-bit ones between them; here they
 //! move to their places.
 
 use super::StreamDecoder;
@@ -45,12 +45,12 @@ fn spread<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, out: &mut [S]) {
     let mut live = stream.live_groups();
     for group in (0..stream.groups()).rev() {
         let place = group * len;
-        if stream.is_free(group) {
-            out[place..place + len].fill(stream.free_symbol());
+        if stream.is_zero_bit(group) {
+            out[place..place + len].fill(stream.zero_bit_symbol());
         } else {
             live -= 1;
             if live == group {
-                // Nothing free before it: this and all before are where they belong.
+                // Nothing zero-bit before it: this and all before are where they belong.
                 return;
             }
             out.copy_within(live * len..(live + 1) * len, place);

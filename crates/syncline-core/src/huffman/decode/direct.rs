@@ -77,7 +77,7 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
     fn run<I: InstructionSet>(self, _: I) -> Checksum {
         let Self { decoder, range, mut rank, out } = self;
         let stream = decoder.stream;
-        let mut lanes = [Lane::new(decoder, 0, 0); LANES];
+        let mut groups_in_flight = [GroupDecoder::new(decoder, 0, 0); LANES];
         let mut groups = [0; LANES];
         let mut symbols = [[S::truncate(0); LEN]; LANES];
         let mut checksum = Checksum::default();
@@ -85,10 +85,11 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
         while next < range.end {
             let mut taken = 0;
             while next < range.end && taken < LANES {
-                if stream.is_free(next) {
-                    out[next - range.start] = [stream.free_symbol(); LEN];
+                if stream.is_zero_bit(next) {
+                    out[next - range.start] = [stream.zero_bit_symbol(); LEN];
                 } else {
-                    lanes[taken] = Lane::new(decoder, decoder.class(next), stream.starts[rank + taken]);
+                    groups_in_flight[taken] =
+                        GroupDecoder::new(decoder, decoder.class(next), stream.starts[rank + taken]);
                     groups[taken] = next;
                     taken += 1;
                 }
@@ -96,7 +97,7 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
             }
             // Where there are fewer, the others decode something for nothing.
             for i in (0..LEN).step_by(2) {
-                for (lane, symbols) in lanes.iter_mut().zip(&mut symbols) {
+                for (lane, symbols) in groups_in_flight.iter_mut().zip(&mut symbols) {
                     let pair: &mut [S; 2] = (&mut symbols[i..i + 2]).try_into().expect("as many");
                     *pair = lane.pair(&stream.words).map(S::truncate);
                 }
@@ -113,13 +114,13 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
 
 /// A group while it is decoded.
 #[derive(Clone, Copy)]
-struct Lane<'d> {
+struct GroupDecoder<'d> {
     table: &'d Direct,
     code: &'d Canonical,
     position: u32,
 }
 
-impl<'d> Lane<'d> {
+impl<'d> GroupDecoder<'d> {
     #[inline(always)]
     fn new<S: Symbol>(decoder: &'d StreamDecoder<'_, '_, S>, class: usize, position: u32) -> Self {
         Self { table: &decoder.direct[class], code: &decoder.canonical[class], position }

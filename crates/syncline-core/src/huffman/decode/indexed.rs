@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::lane::Lane;
+use super::interleaved::InterleavedDecoder;
 use super::lookup::Layout;
 use super::{StreamDecoder, direct};
 use crate::huffman::{Checksum, Symbol};
@@ -68,17 +68,17 @@ impl<S: Symbol, const WIDTH: usize, const LEN: usize> Kernel for Decoding<'_, '_
         let first = range.start;
         let mut targets = Targets { decoder, next: first, end: range.end, rank };
         let mut places: [Option<Target>; LANES] = [None; LANES];
-        let mut lanes: [Lane<'_>; LANES] =
-            std::array::from_fn(|_| Lane::new(&decoder.lookups[0], &decoder.canonical[0], 0));
+        let mut decoders: [InterleavedDecoder<'_>; LANES] =
+            std::array::from_fn(|_| InterleavedDecoder::new(&decoder.lookups[0], &decoder.canonical[0], 0));
         let mut active = 0;
-        for (lane, place) in lanes.iter_mut().zip(&mut places) {
+        for (lane, place) in decoders.iter_mut().zip(&mut places) {
             *place = targets.start_next(lane, out, first);
             active += usize::from(place.is_some());
         }
         let mut checksum = Checksum::default();
         // Lanes without a group idle along: only while the last groups of a range are decoded.
         while active > 0 {
-            for (lane, place) in lanes.iter_mut().zip(&mut places) {
+            for (lane, place) in decoders.iter_mut().zip(&mut places) {
                 lane.step::<WIDTH>(&words);
                 if lane.count() < LEN {
                     continue;
@@ -114,11 +114,11 @@ struct Targets<'d, 's, 'a, S> {
 }
 
 impl<'d, S: Symbol> Targets<'d, '_, '_, S> {
-    /// Starts `lane` on the next live group; fills the free ones before it. `out` starts at group `first`.
+    /// Starts `lane` on the next live group; fills the zero-bit ones before it. `out` starts at group `first`.
     #[inline(always)]
     fn start_next<const LEN: usize>(
         &mut self,
-        lane: &mut Lane<'d>,
+        lane: &mut InterleavedDecoder<'d>,
         out: &mut [[S; LEN]],
         first: usize,
     ) -> Option<Target> {
@@ -126,8 +126,8 @@ impl<'d, S: Symbol> Targets<'d, '_, '_, S> {
         while self.next < self.end {
             let group = self.next;
             self.next += 1;
-            if decoder.stream.is_free(group) {
-                out[group - first] = [decoder.stream.free_symbol(); LEN];
+            if decoder.stream.is_zero_bit(group) {
+                out[group - first] = [decoder.stream.zero_bit_symbol(); LEN];
                 continue;
             }
             let target = Target { group, rank: self.rank };

@@ -1,7 +1,7 @@
 //! Decoding everything between two bit positions: what the parallel decoders without a symbol index are made of.
 
 use super::StreamDecoder;
-use super::lane::Lane;
+use super::interleaved::InterleavedDecoder;
 use super::lookup::{LOOKUPS_PER_WINDOW, Layout, TABLE_BITS};
 use crate::huffman::Symbol;
 use crate::simd::{self, InstructionSet, Kernel};
@@ -93,16 +93,16 @@ impl<S: Symbol, const WIDTH: usize> Kernel for Write<'_, '_, '_, '_, S, WIDTH> {
     fn run<I: InstructionSet>(self, _: I) -> Span {
         let Spans(decoder) = self.spans;
         let words = &decoder.stream.words;
-        let mut lane = Lane::new(&decoder.lookups[0], &decoder.canonical[0], self.start);
+        let mut lane = InterleavedDecoder::new(&decoder.lookups[0], &decoder.canonical[0], self.start);
         let mut written = 0;
         while lane.position < self.end {
             // A window never goes past the span while this much is left, so no symbol is decoded for the next span.
-            if self.end - lane.position > Lane::WINDOW_BITS {
+            if self.end - lane.position > InterleavedDecoder::WINDOW_BITS {
                 lane.step::<WIDTH>(words);
             } else {
                 lane.step_slow::<WIDTH>(words, 1);
             }
-            if lane.count() >= Lane::ROOM {
+            if lane.count() >= InterleavedDecoder::ROOM {
                 let room = lane.count().min(self.out.len() - written);
                 lane.take::<S, WIDTH>(&mut self.out[written..written + room]);
                 written += room;

@@ -158,7 +158,7 @@ impl Coder<'_> {
     /// Plans these planes, if they take less than `limit` bytes. `used` has the bits that any of the symbols together
     /// have.
     fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, used: u64, limit: usize) -> Option<Planned<S>> {
-        let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
+        let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, zero_bit_symbol: Some(0) };
         let mut planned = Planned { planes: Vec::with_capacity(stride), fewest: 0, most: 0, symbol: PhantomData };
         let count = bytes.len() / (stride * S::BYTES);
         for first in 0..stride {
@@ -166,7 +166,7 @@ impl Coder<'_> {
             let is_codable = count > 0 && count <= MAX_SYMBOLS - GROUP;
             if is_codable && used >> (8 * S::BYTES * first) & (u64::MAX >> (64 - 8 * S::BYTES)) == 0 {
                 // All zeros: neither extracted nor looked at.
-                let plan = huffman::plan_free::<S>(count.div_ceil(GROUP), 0, &options, self.scratch);
+                let plan = huffman::plan_zero_bit_groups::<S>(count.div_ceil(GROUP), 0, &options, self.scratch);
                 if plan.stream_bytes().1 < raw {
                     planned.add(Some(&plan), raw);
                     planned.planes.push((Vec::new(), count, Some(plan)));

@@ -325,7 +325,7 @@ fn describe<S: Symbol>(
         weighted: checksum.weighted,
         first_codebook: narrow(books_before as u64)?,
         codebooks: stream.codebooks().len() as u32,
-        zero_bit_symbol: u32::from(Into::<u16>::into(stream.free_symbol())),
+        zero_bit_symbol: u32::from(Into::<u16>::into(stream.zero_bit_symbol())),
         longest: stream.longest_codeword(),
         has_zero_bit_groups: has_zero_bit_groups.into(),
         map: sizes.mapped_groups,
@@ -386,7 +386,7 @@ mod tests {
         for (index, free) in [(IndexKind::Symbol, 5), (IndexKind::Gap, 0), (IndexKind::None, 5)] {
             let symbols: Vec<u16> = (0..128 * 70).map(|i| if i < 128 * 9 { 5 } else { (i * i % 37) as u16 }).collect();
             let mut bytes = Vec::new();
-            let options = EncodeOptions { index, free_symbol: Some(free), ..EncodeOptions::default() };
+            let options = EncodeOptions { index, zero_bit_symbol: Some(free), ..EncodeOptions::default() };
             let summary = encode(&symbols, &[], &options, &mut EncodeScratch::default(), &mut bytes);
             let stream = Stream::<u16>::parse(&bytes, "test").unwrap();
             let mut sizes = BatchSizes::default();

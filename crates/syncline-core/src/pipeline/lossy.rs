@@ -1,13 +1,15 @@
 //! Quantized chunks: mask, quantize, predict, entropy-code; and back.
 
 mod decode;
-mod tokens;
+mod lzss_codes;
 
 pub(super) use decode::decode;
 #[doc(hidden)]
-pub use tokens::{PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params};
+pub use lzss_codes::{
+    PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params,
+};
 
-use self::tokens::CodeTokens;
+use self::lzss_codes::CodeTokens;
 use super::options::CoderOptions;
 use super::{ChunkSummary, ElementSource, EncodeScratch};
 use crate::bound::{Bound, Pipeline};
@@ -69,8 +71,8 @@ enum Quantizer<T: Real> {
 impl<T: Real> Quantizer<T> {
     fn new(header: &Header) -> Self {
         match header.pipeline {
-            Pipeline::LogQuantized => Self::Logarithm(Log::new(header.step, header.resolved)),
-            _ => Self::Linear(Linear::new(header.step, header.resolved)),
+            Pipeline::LogQuantized => Self::Logarithm(Log::new(header.step, header.abs_bound)),
+            _ => Self::Linear(Linear::new(header.step, header.abs_bound)),
         }
     }
 }
@@ -318,8 +320,11 @@ fn write_record(
 
     // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a
     // buffer of their own.
-    let coding =
-        huffman::EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(radius as u16) };
+    let coding = huffman::EncodeOptions {
+        group_log2: header.group_log2,
+        index: header.index,
+        zero_bit_symbol: Some(radius as u16),
+    };
     buffers.coded.clear();
     let encode = if radius == RADIUS { huffman::encode_sampled } else { huffman::encode };
     let summary = encode(&buffers.codes, &buffers.classes, &coding, huffman, &mut buffers.coded);
@@ -406,7 +411,7 @@ fn write_bitmaps(
         return sections.skip();
     }
     let options =
-        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::None, free_symbol: Some(0) };
+        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::None, zero_bit_symbol: Some(0) };
     sections.section(out, |out| huffman::encode(bitmaps, &[], &options, huffman, out));
 }
 

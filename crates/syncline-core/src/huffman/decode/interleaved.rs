@@ -1,7 +1,7 @@
 //! One of several sequences of codewords that are decoded side by side.
 //!
 //! Decoding is a chain: load bits, look up, shift, look up, ... about 35 cycles for three lookups, in which a core
-//! could do six times as much. So lanes take turns, a window each, and the core overlaps them.
+//! could do six times as much. So decoders take turns, a window each, and the core overlaps them.
 
 use super::canonical::Canonical;
 use super::lookup::{ENTRIES, LOOKUPS_PER_WINDOW, Lookup, TABLE_BITS};
@@ -14,7 +14,7 @@ const BUFFER: usize = 3 * 256;
 
 /// Decodes from a position on into a buffer of its own.
 #[derive(Clone, Debug)]
-pub struct Lane<'t> {
+pub struct InterleavedDecoder<'t> {
     entries: &'t [u64; ENTRIES],
     /// Next bit to decode.
     pub position: u32,
@@ -27,7 +27,7 @@ pub struct Lane<'t> {
     patch: [(u8, u16); 256],
 }
 
-impl<'t> Lane<'t> {
+impl<'t> InterleavedDecoder<'t> {
     /// Symbols that a lane may hold before the next window: a window gives at most 18 more, and one decoded the slow
     /// way.
     pub const ROOM: usize = 160;
@@ -35,7 +35,7 @@ impl<'t> Lane<'t> {
     /// Bits that a window may consume.
     pub const WINDOW_BITS: u32 = LOOKUPS_PER_WINDOW as u32 * TABLE_BITS + crate::huffman::lengths::MAX_LENGTH;
 
-    /// Lane with these tables, at `position`.
+    /// InterleavedDecoder with these tables, at `position`.
     pub fn new(lookup: &'t Lookup, code: &'t Canonical, position: u32) -> Self {
         Self {
             entries: &lookup.entries,
@@ -56,7 +56,7 @@ impl<'t> Lane<'t> {
         (self.count, self.patches) = (0, 0);
     }
 
-    /// Symbols decoded since the last [`Lane::take`].
+    /// Symbols decoded since the last [`InterleavedDecoder::take`].
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.count.into()
