@@ -22,10 +22,10 @@ use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
 
 #[doc(hidden)]
+pub use lossy::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
+#[doc(hidden)]
 pub use lzss::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
 pub use options::{Coder, CoderOptions};
-#[doc(hidden)]
-pub use lossy::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.

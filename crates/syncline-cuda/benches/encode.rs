@@ -12,10 +12,13 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
+use syncline_cuda::baselines::reduce_shuffle_merge_2021::{self, Method};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
-use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, Plan, StreamSpan};
+use syncline_cuda::huffman::encode::{
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamPlan, StreamSpan,
+};
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -33,11 +36,6 @@ fn main() -> Result<()> {
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
     let bench = Bench { device, stream, copy };
-    // `small` alone, or with files of 16-bit codes of an alphabet of 1,024. Cargo adds an argument of its own.
-    let mut named = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-    if named.next().as_deref() == Some("small") {
-        return bench.small(&named.collect::<Vec<_>>());
-    }
     println!(
         "\nGB/s of 16-bit symbols (share of C), {} MiB in streams of 2^22 and groups of 128 unless said",
         LARGE >> 20
@@ -89,8 +87,8 @@ struct Prepared {
     format: Format,
     input: CudaSlice<u16>,
     batch: Batch,
-    books: Books,
-    builder: BooksBuilder<u16>,
+    codebooks: BatchCodebooks,
+    builder: BatchCodebooksBuilder<u16>,
     encoded: Encoded,
     arena: Arena,
 }
@@ -112,25 +110,12 @@ impl Bench {
 
     fn prepare_spans(&self, format: Format, input: CudaSlice<u16>, spans: &[StreamSpan]) -> Result<Prepared> {
         let batch = Batch::new(&self.stream, &format, spans)?;
-        let mut books = Books::new(&self.stream, &batch)?;
-        let builder = BooksBuilder::new(&self.device, &format)?;
+        let mut codebooks = BatchCodebooks::new(&self.stream, &batch)?;
+        let builder = BatchCodebooksBuilder::new(&self.device, &format)?;
         let mut arena = Arena::new(self.stream.clone());
-        builder.launch(&mut arena.frame()?, &input.as_view(), None, &batch, &mut books)?;
+        builder.launch(&mut arena.frame()?, &input.as_view(), None, &batch, &mut codebooks)?;
         let encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
-        Ok(Prepared { format, input, batch, books, builder, encoded, arena })
-    }
-
-    /// As [`Self::prepare`], where the last stream has what is left.
-    fn prepare_ragged(&self, format: Format, part: &[u16], bytes: usize, stream_symbols: usize) -> Result<Prepared> {
-        let input = repeated(&self.stream, part, bytes)?;
-        let (all, most) = (input.len() >> format.group_log2, stream_symbols >> format.group_log2);
-        let span = |first: usize| StreamSpan {
-            first_group: first as u64,
-            groups: most.min(all - first) as u32,
-            free_symbol: FREE,
-        };
-        let spans: Vec<_> = (0..all).step_by(most).map(span).collect();
-        self.prepare_spans(format, input, &spans)
+        Ok(Prepared { format, input, batch, codebooks, builder, encoded, arena })
     }
 
     /// Poisons, times, and compares two streams with the CPU's.
@@ -144,11 +129,11 @@ impl Bench {
 
     fn check(&self, what: &str, p: &Prepared) -> Result<()> {
         let plans = p.encoded.read_plans(&self.stream)?;
-        let places = self.stream.clone_dtoh(p.encoded.places()).doing("reading")?;
+        let places = self.stream.clone_dtoh(p.encoded.offsets()).doing("reading")?;
         let options =
             EncodeOptions { group_log2: p.format.group_log2, index: p.format.index, zero_bit_symbol: Some(FREE) };
         for i in [0, plans.len() - 1] {
-            let symbols = |plan: &Plan| (plan.groups as usize) << p.format.group_log2;
+            let symbols = |plan: &StreamPlan| (plan.groups as usize) << p.format.group_log2;
             let first: usize = plans[..i].iter().map(symbols).sum();
             let own = self.stream.clone_dtoh(&p.input.slice(first..first + symbols(&plans[i]))).doing("reading")?;
             let mut expected = Vec::new();
@@ -166,7 +151,7 @@ impl Bench {
         let format =
             Format { symbol_bytes: 2, group_log2: 7, alphabet: 1024, classes: false, index: IndexKind::Symbol };
         let mut large = self.prepare(format, part, LARGE, 1 << 22)?;
-        let plans = large.encoded_plans(self, Method::Merged)?;
+        let plans = large.encoded_plans(self)?;
         let bits: u64 = plans.iter().map(|plan| u64::from(plan.codeword_bits)).sum();
         let live: u64 = plans.iter().map(|plan| u64::from(plan.live_groups)).sum();
         let groups: u64 = plans.iter().map(|plan| u64::from(plan.groups)).sum();
@@ -176,20 +161,27 @@ impl Bench {
             bits as f64 / (live * 128) as f64,
             100.0 * live as f64 / groups as f64
         );
+        self.encoder("Syncline's encoder", &mut large, &Encoder::new(&self.device, &format)?)?;
         for method in Method::ALL {
-            self.encoder(method.name(), &mut large, &Encoder::new(&self.device, &format, method)?)?;
+            self.encoder(
+                method.name(),
+                &mut large,
+                &reduce_shuffle_merge_2021::encoder(&self.device, &format, method)?,
+            )?;
         }
         for (magnitude, reduction) in [(10, 2), (10, 4), (12, 3)] {
-            let encoder = Encoder::new(&self.device, &format, Method::ReduceShuffleMerge { magnitude, reduction })?;
+            let encoder = reduce_shuffle_merge_2021::encoder(
+                &self.device,
+                &format,
+                Method::ReduceShuffleMerge { magnitude, reduction },
+            )?;
             self.encoder(&format!("reduce-shuffle-merge, M = {magnitude}, r = {reduction}"), &mut large, &encoder)?;
         }
-        let shapes = [(256, 5, 16_384), (128, 8, 16_384), (256, 4, 4096), (256, 4, 8192), (256, 4, 32_768)];
-        for (threads, blocks, segment) in shapes {
-            let encoder = Encoder::with_merged_shape(&self.device, &format, threads, blocks, segment)?;
-            let what = format!("merged, {threads} threads, {blocks} blocks, segments of {segment}");
-            self.encoder(&what, &mut large, &encoder)?;
+        for segment in [4096, 8192, 16_384, 32_768] {
+            let encoder = Encoder::with_segment_symbols(&self.device, &format, segment)?;
+            self.encoder(&format!("segments of {segment} symbols"), &mut large, &encoder)?;
         }
-        let encoder = Encoder::new(&self.device, &format, Method::Merged)?;
+        let encoder = Encoder::new(&self.device, &format)?;
         self.parts(&mut large, &encoder)?;
         self.whole_path("histogram, codebooks, merged", &mut large, &encoder)?;
         drop(large);
@@ -202,79 +194,9 @@ impl Bench {
         ] {
             let format = Format { group_log2, index, ..format };
             let mut prepared = self.prepare(format, part, bytes, stream_symbols)?;
-            let encoder = Encoder::new(&self.device, &format, Method::Merged)?;
+            let encoder = Encoder::new(&self.device, &format)?;
             self.encoder(&format!("merged, {what}"), &mut prepared, &encoder)?;
             self.whole_path(&format!("histogram, codebooks, merged, {what}"), &mut prepared, &encoder)?;
-        }
-        Ok(())
-    }
-
-    /// Small batches: in one launch, which is what an encoder does with them, and as larger ones are encoded.
-    fn small(&self, files: &[String]) -> Result<()> {
-        let format =
-            Format { symbol_bytes: 2, group_log2: 7, alphabet: 1024, classes: false, index: IndexKind::Symbol };
-        let read = |name: &String| {
-            let bytes = std::fs::read(name).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let codes = bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect::<Vec<_>>();
-            (name.clone(), codes)
-        };
-        let made = inputs().into_iter().map(|(name, part)| (name.to_owned(), part));
-        let inputs: Vec<_> = if files.is_empty() { made.collect() } else { files.iter().map(read).collect() };
-        let at_once = Encoder::new(&self.device, &format, Method::Merged)?;
-        let in_turn = Encoder::with_merged_shape(&self.device, &format, 256, 4, 2048)?;
-        println!(
-            "\nsmall batches, microseconds, medians (shortest): in one launch, as larger ones; with counts and codebooks all in one launch, in three, in five; these alone"
-        );
-        for (name, part) in inputs {
-            let shapes: &[(usize, usize)] = if files.is_empty() {
-                &[
-                    (1 << 20, 20),
-                    (4 << 20, 20),
-                    (10 << 20, 19),
-                    (10 << 20, 20),
-                    (10 << 20, 21),
-                    (13 << 20, 20),
-                    (18 << 20, 20),
-                    (24 << 20, 20),
-                ]
-            } else {
-                &[(10_000_000, 19)]
-            };
-            for &(bytes, stream_log2) in shapes {
-                let mut p = self.prepare_ragged(format, &part, bytes, 1 << stream_log2)?;
-                let runs = Runs { warm_up: 5, counted: 41 };
-                let mut times = Vec::new();
-                for encoder in [&at_once, &in_turn] {
-                    let poison = vec![0xA5_u8; p.encoded.bytes().len()];
-                    self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
-                    times.push(timing::seconds(&self.stream, runs, || p.encode(encoder))?);
-                    self.check(&name, &p)?;
-                }
-                times.push(timing::seconds(&self.stream, runs, || {
-                    at_once.launch_whole(
-                        &p.builder,
-                        &mut p.arena.frame()?,
-                        &p.input.as_view(),
-                        None,
-                        &p.batch,
-                        &mut p.books,
-                        &mut p.encoded,
-                    )
-                })?);
-                self.check(&name, &p)?;
-                for encoder in [&at_once, &in_turn] {
-                    times.push(timing::seconds(&self.stream, runs, || {
-                        p.build_codebooks()?;
-                        p.encode(encoder)
-                    })?);
-                }
-                times.push(timing::seconds(&self.stream, runs, || p.build_codebooks())?);
-                let times: Vec<_> = times
-                    .into_iter()
-                    .map(|(median, shortest)| format!("{:6.1} ({:.1})", median * 1e6, shortest * 1e6))
-                    .collect();
-                println!("  {:32} {:5.1} MB, 2^{stream_log2}: {}", name, bytes as f64 / 1e6, times.join(", "));
-            }
         }
         Ok(())
     }
@@ -287,10 +209,7 @@ impl Bench {
             let mut i = 0;
             encoder.launch_observed(
                 &mut p.arena.frame()?,
-                &p.input.as_view(),
-                None,
-                &p.batch,
-                &p.books,
+                &EncodeInput { symbols: &p.input.as_view(), classes: None, batch: &p.batch, codebooks: &p.codebooks },
                 &mut p.encoded,
                 &mut |kernel| {
                     let now = event(&self.stream)?;
@@ -317,12 +236,12 @@ impl Bench {
     fn whole_path(&self, what: &str, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
         let poison = vec![0x5A_u8; p.encoded.bytes().len()];
         self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
-        let books = seconds(&self.stream, || p.build_codebooks())?;
+        let codebooks = seconds(&self.stream, || p.build_codebooks())?;
         let both = seconds(&self.stream, || {
             p.build_codebooks()?;
             p.encode(encoder)
         })?;
-        self.line("  histogram and codebooks alone", p.input.len() * 2, books);
+        self.line("  histogram and codebooks alone", p.input.len() * 2, codebooks);
         self.line(what, p.input.len() * 2, both);
         self.check(what, p)
     }
@@ -331,22 +250,17 @@ impl Bench {
 impl Prepared {
     /// Counts, and makes codebooks.
     fn build_codebooks(&mut self) -> Result<()> {
-        self.builder.launch(&mut self.arena.frame()?, &self.input.as_view(), None, &self.batch, &mut self.books)
+        self.builder.launch(&mut self.arena.frame()?, &self.input.as_view(), None, &self.batch, &mut self.codebooks)
     }
 
     fn encode(&mut self, encoder: &Encoder<u16>) -> Result<()> {
-        encoder.launch(
-            &mut self.arena.frame()?,
-            &self.input.as_view(),
-            None,
-            &self.batch,
-            &self.books,
-            &mut self.encoded,
-        )
+        let symbols = &self.input.as_view();
+        let input = EncodeInput { symbols, classes: None, batch: &self.batch, codebooks: &self.codebooks };
+        encoder.launch(&mut self.arena.frame()?, &input, &mut self.encoded)
     }
 
-    fn encoded_plans(&mut self, bench: &Bench, method: Method) -> Result<Vec<Plan>> {
-        self.encode(&Encoder::new(&bench.device, &self.format, method)?)?;
+    fn encoded_plans(&mut self, bench: &Bench) -> Result<Vec<StreamPlan>> {
+        self.encode(&Encoder::new(&bench.device, &self.format)?)?;
         self.encoded.read_plans(&bench.stream)
     }
 }

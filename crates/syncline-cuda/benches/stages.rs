@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::huffman::IndexKind;
+use syncline_cuda::baselines::reduce_shuffle_merge_2021::histogram::Histogram;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
-use syncline_cuda::huffman::codebook::{CodebookBuilder, DeviceCodebook};
-use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Format, StreamSpan};
-use syncline_cuda::huffman::histogram::{Histogram, Symbol};
+use syncline_cuda::huffman::Symbol;
+use syncline_cuda::huffman::codebook::{CodebookBuilder, DeviceCodebooks};
+use syncline_cuda::huffman::encode::{Batch, BatchCodebooks, BatchCodebooksBuilder, Format, StreamSpan};
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -155,7 +156,7 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>, alphabets: &[u32]) -> Re
             }
             let counts = stream.clone_htod(&counts).doing("allocating")?;
             let builder = CodebookBuilder::new(device, bins)?;
-            let mut codebook = DeviceCodebook::new(stream, bins)?;
+            let mut codebook = DeviceCodebooks::new(stream, bins, 1)?;
             let (median, shortest) =
                 seconds(stream, || builder.launch(&mut arena.frame()?, &counts.as_view(), &mut codebook))?;
             let summary = codebook.read_summary(stream)?;
@@ -204,13 +205,13 @@ fn streams(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
                 .map(|i| StreamSpan { first_group: i * groups, groups: groups as u32, free_symbol: 512 })
                 .collect();
             let batch = Batch::new(stream, &format, &spans)?;
-            let mut books = Books::new(stream, &batch)?;
-            let builder = BooksBuilder::new(device, &format)?;
+            let mut codebooks = BatchCodebooks::new(stream, &batch)?;
+            let builder = BatchCodebooksBuilder::new(device, &format)?;
             let runs = Runs { warm_up: 3, counted: 41 };
             let (median, shortest) = timing::seconds(stream, runs, || {
-                builder.launch(&mut arena.frame()?, &input.as_view(), None, &batch, &mut books)
+                builder.launch(&mut arena.frame()?, &input.as_view(), None, &batch, &mut codebooks)
             })?;
-            let summary = books.codebooks().read_summary(stream)?;
+            let summary = codebooks.codebooks().read_summary(stream)?;
             println!(
                 "  {:4} streams, {name:28} {:7.1} ({:.1}), {} symbols, {} rounds, longest {}; hundred cycles: {}",
                 spans.len(),

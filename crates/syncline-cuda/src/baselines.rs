@@ -6,6 +6,7 @@
 pub mod cusz_2020;
 pub mod gap_array_2020;
 pub mod gap_array_2022;
+pub mod reduce_shuffle_merge_2021;
 pub mod self_sync_2018;
 pub mod self_sync_2022;
 pub mod shared_memory_tuning_2022;
@@ -18,6 +19,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [
         cusz_2020::specializations(),
         gap_array_2020::specializations(),
+        reduce_shuffle_merge_2021::specializations(shared_memory),
         shared_memory_tuning_2022::specializations(shared_memory),
     ]
     .concat()

@@ -4,9 +4,9 @@ mod common;
 
 use common::{Random, Share, pick, unless_tiny};
 use syncline_core::huffman::lengths::{LengthScratch, MAX_LENGTH, code_lengths, code_lengths_limited, limit_for};
+use syncline_cuda::baselines::reduce_shuffle_merge_2021::histogram::Histogram;
 use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::huffman::codebook::{self, CodebookBuilder, DeviceCodebook, unpack};
-use syncline_cuda::huffman::histogram::Histogram;
+use syncline_cuda::huffman::codebook::{self, CodebookBuilder, DeviceCodebooks, unpack};
 
 const ALPHABETS: [u32; 12] = [1, 2, 3, 31, 256, 257, 1000, 1024, 4096, 4097, 20_000, 65_536];
 
@@ -102,7 +102,7 @@ fn check_batches(batches: &[(u32, usize)]) {
         let all: Vec<u64> = counts.iter().flat_map(|counts| counts.iter().map(|&count| u64::from(count))).collect();
         let on_device = stream.clone_htod(&all).unwrap();
         let builder = CodebookBuilder::new(device, symbols).unwrap();
-        let mut codebooks = DeviceCodebook::with_books(&stream, symbols, books as u32).unwrap();
+        let mut codebooks = DeviceCodebooks::new(&stream, symbols, books as u32).unwrap();
         builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), &mut codebooks).unwrap();
         let codewords = stream.clone_dtoh(&codebooks.codewords()).unwrap();
         let mut lengths = Vec::new();
@@ -137,7 +137,7 @@ fn check(device: &Device, arena: &mut Arena, counts: &[u32], what: &str) {
     let stream = arena.stream().clone();
     let symbols = counts.len() as u32;
     let builder = CodebookBuilder::new(device, symbols).unwrap();
-    let mut codebook = DeviceCodebook::new(&stream, symbols).unwrap();
+    let mut codebook = DeviceCodebooks::new(&stream, symbols, 1).unwrap();
     let on_device = stream.clone_htod(&counts.iter().map(|&count| u64::from(count)).collect::<Vec<_>>()).unwrap();
     builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), &mut codebook).unwrap();
     let summary = codebook.read_summary(&stream).unwrap();
@@ -271,7 +271,7 @@ fn histogram_feeds_the_codebook() {
     let on_device = stream.clone_htod(&input).unwrap();
     let histogram = Histogram::<u16>::new(device, 1024).unwrap();
     let builder = CodebookBuilder::new(device, 1024).unwrap();
-    let mut codebook = DeviceCodebook::new(&stream, 1024).unwrap();
+    let mut codebook = DeviceCodebooks::new(&stream, 1024, 1).unwrap();
     {
         let mut frame = arena.frame().unwrap();
         let mut counts = frame.slice::<u64>(histogram.counts_len()).unwrap();
@@ -317,8 +317,8 @@ fn wrong_arguments_are_refused() {
     let mut frame = arena.frame().unwrap();
     let builder = CodebookBuilder::new(device, 256).unwrap();
     let counts = stream.alloc_zeros::<u64>(256).unwrap();
-    let mut small = DeviceCodebook::new(&stream, 255).unwrap();
+    let mut small = DeviceCodebooks::new(&stream, 255, 1).unwrap();
     assert!(builder.launch(&mut frame, &counts.as_view(), &mut small).is_err());
-    let mut codebook = DeviceCodebook::new(&stream, 256).unwrap();
+    let mut codebook = DeviceCodebooks::new(&stream, 256, 1).unwrap();
     assert!(builder.launch(&mut frame, &counts.slice(..255), &mut codebook).is_err());
 }

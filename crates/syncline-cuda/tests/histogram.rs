@@ -4,7 +4,8 @@ mod common;
 
 use common::{Random, Share, Spread, pick, symbols, unless_tiny};
 use syncline_cuda::Device;
-use syncline_cuda::huffman::histogram::{Histogram, Symbol};
+use syncline_cuda::baselines::reduce_shuffle_merge_2021::histogram::Histogram;
+use syncline_cuda::huffman::Symbol;
 
 /// Counts by the plain loop; symbols outside of the alphabet behind the last bin.
 fn reference(symbols: impl IntoIterator<Item = u32>, bins: u32) -> Vec<u64> {

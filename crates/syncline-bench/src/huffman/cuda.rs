@@ -21,7 +21,6 @@ use syncline_core::predict::codes::RADIUS;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, DeviceRepr};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::huffman::histogram;
 use syncline_cuda::timing::{Runs, Times};
 
 use super::{Row, Set, Symbols, chunk_symbols};
@@ -33,7 +32,7 @@ pub use decoders::Phases;
 pub use staging::{SPAN_ROOMS, Staging};
 
 /// What the stage codes, for both backends.
-trait Code: huffman::Symbol + histogram::Symbol + DeviceRepr {
+trait Code: huffman::Symbol + syncline_cuda::huffman::Symbol + DeviceRepr {
     /// Symbols that a stream can tell apart here.
     const ALPHABET: u32;
 }

@@ -5,7 +5,7 @@
 // BLOCKS   blocks per multiprocessor, which bounds the registers of a thread
 #include "device/sync.cuh"
 #include "container/hash.cuh"
-#include "huffman/span.cuh"
+#include "huffman/stream_input.cuh"
 
 struct Pieces {
     const uint8_t *bytes;
@@ -40,7 +40,7 @@ struct Pieces {
 // signed_pieces  if not null, counts the pieces that are done
 __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress,
                                  uint64_t *hashes, uint8_t *sign, uint32_t *differs, const uint32_t *unwritten,
-                                 uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
+                                 uint32_t *signed_pieces, const StreamInput *spans, uint32_t group_bytes) {
     // A dependent kernel starts after this one has waited, so that it sees all earlier writes.
     if (unwritten == nullptr) {
         grid_dependency_wait();
@@ -91,7 +91,7 @@ __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     container_hash(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes,
                    uint8_t *sign, uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces,
-                   const Span *spans, uint32_t group_bytes) {
+                   const StreamInput *spans, uint32_t group_bytes) {
     hash_part(pieces, most_parts, sums, progress, hashes, sign, differs, unwritten, signed_pieces, spans, group_bytes);
     if (unwritten != nullptr && blockIdx.x == 0) {
         grid_dependency_wait();

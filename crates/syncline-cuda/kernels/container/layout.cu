@@ -40,7 +40,7 @@ struct LayoutOutput {
     uint32_t *streams_done;   // counter of narrow streams that are laid out, reset to 0 afterwards; null if not counted
     uint32_t *unwritten;      // for each record, blocks that have yet to write to it; null if not counted
     uint32_t *signed_records; // count over all batches
-    uint32_t groups_of_block, blocks_of_record; // of encode_write and container_write
+    uint32_t groups_of_block, blocks_of_record; // of streams_write and container_write
     uint64_t only_narrow;                       // whether there are only narrow streams
 };
 

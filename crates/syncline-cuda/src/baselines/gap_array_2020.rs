@@ -1,8 +1,10 @@
-//! Gap-array decoding as published: Yamamoto, Nakano, Ito, Takafuji, Kasagi, Tabaru, "Huffman Coding with Gap Arrays
-//! for GPU Acceleration", ICPP 2020 (decoding with the gap array in one kernel; the table of decoding times).
+//! Gap arrays as published: Yamamoto, Nakano, Ito, Takafuji, Kasagi, Tabaru, "Huffman Coding with Gap Arrays
+//! for GPU Acceleration", ICPP 2020 (construction of the gap array while encoding; decoding with it in one kernel; the tables of encoding and
+//! decoding times).
 //!
 //! Differences: subsequences have 128 bits instead of 256, as Syncline's gap index has them, and tables hold one symbol
-//! per entry. Launches `kernels/baselines/gap_array_2020/decode.cu`.
+//! per entry. The gap array is computed from the symbols in a kernel of its own, which follows the encoder because the
+//! positions of segments are known only then. Launches `kernels/baselines/gap_array_2020/`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
@@ -16,6 +18,8 @@ use crate::huffman::decode::subsequences::EntryPoints;
 use crate::huffman::decode::{Decoding, FORMATS, SEQUENCE, TABLE_BITS, constants};
 
 const SOURCE: Source = source!("baselines/gap_array_2020/decode.cu");
+/// The kernel that computes the gap array from the symbols while encoding, for encoders that record no lengths.
+pub(super) const ENCODE: Source = source!("baselines/gap_array_2020/encode.cu");
 
 fn specialization(symbol_bytes: usize, group_log2: u32, has_entry_points: bool) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);

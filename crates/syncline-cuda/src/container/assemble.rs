@@ -17,7 +17,7 @@ use super::write::{RecordWriter, SignTarget};
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
-use crate::huffman::encode::{Beside, Format, Layout, StreamSpan};
+use crate::huffman::encode::{Format, LaidOutStreams, Overlap, StreamSpan};
 use crate::observer::Observer;
 use crate::quantize::{ChunkSummary, TileSums, blocks_per_chunk};
 
@@ -146,7 +146,7 @@ pub struct Assembler<'d> {
 /// A batch whose narrow codes are laid out but not yet written.
 pub struct StartedBatch<'a> {
     record_inputs: RecordInputs<'a>,
-    narrow: Option<Layout<'a>>,
+    narrow: Option<LaidOutStreams<'a>>,
 }
 
 impl<'d> Assembler<'d> {
@@ -283,9 +283,9 @@ impl<'d> Assembler<'d> {
         let Some(encoded) = self.narrow.encoded() else { return Ok(()) };
         let mut streams = Streams {
             narrow: encoded,
-            done: narrow.as_ref().map_or(0, Layout::streams_done),
-            spans: narrow.as_ref().map_or(0, Layout::spans),
-            groups_of_block: narrow.as_ref().map_or(1, Layout::groups_of_block),
+            done: narrow.as_ref().map_or(0, LaidOutStreams::streams_done),
+            spans: narrow.as_ref().map_or(0, LaidOutStreams::spans),
+            groups_of_block: narrow.as_ref().map_or(1, LaidOutStreams::groups_of_block),
             wide: self.wide.as_mut().and_then(StreamCoder::encoded),
             masks: self.masks.as_mut().and_then(StreamCoder::encoded),
             signs: self.signs.as_mut().and_then(StreamCoder::encoded),
@@ -308,16 +308,16 @@ impl<'d> Assembler<'d> {
         let laid_out = progress.laid_out();
         self.writer.write(&stream, contents, &mut layout, lists, laid_out, output)?;
         let unwritten = layout.unwritten(&stream);
-        let beside = Beside { laid_out, unwritten, most_groups: plan.most_groups };
-        self.narrow.write(&stream, narrow, output, beside, observer)?;
-        let beside = Beside { laid_out, unwritten: 0, most_groups: u32::MAX };
+        let overlap = Overlap { laid_out, unwritten, most_groups: plan.most_groups };
+        self.narrow.write(&stream, narrow, output, overlap, observer)?;
+        let overlap = Overlap { laid_out, unwritten: 0, most_groups: u32::MAX };
         for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
             if let Some(coder) = coder {
-                coder.write(&stream, layout, output, beside, observer)?;
+                coder.write(&stream, layout, output, overlap, observer)?;
             }
         }
         if let Some(coder) = &mut self.wide {
-            coder.write(&stream, wide, output, beside, observer)?;
+            coder.write(&stream, wide, output, overlap, observer)?;
         }
         if let (Some(write), Some(places)) = (write_tokens, &token_places) {
             write(places, output, observer)?;

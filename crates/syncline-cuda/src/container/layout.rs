@@ -13,7 +13,7 @@ use super::record::{ChunkParts, Contents, RecordPlan, TokenLists};
 use super::record_inputs::RecordInputs;
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, fetch, source};
 use crate::error::{CudaError, Result};
-use crate::huffman::encode::{Encoded, Plan};
+use crate::huffman::encode::{Encoded, StreamPlan};
 use crate::quantize::ChunkSummary;
 
 const SOURCE: Source = source!("container/layout.cu");
@@ -29,11 +29,11 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     let constants = vec![
         ("THREADS", THREADS.into()),
         ("ELEMENT_BYTES", element_bytes),
-        ("PLAN_WORDS", word(size_of::<Plan>())),
-        ("PLAN_GROUPS", word(offset_of!(Plan, groups))),
-        ("PLAN_CODEBOOKS", word(offset_of!(Plan, codebooks))),
-        ("PLAN_BYTES", word(offset_of!(Plan, stream_bytes))),
-        ("PLAN_STATUS", word(offset_of!(Plan, status))),
+        ("PLAN_WORDS", word(size_of::<StreamPlan>())),
+        ("PLAN_GROUPS", word(offset_of!(StreamPlan, groups))),
+        ("PLAN_CODEBOOKS", word(offset_of!(StreamPlan, codebooks))),
+        ("PLAN_BYTES", word(offset_of!(StreamPlan, stream_bytes))),
+        ("PLAN_STATUS", word(offset_of!(StreamPlan, status))),
     ];
     Specialization { source: SOURCE, constants }
 }
@@ -220,7 +220,7 @@ impl RecordLayouter {
         let pointers = |encoded: Option<&mut Encoded>| match encoded {
             Some(encoded) => {
                 let (plans, _) = encoded.plans().device_ptr(&stream);
-                DeviceStreams { plans, places: encoded.places_mut().device_ptr_mut(&stream).0 }
+                DeviceStreams { plans, places: encoded.offsets_mut().device_ptr_mut(&stream).0 }
             }
             None => DeviceStreams { plans: 0, places: 0 },
         };
@@ -266,7 +266,7 @@ impl RecordLayouter {
         // all earlier kernels have ended, and other kernels when they have ended themselves. It resets each counter
         // that it waits for to 0.
         unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
-        streams.narrow.counted();
+        streams.narrow.set_counters_cleared();
         Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })
     }
 }

@@ -6,15 +6,18 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 
 use crate::device::{Device, Frame};
 use crate::error::Result;
-use crate::huffman::encode::{Batch, Beside, Books, BooksBuilder, Encoded, Encoder, Format, Layout, StreamSpan};
-use crate::huffman::histogram::Symbol;
+use crate::huffman::Symbol;
+use crate::huffman::encode::{
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, Overlap,
+    StreamSpan, StreamTarget,
+};
 use crate::observer::Observer;
 
 /// Codebook builder and encoder of one stream format, and their results for one batch.
 #[derive(Debug)]
 pub(super) struct StreamCoder<S> {
     format: Format,
-    builder: BooksBuilder<S>,
+    builder: BatchCodebooksBuilder<S>,
     encoder: Encoder<S>,
     buffers: Option<CoderBuffers>,
 }
@@ -23,22 +26,22 @@ pub(super) struct StreamCoder<S> {
 #[derive(Debug)]
 pub(super) struct CoderBuffers {
     pub batch: Batch,
-    pub books: Books,
+    pub codebooks: BatchCodebooks,
     encoded: Encoded,
 }
 
 impl CoderBuffers {
     fn new(stream: &Arc<CudaStream>, batch: Batch) -> Result<Self> {
         // The streams are written straight into records, so that no output is allocated here.
-        let (books, encoded) = (Books::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
-        Ok(Self { batch, books, encoded })
+        let (codebooks, encoded) = (BatchCodebooks::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
+        Ok(Self { batch, codebooks, encoded })
     }
 }
 
 impl<S: Symbol> StreamCoder<S> {
     pub fn new(device: &Device, format: Format) -> Result<Self> {
-        let builder = BooksBuilder::new(device, &format)?;
-        Ok(Self { format, builder, encoder: Encoder::for_layout(device, &format)?, buffers: None })
+        let builder = BatchCodebooksBuilder::new(device, &format)?;
+        Ok(Self { format, builder, encoder: Encoder::new(device, &format)?, buffers: None })
     }
 
     /// Returns buffers for streams that a kernel will list. Reuses those of the batch before if they have the same
@@ -69,11 +72,12 @@ impl<S: Symbol> StreamCoder<S> {
         symbols: &CudaView<'_, S>,
         classes: Option<&CudaView<'_, u8>>,
         observer: &mut Observer<'_>,
-    ) -> Result<Option<Layout<'a>>> {
-        let Some(CoderBuffers { batch, books, encoded }) = &mut self.buffers else { return Ok(None) };
-        self.builder.launch(&mut frame.nested(), symbols, classes, batch, books)?;
+    ) -> Result<Option<LaidOutStreams<'a>>> {
+        let Some(CoderBuffers { batch, codebooks, encoded }) = &mut self.buffers else { return Ok(None) };
+        self.builder.launch(&mut frame.nested(), symbols, classes, batch, codebooks)?;
         observer("codebooks")?;
-        self.encoder.lay_out(frame, symbols, classes, batch, books, encoded, observer).map(Some)
+        let input = EncodeInput { symbols, classes, batch, codebooks };
+        self.encoder.lay_out(frame, &input, encoded, observer).map(Some)
     }
 
     /// [`Self::lay_out`], with codewords in place of the symbols if the encoder supports that.
@@ -83,14 +87,14 @@ impl<S: Symbol> StreamCoder<S> {
         symbols: &mut CudaViewMut<'_, S>,
         classes: Option<&CudaView<'_, u8>>,
         observer: &mut Observer<'_>,
-    ) -> Result<Option<Layout<'a>>> {
-        if !self.encoder.can_work_in_place() {
+    ) -> Result<Option<LaidOutStreams<'a>>> {
+        if !self.encoder.can_encode_in_place() {
             return self.lay_out(frame, &symbols.as_view(), classes, observer);
         }
-        let Some(CoderBuffers { batch, books, encoded }) = &mut self.buffers else { return Ok(None) };
-        self.builder.launch(&mut frame.nested(), &symbols.as_view(), classes, batch, books)?;
+        let Some(CoderBuffers { batch, codebooks, encoded }) = &mut self.buffers else { return Ok(None) };
+        self.builder.launch(&mut frame.nested(), &symbols.as_view(), classes, batch, codebooks)?;
         observer("codebooks")?;
-        self.encoder.lay_out_in_place(frame, symbols, classes, batch, books, encoded, observer).map(Some)
+        self.encoder.lay_out_in_place(frame, symbols, classes, (batch, codebooks), encoded, observer).map(Some)
     }
 
     /// Builds codebooks for these streams and lays them out. Returns `None` if there are no streams.
@@ -100,7 +104,7 @@ impl<S: Symbol> StreamCoder<S> {
         symbols: &CudaView<'_, S>,
         streams: &[StreamSpan],
         observer: &mut Observer<'_>,
-    ) -> Result<Option<Layout<'a>>> {
+    ) -> Result<Option<LaidOutStreams<'a>>> {
         self.buffers = None;
         if streams.is_empty() {
             return Ok(None);
@@ -117,7 +121,7 @@ impl<S: Symbol> StreamCoder<S> {
 
     /// Bytes of device memory held from batch to batch.
     pub fn device_bytes(&self) -> u64 {
-        self.buffers.as_ref().map_or(0, |buffers| buffers.books.device_bytes())
+        self.buffers.as_ref().map_or(0, |buffers| buffers.codebooks.device_bytes())
     }
 
     /// The results for the batch in the buffers.
@@ -129,14 +133,15 @@ impl<S: Symbol> StreamCoder<S> {
     pub fn write(
         &mut self,
         stream: &Arc<CudaStream>,
-        layout: Option<Layout<'_>>,
+        layout: Option<LaidOutStreams<'_>>,
         output: &mut CudaViewMut<'_, u8>,
-        beside: Beside,
+        overlap: Overlap,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         match (layout, &mut self.buffers) {
-            (Some(mut layout), Some(CoderBuffers { books, encoded, .. })) => {
-                self.encoder.write_beside(stream, &mut layout, books, encoded, output, beside, observer)
+            (Some(mut layout), Some(CoderBuffers { codebooks, encoded, .. })) => {
+                let target = StreamTarget { output, overlap: Some(overlap) };
+                self.encoder.write(stream, &mut layout, codebooks, encoded, target, observer)
             }
             _ => Ok(()),
         }
@@ -152,7 +157,7 @@ pub(super) fn lay_out_optional<'a, S: Symbol>(
     symbols: Option<&CudaView<'_, S>>,
     streams: &[StreamSpan],
     observer: &mut Observer<'_>,
-) -> Result<Option<Layout<'a>>> {
+) -> Result<Option<LaidOutStreams<'a>>> {
     let Some(symbols) = symbols.filter(|_| !streams.is_empty()) else {
         // The results of an earlier batch must not be taken for this one's.
         if let Some(coder) = coder {

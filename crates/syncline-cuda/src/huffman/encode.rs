@@ -1,35 +1,38 @@
-//! Encoding batches of Huffman streams: launchers of `kernels/huffman/encode/`.
+//! Encoding of batches of Huffman streams: launchers of `kernels/huffman/encode/`.
 //!
-//! A batch is many streams over one buffer of symbols: the chunks of a field. An encoder codes *segments* of every
-//! stream side by side, each to a slot of its own; the layout of each stream follows from their sizes, and a last
-//! kernel writes the streams' bytes, those of `syncline_core::huffman::encode`. Nothing goes through the host, and no
-//! block waits for another but in small batches, which are encoded in one cooperative launch.
+//! A batch is a list of streams over one buffer of symbols: the chunks of a field. One kernel encodes *segments* of all
+//! streams in parallel, each into its own slot. A second kernel computes the layout of each stream from the sizes of its
+//! segments, and a third writes the bytes of the streams, which equal those of `syncline_core::huffman::encode`. Nothing
+//! is copied to the host.
 
 mod batch;
-mod books;
+mod codebooks;
 mod encoder;
 mod format;
-mod layout;
+mod laid_out;
 mod scratch;
-mod shape;
-mod small;
+mod segments;
 
-pub use batch::{Batch, Encoded, Plan, Span, StreamSpan};
-pub use books::{Books, BooksBuilder};
-pub use encoder::Encoder;
-pub use format::{Format, Method};
-pub(crate) use layout::Beside;
-pub use layout::{Layout, NO_PLACE};
+pub use batch::{Batch, Encoded, StreamPlan, StreamSpan};
+pub use codebooks::{BatchCodebooks, BatchCodebooksBuilder};
+pub use encoder::{EncodeInput, Encoder};
+pub use format::Format;
+#[cfg(feature = "baselines")]
+pub(crate) use format::checked_formats;
+pub(crate) use laid_out::{LaidOutStreams, NO_OFFSET, Overlap, StreamTarget};
+#[cfg(feature = "baselines")]
+pub(crate) use segments::SegmentKernel;
 
 use crate::device::Specialization;
 
-/// What the compile check compiles, for a device with this much shared memory a block.
+/// Returns the specializations for the compile check on a device with this much shared memory per block, in bytes.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    format::checked()
+    format::checked_formats()
         .into_iter()
         .flat_map(|format| {
-            let methods = Method::ALL.into_iter().flat_map(move |method| shape::specializations(&format, method));
-            methods.chain(books::specializations(&format, shared_memory)).chain(small::specializations(&format))
+            let segments = segments::kernels(&format);
+            let segments = segments.into_iter().flat_map(move |kernel| kernel.specializations(&format));
+            segments.chain(codebooks::specializations(&format, shared_memory))
         })
         .collect()
 }

@@ -8,11 +8,12 @@ use syncline_core::huffman::{self, IndexKind, MAX_SYMBOLS};
 
 use crate::device::{Device, Frame, Pinned};
 use crate::error::{DriverContext, Result};
+use crate::huffman::Symbol;
 use crate::huffman::decode::{BatchView, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation};
 use crate::huffman::encode::{
-    Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, NO_PLACE, Plan, StreamSpan,
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, NO_OFFSET,
+    StreamPlan, StreamSpan, StreamTarget,
 };
-use crate::huffman::histogram;
 
 /// log2 of the symbols in a group.
 pub(super) const GROUP_LOG2: u8 = 7;
@@ -31,20 +32,20 @@ const MOST_ROOMS: usize = 6;
 #[derive(Debug)]
 pub(super) struct PlaneEncoder<S> {
     format: Format,
-    builder: BooksBuilder<S>,
+    builder: BatchCodebooksBuilder<S>,
     encoder: Encoder<S>,
     /// What earlier calls have made: allocating takes longer than small batches.
     rooms: Vec<Room>,
 }
 
-/// Codebooks and plans for streams of up to some size.
+/// Codecodebooks and plans for streams of up to some size.
 #[derive(Debug)]
 struct Room {
     batch: Batch,
-    books: Books,
+    codebooks: BatchCodebooks,
     encoded: Encoded,
     /// The plans on the host.
-    plans: Pinned<Plan>,
+    plans: Pinned<StreamPlan>,
     is_taken: bool,
 }
 
@@ -61,7 +62,7 @@ impl Room {
 /// Planes that are laid out as Huffman streams but not yet written.
 pub(super) struct LaidOut<'a> {
     /// What each plane comes to, in the order asked for, once it has been waited for.
-    pub plans: Vec<Plan>,
+    pub plans: Vec<StreamPlan>,
     parts: Vec<Part<'a>>,
 }
 
@@ -71,17 +72,17 @@ struct Part<'a> {
     planes: Vec<usize>,
     /// The number of the room that has their codebooks.
     room: usize,
-    layout: Layout<'a>,
+    layout: LaidOutStreams<'a>,
 }
 
-impl<S: histogram::Symbol> PlaneEncoder<S> {
+impl<S: Symbol> PlaneEncoder<S> {
     /// For symbols below `alphabet`.
     pub fn new(device: &Device, index: IndexKind, alphabet: u32) -> Result<Self> {
         let format = Format { symbol_bytes: S::BYTES, group_log2: GROUP_LOG2, alphabet, classes: false, index };
         Ok(Self {
             format,
-            builder: BooksBuilder::new(device, &format)?,
-            encoder: Encoder::for_layout(device, &format)?,
+            builder: BatchCodebooksBuilder::new(device, &format)?,
+            encoder: Encoder::new(device, &format)?,
             rooms: Vec::new(),
         })
     }
@@ -113,23 +114,24 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
             let most_groups = spans.iter().map(|span| span.groups).max().unwrap_or(0);
             let number = self.room(frame, spans.len() as u32, most_groups)?;
-            let Room { batch, books, encoded, plans, is_taken } = &mut self.rooms[number];
+            let Room { batch, codebooks, encoded, plans, is_taken } = &mut self.rooms[number];
             *is_taken = true;
             batch.list(&stream, &spans, &[])?;
-            self.builder.launch(frame, input, None, batch, books)?;
+            self.builder.launch(frame, input, None, batch, codebooks)?;
             launched("codebooks")?;
-            let layout = self.encoder.lay_out(frame, input, None, batch, books, encoded, launched)?;
+            let input = EncodeInput { symbols: input, classes: None, batch, codebooks };
+            let layout = self.encoder.lay_out(frame, &input, encoded, launched)?;
             plans.read(encoded.plans())?;
             parts.push(Part { planes: numbers, room: number, layout });
         }
-        Ok(LaidOut { plans: vec![Plan::default(); planes.len()], parts })
+        Ok(LaidOut { plans: vec![StreamPlan::default(); planes.len()], parts })
     }
 
     /// Waits for what planes come to.
     pub fn wait(&self, laid_out: &mut LaidOut<'_>) -> Result<()> {
         for part in &laid_out.parts {
             let plans = self.rooms[part.room].plans.wait()?;
-            Plan::check(plans)?;
+            StreamPlan::check(plans)?;
             part.planes.iter().zip(plans).for_each(|(&number, plan)| laid_out.plans[number] = *plan);
         }
         Ok(())
@@ -144,9 +146,9 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
         let most_groups = most_groups.next_power_of_two().min((MAX_SYMBOLS >> GROUP_LOG2) as u32);
         let batch = Batch::on_device(stream, &self.format, streams.next_multiple_of(4), most_groups, 0)?;
         // Streams are written elsewhere.
-        let (books, encoded) = (Books::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
+        let (codebooks, encoded) = (BatchCodebooks::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
         let plans = Pinned::new(stream, batch.streams() as usize)?;
-        let room = Room { batch, books, encoded, plans, is_taken: false };
+        let room = Room { batch, codebooks, encoded, plans, is_taken: false };
         match self.rooms.iter().position(|room| !room.is_taken).filter(|_| self.rooms.len() >= MOST_ROOMS) {
             Some(number) => {
                 self.rooms[number] = room;
@@ -159,7 +161,7 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
         }
     }
 
-    /// Writes each plane's stream to its place in the output; [`NO_PLACE`]: not at all.
+    /// Writes each plane's stream to its place in the output; [`NO_OFFSET`]: not at all.
     pub fn write(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -169,11 +171,12 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         for mut part in laid_out.parts {
-            let Room { books, encoded, .. } = &mut self.rooms[part.room];
+            let Room { codebooks, encoded, .. } = &mut self.rooms[part.room];
             let mut own: Vec<u64> = part.planes.iter().map(|&number| places[number]).collect();
-            own.resize(encoded.places().len(), NO_PLACE);
-            stream.memcpy_htod(&own, encoded.places_mut()).doing("placing streams")?;
-            self.encoder.write(stream, &mut part.layout, books, encoded, output, launched)?;
+            own.resize(encoded.offsets().len(), NO_OFFSET);
+            stream.memcpy_htod(&own, encoded.offsets_mut()).doing("placing streams")?;
+            let target = StreamTarget { output, overlap: None };
+            self.encoder.write(stream, &mut part.layout, codebooks, encoded, target, launched)?;
         }
         Ok(())
     }
@@ -195,7 +198,7 @@ pub(super) struct WordEncoder {
 /// Planes of two bytes that are laid out: of each alphabet the numbers of the planes, and what they come to.
 pub(super) struct WordsLaidOut<'a> {
     /// What each plane comes to, in the order asked for.
-    pub plans: Vec<Plan>,
+    pub plans: Vec<StreamPlan>,
     by_alphabet: [(Vec<usize>, Option<LaidOut<'a>>); ALPHABETS.len()],
 }
 
@@ -218,7 +221,7 @@ impl WordEncoder {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<WordsLaidOut<'a>> {
         let mut laid_out = WordsLaidOut {
-            plans: vec![Plan::default(); planes.len()],
+            plans: vec![StreamPlan::default(); planes.len()],
             by_alphabet: [(Vec::new(), None), (Vec::new(), None), (Vec::new(), None)],
         };
         for (number, &greatest) in greatest.iter().enumerate() {

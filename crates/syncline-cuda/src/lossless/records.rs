@@ -107,7 +107,7 @@ pub(super) struct PlacedPlane {
 }
 
 /// Planes of a section, one after another.
-fn place(planes: &[Plane], symbol_bytes: u64, plans: &[encode::Plan]) -> (Vec<PlacedPlane>, u16, u64) {
+fn place(planes: &[Plane], symbol_bytes: u64, plans: &[encode::StreamPlan]) -> (Vec<PlacedPlane>, u16, u64) {
     let (mut end, mut mask) = (0_u64, 0);
     let placed = planes.iter().enumerate().map(|(i, plane)| {
         let raw = plane.count * symbol_bytes;
@@ -137,7 +137,7 @@ impl TokenSections {
     pub(super) fn new(
         plan: &Plan,
         planes: Option<&ChunkPlanes>,
-        plans: (&[encode::Plan], &[encode::Plan]),
+        plans: (&[encode::StreamPlan], &[encode::StreamPlan]),
         has_words: bool,
     ) -> Self {
         let mut sections = Self {

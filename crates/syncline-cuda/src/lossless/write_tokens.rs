@@ -80,7 +80,7 @@ pub(crate) struct LaidOutPlanes<'a> {
 
 /// What each chunk's tokens come to: in planes if there are any.
 pub(crate) fn sections(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Vec<TokenSections> {
-    let none: &[encode::Plan] = &[];
+    let none: &[encode::StreamPlan] = &[];
     let plans = laid_out.map_or((none, none), |planes| (&planes.of_bytes.plans[..], &planes.of_words.plans[..]));
     let section = |(source, plan)| {
         let planes = laid_out.map(|planes| &planes.planes[source]);
@@ -103,7 +103,7 @@ pub(crate) struct TokenPlaces {
 impl TokenPlaces {
     /// No place for any.
     pub fn new(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Self {
-        let streams = |plans: Option<usize>| vec![encode::NO_PLACE; plans.unwrap_or(0)];
+        let streams = |plans: Option<usize>| vec![encode::NO_OFFSET; plans.unwrap_or(0)];
         Self {
             patches: Patches::default(),
             copies: Copies::default(),

@@ -2,62 +2,44 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod small;
-
-use std::sync::Arc;
+mod edges;
 
 use common::{Random, Share, Spread, pick, symbols};
 use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
-use syncline_cuda::cudarc::driver::CudaStream;
+use syncline_cuda::baselines::reduce_shuffle_merge_2021::{self, Method};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::CudaError;
-use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
-use syncline_cuda::huffman::histogram::Symbol;
+use syncline_cuda::huffman::Symbol;
+use syncline_cuda::huffman::encode::{
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamSpan,
+};
 
-/// Streams of a small batch, at most.
-const MOST_SMALL: usize = 32;
-
-/// Methods to try: the published one with several of its constants.
-fn methods() -> Vec<Method> {
+/// Returns the methods of encoding: `None` for Syncline's own, and those of the 2021 paper with several constants.
+fn methods() -> Vec<Option<Method>> {
     let reduce_shuffle_merge = [(10, 1), (10, 2), (11, 3), (12, 2), (12, 4)]
         .map(|(magnitude, reduction)| Method::ReduceShuffleMerge { magnitude, reduction });
-    Method::ALL.into_iter().chain(reduce_shuffle_merge).collect()
+    let baselines = Method::ALL.into_iter().chain(reduce_shuffle_merge).map(Some);
+    std::iter::once(None).chain(baselines).collect()
 }
 
-/// Encodes `input` as a batch and compares every stream with what the CPU writes for it.
+fn encoder<S: Symbol>(device: &Device, format: &Format, method: Option<Method>) -> Encoder<S> {
+    match method {
+        None => Encoder::new(device, format).unwrap(),
+        Some(method) => reduce_shuffle_merge_2021::encoder(device, format, method).unwrap(),
+    }
+}
+
+/// Encodes `input` as a batch and compares every stream with the CPU's.
 fn check<S: Symbol + huffman::Symbol>(
     device: &Device,
     format: &Format,
-    method: Method,
     input: &[S],
     classes: &[u8],
     spans: &[StreamSpan],
     what: &str,
 ) {
-    let encoder = Encoder::<S>::new(device, format, method).unwrap();
-    check_encoder(device, format, &encoder, input, classes, spans, &format!("{what}, {method:?}"));
-    if method == Method::Merged && spans.len() <= MOST_SMALL {
-        // What small batches would be if they were larger.
-        let encoder = Encoder::<S>::with_merged_shape(device, format, 256, 4, 2048).unwrap();
-        check_encoder(device, format, &encoder, input, classes, spans, &format!("{what}, in turn"));
-    }
-}
-
-const FIRST_POISON: u8 = 0xA5;
-
-/// Whether two lists of codebooks, however made, are the same but for the time that took.
-fn same_codebooks(stream: &Arc<CudaStream>, one: &Books, other: &Books) -> bool {
-    let [one, other] = [one, other].map(|books| {
-        let books = books.codebooks();
-        let words = |view| stream.clone_dtoh(&view).unwrap();
-        let summary: Vec<u32> = words(books.summary());
-        let symbols = stream.clone_dtoh(&books.symbols_by_codeword()).unwrap();
-        let (summaries, alphabet) = (summary.chunks_exact(72), symbols.len() / books.books() as usize);
-        let known = |(own, symbols): (&[u32], &[u16])| (own[..68].to_vec(), symbols[..own[0] as usize].to_vec());
-        let known: Vec<_> = summaries.zip(symbols.chunks_exact(alphabet)).map(known).collect();
-        (words(books.codewords()), known)
-    });
-    one == other
+    let encoder = Encoder::<S>::new(device, format).unwrap();
+    check_encoder(device, format, &encoder, input, classes, spans, what);
 }
 
 fn check_encoder<S: Symbol + huffman::Symbol>(
@@ -77,12 +59,11 @@ fn check_encoder<S: Symbol + huffman::Symbol>(
     let on_device = stream.clone_htod(if input.is_empty() { zero.as_slice() } else { input }).unwrap();
     let classes_on_device = format.classes.then(|| stream.clone_htod(classes).unwrap());
     let classes_view = classes_on_device.as_ref().map(|classes| classes.as_view());
-    let mut books = Books::new(&stream, &batch).unwrap();
-    let builder = BooksBuilder::<S>::new(device, format).unwrap();
+    let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
+    let builder = BatchCodebooksBuilder::<S>::new(device, format).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
     // Twice, with poison between: what is not written must not pass, and nothing may be left over from the first time.
-    // Once with codebooks that there are, once with them made on the way.
-    for poison in [FIRST_POISON, 0x5A] {
+    for poison in [0xA5, 0x5A] {
         let poisoned = vec![poison; encoded.bytes().len()];
         stream.memcpy_htod(&poisoned, encoded.bytes_mut()).unwrap();
         {
@@ -91,18 +72,13 @@ fn check_encoder<S: Symbol + huffman::Symbol>(
             stream.memcpy_htod(&vec![poison; 1 << 20], &mut all).unwrap();
         }
         builder
-            .launch(&mut arena.frame().unwrap(), &on_device.as_view(), classes_view.as_ref(), &batch, &mut books)
+            .launch(&mut arena.frame().unwrap(), &on_device.as_view(), classes_view.as_ref(), &batch, &mut codebooks)
             .unwrap();
         {
             let mut frame = arena.frame().unwrap();
-            let (input, classes) = (&on_device.as_view(), classes_view.as_ref());
-            if poison == FIRST_POISON {
-                encoder.launch(&mut frame, input, classes, &batch, &books, &mut encoded).unwrap();
-            } else {
-                let mut others = Books::new(&stream, &batch).unwrap();
-                encoder.launch_whole(&builder, &mut frame, input, classes, &batch, &mut others, &mut encoded).unwrap();
-                assert!(same_codebooks(&stream, &books, &others), "{what}, {format:?}: codebooks");
-            }
+            let (symbols, classes) = (&on_device.as_view(), classes_view.as_ref());
+            let input = EncodeInput { symbols, classes, batch: &batch, codebooks: &codebooks };
+            encoder.launch(&mut frame, &input, &mut encoded).unwrap();
         }
         let streams = encoded.read_streams(&stream).unwrap();
         assert_eq!(streams.len(), spans.len());
@@ -195,7 +171,7 @@ fn sixteen_bit_symbols() {
                 let whole = vec![StreamSpan { first_group: 0, groups, free_symbol: 512 }];
                 for spans in [whole, cut(groups, 512)] {
                     if share.takes() {
-                        check(device, &format, Method::Merged, input, &[], &spans, what);
+                        check(device, &format, input, &[], &spans, what);
                     }
                 }
             }
@@ -223,14 +199,16 @@ fn every_method_writes_the_same() {
                 ("one symbol", &vec![512; length]),
             ] {
                 if share.takes() {
-                    check(device, &format, method, input, &[], &cut(groups, 512), what);
+                    let (encoder, what) = (encoder(device, &format, method), format!("{what}, {method:?}"));
+                    check_encoder(device, &format, &encoder, input, &[], &cut(groups, 512), &what);
                 }
             }
         }
         let format = format(1, 6, 256, IndexKind::Symbol);
         let bytes: Vec<u8> =
             symbols(Spread::Geometric(0.5), 256, length, 5).into_iter().map(|symbol| symbol as u8).collect();
-        check(device, &format, method, &bytes, &[], &cut((length >> 6) as u32, 128), "bytes");
+        let (encoder, what) = (encoder(device, &format, method), format!("bytes, {method:?}"));
+        check_encoder(device, &format, &encoder, &bytes, &[], &cut((length >> 6) as u32, 128), &what);
     }
 }
 
@@ -247,7 +225,7 @@ fn bytes() {
                 let format = format(1, group_log2, 256, index);
                 for (free_symbol, what) in [(128, "bytes"), (0, "bytes, another free symbol")] {
                     if share.takes() {
-                        check(device, &format, Method::Merged, &input, &[], &cut(groups, free_symbol), what);
+                        check(device, &format, &input, &[], &cut(groups, free_symbol), what);
                     }
                 }
             }
@@ -279,7 +257,7 @@ fn large_alphabets() {
                     StreamSpan { first_group: u64::from(first) + 1, groups: second, free_symbol: 3 },
                 ];
                 if share.takes() {
-                    check(device, &format, Method::Merged, input, &[], &spans, what);
+                    check(device, &format, input, &[], &spans, what);
                 }
             }
         }
@@ -295,16 +273,16 @@ fn classes() {
         let groups = length >> group_log2;
         let mut random = Random(3);
         let classes: Vec<u8> = (0..groups).map(|_| random.below(4) as u8).collect();
-        // Four books pay where the classes differ, and do not where they are alike.
+        // Four codebooks pay where the classes differ, and do not where they are alike.
         let spreads = [0.9, 0.5, 0.1, 0.02].map(|share| symbols(Spread::Geometric(share), 1024, length, 7));
         let uneven: Vec<u16> = (0..length).map(|i| spreads[usize::from(classes[i >> group_log2])][i]).collect();
-        check(device, &format, Method::Merged, &uneven, &classes, &cut(groups as u32, 512), "uneven");
+        check(device, &format, &uneven, &classes, &cut(groups as u32, 512), "uneven");
         let whole = [StreamSpan { first_group: 0, groups: groups as u32, free_symbol: 512 }];
-        check(device, &format, Method::Merged, &uneven, &classes, &whole, "uneven, one stream");
-        check(device, &format, Method::Merged, &spreads[1], &classes, &whole, "even");
-        check(device, &format, Method::Merged, &vec![512_u16; length], &classes, &whole, "nothing live");
+        check(device, &format, &uneven, &classes, &whole, "uneven, one stream");
+        check(device, &format, &spreads[1], &classes, &whole, "even");
+        check(device, &format, &vec![512_u16; length], &classes, &whole, "nothing live");
         let some: Vec<u8> = classes.iter().map(|class| class & 2).collect();
-        check(device, &format, Method::Merged, &uneven, &some, &whole, "two classes");
+        check(device, &format, &uneven, &some, &whole, "two classes");
     }
 }
 
@@ -319,14 +297,14 @@ fn many_streams_and_large_ones() {
         let spans: Vec<_> = (0..length / per_stream)
             .map(|i| StreamSpan { first_group: (i * groups) as u64, groups: groups as u32, free_symbol: 512 })
             .collect();
-        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "many");
+        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), &input, &[], &spans, "many");
     }
     // Streams that end within an index block, each beside a short one: scratch memory of one must not reach into the
     // next one's.
     let alternating: Vec<_> = (0..pick(400, 40))
         .map(|i| StreamSpan { first_group: i * 50, groups: if i % 2 == 0 { 257 } else { 1 }, free_symbol: 0 })
         .collect();
-    check(device, &format(2, 7, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &alternating, "alternating");
+    check(device, &format(2, 7, 1024, IndexKind::Symbol), &input, &[], &alternating, "alternating");
     // Large enough for the segments of large inputs, which small ones have to be given.
     for (group_log2, share, index) in
         [(6, 0.3, IndexKind::Symbol), (7, 0.3, IndexKind::Symbol), (7, 0.07, IndexKind::Gap)]
@@ -337,17 +315,17 @@ fn many_streams_and_large_ones() {
             (0..pick(12, 2)).map(|i| StreamSpan { first_group: i * 7, groups, free_symbol: 512 }).collect();
         let format = format(2, group_log2, 1024, index);
         let encoder = if common::small() {
-            Encoder::with_merged_shape(device, &format, 256, 4, 1 << 13)
+            Encoder::with_segment_symbols(device, &format, 1 << 13)
         } else {
-            Encoder::new(device, &format, Method::Merged)
+            Encoder::new(device, &format)
         };
         check_encoder(device, &format, &encoder.unwrap(), &input, &[], &spans, "large");
     }
     // The largest stream there is.
     let input = symbols(Spread::Geometric(0.3), 1024, largest, 9);
     let whole = [StreamSpan { first_group: 0, groups: (largest >> 6) as u32, free_symbol: 512 }];
-    check(device, &format(2, 6, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &whole, "largest");
-    check(device, &format(2, 6, 1024, IndexKind::Gap), Method::Merged, &input, &[], &whole, "largest");
+    check(device, &format(2, 6, 1024, IndexKind::Symbol), &input, &[], &whole, "largest");
+    check(device, &format(2, 6, 1024, IndexKind::Gap), &input, &[], &whole, "largest");
 }
 
 #[test]
@@ -355,8 +333,8 @@ fn empty_streams() {
     let Some(device) = common::device() else { return };
     for index in IndexKind::ALL {
         let empty = [StreamSpan { first_group: 0, groups: 0, free_symbol: 5 }; 2];
-        check::<u16>(device, &format(2, 6, 1024, index), Method::Merged, &[], &[], &empty, "empty");
-        check::<u8>(device, &format(1, 7, 256, index), Method::Merged, &[], &[], &empty, "empty");
+        check::<u16>(device, &format(2, 6, 1024, index), &[], &[], &empty, "empty");
+        check::<u8>(device, &format(1, 7, 256, index), &[], &[], &empty, "empty");
     }
 }
 
@@ -373,16 +351,17 @@ fn symbols_without_codewords_are_an_error() {
             let batch =
                 Batch::new(&stream, &format, &[StreamSpan { first_group: 0, groups: 256, free_symbol: 0 }]).unwrap();
             let mut arena = Arena::new(stream.clone());
-            let mut books = Books::new(&stream, &batch).unwrap();
-            let builder = BooksBuilder::<u16>::new(device, &format).unwrap();
+            let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
+            let builder = BatchCodebooksBuilder::<u16>::new(device, &format).unwrap();
             let good = stream.clone_htod(&input).unwrap();
-            builder.launch(&mut arena.frame().unwrap(), &good.as_view(), None, &batch, &mut books).unwrap();
+            builder.launch(&mut arena.frame().unwrap(), &good.as_view(), None, &batch, &mut codebooks).unwrap();
             input[12_345] = wrong;
             let bad = stream.clone_htod(&input).unwrap();
-            let encoder = Encoder::<u16>::new(device, &format, method).unwrap();
+            let encoder = encoder::<u16>(device, &format, method);
             let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
             let mut frame = arena.frame().unwrap();
-            encoder.launch(&mut frame, &bad.as_view(), None, &batch, &books, &mut encoded).unwrap();
+            let input = EncodeInput { symbols: &bad.as_view(), classes: None, batch: &batch, codebooks: &codebooks };
+            encoder.launch(&mut frame, &input, &mut encoded).unwrap();
             let error = encoded.read_streams(&stream).unwrap_err();
             assert!(matches!(error, CudaError::InvalidArgument(_)), "{method:?}: {error}");
         }
@@ -401,11 +380,18 @@ fn wrong_arguments_are_refused() {
         Format { symbol_bytes: 1, ..good },
         Format { classes: true, index: IndexKind::Gap, ..good },
     ] {
-        assert!(Encoder::<u16>::new(device, &bad, Method::Merged).is_err(), "{bad:?}");
-        assert!(BooksBuilder::<u16>::new(device, &bad).is_err(), "{bad:?}");
+        assert!(Encoder::<u16>::new(device, &bad).is_err(), "{bad:?}");
+        assert!(BatchCodebooksBuilder::<u16>::new(device, &bad).is_err(), "{bad:?}");
     }
-    assert!(Encoder::<u8>::new(device, &good, Method::Merged).is_err());
-    assert!(Encoder::<u16>::new(device, &good, Method::ReduceShuffleMerge { magnitude: 9, reduction: 3 }).is_err());
+    assert!(Encoder::<u8>::new(device, &good).is_err());
+    assert!(
+        reduce_shuffle_merge_2021::encoder::<u16>(
+            device,
+            &good,
+            Method::ReduceShuffleMerge { magnitude: 9, reduction: 3 }
+        )
+        .is_err()
+    );
     let span = StreamSpan { first_group: 1, groups: 4, free_symbol: 0 };
     assert!(Batch::new(&stream, &good, &[]).is_err());
     assert!(Batch::new(&stream, &good, &[StreamSpan { free_symbol: 1024, ..span }]).is_err());
@@ -414,10 +400,11 @@ fn wrong_arguments_are_refused() {
 
     let batch = Batch::new(&stream, &good, &[span]).unwrap();
     let mut arena = Arena::new(stream.clone());
-    let mut books = Books::new(&stream, &batch).unwrap();
-    let builder = BooksBuilder::<u16>::new(device, &good).unwrap();
+    let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
+    let builder = BatchCodebooksBuilder::<u16>::new(device, &good).unwrap();
     let input = stream.alloc_zeros::<u16>(5 * 64 + 8).unwrap();
-    let mut launch = |input, classes| builder.launch(&mut arena.frame().unwrap(), &input, classes, &batch, &mut books);
+    let mut launch =
+        |input, classes| builder.launch(&mut arena.frame().unwrap(), &input, classes, &batch, &mut codebooks);
     assert!(launch(input.as_view(), None).is_ok());
     assert!(launch(input.slice(..5 * 64 - 1), None).is_err(), "too short");
     assert!(launch(input.slice(1..), None).is_err(), "not aligned");
@@ -425,9 +412,10 @@ fn wrong_arguments_are_refused() {
     assert!(launch(input.as_view(), Some(&classes.as_view())).is_err(), "classes where there are none");
 
     // No room: the plan says so, and the stream is not written.
-    let encoder = Encoder::<u16>::new(device, &good, Method::Merged).unwrap();
+    let encoder = Encoder::<u16>::new(device, &good).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 16).unwrap();
     let mut frame = arena.frame().unwrap();
-    encoder.launch(&mut frame, &input.as_view(), None, &batch, &books, &mut encoded).unwrap();
+    let input = EncodeInput { symbols: &input.as_view(), classes: None, batch: &batch, codebooks: &codebooks };
+    encoder.launch(&mut frame, &input, &mut encoded).unwrap();
     assert!(encoded.read_streams(&stream).unwrap_err().to_string().contains("does not fit"));
 }

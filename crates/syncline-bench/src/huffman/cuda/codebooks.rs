@@ -8,7 +8,7 @@ use serde::Serialize;
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::huffman::codebook::{CodebookBuilder, DeviceCodebook, unpack};
+use syncline_cuda::huffman::codebook::{CodebookBuilder, DeviceCodebooks, unpack};
 use syncline_cuda::timing::{self, Times};
 
 use super::{Gpu, Results};
@@ -74,7 +74,7 @@ impl Gpu {
         let wide: Vec<u64> = counts.iter().map(|&count| count.into()).collect();
         let device_counts = self.stream.clone_htod(&wide).doing("uploading counts")?;
         let builder = CodebookBuilder::new(&self.device, symbols)?;
-        let mut codebook = DeviceCodebook::new(&self.stream, symbols)?;
+        let mut codebook = DeviceCodebooks::new(&self.stream, symbols, 1)?;
         let arena = &mut self.arena;
         let times = timing::seconds(&self.stream, self.runs, || {
             builder.launch(&mut arena.frame()?, &device_counts.as_view(), &mut codebook)

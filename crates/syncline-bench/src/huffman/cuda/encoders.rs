@@ -2,9 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, encode};
+use syncline_cuda::baselines::reduce_shuffle_merge_2021::{self, Method};
 use syncline_cuda::cudarc::driver::CudaSlice;
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
+use syncline_cuda::huffman::encode::{
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamSpan,
+};
 use syncline_cuda::timing::{self, Times};
 
 use super::rotation::{COPIES, InTurn};
@@ -23,15 +26,15 @@ pub(super) struct Streams<S> {
     pub places: Vec<u64>,
     pub free_symbol: u16,
     batch: Batch,
-    books: Books,
-    builder: BooksBuilder<S>,
+    codebooks: BatchCodebooks,
+    builder: BatchCodebooksBuilder<S>,
     encoder: Encoder<S>,
 }
 
 /// A set's symbols once more, and what is made of them.
 struct Copy<S> {
     symbols: CudaSlice<S>,
-    books: Books,
+    codebooks: BatchCodebooks,
     encoded: Encoded,
 }
 
@@ -66,7 +69,7 @@ impl Gpu {
         index: IndexKind,
         free_groups: bool,
     ) -> Result<Streams<S>> {
-        let symbol_bytes = <S as syncline_cuda::huffman::histogram::Symbol>::BYTES;
+        let symbol_bytes = <S as syncline_cuda::huffman::Symbol>::BYTES;
         let format = Format { symbol_bytes, group_log2: GROUP_LOG2, alphabet: S::ALPHABET, classes: false, index };
         let free_symbol = if free_groups { input.common } else { input.rare };
         let total = input.symbols.len();
@@ -80,16 +83,17 @@ impl Gpu {
         };
         let spans: Vec<_> = lengths.iter().enumerate().map(span).collect();
         let batch = Batch::new(&self.stream, &format, &spans)?;
-        let mut books = Books::new(&self.stream, &batch)?;
-        let builder = BooksBuilder::new(&self.device, &format)?;
-        let encoder = Encoder::new(&self.device, &format, Method::Merged)?;
+        let mut codebooks = BatchCodebooks::new(&self.stream, &batch)?;
+        let builder = BatchCodebooksBuilder::new(&self.device, &format)?;
+        let encoder = Encoder::new(&self.device, &format)?;
         let mut encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
         self.poison_streams(&mut encoded)?;
         let symbols = input.symbols.as_view();
-        builder.launch(&mut self.arena.frame()?, &symbols, None, &batch, &mut books)?;
-        encoder.launch(&mut self.arena.frame()?, &symbols, None, &batch, &books, &mut encoded)?;
+        builder.launch(&mut self.arena.frame()?, &symbols, None, &batch, &mut codebooks)?;
+        let given = EncodeInput { symbols: &symbols, classes: None, batch: &batch, codebooks: &codebooks };
+        encoder.launch(&mut self.arena.frame()?, &given, &mut encoded)?;
         let plans = encoded.read_plans(&self.stream)?;
-        let places = self.stream.clone_dtoh(encoded.places()).doing("reading the places")?;
+        let places = self.stream.clone_dtoh(encoded.offsets()).doing("reading the places")?;
         let sizes = plans.iter().map(|plan| plan.stream_bytes as usize).collect();
         if !free_groups {
             ensure!(plans.iter().all(|plan| plan.has_free == 0), "a group is free although no symbol should be");
@@ -103,7 +107,7 @@ impl Gpu {
             places,
             free_symbol,
             batch,
-            books,
+            codebooks,
             builder,
             encoder,
         })
@@ -142,23 +146,29 @@ impl Gpu {
             Extent::Fastest => self.encoding_in_turn(input, streams, &expected)?.map(Some),
             _ => [None, None],
         };
-        let mut methods = vec![Method::Merged];
+        let mut methods = vec![None];
         if extent == Extent::Everything && streams.format.index == IndexKind::Symbol && streams.free_groups {
-            methods.extend(&Method::ALL[1..]);
+            methods.extend(Method::ALL.map(Some));
             // The paper's table is of 16-bit codes.
             if S::ALPHABET > 256 {
                 methods.truncate(3);
                 for magnitude in names::MAGNITUDES {
-                    methods
-                        .extend(names::REDUCTIONS.map(|reduction| Method::ReduceShuffleMerge { magnitude, reduction }));
+                    methods.extend(
+                        names::REDUCTIONS.map(|reduction| Some(Method::ReduceShuffleMerge { magnitude, reduction })),
+                    );
                 }
             }
         }
         for method in methods {
-            let encoder = Encoder::new(&self.device, &streams.format, method)?;
+            let (device, format) = (&self.device, &streams.format);
+            let encoder = match method {
+                None => Encoder::new(device, format)?,
+                Some(method) => reduce_shuffle_merge_2021::encoder(device, format, method)?,
+            };
             let name = match method {
-                Method::ReduceShuffleMerge { magnitude, reduction } => names::merging(magnitude, reduction),
-                _ => method.name().to_owned(),
+                None => names::MERGED.to_owned(),
+                Some(Method::ReduceShuffleMerge { magnitude, reduction }) => names::merging(magnitude, reduction),
+                Some(method) => method.name().to_owned(),
             };
             let times = self.time_encoder(input, streams, &encoder)?;
             self.check_encoded(streams, &streams.encoded, &expected).with_context(|| name.clone())?;
@@ -185,13 +195,15 @@ impl Gpu {
         encoder: &Encoder<S>,
     ) -> Result<Times> {
         let symbols = input.symbols.as_view();
-        let Streams { batch, books, encoded, .. } = streams;
+        let Streams { batch, codebooks, encoded, .. } = streams;
         let (stream, runs, arena) = (&self.stream, self.runs, &mut self.arena);
-        let mut run = || encoder.launch(&mut arena.frame()?, &symbols, None, batch, books, encoded);
+        let given = EncodeInput { symbols: &symbols, classes: None, batch, codebooks };
+        let mut run = || encoder.launch(&mut arena.frame()?, &given, encoded);
         let times = timing::seconds(stream, runs, &mut run)?;
         self.poison_streams(&mut streams.encoded)?;
-        let Streams { batch, books, encoded, .. } = streams;
-        encoder.launch(&mut self.arena.frame()?, &symbols, None, batch, books, encoded)?;
+        let Streams { batch, codebooks, encoded, .. } = streams;
+        let given = EncodeInput { symbols: &symbols, classes: None, batch, codebooks };
+        encoder.launch(&mut self.arena.frame()?, &given, encoded)?;
         Ok(times)
     }
 
@@ -199,10 +211,12 @@ impl Gpu {
     fn time_whole_path<S: Code>(&mut self, input: &Input<S>, streams: &mut Streams<S>) -> Result<Times> {
         let symbols = input.symbols.as_view();
         self.poison_streams(&mut streams.encoded)?;
-        let Streams { batch, books, builder, encoder, encoded, .. } = streams;
+        let Streams { batch, codebooks, builder, encoder, encoded, .. } = streams;
         let arena = &mut self.arena;
         Ok(timing::seconds(&self.stream, self.runs, || {
-            encoder.launch_whole(builder, &mut arena.frame()?, &symbols, None, batch, books, encoded)
+            let mut frame = arena.frame()?;
+            builder.launch(&mut frame.nested(), &symbols, None, batch, codebooks)?;
+            encoder.launch(&mut frame, &EncodeInput { symbols: &symbols, classes: None, batch, codebooks }, encoded)
         })?)
     }
 
@@ -218,24 +232,27 @@ impl Gpu {
         let copy = || -> Result<Copy<S>> {
             Ok(Copy {
                 symbols: self.stream.clone_dtod(&input.symbols).doing("copying symbols")?,
-                books: Books::new(&self.stream, batch)?,
+                codebooks: BatchCodebooks::new(&self.stream, batch)?,
                 encoded: Encoded::new(&self.stream, batch, batch.max_bytes())?,
             })
         };
         let mut copies = (0..COPIES).map(|_| copy()).collect::<Result<Vec<_>>>()?;
-        for Copy { symbols, books, encoded } in &mut copies {
+        for Copy { symbols, codebooks, encoded } in &mut copies {
             self.poison_streams(encoded)?;
-            builder.launch(&mut self.arena.frame()?, &symbols.as_view(), None, batch, books)?;
+            builder.launch(&mut self.arena.frame()?, &symbols.as_view(), None, batch, codebooks)?;
         }
-        let given = self.time_in_turn(&mut copies, |gpu, Copy { symbols, books, encoded }| {
-            encoder.launch(&mut gpu.arena.frame()?, &symbols.as_view(), None, batch, books, encoded)
+        let given = self.time_in_turn(&mut copies, |gpu, Copy { symbols, codebooks, encoded }| {
+            let given = EncodeInput { symbols: &symbols.as_view(), classes: None, batch, codebooks };
+            encoder.launch(&mut gpu.arena.frame()?, &given, encoded)
         })?;
         for copy in &mut copies {
             self.check_encoded(streams, &copy.encoded, expected).context("one call after another")?;
             self.poison_streams(&mut copy.encoded)?;
         }
-        let whole = self.time_in_turn(&mut copies, |gpu, Copy { symbols, books, encoded }| {
-            encoder.launch_whole(builder, &mut gpu.arena.frame()?, &symbols.as_view(), None, batch, books, encoded)
+        let whole = self.time_in_turn(&mut copies, |gpu, Copy { symbols, codebooks, encoded }| {
+            let (mut frame, symbols) = (gpu.arena.frame()?, symbols.as_view());
+            builder.launch(&mut frame.nested(), &symbols, None, batch, codebooks)?;
+            encoder.launch(&mut frame, &EncodeInput { symbols: &symbols, classes: None, batch, codebooks }, encoded)
         })?;
         for copy in &copies {
             let checked = self.check_encoded(streams, &copy.encoded, expected);

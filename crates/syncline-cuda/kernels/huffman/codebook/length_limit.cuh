@@ -6,7 +6,7 @@
 // is over-full a leaf of the deepest level above it goes down by one, with one from the limit for its sibling. A leaf
 // of level d taken down all the way costs 2^(limit - d) - 1 such steps and ends as one leaf more at the limit, so whole
 // ones are counted at once. By a warp, a lane a length: how many leaves are there. `over` leaves are deeper than the
-// limit, which is below WARP.
+// limit, codebook is below WARP.
 __device__ inline uint32_t limit_in_warp(uint32_t at_length, uint32_t over, uint32_t limit) {
     at_length = lane_id() <= limit ? at_length + (lane_id() == limit ? over : 0) : 0;
     // In units of 2^-limit; below 2^limit + SYMBOLS.

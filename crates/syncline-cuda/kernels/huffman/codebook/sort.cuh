@@ -1,9 +1,8 @@
-// Codebooks: symbols sorted by (count, symbol), by a team of blocks.
+// Codebooks: symbols sorted by (count, symbol), by a group of blocks.
 //
-// CONTROL_BYTES, MEMORY_BYTES   of the team's memory: a part that is zero at the start, and may be elsewhere, and all
-// of it and those of device/cooperative.cuh.
+// CONTROL_BYTES, MEMORY_BYTES   of the group's memory: a part that is zero at the start, and may be elsewhere, and all
+// of it and those of group.cuh.
 #pragma once
-#include "device/warp.cuh"
 #include "device/radix_partition.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 16;
@@ -13,7 +12,7 @@ constexpr uint32_t DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS;
 constexpr uint64_t LARGEST_COUNT = (1ull << 43) - 1;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 
-// Shared by the team; zero at the start.
+// Shared by the group; zero at the start.
 struct Control {
     uint32_t barrier, barrier_of_writers;
     uint64_t all_counts; // bitwise or
@@ -26,7 +25,7 @@ struct Arrays {
     uint64_t *internal; // weights of internal trees in the order of their making; the sort's other buffer before that,
                         // sums of counts after it
     uint32_t *digit_counts; // COOPERATIVE_BLOCKS x DIGITS
-    uint16_t *fronts;       // of internal trees: the next internal tree when it was made
+    uint16_t *fronts;       // of internal trees: the next internal tree when it was built
     uint8_t *lengths;
     Control *control;
 };
@@ -62,8 +61,10 @@ __device__ inline uint32_t sort_symbols(CooperativeGroup &group, Partition<DIGIT
         total += count;
         a.keys[symbol] = count << SYMBOL_BITS | symbol;
     }
-    all = warp_reduce_or(all);
-    total = warp_reduce_sum(total);
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        all |= __shfl_xor_sync(ALL_LANES, all, distance);
+        total += __shfl_xor_sync(ALL_LANES, total, distance);
+    }
     if (lane_id() == 0 && all != 0) {
         atomicOr(&a.control->all_counts, all);
         atomicAdd(&a.control->total, total);

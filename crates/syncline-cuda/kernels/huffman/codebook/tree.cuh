@@ -1,14 +1,14 @@
 // Huffman trees: melding, depths, and what is tried where the limit costs much. The source of the rounds is explained
-// in huffman/codebook/codebook.cu.
+// in huffman/codebook/block.cu.
 //
-// THREADS, COOPERATIVE_BLOCKS   see device/cooperative.cuh
+// THREADS, COOPERATIVE_BLOCKS   see huffman/codebook/cooperative_blocks.cuh
 // SYMBOLS     size of the alphabet, up to 65,536
-// MAX_LENGTH, MAX_LENGTH_LARGE, LARGE   longest codeword, and longest if more than LARGE symbols are used
-// FLOORS      tries of the limit's step (3)
-// PENDING_HEAD, PENDING_BYTES   of what a codebook leaves for them: the start, and all of it
+// MAX_LENGTH, MAX_LENGTH_LARGE, LARGE_ALPHABET   longest codeword, and longest if more than LARGE_ALPHABET symbols are
+// used FLOORS      codes of the limit's step (3) FLOOR_TREES_HEADER_BYTES, FLOOR_TREES_BYTES   of what a codebook
+// leaves for them: the start, and all of it
 #pragma once
-#include "device/warp.cuh"
 #include "huffman/codebook/length_limit.cuh"
+#include "device/block.cuh"
 #include "device/radix_partition.cuh"
 
 // A tree whose root is below 2^60 is less deep than this: its weights grow at least like Fibonacci's numbers.
@@ -40,7 +40,7 @@ __device__ inline uint32_t leaves_among(const Weights &weights, const Melding &a
 }
 
 // A warp melds fewer leaves and no more trees than these in registers.
-constexpr uint32_t FEW = 2 * WARP;
+constexpr uint32_t MAX_REGISTER_LEAVES = 2 * WARP;
 
 // The sum of the two smallest trees without a parent; of the two of each queue given, or all bits where there is none.
 template <typename Weight>
@@ -107,7 +107,7 @@ template <typename Weights> __device__ inline void meld_large_rounds(Melding &at
         const Weight sum = two_smallest(leaf0, leaf1, tree0, tree1);
         const uint32_t leaf_end =
             partition_point(at.leaf_front, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
-        if (leaf_end - at.leaf_front < FEW && at.back - at.front <= FEW) {
+        if (leaf_end - at.leaf_front < MAX_REGISTER_LEAVES && at.back - at.front <= MAX_REGISTER_LEAVES) {
             return;
         }
         meld_round(at, weights, fronts, leaf_end);
@@ -115,11 +115,11 @@ template <typename Weights> __device__ inline void meld_large_rounds(Melding &at
     }
 }
 
-// As meld_round, by so many `threads`, of which this is number `rank`: pairs by turns, each found on its own: neighbors
-// read neighboring words, where stretches of pairs would have all lanes meet in a bank.
+// As meld_round, by so many `threads`, of codebook this is number `rank`: pairs by turns, each found on its own:
+// neighbors read neighboring words, where stretches of pairs would have all lanes meet in a bank.
 template <typename Weights>
-__device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end, uint32_t rank,
-                                    uint32_t threads) {
+__device__ inline void meld_interleaved(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end,
+                                        uint32_t rank, uint32_t threads) {
     using Weight = decltype(weights.tree(0));
     constexpr Weight NONE = ~Weight(0);
     const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front, pairs = (leaves + trees) / 2;
@@ -137,8 +137,8 @@ __device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fro
 }
 
 // Sorts what lanes have, register by register, of a sequence that first ascends and then descends or is one such after
-// another for each half of the registers (Batcher 1968); but for the order of two that are side by side, which is left
-// out.
+// another for each half of the registers (Batcher 1968); but for the order of two that are side by side, codebook is
+// left out.
 template <uint32_t HALF, uint32_t REGISTERS, typename Weight>
 __device__ inline void sort_pairs(Weight (&own)[REGISTERS]) {
 #pragma unroll
@@ -171,7 +171,7 @@ template <typename Weight> __device__ inline Weight leaf_key(Weight weight) { re
 template <typename Weight> __device__ inline Weight tree_key(Weight weight) { return 2 * weight + 1; }
 
 // Melds `pairs` that are side by side, to internal trees from `back` on; the first internal tree among them is `front`.
-// Returns which lanes have internal trees, or none, in the register behind the last pair.
+// Returns codebook lanes have internal trees, or none, in the register behind the last pair.
 template <uint32_t REGISTERS, typename Weights, typename Weight>
 __device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts, const Weight (&own)[REGISTERS],
                                              uint32_t back, uint32_t front, uint32_t pairs) {
@@ -198,7 +198,7 @@ __device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts,
     return at_end;
 }
 
-// A round of a warp, in registers: of the leaves up to `sum` and all internal trees, of which there are at most 32 *
+// A round of a warp, in registers: of the leaves up to `sum` and all internal trees, of codebook there are at most 32 *
 // EACH. Leaves ascend over registers and lanes, trees descend; a bitonic merge brings those that are melded side by
 // side.
 template <uint32_t EACH, typename Weights, typename Weight>
@@ -216,7 +216,7 @@ __device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t
     }
     sort_pairs<EACH>(own);
     const uint32_t at_end = meld_side_by_side(weights, fronts, own, at.back, at.front, pairs);
-    // An odd one out is the last in order, beside none, which looks like a tree.
+    // An odd one out is the last in order, beside none, codebook looks like a tree.
     const bool odd = (leaves + trees) % 2 != 0;
     const bool tree_is_last = odd && (at_end >> 2 * pairs % WARP & 3) == 3;
     at.leaf_front += leaves - (odd && !tree_is_last);
@@ -225,13 +225,13 @@ __device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t
     ++at.rounds;
 }
 
-// While a round has no more leaves and trees than these, melding is the two-queue method itself, which every lane
+// While a round has no more leaves and trees than these, melding is the two-queue method itself, codebook every lane
 // follows: a round in registers takes about as long as so many melds.
-constexpr uint32_t SERIAL = 4;
+constexpr uint32_t MAX_SERIAL_TREES = 4;
 
-// GenerateCL by one warp, to the last round, or to the first of more than FEW leaves or trees. Rounds of few, which are
-// the many, are done in registers, and melds that are one after another count as a round each. No weight but the last
-// reaches half of the greatest Weight.
+// GenerateCL by one warp, to the last round, or to the first of more than MAX_REGISTER_LEAVES leaves or trees. Rounds
+// of few, codebook are the many, are done in registers, and melds that are one after another count as a round each. No
+// weight but the last reaches half of the greatest Weight.
 template <typename Weight, typename Weights>
 __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
     constexpr Weight NONE = ~Weight(0);
@@ -252,11 +252,11 @@ __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fro
                          leaf1 = __shfl_sync(ALL_LANES, leaf[0], at_leaf + 1);
             const Weight tree0 = __shfl_sync(ALL_LANES, tree[0], at_tree),
                          tree1 = __shfl_sync(ALL_LANES, tree[0], at_tree - 1);
-            const Weight beyond = __shfl_sync(ALL_LANES, leaf[0], at_leaf + SERIAL);
+            const Weight beyond = __shfl_sync(ALL_LANES, leaf[0], at_leaf + MAX_SERIAL_TREES);
             const bool two_leaves = leaf1 <= tree0, two_trees = tree1 < leaf0;
             sum = two_leaves ? leaf0 + leaf1 : two_trees ? tree0 + tree1 : leaf0 + tree0;
             trees = at.back - at.front;
-            is_round = beyond <= sum || trees > SERIAL;
+            is_round = beyond <= sum || trees > MAX_SERIAL_TREES;
             if (is_round) {
                 break;
             }
@@ -270,7 +270,7 @@ __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fro
             at.front += 2 - leaves;
             ++at.back;
             ++at.rounds;
-            if (at.left() == 1 || at_leaf + leaves + SERIAL >= WARP || place + 2 >= WARP) {
+            if (at.left() == 1 || at_leaf + leaves + MAX_SERIAL_TREES >= WARP || place + 2 >= WARP) {
                 break;
             }
         }
@@ -285,7 +285,7 @@ __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fro
         const Weight leaf2[2] = {leaf[0], leaf_or_none(at.leaf_front + WARP + lane_id())},
                      tree2[2] = {tree_or_none(at.front + (2 * WARP - 1 - lane_id())), tree[0]};
         leaves += __popc(__ballot_sync(ALL_LANES, leaf2[1] <= sum));
-        if (leaves >= FEW || trees > FEW) {
+        if (leaves >= MAX_REGISTER_LEAVES || trees > MAX_REGISTER_LEAVES) {
             return;
         }
         meld_in_registers<2>(at, weights, fronts, leaf2, tree2, sum, leaves);
@@ -294,35 +294,35 @@ __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fro
 
 // Leaves' counts that come to no more than this, raised to whatever floor, are melded in half of the bits: floors add
 // less than half.
-constexpr uint64_t NARROW = 1u << 30;
+constexpr uint64_t MAX_NARROW_TOTAL = 1u << 30;
 
-// Melds until one tree is left, in one block: rounds of few trees by the first warp, beside which others would only be
-// in its way. Every thread knows the result. `total` is that of the counts.
+// Melds until one tree is left, in one block: rounds of few trees by the first warp, beside codebook others would only
+// be in its way. Every thread knows the result. `total` is that of the counts.
 template <typename Weights>
 __device__ inline void meld_in_block(Melding &at, Weights &weights, uint16_t *fronts, uint64_t total) {
-    __shared__ Melding handed_over;
+    __shared__ Melding shared_state;
     while (at.left() > 1) {
         meld_large_rounds(at, weights, fronts);
         if (warp_id() == 0) {
-            if (total <= NARROW) {
+            if (total <= MAX_NARROW_TOTAL) {
                 meld_in_warp<uint32_t>(at, weights, fronts);
             } else {
                 meld_in_warp<uint64_t>(at, weights, fronts);
             }
             if (lane_id() == 0) {
-                handed_over = at;
+                shared_state = at;
             }
         }
         __syncthreads();
-        at = handed_over;
+        at = shared_state;
         __syncthreads();
     }
 }
 
 // Of a tree over `used` leaves the numbers of leaves at each depth, limited; by a warp, a lane a length. `over` becomes
-// the number that was deeper than the limit. Trees are taken in the order of their making, `front_of` tells which was
-// next: so the children of those from some tree on are the trees from that one's front on, and the trees of a depth
-// stand together.
+// the number that was deeper than the limit. CandidateTrees are taken in the order of their making, `front_of` tells
+// codebook was next: so the children of those from some tree on are the trees from that one's front on, and the trees
+// of a depth stand together.
 template <typename FrontOf>
 __device__ inline uint32_t limited_lengths(FrontOf front_of, uint32_t used, uint32_t limit, uint32_t &over) {
     uint32_t at_length = 0, depth = 0;
@@ -348,29 +348,29 @@ __device__ inline Count coded_bits(const Count *sums, uint32_t used, uint32_t li
     return warp_reduce_sum(lane_id() > 0 && lane_id() <= limit ? sums[used - shorter] : Count(0));
 }
 
-// What the blocks of a codebook know of each other's trees, and what a first kernel leaves for the tries of a second.
+// What the blocks of a codebook know of each other's trees, and what a first kernel leaves for the codes of a second.
 // After it in memory come then the counts of the 0, 1, 2, ... rarest symbols (SYMBOLS + 1 words of 64 bits), and all
 // symbols from the rarest on, those first that do not occur (16 bits).
-struct Pending {
-    uint32_t used, finished; // tries
+struct FloorTrees {
+    uint32_t used, finished; // codes
     uint64_t total;
     uint64_t best_bits;  // of step (2)
     uint32_t best[WARP]; // its leaves at each depth
-    struct Try {
+    struct LimitedCode {
         uint64_t bits;
         uint32_t leaves[WARP];
-    } tries[FLOORS];
-    uint32_t due, rounds; // whether step (3) is due, rounds of melding the counts as they are
+    } codes[FLOORS];
+    uint32_t needs_floors, rounds; // whether step (3) is needs_floors, rounds of melding the counts as they are
 
     __device__ inline uint64_t *sums() {
-        return reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(this) + PENDING_HEAD);
+        return reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(this) + FLOOR_TREES_HEADER_BYTES);
     }
     __device__ inline uint16_t *order() { return reinterpret_cast<uint16_t *>(sums() + SYMBOLS + 1); }
 
-    // Of all tries' codes and that of step (2) the one with the fewest bits, the earlier of equals: the leaves at the
+    // Of all codes' codes and that of step (2) the one with the fewest bits, the earlier of equals: the leaves at the
     // depth that is the lane's number. By a warp.
-    __device__ inline uint32_t fewest_bits() const {
-        uint64_t fewest = lane_id() < FLOORS ? __ldcg(&tries[min_of(lane_id(), FLOORS - 1u)].bits) : ~0ull;
+    __device__ inline uint32_t best_code() const {
+        uint64_t fewest = lane_id() < FLOORS ? __ldcg(&codes[min_of(lane_id(), FLOORS - 1u)].bits) : ~0ull;
         uint32_t first = lane_id();
         for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
             const uint64_t bits = __shfl_xor_sync(ALL_LANES, fewest, distance);
@@ -380,12 +380,14 @@ struct Pending {
                 first = other;
             }
         }
-        return fewest < __ldcg(&best_bits) ? __ldcg(&tries[first].leaves[lane_id()]) : __ldcg(&best[lane_id()]);
+        return fewest < __ldcg(&best_bits) ? __ldcg(&codes[first].leaves[lane_id()]) : __ldcg(&best[lane_id()]);
     }
 };
-static_assert(sizeof(Pending) <= PENDING_HEAD && PENDING_HEAD + (SYMBOLS + 1) * 8 + SYMBOLS * 2 <= PENDING_BYTES,
+static_assert(sizeof(FloorTrees) <= FLOOR_TREES_HEADER_BYTES &&
+                  FLOOR_TREES_HEADER_BYTES + (SYMBOLS + 1) * 8 + SYMBOLS * 2 <= FLOOR_TREES_BYTES,
               "the host gives enough memory");
-static_assert(PENDING_HEAD % 16 == 0 && PENDING_BYTES % 16 == 0 && MAX_LENGTH_LARGE < WARP && FLOORS <= WARP,
+static_assert(FLOOR_TREES_HEADER_BYTES % 16 == 0 && FLOOR_TREES_BYTES % 16 == 0 && MAX_LENGTH_LARGE < WARP &&
+                  FLOORS <= WARP,
               "a lane a depth, a lane a try");
 
 // The floor of try `number` of codewords of at most `limit` bits.

@@ -2,7 +2,7 @@
 //
 // Every encoder works on segments: SEGMENT consecutive symbols of a stream, whole groups. It writes the segment's
 // codewords from the first bit of the segment's own slot, the bits of each group, and the segment's sums;
-// huffman/encode/stream.cu lays the segments out as streams. Nothing waits for another block: where a segment ends up
+// huffman/encode/streams.cu lays the segments out as streams. Nothing waits for another block: where a segment ends up
 // is known when all are measured.
 //
 // SYMBOL_BYTES  bytes of a symbol, 1 or 2
@@ -12,46 +12,43 @@
 // LONGEST       longest codeword in bits, 16 or 20
 // SEGMENT       symbols in a segment: a power of two from 512 up
 #pragma once
-#include "huffman/span.cuh"
+#include "huffman/stream_input.cuh"
+#include "device/block.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 8 * SYMBOL_BYTES;
 constexpr uint32_t SYMBOL_MASK = (1u << SYMBOL_BITS) - 1;
-constexpr uint32_t BOOKS = CLASSES == 1 ? 1 : CLASSES + 1;
+constexpr uint32_t CODEBOOKS = CLASSES == 1 ? 1 : CLASSES + 1;
 constexpr uint32_t SEGMENT_GROUPS = SEGMENT / GROUP;
 constexpr uint32_t SLOT_WORDS = SEGMENT * LONGEST / 32;
 // Whether blocks are dealt out to streams in turn, as segments of less than the longest kind are of inputs that the
-// device has room for almost at once: blocks behind a stream's end, which have nothing to do, then come last, when all
-// others have a place.
-constexpr bool SIDE_BY_SIDE = SEGMENT < 8192;
+// device has room for almost at once: blocks behind a stream's end, index have nothing to do, then come last, when all
+// others have a offset.
+constexpr bool INTERLEAVED = SEGMENT < 8192;
 // A codeword as the codebook stage gives it: length above the code.
 constexpr uint32_t CODE_BITS = 27;
 
 // What an encoder finds out about a segment.
 struct SegmentSums {
     uint32_t bits;
-    uint32_t live;          // groups, and SEGMENT_BAD if a symbol had no codeword
+    uint32_t live;          // groups, and SEGMENT_INVALID if a symbol had no codeword
     uint32_t sum, weighted; // checksum of the live groups, numbered from the segment's first
 };
 
 // What a stream's layout says; huffman/encode/mod.rs reads it.
-struct Plan {
+struct StreamPlan {
     uint32_t groups, live, bits, sum;
     uint32_t weighted, codebooks, codebook_bytes, bitmap_at;
     uint32_t index_at, index_bytes, codewords_at, stream_bytes;
     uint32_t longest, has_free, free_symbol, status;
 };
 
-constexpr uint32_t SEGMENT_BAD = 1u << 31;
+constexpr uint32_t SEGMENT_INVALID = 1u << 31;
 constexpr uint32_t STATUS_MISSING_CODEWORD = 1, STATUS_NO_ROOM = 2;
 
-// Where a book of a stream is among all; `codebooks` of that stream are in use.
-__device__ inline uint32_t book_of(uint32_t stream, uint32_t codebooks, uint32_t book) {
-    return stream * BOOKS + (CLASSES > 1 && codebooks == 1 ? CLASSES : book);
+// Where a codebook of a stream is among all; `codebooks` of that stream are in use.
+__device__ inline uint32_t codebook_of(uint32_t stream, uint32_t codebooks, uint32_t codebook) {
+    return stream * CODEBOOKS + (CLASSES > 1 && codebooks == 1 ? CLASSES : codebook);
 }
-
-// A number that all lanes have alike, read from one of them, so that the compiler knows it too: it then lays out what
-// follows as one way for the whole warp.
-__device__ inline uint32_t same_for_all(uint32_t number) { return __shfl_sync(ALL_LANES, number, 0); }
 
 // Sixteen symbols, as a lane handles them.
 constexpr uint32_t LANE_SYMBOLS = 16;
@@ -61,14 +58,14 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
-// What our encoder notes for the gap index: the length of each codeword, in so many bits, and, of each lane's symbols
-// in a round of a warp, where in the round they end.
+// What our encoder lengths_of_codewords for the gap index: the length of each codeword, in so many bits, and, of each
+// lane's symbols in a round of a warp, where in the round they end.
 constexpr uint32_t LENGTH_BITS = LONGEST <= 16 ? 4 : 8;
-constexpr uint32_t NOTE_WORDS = LANE_SYMBOLS * LENGTH_BITS / 32;
-constexpr uint32_t SEGMENT_NOTES = SEGMENT / LANE_SYMBOLS;
-constexpr uint32_t NOTED_WORDS = SEGMENT_NOTES * NOTE_WORDS + SEGMENT_NOTES / 2;
+constexpr uint32_t LENGTH_WORDS = LANE_SYMBOLS * LENGTH_BITS / 32;
+constexpr uint32_t SEGMENT_LANES = SEGMENT / LANE_SYMBOLS;
+constexpr uint32_t RECORDED_WORDS = SEGMENT_LANES * LENGTH_WORDS + SEGMENT_LANES / 2;
 
-// A symbol in every place of a word.
+// A symbol in every offset of a word.
 __device__ constexpr uint32_t spread_symbol(uint32_t symbol) {
     return symbol * (SYMBOL_BYTES == 1 ? 0x01010101u : 0x00010001u);
 }
@@ -82,7 +79,7 @@ struct LaneSymbols {
     __device__ inline uint32_t operator[](uint32_t i) const {
         return words[i / WORD_SYMBOLS] >> i % WORD_SYMBOLS * SYMBOL_BITS & SYMBOL_MASK;
     }
-    // Loads from a place that is a multiple of 16 bytes.
+    // Loads from a offset that is a multiple of 16 bytes.
     __device__ inline void load(const uint8_t *from) {
 #pragma unroll
         for (uint32_t v = 0; v < LANE_VECTORS; ++v) {

@@ -5,8 +5,8 @@
 constexpr uint32_t INDEX_BLOCK = 32;  // live groups
 constexpr uint32_t SUBSEQUENCE = 128; // bits
 
-// Scratch memory of all streams; a stream's part of each array is as long as the largest stream needs.
-struct Scratch {
+// EncodeScratch memory of all streams; a stream's part of each array is as long as the largest stream needs.
+struct EncodeScratch {
     const SegmentSums *sums;
     const uint16_t *group_bits;
     uint2 *starts;       // of each segment: bits before it, live groups before it
@@ -19,12 +19,12 @@ struct Scratch {
     __device__ inline const uint16_t *bits_of_live(bool all_live) const { return all_live ? group_bits : live_bits; }
 };
 
-__device__ inline Scratch of_stream(Scratch all, uint32_t stream, uint32_t segments) {
+__device__ inline EncodeScratch of_stream(EncodeScratch all, uint32_t stream, uint32_t segments) {
     const uint64_t before = uint64_t(stream) * segments;
     all.sums += before;
     all.group_bits += before * SEGMENT_GROUPS;
     all.starts += before;
-    // Whole index blocks, which are read as vectors.
+    // Whole index blocks, index are read as vectors.
     all.live_bits += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK) * INDEX_BLOCK;
     all.free_bitmap += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, 32);
     all.descriptors += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK);

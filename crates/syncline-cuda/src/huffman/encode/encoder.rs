@@ -1,6 +1,6 @@
-//! Launchers of the encoders proper, and of the kernels that lay their segments out as streams.
+//! Launchers of the kernels that encode segments, lay out streams, and write them.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "kernel launches, and a kernel parameter passed by value")]
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,65 +9,78 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::IndexKind;
 
-use super::batch::{Batch, Encoded, Plan};
-use super::books::{Books, BooksBuilder};
-use super::format::{Format, Method};
-use super::layout::{Beside, Layout};
+use super::batch::{Batch, Encoded, StreamPlan};
+use super::codebooks::BatchCodebooks;
+use super::format::Format;
+use super::laid_out::{LaidOutStreams, Overlap, StreamTarget};
 use super::scratch::Scratch;
-use super::shape::{LAYOUT_THREADS, MERGED_KERNEL, Shape, WRITE_THREADS, merged, shapes};
-use super::small::Small;
+use super::segments::{self, LAYOUT_THREADS, SEGMENTS_ENCODE, SegmentKernel, WRITE_THREADS};
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::huffman::histogram::Symbol;
+use crate::huffman::Symbol;
 
-/// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once; medium ones so many
-/// medium segments.
-const SEGMENTS_IN_LARGE: u64 = 64;
-const SEGMENTS_IN_MEDIUM: u64 = 24;
-/// So few streams have their places found by each warp that writes one: a kernel's chain of loads is then shorter.
-const FEW_STREAMS: u32 = 64;
-/// `Books` in huffman/encode/parts.cuh.
+/// Minimum number of segments per multiprocessor for which long and medium segments are used: a few times what a
+/// multiprocessor encodes at once.
+const LONG_SEGMENTS: u64 = 64;
+const MEDIUM_SEGMENTS: u64 = 24;
+
+/// Addresses of a batch's codebooks: `Codebooks` in huffman/encode/stream_sections.cuh.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct BooksPointers([CUdeviceptr; 3]);
-
-// SAFETY: three device addresses, as `Books` has.
-unsafe impl DeviceRepr for BooksPointers {}
-
-/// How streams are written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Writing {
-    /// Each to its place.
-    Placed,
-    /// One after another, which gives the places.
-    Placing,
-    /// Each to its place, while the kernel before may still write elsewhere.
-    Beside(Beside),
+struct CodebookArrays {
+    summaries: CUdeviceptr,
+    used: CUdeviceptr,
+    bytes: CUdeviceptr,
 }
 
-/// The kernels for segments of one length.
+// SAFETY: three device addresses without padding, as in the kernels' `Codebooks`.
+unsafe impl DeviceRepr for CodebookArrays {}
+
+impl CodebookArrays {
+    fn new(codebooks: &BatchCodebooks, stream: &Arc<CudaStream>) -> Self {
+        Self {
+            summaries: codebooks.summaries.device_ptr(stream).0,
+            used: codebooks.used.device_ptr(stream).0,
+            bytes: codebooks.bytes.device_ptr(stream).0,
+        }
+    }
+}
+
+/// The symbols of a batch and the codebooks to encode them with.
+#[derive(Debug, Clone, Copy)]
+pub struct EncodeInput<'a, S> {
+    /// The symbols of all streams.
+    pub symbols: &'a CudaView<'a, S>,
+    /// The class of each group of the input, if the format has classes.
+    pub classes: Option<&'a CudaView<'a, u8>>,
+    /// The streams.
+    pub batch: &'a Batch,
+    /// Their codebooks.
+    pub codebooks: &'a BatchCodebooks,
+}
+
+/// The compiled kernels for one length of segments.
 #[derive(Debug, Clone)]
 struct Kernels {
-    shape: Shape,
+    description: SegmentKernel,
     segments: Kernel,
     layout: Kernel,
-    gaps: Option<Kernel>,
+    gap_array: Option<Kernel>,
     write: Kernel,
 }
 
 impl Kernels {
-    fn new(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
-        let stream = shape.stream_specialization(format);
-        let gaps = || device.kernel(&shape.gaps_specialization(format), "encode_gaps_of_symbols");
-        let gaps = shape.reads_symbols_again(format).then(gaps).transpose()?;
-        let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
-        segments.allow_shared_memory(shape.shared_memory)?;
+    fn new(device: &Device, format: &Format, description: SegmentKernel) -> Result<Self> {
+        let streams = description.streams_specialization(format);
+        let gap_array = description.gap_array_specialization(format);
+        let segments = device.kernel(&description.specialization(format), description.name)?;
+        segments.allow_shared_memory(description.shared_memory)?;
         Ok(Self {
-            shape,
+            description,
             segments,
-            layout: device.kernel(&stream, "encode_layout")?,
-            gaps,
-            write: device.kernel(&stream, "encode_write")?,
+            layout: device.kernel(&streams, "streams_lay_out")?,
+            gap_array: gap_array.map(|gaps| device.kernel(&gaps, "gap_array_2020_encode")).transpose()?,
+            write: device.kernel(&streams, "streams_write")?,
         })
     }
 }
@@ -76,77 +89,55 @@ impl Kernels {
 #[derive(Debug)]
 pub struct Encoder<S> {
     format: Format,
-    /// For inputs of at least so many symbols, descending.
+    /// The kernels for inputs of at least so many symbols, in descending order.
     kernels: [(u64, Kernels); 3],
-    /// For batches that blocks which run at the same time have room for.
-    at_once: Option<Small>,
     symbol: PhantomData<S>,
 }
 
 impl<S: Symbol> Encoder<S> {
-    /// An encoder for batches of this format.
+    /// Compiles the kernels for batches of this format.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if the format contradicts itself; errors of [`Device::kernel`].
-    pub fn new(device: &Device, format: &Format, method: Method) -> Result<Self> {
+    /// [`CudaError::InvalidArgument`] if the format is inconsistent; errors of [`Device::kernel`].
+    pub fn new(device: &Device, format: &Format) -> Result<Self> {
         format.check()?;
-        if let Method::ReduceShuffleMerge { magnitude, reduction } = method
-            && !((10..=12).contains(&magnitude) && (1..=4).contains(&reduction) && magnitude - reduction <= 10)
-        {
-            return Err(CudaError::invalid(format!(
-                "no chunks of 2^{magnitude} symbols with 2^{reduction} merged by a thread"
-            )));
-        }
-        let at_once = if method == Method::Merged { Small::new(device, format)? } else { None };
-        Ok(Self { at_once, ..Self::with_shapes(device, format, shapes(format, method))? })
+        Self::with_kernels(device, format, segments::kernels(format))
     }
 
-    /// [`Method::Merged`] for who calls [`Self::lay_out`] and [`Self::write`], and has no use for the kernels of one
-    /// launch.
-    pub(crate) fn for_layout(device: &Device, format: &Format) -> Result<Self> {
-        format.check()?;
-        Self::with_shapes(device, format, shapes(format, Method::Merged))
-    }
-
-    /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many
-    /// symbols, to measure all three.
+    /// Compiles the kernels with segments of `symbols` symbols for inputs of every size.
     ///
     /// # Errors
-    /// As [`Self::new`]; also unless there are whole warps, and 1,024 or more symbols, a power of two.
-    pub fn with_merged_shape(
-        device: &Device,
-        format: &Format,
-        threads: u32,
-        blocks: u32,
-        segment: u32,
-    ) -> Result<Self> {
+    /// As [`Self::new`]; also unless `symbols` is a power of two from 1,024 to 65,536.
+    pub fn with_segment_symbols(device: &Device, format: &Format, symbols: u32) -> Result<Self> {
         format.check()?;
-        let symbols = segment.is_power_of_two() && (1024..=1 << 16).contains(&segment);
-        if !threads.is_multiple_of(32) || !(32..=1024).contains(&threads) || !(1..=32).contains(&blocks) || !symbols {
-            return Err(CudaError::invalid("a block has whole warps, a segment at least 1,024 symbols"));
+        if !symbols.is_power_of_two() || !(1024..=1 << 16).contains(&symbols) {
+            return Err(CudaError::invalid("a segment must have a power of two from 1,024 to 65,536 symbols"));
         }
-        Self::with_shapes(device, format, [merged(format, threads, blocks, segment); 3])
+        Self::with_kernels(device, format, [SegmentKernel::new(format, symbols); 3])
     }
 
-    fn with_shapes(device: &Device, format: &Format, [large, medium, small]: [Shape; 3]) -> Result<Self> {
-        if format.symbol_bytes != S::BYTES {
-            return Err(CudaError::invalid(format!("the format has symbols of {} bytes", format.symbol_bytes)));
-        }
-        let from = |shape: Shape, segments: u64| {
-            segments * u64::from(shape.segment) * u64::from(device.info().multiprocessors)
+    /// Compiles the given kernels for large, medium and small inputs.
+    pub(crate) fn with_kernels(device: &Device, format: &Format, kernels: [SegmentKernel; 3]) -> Result<Self> {
+        format.check_symbol::<S>()?;
+        let [large, medium, small] = kernels;
+        let least_symbols = |kernel: SegmentKernel, segments: u64| {
+            segments * u64::from(kernel.segment) * u64::from(device.info().multiprocessors)
         };
-        let of_large = Kernels::new(device, format, large)?;
-        let other = |shape: Shape| match shape == large {
-            true => Ok(of_large.clone()),
-            false => Kernels::new(device, format, shape),
+        let large_kernels = Kernels::new(device, format, large)?;
+        let other = |kernel: SegmentKernel| match kernel == large {
+            true => Ok(large_kernels.clone()),
+            false => Kernels::new(device, format, kernel),
         };
-        let (of_medium, of_small) = (other(medium)?, other(small)?);
-        let kernels =
-            [(from(large, SEGMENTS_IN_LARGE), of_large), (from(medium, SEGMENTS_IN_MEDIUM), of_medium), (0, of_small)];
-        Ok(Self { format: *format, kernels, at_once: None, symbol: PhantomData })
+        let (medium_kernels, small_kernels) = (other(medium)?, other(small)?);
+        let kernels = [
+            (least_symbols(large, LONG_SEGMENTS), large_kernels),
+            (least_symbols(medium, MEDIUM_SEGMENTS), medium_kernels),
+            (0, small_kernels),
+        ];
+        Ok(Self { format: *format, kernels, symbol: PhantomData })
     }
 
-    /// The kernels for an input of so many symbols.
+    /// Returns the kernels for an input of `symbols` symbols.
     fn kernels_for(&self, symbols: u64) -> &Kernels {
         let [(from_large, large), (from_medium, medium), (_, small)] = &self.kernels;
         match symbols {
@@ -156,345 +147,263 @@ impl<S: Symbol> Encoder<S> {
         }
     }
 
-    /// Encodes every stream of `batch` with its codebooks, all on the frame's stream. `classes` has one for each group
-    /// of the input if the format has classes.
-    ///
-    /// What went wrong in a stream (a symbol without a codeword, no room) is in its [`Plan`](super::Plan).
+    /// Encodes every stream of a batch, all on the frame's stream. An error of a single stream (a symbol without a
+    /// codeword, or too little space) is reported in its [`StreamPlan`](super::StreamPlan).
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if lengths or formats do not fit together; [`CudaError::OutOfMemory`];
+    /// [`CudaError::InvalidArgument`] if lengths or formats do not match; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`].
-    pub fn launch(
-        &self,
-        frame: &mut Frame<'_>,
-        input: &CudaView<'_, S>,
-        classes: Option<&CudaView<'_, u8>>,
-        batch: &Batch,
-        books: &Books,
-        encoded: &mut Encoded,
-    ) -> Result<()> {
-        self.launch_observed(frame, input, classes, batch, books, encoded, &mut |_| Ok(()))
+    pub fn launch(&self, frame: &mut Frame<'_>, input: &EncodeInput<'_, S>, encoded: &mut Encoded) -> Result<()> {
+        self.launch_observed(frame, input, encoded, &mut |_| Ok(()))
     }
 
-    /// [`Self::launch`] that calls `launched` with a kernel's name after each launch: a bench records events there.
+    /// [`Self::launch`] that calls `launched` with the kernel's name after each launch, for timing.
     ///
     /// # Errors
     /// As [`Self::launch`], or what `launched` returns.
-    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
     pub fn launch_observed(
         &self,
         frame: &mut Frame<'_>,
-        input: &CudaView<'_, S>,
-        classes: Option<&CudaView<'_, u8>>,
-        batch: &Batch,
-        books: &Books,
+        input: &EncodeInput<'_, S>,
         encoded: &mut Encoded,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        if let Some((small, plan)) = self.at_once.as_ref().and_then(|small| Some((small, small.plan(batch)?))) {
-            check_input(&self.format, &stream, input, classes, batch, books)?;
-            check_result(batch, encoded)?;
-            return launched(small.launch(frame, input, books, encoded, plan)?);
-        }
-        let few = batch.streams <= FEW_STREAMS;
-        let mut layout = self.lay_out_to(frame, input, None, classes, batch, books, encoded, !few, launched)?;
-        let Encoded { bytes, places, plans, .. } = encoded;
-        let mut output = bytes.as_view_mut();
-        let writing = if few { Writing::Placing } else { Writing::Placed };
-        self.launch_write(&stream, &mut layout, books, plans, places, &mut output, writing, launched)
+        let mut laid_out = self.lay_out(frame, input, encoded, launched)?;
+        let Encoded { bytes, plans, offsets, .. } = encoded;
+        let target = StreamTarget { output: &mut bytes.as_view_mut(), overlap: None };
+        self.write_streams(&stream, &mut laid_out, input.codebooks, (plans, offsets), target, launched)
     }
 
-    /// [`BooksBuilder::launch`] and [`Self::launch`]: counts, makes codebooks, encodes; small batches in one launch.
-    ///
-    /// # Errors
-    /// As both.
-    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the builder")]
-    pub fn launch_whole(
-        &self,
-        builder: &BooksBuilder<S>,
-        frame: &mut Frame<'_>,
-        input: &CudaView<'_, S>,
-        classes: Option<&CudaView<'_, u8>>,
-        batch: &Batch,
-        books: &mut Books,
-        encoded: &mut Encoded,
-    ) -> Result<()> {
-        if let Some(small) = &self.at_once
-            && let Some((kernel, plan)) = small.plan_whole(batch)
-        {
-            check_input(&self.format, frame.stream(), input, classes, batch, books)?;
-            check_result(batch, encoded)?;
-            return small.launch_whole(kernel, frame, input, books, encoded, plan);
-        }
-        builder.launch(&mut frame.nested(), input, classes, batch, books)?;
-        self.launch(frame, input, classes, batch, books, encoded)
-    }
-
-    /// The first part of [`Self::launch_observed`]: encodes the segments and makes the plan of every stream. Their
-    /// places are those of streams one after another; work on the same stream of the device may change
-    /// [`Encoded::places`] before [`Self::write`].
+    /// Encodes the segments and plans the layout of every stream. [`Encoded::offsets`] places the streams one after
+    /// another; later work on the same CUDA stream may change them before [`Self::write`].
     ///
     /// # Errors
     /// As [`Self::launch_observed`].
-    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
-    pub fn lay_out<'a>(
+    pub(crate) fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
-        input: &CudaView<'_, S>,
-        classes: Option<&CudaView<'_, u8>>,
-        batch: &Batch,
-        books: &Books,
+        input: &EncodeInput<'_, S>,
         encoded: &mut Encoded,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<Layout<'a>> {
-        self.lay_out_to(frame, input, None, classes, batch, books, encoded, true, launched)
+    ) -> Result<LaidOutStreams<'a>> {
+        self.lay_out_at(frame, input, None, encoded, launched)
     }
 
-    /// Whether [`Self::lay_out_in_place`] can be: no codeword is longer than a symbol, and nobody asks for the symbols
-    /// again.
-    pub(crate) fn can_work_in_place(&self) -> bool {
+    /// Returns whether segments can replace their symbols: no codeword is longer than a symbol, and nothing reads the
+    /// symbols again.
+    pub(crate) fn can_encode_in_place(&self) -> bool {
         self.format.longest() == 8 * self.format.symbol_bytes
             && self.format.index != IndexKind::Gap
-            && self.kernels.iter().all(|(_, kernels)| kernels.shape.kernel == MERGED_KERNEL)
+            && self.kernels.iter().all(|(_, kernels)| kernels.description.name == SEGMENTS_ENCODE)
     }
 
-    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the
-    /// streams are written, and so must the batch. Their places are not found: whoever has work behind this one sets
-    /// them.
+    /// [`Self::lay_out`] that replaces the symbols by the encoded segments. Symbols and batch must stay allocated until
+    /// the streams are written. The offsets are not computed; a later kernel sets them.
     ///
     /// # Errors
-    /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_work_in_place`].
-    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_encode_in_place`].
     pub(crate) fn lay_out_in_place<'a>(
         &self,
         frame: &mut Frame<'a>,
-        input: &mut CudaViewMut<'_, S>,
+        symbols: &mut CudaViewMut<'_, S>,
         classes: Option<&CudaView<'_, u8>>,
-        batch: &Batch,
-        books: &Books,
+        (batch, codebooks): (&Batch, &BatchCodebooks),
         encoded: &mut Encoded,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<Layout<'a>> {
-        if !self.can_work_in_place() {
-            return Err(CudaError::invalid("these streams cannot take the place of their symbols"));
+    ) -> Result<LaidOutStreams<'a>> {
+        if !self.can_encode_in_place() {
+            return Err(CudaError::invalid("streams of this format cannot replace their symbols"));
         }
-        let (pointer, _) = input.device_ptr_mut(frame.stream());
-        self.lay_out_to(frame, &input.as_view(), Some(pointer), classes, batch, books, encoded, false, launched)
+        let (address, _) = symbols.device_ptr_mut(frame.stream());
+        let input = EncodeInput { symbols: &symbols.as_view(), classes, batch, codebooks };
+        self.lay_out_at(frame, &input, Some(address), encoded, launched)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
-    fn lay_out_to<'a>(
+    fn lay_out_at<'a>(
         &self,
         frame: &mut Frame<'a>,
-        input: &CudaView<'_, S>,
+        input: &EncodeInput<'_, S>,
         in_place: Option<CUdeviceptr>,
-        classes: Option<&CudaView<'_, u8>>,
-        batch: &Batch,
-        books: &Books,
         encoded: &mut Encoded,
-        places_too: bool,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<Layout<'a>> {
+    ) -> Result<LaidOutStreams<'a>> {
         let stream = frame.stream().clone();
-        check_input(&self.format, &stream, input, classes, batch, books)?;
+        let &EncodeInput { symbols, classes, batch, codebooks } = input;
+        check_input(&self.format, &stream, symbols, classes, batch, codebooks)?;
         check_result(batch, encoded)?;
         let kernels = self.kernels_for(batch.symbols);
-        let shape = kernels.shape;
-        let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
-        let mut scratch = Scratch::new(frame, &self.format, batch, segments, &shape, in_place)?;
-        let slots = scratch.slots.pointer(&stream);
+        let kernel = kernels.description;
+        let segments = (batch.most_groups * self.format.group()).div_ceil(kernel.segment).max(1);
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, &kernel, in_place)?;
+        let slots = scratch.slots.address(&stream);
         let slots_in_stream = match in_place {
             Some(_) => 0,
-            None => u64::from(segments) * u64::from(shape.segment * self.format.longest() / 32),
+            None => u64::from(segments) * u64::from(kernel.segment * self.format.longest() / 32),
         };
-        let pointers = scratch.pointers(&stream);
-        let book_pointers = books_pointers(books, &stream);
+        let addresses = scratch.addresses(&stream);
+        let codebook_arrays = CodebookArrays::new(codebooks, &stream);
 
-        let codewords = books.codebooks.codewords();
+        let codewords = codebooks.codebooks.codewords();
         let launch = ProgrammaticDependentLaunch::new(&kernels.segments, &stream)
-            .reads(input)
+            .reads(symbols)
             .reads(&batch.spans)
             .reads(&codewords);
-        let launch = launch.reads(&books.used);
+        let launch = launch.reads(&codebooks.used);
         let launch = match classes {
             Some(classes) => launch.reads(classes),
             None => launch.value(0_u64),
         };
-        let Scratch { sums, group_bits, notes, .. } = &mut scratch;
+        let Scratch { sums, group_bits, lengths, .. } = &mut scratch;
         let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
-        let Encoded { plans, places, blocks_done, done, counting, .. } = encoded;
-        // Where the device has room for almost all segments at once, what comes behind them looks itself whether they
-        // are done. With more of them it would not be sooner by much.
-        let counted = in_place.is_some() && batch.symbols < self.kernels[0].0;
-        if counted && std::mem::replace(counting, true) {
-            stream.memset_zeros(done).doing("clearing counters")?;
+        let Encoded { plans, offsets, blocks_done, done, needs_clearing, .. } = encoded;
+        // If almost all segments are resident at once, the layout kernel starts early and waits for the segments of each
+        // stream. With more segments that would gain little.
+        let counts_segments = in_place.is_some() && batch.symbols < self.kernels[0].0;
+        if counts_segments && std::mem::replace(needs_clearing, true) {
+            stream.memset_zeros(done).doing("clearing the counters of finished segments")?;
         }
-        let segments_done = if counted { done.device_ptr_mut(&stream).0 } else { 0 };
-        let launch = match kernels.segments.name() == MERGED_KERNEL {
-            true => launch.writes(notes).value(segments_done),
+        let segments_done = if counts_segments { done.device_ptr_mut(&stream).0 } else { 0 };
+        let launch = match kernels.segments.name() == SEGMENTS_ENCODE {
+            true => launch.writes(lengths).value(segments_done),
             false => launch,
         };
-        let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
-        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32,
-        // u32 *, SegmentSums *, u16 *), and of ours two u32 *. Spans lie within the input and the classes, checked; the
-        // arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords have at most
-        // LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. They wait before they
-        // read. Segments in place of their symbols are written behind what has been read of them.
-        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }?;
+        let blocks = batch.streams * segments.div_ceil(kernel.segments_in_block);
+        // SAFETY: the parameters of every segment kernel are (const u8 *, const StreamInput *, const u32 *, const u32 *,
+        // const u8 *, u32, u32 *, SegmentSums *, u16 *), and Syncline's own has two more u32 *. `check_input` has
+        // checked that streams lie within the input and the classes. `Scratch::new` has allocated the arrays for all
+        // segments of all streams. A codeword has at most LONGEST bits, and symbols are reduced modulo ALPHABET, the
+        // size of each codebook. The kernel waits before it reads. In place, a segment is written behind the symbols
+        // that have been read, because no codeword is longer than a symbol.
+        unsafe { launch.launch(Kernel::grid(blocks, kernel.threads, kernel.shared_memory)) }?;
         launched(kernels.segments.name())?;
 
         let launch =
-            ProgrammaticDependentLaunch::new(&kernels.layout, &stream).reads(&batch.spans).value(book_pointers);
-        let launch = launch.value(pointers).value(segments).reads(&books.status);
-        let launch = launch.writes(plans).writes(places);
-        let launch = if places_too { launch.writes(blocks_done) } else { launch.value(0_u64) };
-        let streams_done = if counted { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
+            ProgrammaticDependentLaunch::new(&kernels.layout, &stream).reads(&batch.spans).value(codebook_arrays);
+        let launch = launch.value(addresses).value(segments).reads(&codebooks.status);
+        let launch = launch.writes(plans).writes(offsets);
+        let launch = if in_place.is_none() { launch.writes(blocks_done) } else { launch.value(0_u64) };
+        let streams_done =
+            if counts_segments { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
         let launch = launch.value(segments_done).value(streams_done);
-        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *,
-        // u32 *, u32 *); a block has its stream's part of each array; there are one plan a stream and one place more,
-        // checked above; the counters, if they are given, are 0, as each launch leaves them or what it is for does. It
-        // waits for what encodes, and reads nothing before but what was there before that one.
+        // SAFETY: the kernel's parameters are (const StreamInput *, Codebooks, EncodeScratch, u32, const u32 *,
+        // StreamPlan *, u64 *, u32 *, u32 *, u32 *). Block i accesses the i-th stream's part of each array; there is one
+        // plan for each stream and one offset more, as `check_result` has checked. The counters are 0, because each
+        // launch, or the kernel that waits for them, resets them. The kernel waits for the segments before it reads
+        // their results.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
         launched(kernels.layout.name())?;
 
-        if let Some(gaps) = &kernels.gaps {
-            let launch =
-                ProgrammaticDependentLaunch::new(gaps, &stream).reads(input).reads(&batch.spans).reads(&codewords);
-            let launch = launch.value(segments).value(pointers);
+        if let Some(gap_array) = &kernels.gap_array {
+            let launch = ProgrammaticDependentLaunch::new(gap_array, &stream)
+                .reads(symbols)
+                .reads(&batch.spans)
+                .reads(&codewords);
+            let launch = launch.value(segments).value(addresses);
             let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
-            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies
-            // within its stream's codewords, or at their end, for which `Scratch::new` has room. It waits at its start.
+            // SAFETY: the kernel's parameters are (const u8 *, const StreamInput *, const u32 *, u32, EncodeScratch). A
+            // gap lies within its stream's codewords or at their end, for which `Scratch::new` has allocated memory. The
+            // kernel waits at its start.
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
-            launched(gaps.name())?;
+            launched(gap_array.name())?;
         }
         let spans = batch.spans.device_ptr(&stream).0;
-        Ok(Layout {
+        Ok(LaidOutStreams {
             scratch,
             slots_in_stream,
             spans,
             segments,
-            shape,
+            kernel,
             streams: batch.streams,
             streams_done,
             group: self.format.group(),
         })
     }
 
-    /// The second part: writes each stream to its place in `output`. A stream whose place is
-    /// [`NO_PLACE`](super::NO_PLACE) is left out, and so is one that does not fit, which its plan's status says of
-    /// both.
+    /// Writes each stream to its offset in the output. Streams with [`NO_OFFSET`](super::NO_OFFSET), and streams that do
+    /// not fit, are not written, and the status of their plan says so.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if these are of different batches; [`CudaError::Driver`].
-    pub fn write(
+    /// [`CudaError::InvalidArgument`] if the arguments belong to different batches; [`CudaError::Driver`].
+    pub(crate) fn write(
         &self,
         stream: &Arc<CudaStream>,
-        layout: &mut Layout<'_>,
-        books: &Books,
+        laid_out: &mut LaidOutStreams<'_>,
+        codebooks: &BatchCodebooks,
         encoded: &mut Encoded,
-        output: &mut CudaViewMut<'_, u8>,
+        target: StreamTarget<'_, '_>,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let Encoded { places, plans, .. } = encoded;
-        self.launch_write(stream, layout, books, plans, places, output, Writing::Placed, launched)
+        let Encoded { offsets, plans, .. } = encoded;
+        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target, launched)
     }
 
-    /// [`Self::write`] beside the kernel before on the stream, which writes elsewhere, as soon as the places are there.
-    #[expect(clippy::too_many_arguments, reason = "those of `write`, and what to wait for")]
-    pub(crate) fn write_beside(
+    fn write_streams(
         &self,
         stream: &Arc<CudaStream>,
-        layout: &mut Layout<'_>,
-        books: &Books,
-        encoded: &mut Encoded,
-        output: &mut CudaViewMut<'_, u8>,
-        beside: Beside,
+        laid_out: &mut LaidOutStreams<'_>,
+        codebooks: &BatchCodebooks,
+        (plans, offsets): (&mut CudaSlice<StreamPlan>, &CudaSlice<u64>),
+        target: StreamTarget<'_, '_>,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let Encoded { places, plans, .. } = encoded;
-        let writing = Writing::Beside(beside);
-        self.launch_write(stream, layout, books, plans, places, output, writing, launched)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "parts of what `write` takes, borrowed one by one")]
-    fn launch_write(
-        &self,
-        stream: &Arc<CudaStream>,
-        layout: &mut Layout<'_>,
-        books: &Books,
-        plans: &mut CudaSlice<Plan>,
-        places: &mut CudaSlice<u64>,
-        output: &mut CudaViewMut<'_, u8>,
-        writing: Writing,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
-        let kernels = self.kernels.iter().map(|(_, kernels)| kernels).find(|kernels| kernels.shape == layout.shape);
-        let kernels = kernels.filter(|_| {
-            books.streams == layout.streams
-                && books.format == self.format
-                && plans.len() == layout.streams as usize
-                && places.len() == layout.streams as usize + 1
+        let mut kernels = self.kernels.iter().map(|(_, kernels)| kernels);
+        let kernels = kernels.find(|kernels| kernels.description == laid_out.kernel).filter(|_| {
+            codebooks.streams == laid_out.streams
+                && codebooks.format == self.format
+                && plans.len() == laid_out.streams as usize
+                && offsets.len() == laid_out.streams as usize + 1
         });
         let kernels = kernels.ok_or_else(|| CudaError::invalid("the streams were laid out for another batch"))?;
-        let pointers = layout.scratch.pointers(stream);
-        let book_pointers = books_pointers(books, stream);
-        let room = output.len() as u64;
-        // The plan's status was final before the streams were written; what does not fit is noted in it.
-        let launch =
-            ProgrammaticDependentLaunch::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
-        let launch =
-            launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream).value(layout.spans);
-        let launch = launch.value(layout.segments).writes(places).value(u32::from(writing == Writing::Placing));
-        let launch = launch.reads(&layout.scratch.notes).writes(output).value(room);
-        let Beside { laid_out, unwritten, most_groups } = match writing {
-            Writing::Beside(beside) => beside,
-            _ => Beside { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX },
-        };
-        let segments = most_groups.div_ceil(layout.shape.segment / self.format.group()).min(layout.segments);
-        // One more for what is in no segment.
+        let addresses = laid_out.scratch.addresses(stream);
+        let StreamTarget { output, overlap } = target;
+        let output_bytes = output.len() as u64;
+        let launch = ProgrammaticDependentLaunch::new(&kernels.write, stream).writes(plans);
+        let launch = launch.value(CodebookArrays::new(codebooks, stream)).value(addresses);
+        let launch = launch.value(laid_out.scratch.slots.address(stream)).value(laid_out.slots_in_stream);
+        let launch = launch.value(laid_out.spans).value(laid_out.segments).reads(offsets);
+        let launch = launch.reads(&laid_out.scratch.lengths).writes(output).value(output_bytes);
+        let Overlap { laid_out: signal, unwritten, most_groups } =
+            overlap.unwrap_or(Overlap { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX });
+        let segments = most_groups.div_ceil(laid_out.kernel.segment / self.format.group()).min(laid_out.segments);
+        // One more block for the header, the codebooks and the padding.
         let blocks_in_stream = segments.div_ceil(WRITE_THREADS / 32) + 1;
-        let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten).value(blocks_in_stream);
-        let blocks = layout.streams * blocks_in_stream;
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32,
-        // const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32); a stream is written only where `room` bytes hold all
-        // of it; notes are those that the encoder has made, if the kernel reads them. It waits at its start, or for the
-        // word that its caller vouches for.
+        let launch = launch.value(signal.0).value(signal.1).value(unwritten).value(blocks_in_stream);
+        let blocks = laid_out.streams * blocks_in_stream;
+        // SAFETY: the kernel's parameters are (StreamPlan *, Codebooks, EncodeScratch, const u32 *, u64,
+        // const StreamInput *, u32, const u64 *, const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32). A stream is
+        // written only if it lies within `output_bytes`. The recorded lengths are those of this encoder if the kernel
+        // reads them. The kernel waits at its start, or for the signal that the caller guarantees.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }
 }
 
-pub(super) fn books_pointers(books: &Books, stream: &Arc<CudaStream>) -> BooksPointers {
-    BooksPointers([
-        books.summaries.device_ptr(stream).0,
-        books.used.device_ptr(stream).0,
-        books.bytes.device_ptr(stream).0,
-    ])
-}
-
-/// What every kernel that makes plans relies on.
+/// Checks what the kernels that write plans rely on.
 fn check_result(batch: &Batch, encoded: &Encoded) -> Result<()> {
     let streams = batch.streams as usize;
-    let own = encoded.plans.len() == streams && encoded.places.len() == streams + 1;
-    if own { Ok(()) } else { Err(CudaError::invalid("the result was made for another batch")) }
+    let is_match = encoded.plans.len() == streams && encoded.offsets.len() == streams + 1;
+    if is_match { Ok(()) } else { Err(CudaError::invalid("the result was allocated for another batch")) }
 }
 
-/// What every kernel over the input relies on.
+/// Checks what the kernels that read the input rely on.
 pub(super) fn check_input<S: Symbol>(
     format: &Format,
     stream: &Arc<CudaStream>,
-    input: &CudaView<'_, S>,
+    symbols: &CudaView<'_, S>,
     classes: Option<&CudaView<'_, u8>>,
     batch: &Batch,
-    books: &Books,
+    codebooks: &BatchCodebooks,
 ) -> Result<()> {
     let groups = batch.input_groups;
     let problems = [
-        (batch.format != *format || books.format != *format, "batch and codebooks must have the encoder's format"),
-        (books.streams != batch.streams, "the codebooks were made for another batch"),
-        ((input.len() as u64) < groups << format.group_log2, "the streams go past the end of the input"),
-        (!input.device_ptr(stream).0.is_multiple_of(16), "the input must start on a multiple of 16 bytes"),
+        (
+            batch.format != *format || codebooks.format != *format,
+            "the batch and the codebooks must have the encoder's format",
+        ),
+        (codebooks.streams != batch.streams, "the codebooks were allocated for another batch"),
+        ((symbols.len() as u64) < groups << format.group_log2, "the streams exceed the input"),
+        (!symbols.device_ptr(stream).0.is_multiple_of(16), "the address of the input must be a multiple of 16"),
         (classes.is_some() != format.classes, "classes must be given if and only if the format has them"),
         (
             classes.is_some_and(|classes| (classes.len() as u64) < groups),

@@ -1,0 +1,244 @@
+// From the counts of an alphabet to its canonical Huffman code, a block a codebook, or where these are few a block for
+// each tree that its code may come from.
+//
+// The two phases of the 2021 encoder paper (after Ostadzadeh et al. 2007), with the differences that the stream's exact
+// lengths ask for:
+//  - Symbols are sorted by (count, symbol): a radix sort, stable from symbol order.
+//  - GenerateCL melds, in each round, every tree that is not above the sum t of the two smallest. All internal trees in
+//  the queue are (sums ascend), so are
+//    the leaves up to t, found by searching; merge path brings the two in order, leaves first where equal, and
+//    neighbors are melded. If their number is odd the largest waits. Each round therefore does, in parallel, exactly
+//    what the sequential two-queue method does next: the same tree.
+//  - Depths never rise in the order of trees' making. So each tree only notes codebook tree was next when it was built,
+//  and one thread walks down the levels at the end, instead of
+//    the paper's updating of every leaf in every round.
+//  - The limit is that of syncline_core::huffman::lengths. Its step (3) takes FLOORS more trees. Where codebooks are
+//  few, each has FLOORS + 1 blocks (`parts`), codebook sort the same
+//    counts and make a tree each, before it is known whether they are needed: the first block writes the code if they
+//    are not, else the last that is done. Where they are many, those for codebook it is needs_floors are left to
+//    huffman/codebook/floor_trees.cu.
+//  - GenerateCW: huffman/codebook/canonical_code.cuh.
+//
+// Alphabets that are too large for one block's shared memory: huffman/codebook/cooperative.cu.
+//
+// THREADS     threads in a block, a multiple of 256
+// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
+#include "huffman/codebook/canonical_code.cuh"
+#include "huffman/codebook/sort.cuh"
+#include "huffman/codebook/tree.cuh"
+
+static_assert(COOPERATIVE_BLOCKS == 1, "a block is on its own");
+
+// Weights of leaves, ascending and raised to the floor, and of internal trees in the order of their making, codebook is
+// ascending too.
+struct BlockWeights {
+    const uint64_t *keys;
+    uint64_t *internal, floor;
+
+    __device__ inline uint64_t leaf(uint32_t i) const { return max_of<uint64_t>(keys[i] >> SYMBOL_BITS, floor); }
+    __device__ inline uint64_t tree(uint32_t i) const { return internal[i]; }
+    __device__ inline void set_tree(uint32_t i, uint64_t weight) const { internal[i] = weight; }
+};
+
+// Sums of the counts of the 0, 1, 2, ... rarest of the used symbols. By the whole block.
+__device__ inline void sum_counts(const uint64_t *leaf_keys, uint32_t used, uint64_t *sums) {
+    constexpr uint32_t PER_THREAD = (SYMBOLS + THREADS - 1) / THREADS;
+    __shared__ uint64_t warp_totals[WARPS];
+    const uint32_t first = min_of(used, threadIdx.x * PER_THREAD), end = min_of(used, first + PER_THREAD);
+    uint64_t own = 0;
+    for (uint32_t i = first; i < end; ++i) {
+        own += leaf_keys[i] >> SYMBOL_BITS;
+    }
+    uint64_t sum = own;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+        sum += lane_id() >= distance ? below : 0;
+    }
+    if (lane_id() == WARP - 1) {
+        warp_totals[warp_id()] = sum;
+    }
+    __syncthreads();
+    uint64_t before = sum - own;
+    for (uint32_t warp = 0; warp < warp_id(); ++warp) {
+        before += warp_totals[warp];
+    }
+    if (threadIdx.x == 0) {
+        sums[0] = 0;
+    }
+    for (uint32_t i = first; i < end; ++i) {
+        before += leaf_keys[i] >> SYMBOL_BITS;
+        sums[i + 1] = before;
+    }
+    __syncthreads();
+}
+
+// Sum of `value` over the block, in every thread of the first warp.
+__device__ inline uint64_t block_sum(uint64_t value) {
+    __shared__ uint64_t warp_sums[WARPS];
+    value = warp_reduce_sum(value);
+    if (lane_id() == 0) {
+        warp_sums[warp_id()] = value;
+    }
+    __syncthreads();
+    return warp_reduce_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
+}
+
+// Of the counts as they are, of at least two symbols: whether step (3) is needs_floors, codebook `floor_trees` then has
+// what it needs for. `at_length` becomes the limited code, in the first warp. `sums` is memory for SYMBOLS + 1 words,
+// codebook may be that of the trees' weights. By the whole block.
+__device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit,
+                                    uint32_t &at_length, uint64_t *sums, FloorTrees &floor_trees) {
+    uint32_t over = 0;
+    if (warp_id() == 0) {
+        at_length = limited_lengths([&](uint32_t tree) { return uint32_t(a.fronts[tree]); }, used, limit, over);
+    }
+    if (!__syncthreads_or(over > 0)) {
+        return false;
+    }
+    // Each count is in as many trees as it is deep.
+    uint64_t unlimited = 0;
+    for (uint32_t i = threadIdx.x; i + 1 < used; i += THREADS) {
+        unlimited += a.internal[i];
+    }
+    unlimited = block_sum(unlimited);
+    __syncthreads();
+    sum_counts(leaf_keys, used, sums);
+    bool needs_floors = false;
+    if (warp_id() == 0) {
+        const uint64_t bits = coded_bits(sums, used, limit, at_length);
+        needs_floors = bits > unlimited + unlimited / 2048;
+        floor_trees.best[lane_id()] = at_length;
+        if (lane_id() == 0) {
+            floor_trees.used = used;
+            floor_trees.finished = 0;
+            floor_trees.total = sums[used];
+            floor_trees.best_bits = bits;
+        }
+    }
+    return __syncthreads_or(needs_floors);
+}
+
+// Limits the tree of counts raised to a floor, and notes its code. By the whole block; `sums` as above.
+__device__ inline void record_floor_tree(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit,
+                                         uint64_t *sums, FloorTrees::LimitedCode &to) {
+    uint32_t over, at_length = 0;
+    if (warp_id() == 0) {
+        at_length = limited_lengths([&](uint32_t tree) { return uint32_t(a.fronts[tree]); }, used, limit, over);
+    }
+    sum_counts(leaf_keys, used, sums);
+    if (warp_id() == 0) {
+        const uint64_t bits = coded_bits(sums, used, limit, at_length);
+        to.leaves[lane_id()] = at_length;
+        if (lane_id() == 0) {
+            to.bits = bits;
+        }
+    }
+}
+
+// Whether this block is the last of the codebook's `parts`, and the code is not yet written though step (3) is
+// needs_floors. The first of them knows whether it is. By the whole block.
+__device__ inline bool is_last_block(FloorTrees &floor_trees, uint32_t *arrived, uint32_t part, uint32_t parts,
+                                     bool needs_floors) {
+    __shared__ bool goes_on;
+    if (warp_id() == 0) {
+        if (part == 0 && lane_id() == 0) {
+            floor_trees.needs_floors = needs_floors;
+        }
+        __threadfence();
+        __syncwarp();
+        if (lane_id() == 0) {
+            goes_on = false;
+            if (atomicAdd(arrived, 1u) == parts - 1) {
+                __threadfence();
+                *arrived = 0;
+                goes_on = __ldcg(&floor_trees.needs_floors) != 0;
+            }
+        }
+    }
+    __syncthreads();
+    return goes_on;
+}
+
+// Each codebook has `parts` blocks: 1, or FLOORS + 1. `needs_floors` has a word for each: whether it is left, in
+// `floor_trees`, to the codes; `arrived` one that is 0 between launches. With several parts `needs_floors` is not used,
+// nor with one `arrived`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary,
+             uint32_t parts, uint32_t *needs_floors, uint32_t *arrived, uint8_t *all_floor_trees) {
+    const uint32_t book = blockIdx.x / parts, part = blockIdx.x % parts;
+    counts += uint64_t(book) * SYMBOLS;
+    codewords += uint64_t(book) * SYMBOLS;
+    symbols_by_codeword += uint64_t(book) * SYMBOLS;
+    summary += book * SUMMARY_WORDS;
+    FloorTrees &floor_trees = *reinterpret_cast<FloorTrees *>(all_floor_trees + uint64_t(book) * FLOOR_TREES_BYTES);
+    extern __shared__ __align__(16) uint8_t shared_memory[];
+    Arrays a = layout(shared_memory, shared_memory);
+    for (uint32_t i = threadIdx.x; i < sizeof(Control) / 4; i += THREADS) {
+        reinterpret_cast<uint32_t *>(a.control)[i] = 0;
+    }
+    __syncthreads();
+    __shared__ Partition<DIGITS> partition;
+    __shared__ CodeTables code;
+    CooperativeGroup group{&a.control->barrier, a.digit_counts, 0, threadIdx.x};
+    const long long start = clock64();
+    const uint32_t unused = sort_symbols(group, partition, a, counts);
+    const uint32_t used = SYMBOLS - unused, limit = used > LARGE_ALPHABET ? MAX_LENGTH_LARGE : MAX_LENGTH;
+    const uint64_t *leaf_keys = a.keys + unused;
+    // One symbol has one bit.
+    uint32_t at_length = used == 1 && lane_id() == 1;
+    const long long sorted = clock64();
+    long long melded = sorted;
+    bool needs_floor_trees = false;
+    uint32_t rounds = 0;
+    if (used > 1) {
+        BlockWeights weights{leaf_keys, a.internal, part == 0 ? 0 : floor_of(part - 1, a.control->total, limit)};
+        Melding at{used, 0, 0, 0, 0};
+        meld_in_block(at, weights, a.fronts, a.control->total);
+        rounds = at.rounds;
+        melded = clock64();
+        // CandidateTrees are done with.
+        uint64_t *sums = parts > 1 ? a.internal : floor_trees.sums();
+        if (part > 0) {
+            record_floor_tree(a, leaf_keys, used, limit, sums, floor_trees.codes[part - 1]);
+        } else {
+            needs_floor_trees = limited_code(a, leaf_keys, used, limit, at_length, sums, floor_trees);
+            if (threadIdx.x == 0) {
+                floor_trees.rounds = rounds;
+            }
+        }
+    }
+    if (parts > 1) {
+        const bool goes_on = is_last_block(floor_trees, &arrived[book], part, parts, needs_floor_trees);
+        if (!goes_on && (part > 0 || needs_floor_trees)) {
+            return;
+        }
+        if (goes_on) {
+            rounds = __ldcg(&floor_trees.rounds);
+            at_length = floor_trees.best_code();
+        }
+    } else {
+        if (threadIdx.x == 0) {
+            needs_floors[book] = needs_floor_trees;
+        }
+        if (needs_floor_trees) {
+            for (uint32_t i = threadIdx.x; i < SYMBOLS; i += THREADS) {
+                floor_trees.order()[i] = a.keys[i] & 0xFFFF;
+            }
+        }
+    }
+    const long long limited = clock64();
+    if (parts > 1 || !needs_floor_trees) {
+        write_codewords(
+            group, code, at_length, [&](uint32_t i) { return uint32_t(a.keys[i] & 0xFFFF); }, unused, a.lengths,
+            codewords, symbols_by_codeword, summary);
+    }
+    if (threadIdx.x == 0) {
+        summary[SUMMARY_USED] = used;
+        summary[SUMMARY_STATUS] = a.control->status;
+        summary[SUMMARY_ROUNDS] = rounds;
+        const long long times[] = {start, sorted, melded, limited, clock64()};
+        for (uint32_t phase = 0; phase < 4; ++phase) {
+            summary[SUMMARY_CYCLES + phase] = times[phase + 1] - times[phase];
+        }
+    }
+}

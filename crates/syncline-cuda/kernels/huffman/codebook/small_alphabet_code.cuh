@@ -1,0 +1,338 @@
+// Steps on the way from sorted counts to a codebook that are a warp's or a block's: trees, the best code, the
+// codebook's bytes. See huffman/codebook/small_alphabet.cu.
+#pragma once
+#include "huffman/codebook/small_alphabet_sort.cuh"
+
+// A code: how many codewords each length has, a lane a length, and the bits of all.
+struct LimitedCode {
+    uint32_t bits;
+    uint16_t at_length[WARP];
+};
+
+struct FlooredWeights {
+    const uint32_t *counts;
+    uint32_t *trees, floor;
+
+    __device__ inline uint32_t leaf(uint32_t i) const { return max_of(counts[i], floor); }
+    __device__ inline uint32_t tree(uint32_t i) const { return trees[i]; }
+    __device__ inline void set_tree(uint32_t i, uint32_t weight) const { trees[i] = weight; }
+};
+
+// What the counts are raised to for tree `number`: 0 is that of the counts as they are, the others are the codes of the
+// limit's step (3).
+__device__ inline uint32_t floor_of_tree(uint32_t number, uint32_t total) {
+    return number == 0 ? 0 : uint32_t(floor_of(number - 1, total, LIMIT));
+}
+
+__device__ inline uint16_t *fronts_of(uint8_t *memory, uint32_t used) {
+    return reinterpret_cast<uint16_t *>(reinterpret_cast<uint32_t *>(memory) + used);
+}
+__device__ inline const uint16_t *fronts_of(const uint8_t *memory, uint32_t used) {
+    return reinterpret_cast<const uint16_t *>(reinterpret_cast<const uint32_t *>(memory) + used);
+}
+
+// CandidateTrees that are to be built, a bit each: that of the counts as they are, and of the codes those that raise a
+// count and differ from the one before. By a warp, a lane a tree.
+__device__ inline uint32_t trees_to_build(uint32_t least, uint32_t total) {
+    const uint32_t number = lane_id();
+    const uint32_t floor = number <= FLOORS ? floor_of_tree(number, total) : 0,
+                   before = __shfl_up_sync(ALL_LANES, floor, 1);
+    return __ballot_sync(ALL_LANES, number == 0 || (floor > least && floor != before));
+}
+
+// The number of the `rank`th set bit, or 32 if there are not so many; by a warp.
+__device__ inline uint32_t set_bit(uint32_t bits, uint32_t rank) {
+    const uint32_t before = __popc(bits & ((1u << lane_id()) - 1));
+    return __clz(__brev(__ballot_sync(ALL_LANES, before == rank && (bits >> lane_id() & 1))));
+}
+
+// A tree's warps: one, or as many as a multiprocessor has parts, of codebook all have the rounds of many and the first
+// has the others. More would be in each other's way.
+constexpr uint32_t WARPS_OF_TREE = 4, MAX_TREE_GROUPS = WARPS / WARPS_OF_TREE;
+
+struct TreeWarps {
+    uint32_t number, count;
+#if UNDER_RACECHECK
+    mutable uint32_t passed = 0; // barriers
+#endif
+
+    __device__ inline explicit TreeWarps(uint32_t count) : number(warp_id() / count), count(count) {}
+    __device__ inline uint32_t threads() const { return count * WARP; }
+    __device__ inline uint32_t rank() const { return threadIdx.x - number * threads(); }
+    __device__ inline void sync() const {
+        if (count == 1) {
+            __syncwarp();
+        } else {
+            asm volatile("bar.sync %0, %1;" : : "r"(number + 1), "n"(WARPS_OF_TREE * WARP) : "memory");
+#if UNDER_RACECHECK
+            ++passed;
+#endif
+        }
+    }
+
+    // By all warps of the block, those without a tree too, before they meet: all have passed as many barriers then,
+    // under racecheck.
+    __device__ inline void even_out() const {
+#if UNDER_RACECHECK
+        constexpr uint32_t MOST = 256;
+        for (; passed < MOST; ++passed) {
+            racecheck_barrier();
+        }
+#endif
+    }
+};
+static_assert(MAX_TREE_GROUPS < 15, "that barrier is nobody's");
+
+// Rounds of many, until one tree is left or the next round has few: by a tree_warps, pairs by turns.
+__device__ inline void meld_large_rounds_by_warps(const TreeWarps &tree_warps, uint32_t used, Melding &at,
+                                                  const FlooredWeights &weights, uint16_t *fronts) {
+    constexpr uint32_t NONE = ~uint32_t(0);
+    __shared__ uint32_t leaf_ends[WARPS];
+    auto leaf_or_none = [&](uint32_t i) { return i < used ? weights.leaf(i) : NONE; };
+    auto tree_or_none = [&](uint32_t i, uint32_t back) { return i < back ? weights.tree(i) : NONE; };
+#pragma unroll 1
+    while (at.left() >= MAX_REGISTER_LEAVES) {
+        const uint32_t sum = two_smallest(leaf_or_none(at.leaf_front), leaf_or_none(at.leaf_front + 1),
+                                          tree_or_none(at.front, at.back), tree_or_none(at.front + 1, at.back));
+        // One thread finds the last leaf that is no larger.
+        uint32_t leaf = at.leaf_front + tree_warps.rank();
+        if (tree_warps.rank() == 0 && leaf_or_none(leaf) > sum) {
+            leaf_ends[tree_warps.number] = leaf;
+        }
+#pragma unroll 1
+        for (; leaf < used && weights.leaf(leaf) <= sum; leaf += tree_warps.threads()) {
+            if (leaf_or_none(leaf + 1) > sum) {
+                leaf_ends[tree_warps.number] = leaf + 1;
+            }
+        }
+        tree_warps.sync();
+        const uint32_t leaf_end = leaf_ends[tree_warps.number];
+        if (leaf_end - at.leaf_front < MAX_REGISTER_LEAVES && at.back - at.front <= MAX_REGISTER_LEAVES) {
+            break;
+        }
+        meld_interleaved(at, weights, fronts, leaf_end, tree_warps.rank(), tree_warps.threads());
+        tree_warps.sync();
+    }
+}
+
+// Melds the counts raised to `floor` until one tree is left; by a tree_warps, whose tree's `memory` is. `Rounds` are
+// those of many.
+__device__ inline Melding meld_by_warps(const TreeWarps &tree_warps, const Shared &shared, uint32_t used,
+                                        uint32_t floor, uint8_t *memory) {
+    __shared__ Melding shared_state[WARPS];
+    uint16_t *fronts = fronts_of(memory, used);
+    FlooredWeights weights{shared.counts, reinterpret_cast<uint32_t *>(memory), floor};
+    Melding at{used, 0, 0, 0, 0};
+#pragma unroll 1
+    while (at.left() > 1) {
+        // What a warp leaves to the tree_warps may be all that is left.
+        meld_large_rounds_by_warps(tree_warps, used, at, weights, fronts);
+        if (tree_warps.rank() < WARP) {
+            meld_in_warp<uint32_t>(at, weights, fronts);
+            if (lane_id() == 0) {
+                shared_state[tree_warps.number] = at;
+            }
+        }
+        tree_warps.sync();
+        at = shared_state[tree_warps.number];
+        // Before it is written again.
+        tree_warps.sync();
+    }
+    return at;
+}
+
+// What is known of a tree that has been built.
+struct Tree {
+    bool limited;       // whether there was something to limit
+    uint32_t unlimited; // bits without a limit, of counts as they are, where that is asked for
+};
+
+// Bits of all codewords without a limit, of a tree of the counts as they are: each count is in as many trees as it is
+// deep. By a warp.
+__device__ inline uint32_t unlimited_bits(uint32_t used, const uint8_t *memory) {
+    const uint32_t *trees = reinterpret_cast<const uint32_t *>(memory);
+    uint32_t sum = 0;
+#pragma unroll 4
+    for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
+        sum += trees[i];
+    }
+    return warp_reduce_sum(sum);
+}
+
+// Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp.
+// `memory` is the tree's.
+__device__ inline Tree record_code(const Shared &shared, uint32_t used, uint32_t floor, const uint8_t *memory,
+                                   LimitedCode &to) {
+    const uint16_t *fronts = fronts_of(memory, used);
+    uint32_t over;
+    const uint32_t at_length =
+        limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, LIMIT, over);
+    const uint32_t bits = coded_bits(shared.sums, used, LIMIT, at_length);
+    uint32_t unlimited = bits;
+    if (over > 0 && floor == 0) {
+        unlimited = unlimited_bits(used, memory);
+    }
+    to.at_length[lane_id()] = at_length;
+    if (lane_id() == 0) {
+        to.bits = bits;
+    }
+    return {over > 0, unlimited};
+}
+
+// Whether the codes of the limit's step (3) are needs_floors, of the tree of the counts as they are and its `bits`.
+__device__ inline bool floor_trees_needed(const Tree &tree, uint32_t bits) {
+    return tree.limited && bits > tree.unlimited + tree.unlimited / 2048;
+}
+
+// The code with the fewest bits, the earlier of equals; by a warp, a lane a length.
+__device__ inline uint32_t best_code(const LimitedCode *codes, bool needs_floors, uint32_t &bits) {
+    uint32_t fewest = lane_id() == 0 || (needs_floors && lane_id() <= FLOORS)
+                          ? codes[min_of(lane_id(), FLOORS + 0u)].bits
+                          : ~uint32_t(0);
+    uint32_t best = lane_id();
+#pragma unroll
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        const uint32_t other_bits = __shfl_xor_sync(ALL_LANES, fewest, distance);
+        const uint32_t other = __shfl_xor_sync(ALL_LANES, best, distance);
+        if (other_bits < fewest || (other_bits == fewest && other < best)) {
+            fewest = other_bits;
+            best = other;
+        }
+    }
+    bits = fewest;
+    return codes[best].at_length[lane_id()];
+}
+
+// The lanes that have the same length as this one, and those that have the lane's number as length.
+__device__ inline uint2 lanes_of_length(uint32_t length) {
+    uint32_t same = ALL_LANES, named = ALL_LANES;
+#pragma unroll
+    for (uint32_t bit = 0; bit < 5; ++bit) {
+        const uint32_t set = __ballot_sync(ALL_LANES, length >> bit & 1);
+        same &= length >> bit & 1 ? set : ~set;
+        named &= lane_id() >> bit & 1 ? set : ~set;
+    }
+    return make_uint2(same, named);
+}
+
+__device__ inline uint32_t run_bytes(uint32_t run) { return run < LONG_RUN ? 1 : run - LONG_RUN < 1u << 7 ? 2 : 3; }
+
+// Writes the codebook's bytes (docs/FORMAT.md, "Codebook"); returns how many. `starts` are those of the runs of equal
+// lengths among the first `alphabet` symbols.
+__device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *starts, uint32_t runs, uint32_t alphabet,
+                                       uint8_t *bytes) {
+    __shared__ uint32_t warp_sums[WARPS];
+    uint32_t written = 4, total;
+#pragma unroll 1
+    for (uint32_t first = 0; first < runs; first += THREADS) {
+        const uint32_t i = first + threadIdx.x;
+        uint32_t start = 0, run = 0;
+        if (i < runs) {
+            start = starts[i];
+            run = (i + 1 < runs ? starts[i + 1] : alphabet) - start;
+        }
+        uint32_t at = written + block_exclusive_sum<THREADS, uint32_t>(i < runs ? run_bytes(run) : 0, warp_sums, total);
+        if (i < runs) {
+            bytes[at] = shared.lengths[start] | (run < LONG_RUN ? run - 1 : LONG_RUN - 1) << 5;
+            if (run >= LONG_RUN) {
+                uint32_t number = run - LONG_RUN;
+                for (; number >= 0x80; number >>= 7) {
+                    bytes[++at] = number | 0x80;
+                }
+                bytes[++at] = number;
+            }
+        }
+        written += total;
+    }
+    if (threadIdx.x < 4) {
+        bytes[threadIdx.x] = alphabet >> 8 * threadIdx.x;
+    }
+    return written;
+}
+
+// Words of lengths that warps exchange: rows that start in banks of their own.
+constexpr uint32_t WARP_ROW = WARP + 2;
+
+// A canonical code, a lane a length: the first codeword of each, how many are shorter. And the longest, and how many
+// runs of equal lengths the symbols have.
+struct CanonicalCode {
+    uint32_t first_code, entry, longest, runs;
+};
+
+// From the numbers of each length, a lane a length in every warp, to each symbol's codeword, as `put(symbol, codeword,
+// place among all codewords)`, and to where the runs of equal lengths start among the first `alphabet` symbols. By the
+// whole block; `warp_lengths` has a row for each warp.
+template <typename Put>
+__device__ inline CanonicalCode assign_codewords(Shared &shared, uint32_t used, uint32_t alphabet, uint32_t at_length,
+                                                 uint16_t (*warp_lengths)[WARP_ROW], uint16_t *starts, Put put) {
+    __shared__ uint32_t runs;
+    const uint32_t through = warp_inclusive_sum(at_length), entry = through - at_length;
+    const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, at_length > 0) | 1);
+    const uint32_t units = lane_id() < WARP - 1 ? at_length << (WARP - 1 - lane_id()) : 0;
+    // In units of 2^-31: codewords of a length start where shorter ones end.
+    const uint32_t first_code = (warp_inclusive_sum(units) - units) >> (WARP - 1 - lane_id());
+#pragma unroll 1
+    for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
+        // Longest codewords to the rarest symbols.
+        const uint32_t i = first + lane_id(), more_common = used - 1 - min_of(i, used - 1);
+        uint32_t length = 0;
+#pragma unroll
+        for (uint32_t step = WARP / 2; step > 0; step /= 2) {
+            length += __shfl_sync(ALL_LANES, through, length + step - 1) <= more_common ? step : 0;
+        }
+        if (i < used) {
+            shared.lengths[shared.order[i]] = length;
+        }
+    }
+    __syncthreads();
+    uint32_t lengths[STRETCHES], ranks[STRETCHES], run_starts[STRETCHES], seen = 0;
+    bool any[STRETCHES];
+#pragma unroll
+    for (uint32_t i = 0; i < STRETCHES; ++i) {
+        const uint32_t symbol = (warp_id() * STRETCHES + i) * WARP + lane_id();
+        lengths[i] = symbol < ROOM ? shared.lengths[symbol] : 0;
+        // Most stretches of a quiet field's codes have no symbol that occurs.
+        any[i] = __any_sync(ALL_LANES, lengths[i] != 0);
+        const uint2 lanes = any[i] ? lanes_of_length(lengths[i]) : make_uint2(0, 0);
+        const bool is_start = symbol < alphabet && (symbol == 0 || shared.lengths[symbol - 1] != lengths[i]);
+        run_starts[i] = __ballot_sync(ALL_LANES, is_start);
+        ranks[i] = __shfl_sync(ALL_LANES, seen, lengths[i]) + __popc(lanes.x & ((1u << lane_id()) - 1));
+        // There is no length 0: its place counts starts of runs.
+        seen += __popc(lane_id() == 0 ? run_starts[i] : lanes.y);
+    }
+    warp_lengths[warp_id()][lane_id()] = seen;
+    __syncthreads();
+    // Sums over warps, a length a warp: each for itself they would all do the same.
+#pragma unroll 1
+    for (uint32_t length = warp_id(); length <= LIMIT; length += WARPS) {
+        const uint32_t count = lane_id() < WARPS ? warp_lengths[lane_id()][length] : 0,
+                       through_warp = warp_inclusive_sum(count);
+        if (lane_id() < WARPS) {
+            warp_lengths[lane_id()][length] = through_warp - count;
+        }
+        if (length == 0 && lane_id() == WARP - 1) {
+            runs = through_warp;
+        }
+    }
+    __syncthreads();
+    const uint32_t before = warp_lengths[warp_id()][lane_id()];
+    uint32_t run = __shfl_sync(ALL_LANES, before, 0);
+#pragma unroll
+    for (uint32_t i = 0; i < STRETCHES; ++i) {
+        const uint32_t symbol = (warp_id() * STRETCHES + i) * WARP + lane_id();
+        uint32_t code = 0, place = 0;
+        if (any[i]) {
+            const uint32_t rank = __shfl_sync(ALL_LANES, before, lengths[i]) + ranks[i];
+            code = __shfl_sync(ALL_LANES, first_code, lengths[i]) + rank;
+            place = __shfl_sync(ALL_LANES, entry, lengths[i]) + rank;
+        }
+        if (symbol < SYMBOLS) {
+            put(symbol, lengths[i] == 0 ? 0 : lengths[i] << 27 | code, place);
+        }
+        if (run_starts[i] >> lane_id() & 1) {
+            starts[run + __popc(run_starts[i] & ((1u << lane_id()) - 1))] = symbol;
+        }
+        run += __popc(run_starts[i]);
+    }
+    return {first_code, entry, longest, runs};
+}

@@ -1,0 +1,165 @@
+// Codewords joined in registers to runs of at most 64 bits, and write_run into a buffer in shared memory: what our
+// encoders share.
+#pragma once
+#include "huffman/encode/encode.cuh"
+
+// Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by
+// its length.
+constexpr uint32_t CODE_MASK = 0xFFFFF000u;
+// Above the sum of 16 lengths, and four times that is below the codes.
+constexpr uint32_t MISSING = 0x200;
+constexpr uint32_t ANY_MISSING = 7 * MISSING;
+
+__device__ inline uint32_t entry_of(uint32_t codeword) {
+    uint32_t length = codeword >> CODE_BITS;
+    return length == 0 ? MISSING : codeword << (32 - length) | length;
+}
+
+// Multipliers that pick a symbol of a word, times the size of an entry; in memory that instructions read as they read
+// registers, or the compiler sets them anew for each.
+__constant__ uint32_t SYMBOL_FACTORS[4] = {4u, 4u << 8, 4u << 16, 4u << 24};
+
+// Codewords that are joined first, so that they have at most 64 bits together, and how many such runs a lane has of
+// its symbols.
+constexpr uint32_t CODEWORDS_IN_RUN = LONGEST <= 16 ? 4 : 2;
+constexpr uint32_t RUNS = LANE_SYMBOLS / CODEWORDS_IN_RUN;
+
+// A few codewords joined, from the top bit down.
+struct CodewordRun {
+    uint64_t code;
+    uint32_t bits;
+};
+
+// Joins the codewords of CODEWORDS_IN_RUN entries. `any` gets what tells a missing one.
+__device__ inline CodewordRun concatenate(const uint32_t *entries, uint32_t &any) {
+    const uint32_t a = entries[0], b = entries[1];
+    const uint32_t front = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
+    if (CODEWORDS_IN_RUN == 2) {
+        any |= a + b;
+        return {uint64_t(front) << 32 | __funnelshift_r(0, b & CODE_MASK, a), (a + b) % MISSING};
+    }
+    const uint32_t c = entries[CODEWORDS_IN_RUN - 2], d = entries[CODEWORDS_IN_RUN - 1];
+    const uint32_t back = (c & CODE_MASK) | __funnelshift_r(d & CODE_MASK, 0, c);
+    // Up to 32: clamped, not taken modulo 32.
+    const uint32_t front_bits = (a + b) % 64, sum = a + b + c + d;
+    any |= sum;
+    return {uint64_t(front | __funnelshift_rc(back, 0, front_bits)) << 32 | __funnelshift_rc(0, back, front_bits),
+            sum % MISSING};
+}
+
+// Shifts by up to 64, index C++ does not promise.
+__device__ inline uint64_t shift_right(uint64_t bits, uint32_t by) {
+    asm("shr.b64 %0, %0, %1;" : "+l"(bits) : "r"(by));
+    return bits;
+}
+__device__ inline uint64_t shift_left(uint64_t bits, uint32_t by) {
+    asm("shl.b64 %0, %0, %1;" : "+l"(bits) : "r"(by));
+    return bits;
+}
+
+// Joins two runs; what goes past 64 bits is lost.
+__device__ inline CodewordRun concatenate(const CodewordRun &first, const CodewordRun &second) {
+    return {first.code | shift_right(second.code, first.bits), first.bits + second.bits};
+}
+
+// Joins RUNS / 2 runs.
+__device__ inline CodewordRun concatenate_all(const CodewordRun *runs) {
+    CodewordRun all = runs[0];
+#pragma unroll
+    for (uint32_t i = 1; i < RUNS / 2; ++i) {
+        all = concatenate(all, runs[i]);
+    }
+    return all;
+}
+
+// Puts bits into the buffer, index is zero from exists on: words are or-ed, since a lane's first and last may be a
+// neighbor's too. `position` is the bit's offset in all of shared memory. Or-ing nothing is cheaper than asking whether
+// exists is something.
+__device__ inline uint32_t word_of(uint32_t position) { return position >> 3 & ~3u; }
+__device__ inline void or_three(uint32_t word, uint32_t first, uint32_t second, uint32_t third) {
+    asm volatile("red.shared.or.b32 [%0], %1;\n"
+                 "red.shared.or.b32 [%0 + 4], %2;\n"
+                 "red.shared.or.b32 [%0 + 8], %3;"
+                 :
+                 : "r"(word), "r"(first), "r"(second), "r"(third)
+                 : "memory");
+}
+__device__ inline void write_run(uint32_t position, const CodewordRun &piece) {
+    const uint32_t high = uint32_t(piece.code >> 32), low = uint32_t(piece.code);
+    or_three(word_of(position), __funnelshift_r(high, 0, position), __funnelshift_r(low, high, position),
+             __funnelshift_r(0, low, position));
+}
+// Two runs, one behind the other; by a whole warp. FOURTH: most often they come to a fourth word.
+template <bool FOURTH>
+__device__ inline void write_run(uint32_t position, const CodewordRun &piece, const CodewordRun &next) {
+    const uint64_t front = concatenate(piece, next).code, back = shift_left(next.code, 64 - piece.bits);
+    const uint32_t words[4] = {uint32_t(front >> 32), uint32_t(front), uint32_t(back >> 32), uint32_t(back)};
+    const uint32_t word = word_of(position), end = position % 32 + piece.bits + next.bits;
+    or_three(word, __funnelshift_r(words[0], 0, position), __funnelshift_r(words[1], words[0], position),
+             __funnelshift_r(words[2], words[1], position));
+    if (FOURTH || __any_sync(ALL_LANES, end > 96)) {
+        asm volatile("red.shared.or.b32 [%0 + 12], %1;"
+                     :
+                     : "r"(word), "r"(__funnelshift_r(words[3], words[2], position))
+                     : "memory");
+        if (__any_sync(ALL_LANES, end > 128)) {
+            asm volatile("red.shared.or.b32 [%0 + 16], %1;"
+                         :
+                         : "r"(word), "r"(__funnelshift_r(0, words[3], position))
+                         : "memory");
+        }
+    }
+}
+
+// All the runs of a lane, one behind the other: the fewer exists are, the fewer stores; all in one at low entropy,
+// most often two. By a whole warp.
+__device__ inline void write_runs(uint32_t position, const CodewordRun *runs, uint32_t front_bits, uint32_t back_bits) {
+    if (__all_sync(ALL_LANES, front_bits + back_bits <= 64)) {
+        write_run(position, concatenate(concatenate_all(runs), concatenate_all(runs + RUNS / 2)));
+    } else if (__all_sync(ALL_LANES, max_of(front_bits, back_bits) <= 64)) {
+        write_run<true>(position, concatenate_all(runs), concatenate_all(runs + RUNS / 2));
+    } else {
+        uint32_t to = position;
+#pragma unroll
+        for (uint32_t i = 0; i < RUNS; i += 2) {
+            write_run<false>(to, runs[i], runs[i + 1]);
+            to += runs[i].bits + runs[i + 1].bits;
+        }
+    }
+}
+
+// The lanes that are in the stream and have other symbols than the free one: most often the first word tells. By a
+// whole warp.
+__device__ inline uint32_t live_lanes_of(const LaneSymbols &own, bool in_stream, uint32_t free_word) {
+    uint32_t lanes = __ballot_sync(ALL_LANES, in_stream && own.words[0] != free_word);
+    if (lanes != ALL_LANES) {
+        lanes = __ballot_sync(ALL_LANES, in_stream && own.differs_from(free_word));
+    }
+    return lanes;
+}
+
+// Takes symbols modulo ALPHABET; where that changes any, `seen` gets what live groups have. By a whole warp.
+__device__ inline void reduce_to_alphabet(LaneSymbols &own, uint32_t live_lanes, uint32_t &seen) {
+    if (__any_sync(ALL_LANES, (own.all_bits() & BEYOND_ALPHABET) != 0)) {
+        seen |= (live_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
+#pragma unroll
+        for (uint32_t w = 0; w < LANE_WORDS; ++w) {
+            own.words[w] &= ~BEYOND_ALPHABET;
+        }
+    }
+}
+
+// The lengths less one of WORD_LENGTHS codewords, the first in the low bits. Lengths of two are masked together: what
+// they carry goes when the ones are taken off.
+constexpr uint32_t WORD_LENGTHS = 32 / LENGTH_BITS;
+__device__ inline uint32_t lengths_of(const uint32_t *entries) {
+    constexpr uint32_t ONES = LENGTH_BITS == 4 ? 0x11111111u : 0x01010101u, LENGTH_MASK = MISSING - 1;
+    uint32_t lengths = 0u - ONES;
+#pragma unroll
+    for (uint32_t i = 0; i < WORD_LENGTHS; i += 2) {
+        const uint32_t two = LENGTH_BITS == 4 ? entries[i + 1] * 16 + entries[i] & LENGTH_MASK
+                                              : (entries[i + 1] & LENGTH_MASK) * 256 + (entries[i] & LENGTH_MASK);
+        lengths += two << LENGTH_BITS * i;
+    }
+    return lengths;
+}

@@ -1,0 +1,200 @@
+//! Codebooks of alphabets that exceed the shared memory of one block: launcher of
+//! `kernels/huffman/codebook/cooperative.cu` and `kernels/huffman/codebook/cooperative_trees.cu`.
+
+#![allow(unsafe_code, reason = "kernel launches")]
+
+use cudarc::driver::{CudaView, PushKernelArg};
+
+use super::{
+    BlockLayout, CANDIDATE_TREES, CANDIDATE_TREES_BYTES, CONTROL_BYTES, DeviceCodebooks, SUMMARY_WORDS, constants,
+};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::error::{CudaError, DriverContext, Result};
+
+const SOURCE: Source = source!("huffman/codebook/cooperative.cu");
+const TREES: Source = source!("huffman/codebook/cooperative_trees.cu");
+
+/// Threads of a block that builds a tree.
+const TREE_THREADS: u32 = 1024;
+/// Maximum and minimum number of internal trees in the shared-memory queue. As many again are staged for merging.
+const MAX_QUEUE: u32 = 8192;
+const MIN_QUEUE: u32 = 1024;
+/// Consecutive sorted symbols whose counts are summed.
+const STRETCH: u32 = 64;
+/// 64-bit words of `SortResult` in huffman/codebook/cooperative_trees.cuh.
+const SORT_RESULT_WORDS: u32 = 2;
+/// Bytes of static shared memory of a tree's block.
+const TREE_STATIC_SHARED: u32 = 1024;
+
+/// Returns the bytes of dynamic shared memory of a tree without the queue and the fronts: the last few trees, sums,
+/// depths, and the fronts that are stored in full.
+fn fixed_tree_bytes(symbols: u32) -> u32 {
+    14 * 1024 + symbols.div_ceil(STRETCH) * 10 + 2048
+}
+
+/// How the memory of a tree is divided between shared and device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TreeMemory {
+    /// Internal trees that fit into the shared-memory queue.
+    queue: u32,
+    /// Whether the front bytes of the trees are in shared memory, too.
+    fronts_in_shared: bool,
+}
+
+impl TreeMemory {
+    /// Divides `shared_memory` bytes per block.
+    fn for_alphabet(symbols: u32, shared_memory: u32) -> Self {
+        let available = shared_memory.saturating_sub(TREE_STATIC_SHARED);
+        let needed =
+            |queue: u32, fronts: bool| fixed_tree_bytes(symbols) + 16 * queue + if fronts { symbols } else { 0 };
+        let fronts_in_shared = needed(MIN_QUEUE, true) <= available;
+        let mut queue = MAX_QUEUE;
+        while queue > MIN_QUEUE && needed(queue, fronts_in_shared) > available {
+            queue /= 2;
+        }
+        Self { queue, fronts_in_shared }
+    }
+
+    /// Returns the dynamic shared memory in bytes.
+    fn shared_bytes(self, symbols: u32) -> u32 {
+        let fronts = if self.fronts_in_shared { symbols } else { 0 };
+        (fixed_tree_bytes(symbols) + 16 * self.queue + fronts).next_multiple_of(16)
+    }
+
+    /// Returns the device memory of a tree in bytes: two queues for rounds that exceed shared memory, and the front
+    /// bytes if they are not in shared memory.
+    fn spill_bytes(self, symbols: u32) -> u32 {
+        let max_trees = (symbols / 2 + 2) / 2 * 2;
+        (2 * 8 * max_trees + if self.fronts_in_shared { 0 } else { symbols }).next_multiple_of(16)
+    }
+
+    fn specialization(self, symbols: u32, layout: BlockLayout) -> Specialization {
+        let mut constants = constants(symbols, TREE_THREADS, 1);
+        constants.extend([
+            ("CONTROL_BYTES", CONTROL_BYTES.into()),
+            ("MEMORY_BYTES", layout.memory(symbols).into()),
+            ("CANDIDATE_TREES_BYTES", CANDIDATE_TREES_BYTES.into()),
+            ("QUEUE", self.queue.into()),
+            ("FRONTS_IN_SHARED", self.fronts_in_shared.into()),
+            ("SPILL_BYTES", self.spill_bytes(symbols).into()),
+            ("SHARED_BYTES", self.shared_bytes(symbols).into()),
+        ]);
+        Specialization { source: TREES, constants }
+    }
+}
+
+fn sort_specialization(symbols: u32, layout: BlockLayout) -> Specialization {
+    let mut constants = constants(symbols, layout.threads, layout.blocks);
+    constants.extend([
+        ("CONTROL_BYTES", CONTROL_BYTES.into()),
+        ("MEMORY_BYTES", layout.memory(symbols).into()),
+        ("CANDIDATE_TREES_BYTES", CANDIDATE_TREES_BYTES.into()),
+    ]);
+    Specialization { source: SOURCE, constants }
+}
+
+/// Returns the specializations of one alphabet size for the compile check.
+pub(super) fn specializations(symbols: u32, layout: BlockLayout, shared_memory: u32) -> Vec<Specialization> {
+    let trees = TreeMemory::for_alphabet(symbols, shared_memory).specialization(symbols, layout);
+    vec![sort_specialization(symbols, layout), trees]
+}
+
+/// Builds codebooks one after another: cooperating blocks sort, one block builds each candidate tree, and cooperating
+/// blocks write the codewords.
+#[derive(Debug, Clone)]
+pub(super) struct CooperativeBuilder {
+    sort: Kernel,
+    trees: Kernel,
+    write: Kernel,
+    symbols: u32,
+    layout: BlockLayout,
+    tree_memory: TreeMemory,
+}
+
+impl CooperativeBuilder {
+    pub(super) fn new(device: &Device, symbols: u32, layout: BlockLayout) -> Result<Self> {
+        let info = device.info();
+        let kernel = |name| device.kernel(&sort_specialization(symbols, layout), name);
+        let (sort, write) = (kernel("cooperative_sort")?, kernel("cooperative_write")?);
+        for kernel in [&sort, &write] {
+            let resident = kernel.blocks_per_multiprocessor(layout.threads, 0)? * info.multiprocessors;
+            if resident < layout.blocks {
+                return Err(CudaError::invalid(format!(
+                    "a codebook of {symbols} symbols needs {} resident blocks, but this device holds {resident}",
+                    layout.blocks
+                )));
+            }
+        }
+        let tree_memory = TreeMemory::for_alphabet(symbols, info.shared_memory_per_block);
+        let trees = device.kernel(&tree_memory.specialization(symbols, layout), "cooperative_trees")?;
+        trees.allow_shared_memory(tree_memory.shared_bytes(symbols))?;
+        Ok(Self { sort, trees, write, symbols, layout, tree_memory })
+    }
+
+    /// Queues the kernels. [`CodebookBuilder::launch`](super::CodebookBuilder::launch) has checked the lengths.
+    pub(super) fn launch(
+        &self,
+        frame: &mut Frame<'_>,
+        counts: &CudaView<'_, u64>,
+        codebooks: &mut DeviceCodebooks,
+    ) -> Result<()> {
+        let (length, stream) = (self.symbols as usize, frame.stream().clone());
+        let sums = (self.symbols.div_ceil(STRETCH) + SORT_RESULT_WORDS) as usize;
+        let spill = self.tree_memory.spill_bytes(self.symbols) as usize * CANDIDATE_TREES as usize;
+        let mut memory = frame.slice::<u8>(self.layout.memory(self.symbols) as usize)?;
+        let mut sums = frame.slice::<u64>(sums)?;
+        let mut spill = frame.slice::<u8>(spill)?;
+        let mut trees = frame.slice::<u8>(CANDIDATE_TREES_BYTES as usize)?;
+        let mut control = frame.counters(CONTROL_BYTES as usize / 4)?;
+        let cooperative_grid = Kernel::grid(self.layout.blocks, self.layout.threads, 0);
+        let tree_grid = Kernel::grid(CANDIDATE_TREES, TREE_THREADS, self.tree_memory.shared_bytes(self.symbols));
+        for codebook in 0..codebooks.count() as usize {
+            let own = codebook * length..(codebook + 1) * length;
+            let counts = counts.slice(own.clone());
+            let (codewords, symbols, summary) = codebooks.arrays_mut();
+            let (mut codewords, mut symbols) = (codewords.slice_mut(own.clone()), symbols.slice_mut(own));
+            let mut summary = summary.slice_mut(codebook * SUMMARY_WORDS..(codebook + 1) * SUMMARY_WORDS);
+            let mut launch = stream.launch_builder(self.sort.function());
+            launch.arg(&counts).arg(&mut memory).arg(&mut control).arg(&mut sums);
+            // SAFETY: the kernel's parameters are (const u64 *, u8 *, Control *, u64 *). It reads SYMBOLS counts, lays
+            // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and a `SortResult` behind them.
+            // `counters` returns zeros, and the third kernel restores them. `new` has checked that all blocks are
+            // resident, as the cooperative launch requires.
+            unsafe { launch.launch_cooperative(cooperative_grid) }.doing("launching the codebook's sort")?;
+            let launch =
+                ProgrammaticDependentLaunch::new(&self.trees, &stream).writes(&mut memory).writes(&mut control);
+            let launch = launch.reads(&sums).writes(&mut spill).writes(&mut trees);
+            // SAFETY: the kernel's parameters are (u8 *, Control *, const u64 *, u8 *, CandidateTrees *): the results of
+            // the first kernel, SPILL_BYTES for each block, and CANDIDATE_TREES_BYTES. It has SHARED_BYTES of shared
+            // memory, and waits for the first kernel before it reads or writes.
+            unsafe { launch.launch(tree_grid) }?;
+            let mut launch = stream.launch_builder(self.write.function());
+            launch.arg(&mut trees).arg(&mut sums).arg(&mut memory).arg(&mut control);
+            launch.arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
+            // SAFETY: the kernel's parameters are (const CandidateTrees *, const u64 *, u8 *, Control *, u32 *, u16 *,
+            // u32 *): the results of the kernels above, SYMBOLS codewords, up to SYMBOLS symbols, and SUMMARY_WORDS
+            // words. `new` has checked that all blocks are resident.
+            unsafe { launch.launch_cooperative(cooperative_grid) }.doing("launching the codebook's codewords")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_fit() {
+        for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
+            for symbols in [1, 2048, 4096, 10_000, 65_536] {
+                let memory = TreeMemory::for_alphabet(symbols, shared_memory);
+                assert!(memory.shared_bytes(symbols) + TREE_STATIC_SHARED <= shared_memory, "{memory:?}");
+                assert!(memory.queue >= MIN_QUEUE && memory.spill_bytes(symbols) >= 8 * symbols);
+            }
+        }
+        let large = TreeMemory { queue: 8192, fronts_in_shared: true };
+        assert_eq!(TreeMemory::for_alphabet(65_536, 227 << 10), large);
+        assert!(!TreeMemory::for_alphabet(65_536, 64 << 10).fronts_in_shared);
+    }
+}

@@ -1,0 +1,262 @@
+//! Codebooks of the streams of an encoder, one or more blocks each, for alphabets of up to 1,024 symbols: launcher of
+//! `kernels/huffman/codebook/small_alphabet.cu`.
+
+#![allow(unsafe_code, reason = "kernel launches, and a kernel parameter passed by value")]
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, DeviceRepr};
+use syncline_core::huffman::{lengths, sample};
+
+use super::{CANDIDATE_TREES, DeviceCodebooks, constants};
+use crate::device::{Device, DeviceInfo, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::error::Result;
+
+const SOURCE: Source = source!("huffman/codebook/small_alphabet.cu");
+
+/// Maximum number of symbols in a small alphabet.
+pub(in crate::huffman) const MAX_SYMBOLS: u32 = 1024;
+/// 32-bit words that the blocks of a codebook exchange: bits and codeword counts of each candidate tree.
+pub(in crate::huffman) const CANDIDATE_TREES_WORDS: usize = CANDIDATE_TREES as usize * 17;
+/// Warps of a block that builds all candidate trees at once, one warp each.
+const WARPS_FOR_ALL_TREES: u32 = lengths::FLOORS + 2;
+/// Warps of a block if there are many codebooks or several blocks to a codebook.
+const WARPS: u32 = 16;
+/// Blocks that share the trees of a codebook if there are enough multiprocessors. Each builds about three trees.
+const BLOCKS_OF_CODEBOOK: u32 = 7;
+/// Blocks that share the trees of the codebook of a stream's last class. The first builds the tree of the unmodified
+/// counts, the others the floor trees of the length limit.
+const BLOCKS_OF_LAST_CLASS: u32 = 4;
+/// Resident blocks per multiprocessor if blocks are few and if they are many.
+const FEW_RESIDENT: u32 = 1;
+const MANY_RESIDENT: u32 = 3;
+/// Static shared memory of a block, and shared memory that the driver reserves, in bytes.
+const STATIC_SHARED: u32 = 4 << 10;
+const RESERVED_SHARED: u32 = 1 << 10;
+/// Bytes of a count.
+const COUNT_BYTES: u32 = 4;
+
+/// Device arrays of the streams: `StreamCodes` in huffman/codebook/small_alphabet.cu.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(in crate::huffman) struct StreamCodes {
+    /// Bytes and longest codeword of each codebook, two 32-bit words.
+    pub summaries: CUdeviceptr,
+    /// Serialized codebooks, SYMBOLS + 4 bytes each.
+    pub bytes: CUdeviceptr,
+    /// Number of codebooks that each stream uses, 32 bits each.
+    pub codebooks_used: CUdeviceptr,
+    /// Status of each stream, 32 bits each.
+    pub status: CUdeviceptr,
+    /// Bits of all codewords of each codebook, 64 bits each.
+    pub codebook_bits: CUdeviceptr,
+    /// Finished codebooks of each stream, 32 bits each; 0 between launches.
+    pub finished: CUdeviceptr,
+    /// Candidate trees, [`CANDIDATE_TREES_WORDS`] words for each codebook.
+    pub trees: CUdeviceptr,
+    /// Finished blocks of each codebook, 32 bits each; 0 between launches.
+    pub arrived: CUdeviceptr,
+    /// The batch's list of streams.
+    pub streams: CUdeviceptr,
+}
+
+// SAFETY: nine device addresses without padding, as in the kernel's `StreamCodes`.
+unsafe impl DeviceRepr for StreamCodes {}
+
+/// How the trees of a codebook are distributed to blocks and warps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TreeDistribution {
+    warps: u32,
+    /// Maximum number of resident blocks per multiprocessor.
+    resident: u32,
+    /// Whether all candidate trees are built before it is known whether the length limit needs them.
+    all_trees: bool,
+    /// Blocks of a codebook.
+    blocks: u32,
+    /// Blocks of the codebook of a stream's last class, whose trees are the most likely to exceed the length limit.
+    last_class_blocks: u32,
+}
+
+/// For very few codebooks.
+const SEVERAL_BLOCKS: TreeDistribution = TreeDistribution {
+    warps: WARPS,
+    resident: FEW_RESIDENT,
+    all_trees: true,
+    blocks: BLOCKS_OF_CODEBOOK,
+    last_class_blocks: BLOCKS_OF_CODEBOOK,
+};
+/// For streams with classes, as long as all blocks are resident.
+const SEVERAL_BLOCKS_FOR_LAST_CLASS: TreeDistribution = TreeDistribution {
+    warps: WARPS,
+    resident: MANY_RESIDENT,
+    all_trees: false,
+    blocks: 1,
+    last_class_blocks: BLOCKS_OF_LAST_CLASS,
+};
+/// For few codebooks of streams without classes.
+const ALL_TREES_IN_BLOCK: TreeDistribution = TreeDistribution {
+    warps: WARPS_FOR_ALL_TREES,
+    resident: FEW_RESIDENT,
+    all_trees: true,
+    blocks: 1,
+    last_class_blocks: 1,
+};
+/// For any number of codebooks.
+const ONE_BLOCK: TreeDistribution =
+    TreeDistribution { warps: WARPS, resident: MANY_RESIDENT, all_trees: false, blocks: 1, last_class_blocks: 1 };
+
+/// Returns the distributions for streams of this many classes, those for fewer codebooks first.
+fn distributions(classes: u32) -> &'static [TreeDistribution] {
+    match classes {
+        1 => &[SEVERAL_BLOCKS, ALL_TREES_IN_BLOCK, ONE_BLOCK],
+        _ => &[SEVERAL_BLOCKS, SEVERAL_BLOCKS_FOR_LAST_CLASS, ONE_BLOCK],
+    }
+}
+
+/// Returns the number of codebooks of a stream: one for each class, and one for all classes together.
+fn codebooks_of_stream(classes: u32) -> u32 {
+    if classes == 1 { 1 } else { classes + 1 }
+}
+
+/// Returns the kernels' constants of sampled counts.
+pub(in crate::huffman) fn sample_constants() -> [(&'static str, u64); 6] {
+    [
+        ("LEAST_LOTS", sample::LEAST_LOTS.into()),
+        ("MOST_LOT_LOG2", sample::MOST_LOG2.into()),
+        ("SAMPLE_WEIGHT", sample::WEIGHT.into()),
+        ("SAMPLE_FLOOR", sample::FLOOR.into()),
+        ("SAMPLE_FLOOR_LOG2", sample::FLOOR_LOG2.into()),
+        ("GOLDEN", sample::GOLDEN.into()),
+    ]
+}
+
+/// Returns the dynamic shared memory of a codebook without its trees, in bytes.
+fn codebook_shared_bytes(symbols: u32) -> u32 {
+    symbols.next_multiple_of(32) * (2 * COUNT_BYTES + 3) + 4 * COUNT_BYTES
+}
+
+/// Returns the dynamic shared memory of a tree in bytes.
+fn tree_shared_bytes(symbols: u32) -> u32 {
+    symbols.next_multiple_of(32) * (COUNT_BYTES + 2)
+}
+
+impl TreeDistribution {
+    fn specialization(self, symbols: u32, classes: u32) -> Specialization {
+        let mut constants = constants(symbols, 32 * self.warps, 1);
+        constants.extend([
+            ("ALL_TREES", u64::from(self.all_trees)),
+            ("CLASSES", classes.into()),
+            ("CODEBOOK_BLOCKS", self.blocks.into()),
+            ("LAST_CLASS_BLOCKS", self.last_class_blocks.into()),
+            ("RESIDENT_BLOCKS", self.resident.into()),
+            ("SHARED_BYTES", codebook_shared_bytes(symbols).into()),
+            ("TREE_BYTES", tree_shared_bytes(symbols).into()),
+        ]);
+        constants.extend(sample_constants());
+        Specialization { source: SOURCE, constants }
+    }
+
+    /// Returns the number of blocks that build `codebooks` codebooks.
+    fn blocks_of(self, codebooks: u32, classes: u32) -> u32 {
+        codebooks * self.blocks + codebooks / codebooks_of_stream(classes) * (self.last_class_blocks - self.blocks)
+    }
+
+    /// Returns the shared memory in bytes that a block has for trees if `blocks` blocks share a multiprocessor: for at
+    /// least one tree, and at most for one tree of each warp.
+    fn tree_bytes(self, symbols: u32, blocks: u32, shared_memory: u32) -> u32 {
+        let tree = tree_shared_bytes(symbols);
+        let share = (shared_memory + RESERVED_SHARED) / blocks.clamp(1, self.resident);
+        let available = share.saturating_sub(RESERVED_SHARED + STATIC_SHARED + codebook_shared_bytes(symbols));
+        available.clamp(tree, tree * self.warps) / 16 * 16
+    }
+}
+
+/// Returns the specializations in use for the compile check.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let of_classes = |classes| distributions(classes).iter().map(move |shape| shape.specialization(1024, classes));
+    of_classes(1).chain(of_classes(4)).collect()
+}
+
+/// Builds the codebooks of all streams of a batch, serializes them, and chooses between one codebook and several.
+#[derive(Debug, Clone)]
+pub(in crate::huffman) struct SmallAlphabetBuilder {
+    kernels: Vec<(TreeDistribution, Kernel)>,
+    symbols: u32,
+    classes: u32,
+    multiprocessors: u32,
+    shared_memory: u32,
+}
+
+impl SmallAlphabetBuilder {
+    /// Compiles the kernels for 1 to [`MAX_SYMBOLS`] symbols and streams of 1 or 4 classes.
+    pub(in crate::huffman) fn new(device: &Device, symbols: u32, classes: u32) -> Result<Self> {
+        let &DeviceInfo { multiprocessors, shared_memory_per_block: shared_memory, .. } = device.info();
+        let kernel = |&distribution: &TreeDistribution| -> Result<(TreeDistribution, Kernel)> {
+            let kernel = device.kernel(&distribution.specialization(symbols, classes), "small_alphabet_codebook")?;
+            let tree_bytes = distribution.tree_bytes(symbols, 1, shared_memory);
+            kernel.allow_shared_memory(codebook_shared_bytes(symbols) + tree_bytes)?;
+            Ok((distribution, kernel))
+        };
+        let kernels = distributions(classes).iter().map(kernel).collect::<Result<_>>()?;
+        Ok(Self { kernels, symbols, classes, multiprocessors, shared_memory })
+    }
+
+    /// Builds all of `codebooks` from the 32-bit counts at `counts`, and clears the counts.
+    ///
+    /// # Safety
+    /// `counts` is the address of the counts of each stream's classes, each stream's followed by four words. They sum to
+    /// less than 2^26 for each stream, and to at most 2^20 for a stream that is sampled. The addresses in `streams` have
+    /// the lengths given there for `codebooks`.
+    pub(in crate::huffman) unsafe fn launch(
+        &self,
+        stream: &Arc<CudaStream>,
+        counts: CUdeviceptr,
+        codebooks: &mut DeviceCodebooks,
+        streams: StreamCodes,
+    ) -> Result<()> {
+        let count = codebooks.count();
+        // The first distribution whose blocks are all resident, or the last.
+        let is_resident = |(distribution, _): &&(TreeDistribution, Kernel)| {
+            distribution.blocks_of(count, self.classes) <= distribution.resident * self.multiprocessors
+        };
+        let Some((distribution, kernel)) = self.kernels.iter().find(is_resident).or(self.kernels.last()) else {
+            return Ok(());
+        };
+        let blocks = distribution.blocks_of(count, self.classes);
+        let per_multiprocessor = blocks.div_ceil(self.multiprocessors);
+        let tree_bytes = distribution.tree_bytes(self.symbols, per_multiprocessor, self.shared_memory);
+        let (codewords, symbols, summary) = codebooks.arrays_mut();
+        let launch = ProgrammaticDependentLaunch::new(kernel, stream).value(counts);
+        let launch = launch.writes(codewords).writes(symbols).writes(summary).value(tree_bytes).value(streams);
+        let shared_bytes = codebook_shared_bytes(self.symbols) + tree_bytes;
+        let grid = Kernel::grid(blocks, 32 * distribution.warps, shared_bytes);
+        // SAFETY: the kernel's parameters are (uint32_t *, u32 *, u16 *, u32 *, u32, StreamCodes). Each block accesses
+        // its codebook's part of each array, whose lengths `DeviceCodebooks::new` and the caller guarantee. A tree takes
+        // at most TREE_BYTES, which `tree_bytes` never undercuts. The kernel waits before it reads counts.
+        unsafe { launch.launch(grid) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_fit() {
+        for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
+            for symbols in [1, 2, 31, 256, 1000, 1024] {
+                for &distribution in [distributions(1), distributions(4)].concat().iter() {
+                    for blocks in [1, 2, 3, 10, 100] {
+                        let trees = distribution.tree_bytes(symbols, blocks, shared_memory);
+                        let codebook = codebook_shared_bytes(symbols);
+                        assert!(trees >= tree_shared_bytes(symbols) && codebook % 16 == 0, "{distribution:?}");
+                        assert!(codebook + trees + STATIC_SHARED <= shared_memory, "{distribution:?}, {symbols}");
+                    }
+                }
+            }
+        }
+        assert_eq!(ALL_TREES_IN_BLOCK.tree_bytes(1024, 1, 227 << 10), 22 * 6144);
+        assert!(ONE_BLOCK.tree_bytes(1024, 100, 227 << 10) * MANY_RESIDENT < 227 << 10);
+    }
+}

@@ -1,0 +1,105 @@
+//! The kernels that encode segments, and the constants of the kernels behind them.
+
+use syncline_core::huffman::IndexKind;
+
+use super::format::Format;
+use crate::device::{Source, Specialization, source};
+
+const SEGMENTS: Source = source!("huffman/encode/segments.cu");
+const STREAMS: Source = source!("huffman/encode/streams.cu");
+
+/// Name of Syncline's own kernel in huffman/encode/segments.cu.
+pub(super) const SEGMENTS_ENCODE: &str = "segments_encode";
+/// Threads of a block that computes the layout of a stream.
+pub(super) const LAYOUT_THREADS: u32 = 1024;
+/// Threads of a block that writes streams.
+pub(super) const WRITE_THREADS: u32 = 256;
+/// Threads of a block that encodes segments, and resident blocks per multiprocessor.
+const THREADS: u32 = 256;
+const RESIDENT_BLOCKS: u32 = 4;
+/// Symbols of a segment in large, medium and small inputs. Small inputs need short segments to occupy the device.
+const SEGMENT_SYMBOLS: [u32; 3] = [8192, 4096, 2048];
+/// Words of a warp's bit buffer in huffman/encode/segments.cu.
+const BUFFER_WORDS: u32 = 4 * 128 + 16;
+/// Maximum shared memory of a block in bytes, which every device has.
+const MAX_SHARED_MEMORY: u32 = 64 << 10;
+
+/// A kernel that encodes segments, with its launch parameters. They change its speed but not the bytes of the streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SegmentKernel {
+    pub source: Source,
+    pub name: &'static str,
+    /// Symbols of a segment.
+    pub segment: u32,
+    pub threads: u32,
+    pub segments_in_block: u32,
+    /// Dynamic shared memory of a block in bytes.
+    pub shared_memory: u32,
+    /// Whether the kernel records the lengths of codewords, from which the gap index is computed.
+    pub records_lengths: bool,
+    /// The kernel source that computes the gap index from the symbols, if the lengths are not recorded.
+    pub gap_array: Option<Source>,
+    /// Constants beside those of the format and `THREADS`.
+    pub constants: [(&'static str, u64); 2],
+}
+
+impl SegmentKernel {
+    /// Syncline's own kernel with segments of `segment` symbols.
+    pub(super) fn new(format: &Format, segment: u32) -> Self {
+        // The bit buffer of each warp, and the bits of its groups.
+        let buffers = THREADS / 32 * (4 * BUFFER_WORDS + segment / format.group() * 2);
+        let table = format.class_count() * format.alphabet * 4;
+        let shared_table = buffers + table <= MAX_SHARED_MEMORY;
+        Self {
+            source: SEGMENTS,
+            name: SEGMENTS_ENCODE,
+            segment,
+            threads: THREADS,
+            segments_in_block: THREADS / 32,
+            shared_memory: buffers + if shared_table { table } else { 0 },
+            records_lengths: format.index == IndexKind::Gap,
+            gap_array: None,
+            constants: [("RESIDENT_BLOCKS", RESIDENT_BLOCKS.into()), ("SHARED_TABLE", shared_table.into())],
+        }
+    }
+
+    /// Returns the constants of this kernel.
+    pub(super) fn specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.extend([("THREADS", self.threads.into()), ("RECORD_LENGTHS", self.records_lengths.into())]);
+        constants.extend(self.constants);
+        Specialization { source: self.source, constants }
+    }
+
+    /// Returns the constants of the kernels that lay out and write the streams.
+    pub(super) fn streams_specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.extend([
+            ("INDEX", format.index as u64),
+            ("THREADS", LAYOUT_THREADS.into()),
+            ("WRITE_THREADS", WRITE_THREADS.into()),
+            ("RECORD_LENGTHS", self.records_lengths.into()),
+        ]);
+        Specialization { source: STREAMS, constants }
+    }
+
+    /// Returns the constants of the kernel that computes the gap index from the symbols, if there is one.
+    pub(super) fn gap_array_specialization(&self, format: &Format) -> Option<Specialization> {
+        let source = self.gap_array.filter(|_| format.index == IndexKind::Gap)?;
+        let mut constants = format.constants(self.segment);
+        constants.push(("WRITE_THREADS", WRITE_THREADS.into()));
+        Some(Specialization { source, constants })
+    }
+
+    /// Returns the specializations for the compile check.
+    pub(crate) fn specializations(&self, format: &Format) -> Vec<Specialization> {
+        let mut all = vec![self.specialization(format), self.streams_specialization(format)];
+        all.extend(self.gap_array_specialization(format));
+        all
+    }
+}
+
+/// Returns Syncline's own kernels for large, medium and small inputs.
+pub(super) fn kernels(format: &Format) -> [SegmentKernel; 3] {
+    SEGMENT_SYMBOLS.map(|segment| SegmentKernel::new(format, segment))
+}

@@ -1,0 +1,97 @@
+//! Batches that are encoded in one launch.
+
+use syncline_core::huffman::IndexKind;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::huffman::encode::{
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamPlan, StreamSpan,
+};
+
+use crate::common::{self, Share, Spread, pick, symbols};
+use crate::{check_encoder, clustered, format, sparse};
+
+/// Batches of one launch, at their edges: streams and blocks that end within a word, a byte of the bitmap or an entry
+/// of the index, or where a subsequence does.
+#[test]
+fn small_batches() {
+    let Some(device) = common::device() else { return };
+    let span = |first: u32, groups, free_symbol| StreamSpan { first_group: first.into(), groups, free_symbol };
+    let longest = pick(1 << 21, 1 << 17);
+    let inputs = [
+        ("skewed", clustered(0.8, 1024, longest, 21)),
+        ("rather flat", symbols(Spread::Geometric(0.05), 1024, longest, 22)),
+        ("few live groups", sparse(longest, pick(70_000, 9000))),
+        ("hardly any live groups", sparse(longest, longest - 1)),
+        ("one symbol", vec![512; longest]),
+        ("another symbol", vec![9; longest]),
+        // A bit each: groups, and so blocks and streams, are subsequences or halves of one.
+        ("two symbols", symbols(Spread::Flat, 2, longest, 23).iter().map(|s| 511 + s).collect()),
+        // Frequencies that want codewords longer than the limit.
+        ("long codewords", (0..longest).map(|i| 500 + i.trailing_zeros() as u16).collect()),
+    ];
+    let mut share = Share::one_in(5);
+    for group_log2 in [6, 7] {
+        for index in IndexKind::ALL {
+            let format = format(2, group_log2, 1024, index);
+            let groups = (longest >> group_log2) as u32;
+            let mut cuts: Vec<_> =
+                [1, 7, 8, 9, 31, 33, 1000, groups - 5, groups].map(|n| vec![span(0, n, 512)]).to_vec();
+            // Streams of all lengths beside each other, among them empty ones; of the last there are 32, which is the
+            // most.
+            cuts.push([1, 31, 0, 32, 33, 7, 257, 0].iter().map(|&n| span(n, n, 512)).collect());
+            cuts.push([groups / 2 - 3, 1, groups / 4].iter().map(|&n| span(2, n, 512)).collect());
+            cuts.push((0..32).map(|i| span(i * 3, groups / (i + 2), if i % 5 == 0 { 9 } else { 512 })).collect());
+            for (what, input) in &inputs {
+                for spans in &cuts {
+                    if share.takes() {
+                        let encoder = Encoder::new(device, &format).unwrap();
+                        check_encoder(device, &format, &encoder, input, &[], spans, what);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Of streams that are encoded together each has its own errors.
+#[test]
+fn errors_are_of_one_stream() {
+    let Some(device) = common::device() else { return };
+    IndexKind::ALL.into_iter().for_each(|index| errors_with(device, &format(2, 7, 1024, index)));
+}
+
+fn errors_with(device: &Device, format: &Format) {
+    let stream = device.context().default_stream();
+    let spans = [0, 100, 200].map(|first_group| StreamSpan { first_group, groups: 100, free_symbol: 3 });
+    let mut input = symbols(Spread::Flat, 8, 300 << 7, 5);
+    let batch = Batch::new(&stream, format, &spans).unwrap();
+    let mut arena = Arena::new(stream.clone());
+    let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
+    let builder = BatchCodebooksBuilder::<u16>::new(device, format).unwrap();
+    let good = stream.clone_htod(&input).unwrap();
+    builder.launch(&mut arena.frame().unwrap(), &good.as_view(), None, &batch, &mut codebooks).unwrap();
+    input[150 << 7] = 1024;
+    let bad = stream.clone_htod(&input).unwrap();
+    {
+        let encoder = Encoder::<u16>::new(device, format).unwrap();
+        let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
+        let mut launch = |encoded: &mut Encoded| {
+            let input = EncodeInput { symbols: &bad.as_view(), classes: None, batch: &batch, codebooks: &codebooks };
+            encoder.launch(&mut arena.frame().unwrap(), &input, encoded).unwrap();
+            let status = |plan: &StreamPlan| (plan.status, plan.stream_bytes);
+            let plans = stream.clone_dtoh(encoded.plans()).unwrap();
+            plans.iter().map(status).collect::<Vec<_>>()
+        };
+        let plans = launch(&mut encoded);
+        assert_eq!(plans.iter().map(|plan| plan.0).collect::<Vec<_>>(), [0, 1, 0]);
+        // Room for all but the last byte of the last stream: nothing of it may be written.
+        let places = stream.clone_dtoh(encoded.offsets()).unwrap();
+        let room = places[2] + u64::from(plans[2].1) - 1;
+        let mut short = Encoded::new(&stream, &batch, room).unwrap();
+        stream.memcpy_htod(&vec![0xA5_u8; room as usize], short.bytes_mut()).unwrap();
+        assert_eq!(launch(&mut short).iter().map(|plan| plan.0).collect::<Vec<_>>(), [0, 1, 2]);
+        let bytes = stream.clone_dtoh(short.bytes()).unwrap();
+        assert!(bytes[places[2] as usize..].iter().all(|&byte| byte == 0xA5));
+        let whole = stream.clone_dtoh(encoded.bytes()).unwrap();
+        assert!(bytes[..plans[0].1 as usize] == whole[..plans[0].1 as usize]);
+    }
+}
