@@ -12,8 +12,8 @@ mod tiles;
 pub use bases::{read_bases, write_bases};
 pub use header::{FORMAT_VERSION, HEADER_LEN, Header, MAX_PATTERNS};
 pub use record::{
-    ChunkKind, RECORD_HEADER_LEN, RecordBuilder, RecordChecksum, Unchecked, parse_record, parse_unchecked,
-    record_header, record_kind,
+    ChunkKind, RECORD_HEADER_LEN, RECORD_MARKER, RecordBuilder, RecordChecksum, Unchecked, parse_record,
+    parse_unchecked, record_header, record_kind,
 };
 pub use sections::{SECTIONS, SectionWriter, Sections};
 pub use sparse::{SparseList, write_sparse};

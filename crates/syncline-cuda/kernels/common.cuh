@@ -21,3 +21,7 @@ __device__ inline uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1)
 
 // Converts a generic pointer to the 32-bit address that shared-memory instructions take.
 __device__ inline uint32_t shared_address(const void *pointer) { return uint32_t(__cvta_generic_to_shared(pointer)); }
+
+// The offset of a field in bytes, as a constant. NVRTC has no `offsetof`; this is the operator that its compiler offers
+// to define it.
+#define OFFSET_OF(type, field) __INTADDR__(&((type *)0)->field)

@@ -9,7 +9,6 @@
 
 #[cfg(feature = "baselines")]
 pub mod baselines;
-pub mod coded;
 pub mod container;
 pub mod device;
 pub mod error;
@@ -17,6 +16,7 @@ pub mod geometry;
 pub mod huffman;
 pub mod lossless;
 pub mod lzss;
+pub mod lzss_codes;
 pub mod observer;
 pub mod pipeline;
 pub mod quantize;

@@ -4,30 +4,44 @@
 //! What is small (how a chunk is coded, where its sections stand) is decided on the host from what the device counts;
 //! what is large never leaves the device.
 
-mod choice;
 mod compress;
+mod cost_model;
 mod decompress;
-mod heads;
-mod pieces;
 mod planes;
 mod read_tokens;
+mod record_headers;
 mod records;
 mod tiles;
+mod transfer;
 mod write_tokens;
 
 pub use compress::{LosslessCompressor, is_supported};
 pub use decompress::LosslessDecompressor;
 
-pub(crate) use heads::Head;
 pub(crate) use read_tokens::{TokenDecoder, Tokens};
+pub(crate) use record_headers::RecordHeader;
 pub(crate) use records::TokenSections;
 pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
 
-use crate::device::Specialization;
+use crate::device::{DeviceStruct, Specialization};
+
+/// Declarations of the structs that the kernels share with the host.
+pub(crate) const STRUCTS: &[DeviceStruct] = &[
+    transfer::CopyRange::C,
+    transfer::Patch::C,
+    transfer::CountedPlane::C,
+    transfer::PlaneJoin::C,
+    record_headers::HeaderPlane::C,
+    record_headers::RecordHeader::C,
+    tiles::TileSummary::C,
+    tiles::ChunkSource::C,
+    tiles::SampleTile::C,
+];
 
 /// Every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let of_elements =
-        [1, 2, 4, 8].into_iter().flat_map(|bytes| [tiles::specialization(bytes), heads::specialization(bytes)]);
-    of_elements.chain([pieces::specialization()]).collect()
+    let of_elements = [1, 2, 4, 8]
+        .into_iter()
+        .flat_map(|bytes| [tiles::specialization(bytes), record_headers::specialization(bytes)]);
+    of_elements.chain([transfer::specialization()]).collect()
 }

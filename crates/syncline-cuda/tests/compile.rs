@@ -65,7 +65,7 @@ fn every_specialization_compiles() {
             syncline_cuda::huffman::specializations(shared_memory),
             syncline_cuda::baselines::specializations(shared_memory),
             syncline_cuda::lzss::specializations(shared_memory),
-            syncline_cuda::coded::specializations(),
+            syncline_cuda::lzss_codes::specializations(),
             syncline_cuda::lossless::specializations(),
             syncline_cuda::quantize::specializations(),
             syncline_cuda::container::specializations(),

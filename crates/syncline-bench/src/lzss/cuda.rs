@@ -17,7 +17,7 @@ use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Plan, Span};
+use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, SectionPlan, Span};
 use syncline_cuda::timing::{self, Runs, Times};
 
 use super::{PUBLISHED, Row, STAGE, Set};
@@ -199,7 +199,7 @@ impl Gpu {
         params: &Params,
         piece: usize,
         encoded: &Encoded,
-        plans: &[Plan],
+        plans: &[SectionPlan],
         places: &[u64],
     ) -> Result<()> {
         let compared = if piece == CONTAINER_CHUNK { 1 } else { COMPARED };
@@ -257,7 +257,7 @@ fn align(bytes: usize) -> usize {
 }
 
 /// Where a chunk's sections are, which start at `place`.
-fn sections_of(span: &Span, plan: &Plan, place: u64) -> DecodeSpan {
+fn sections_of(span: &Span, plan: &SectionPlan, place: u64) -> DecodeSpan {
     let mut at = place;
     let mut next = |number: usize| {
         let part = (at, plan.section_bytes[number]);

@@ -12,7 +12,8 @@ use crate::mem::uninit::{UninitBytes, Written};
 /// Bytes of a record before its payload.
 pub const RECORD_HEADER_LEN: usize = 32;
 
-const MARKER: [u8; 4] = *b"SYCK";
+/// First bytes of a chunk record.
+pub const RECORD_MARKER: [u8; 4] = *b"SYCK";
 /// The length of the record is behind the marker, the kind behind the number of the chunk.
 const LENGTH_AT: usize = 4;
 const CHUNK_AT: usize = 8;
@@ -47,7 +48,7 @@ impl ChunkKind {
 /// The header of a record of `length` bytes, all of them counted, without its checksum.
 pub fn record_header(kind: ChunkKind, chunk: u64, length: u32) -> [u8; RECORD_HEADER_LEN] {
     let mut header = [0; RECORD_HEADER_LEN];
-    header[..LENGTH_AT].copy_from_slice(&MARKER);
+    header[..LENGTH_AT].copy_from_slice(&RECORD_MARKER);
     header[LENGTH_AT..CHUNK_AT].copy_from_slice(&length.to_le_bytes());
     header[CHUNK_AT..KIND_AT].copy_from_slice(&chunk.to_le_bytes());
     header[KIND_AT] = kind as u8;
@@ -188,12 +189,12 @@ pub fn parse_unchecked(record: &[u8], chunk: u64) -> Result<Unchecked<'_>> {
     let place = format!("chunk {chunk}");
     let corrupt = |what: &str| Error::corrupt(place.as_str(), what);
     let mut fields = Fields::new(record, &place);
-    let marker = fields.take(MARKER.len())?;
+    let marker = fields.take(RECORD_MARKER.len())?;
     let length = fields.u32()?;
     let number = fields.u64()?;
     let kind = fields.u64()?;
     let stored = fields.u64()?;
-    if marker != MARKER || length as usize != record.len() {
+    if marker != RECORD_MARKER || length as usize != record.len() {
         return Err(corrupt("no chunk record where the chunk table says there is one"));
     }
     let kind = match ChunkKind::from_code(kind) {

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// `Err` says what is wrong.
 type Check<T> = std::result::Result<T, &'static str>;
 
+/// Bytes of the header of a Huffman stream.
+pub const HEADER_BYTES: usize = Header::BYTES;
+
 /// The fixed start of a stream, as in `docs/FORMAT.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {

@@ -4,6 +4,7 @@
 // ELEMENT_BYTES  1, 2, 4 or 8
 #pragma once
 #include "device/warp.cuh"
+#include "format/constants.cuh"
 #include "geometry.cuh"
 
 template <uint32_t BYTES> struct WordOf;
@@ -25,10 +26,10 @@ using wide_t = WordOf<(ELEMENT_BYTES > 4 ? 8 : 4)>::type;
 
 constexpr uint32_t WORD_BITS = 8 * ELEMENT_BYTES;
 constexpr word_t TOP_BIT = word_t(word_t(1) << (WORD_BITS - 1));
-constexpr uint32_t MOST_TILE_ELEMENTS = 1024;
+constexpr uint32_t MOST_TILE_ELEMENTS = format::MAX_TILE_ELEMENTS;
 // Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MOST_TILES = 8192;
-constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
+constexpr uint32_t BLOCK_TILES = format::BASES_IN_BLOCK;
 constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
 constexpr uint32_t TILE_HEADER_WORDS = 4;
 

@@ -7,6 +7,7 @@
 //
 // THREADS  threads in a block whose warps have a tile each
 #include "device/block.cuh"
+#include "lossless/structs.cuh"
 #include "lossless/tile.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -35,12 +36,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         to[i] = from[raster_offset(geometry, tile, i)];
     }
 }
-
-// A tile of the array that is looked at, and where its elements go.
-struct SampleTile {
-    uint64_t number;
-    uint64_t at; // in elements
-};
 
 // A warp a tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -128,13 +123,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// What a chunk's tiles come to.
-struct Summary {
-    uint32_t live_tiles, live_elements;
-    uint32_t base_words; // of the packed bases
-    uint32_t unused;
-};
-
 // The base of a tile of a chunk minus the one before, zigzag-coded; 0 past the last.
 __device__ inline uint64_t base_difference(const word_t *bases, uint32_t tile, uint32_t tiles) {
     return tile < tiles ? zigzag(word_t(bases[tile] - (tile > 0 ? bases[tile - 1] : word_t(0)))) : 0;
@@ -143,7 +131,7 @@ __device__ inline uint64_t base_difference(const word_t *bases, uint32_t tile, u
 // Where each tile's residuals start in its chunk, and sums; a block a chunk.
 extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
     tiles_scan(Geometry geometry, ChunkBatch batch, const uint32_t *chosen, const uint8_t *metas, const word_t *bases,
-               uint32_t *starts, Summary *summaries) {
+               uint32_t *starts, TileSummary *summaries) {
     __shared__ uint64_t warp_sums[CHUNK_THREADS / WARP];
     const uint32_t chunk = blockIdx.x;
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
@@ -210,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Sections 0 and 1 of the chunks that have a place for them in the output, from there on; a block a chunk.
 extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
-    tiles_sections(ChunkBatch batch, const uint8_t *metas, const word_t *bases, const Summary *summaries,
+    tiles_sections(ChunkBatch batch, const uint8_t *metas, const word_t *bases, const TileSummary *summaries,
                    const uint64_t *places, uint8_t *out) {
     __shared__ uint64_t warp_sums[CHUNK_THREADS / WARP];
     __shared__ uint32_t predictors[2 * MOST_TILES / 32];
@@ -292,12 +280,6 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
     }
 }
 
-// Where a chunk's tiles come from.
-struct ChunkSource {
-    const uint8_t *bytes; // elements in tile order, or residuals
-    uint32_t kind;
-    uint32_t unused;
-};
 // Else from residuals.
 constexpr uint32_t FROM_NOWHERE = 0, FROM_ELEMENTS = 1;
 

@@ -272,7 +272,7 @@ __device__ inline void gather(const Sources &sources, const symbol_t *symbols, u
 
 // Matches lie where sources will: they are no longer needed when sources are stored.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    lzss_decode(const uint8_t *input, const Section *sections, uint32_t section_count, const Start *starts,
+    lzss_decode(const uint8_t *input, const DecodeSection *sections, uint32_t section_count, const Start *starts,
                 uint8_t *out, uint32_t *status) {
     extern __shared__ uint4 shared[];
     __shared__ uint32_t bitmap[CHUNKS];
@@ -286,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (status[number] & STATUS_COUNTS) {
         return;
     }
-    const Section section = sections[number];
+    const DecodeSection section = sections[number];
     const uint32_t in_chunk = blockIdx.x - section.first_block;
     const Input in = input_of(input, section, starts[blockIdx.x], in_chunk);
     for (uint32_t i = threadIdx.x; i < CHUNKS; i += THREADS) {

@@ -5,25 +5,7 @@
 // block; a chunk with something wrong gets a status.
 #pragma once
 #include "lzss/lzss.cuh"
-
-// A chunk's sections, as offsets in the input.
-struct Section {
-    uint64_t counts; // of its blocks: the part of section 2 behind the parameters
-    uint64_t flags;
-    uint64_t lengths;
-    uint64_t distances;
-    uint64_t literals;
-    uint64_t out;
-    uint64_t bytes; // of its symbols, the last perhaps not whole
-    uint32_t flag_bytes;
-    uint32_t length_bytes;
-    uint32_t distance_bytes;
-    uint32_t literal_bytes;
-    uint32_t first_block;
-    uint32_t min_match;
-    uint32_t chunk; // of those that things are noted of
-    uint32_t unused;
-};
+#include "lzss/structs.cuh"
 
 constexpr uint32_t STATUS_COUNTS = 1;
 constexpr uint32_t STATUS_FLAGS = 2;
@@ -38,7 +20,7 @@ struct Start {
     uint32_t literals_before;
 };
 
-__device__ inline uint32_t symbols_of(const Section &section, uint32_t in_chunk) {
+__device__ inline uint32_t symbols_of(const DecodeSection &section, uint32_t in_chunk) {
     const uint64_t left = section.bytes - uint64_t(in_chunk) * BLOCK_BYTES;
     return uint32_t((min_of<uint64_t>(left, BLOCK_BYTES) + WIDTH - 1) / WIDTH);
 }
@@ -55,7 +37,8 @@ struct Input {
     uint32_t min_match;
 };
 
-__device__ inline Input input_of(const uint8_t *input, const Section &section, const Start &start, uint32_t in_chunk) {
+__device__ inline Input input_of(const uint8_t *input, const DecodeSection &section, const Start &start,
+                                 uint32_t in_chunk) {
     return {reinterpret_cast<const uint32_t *>(input + section.flags) + uint64_t(start.flag_words) * 2,
             input + section.lengths + start.matches_before,
             reinterpret_cast<const distance_t *>(input + section.distances) + start.matches_before,

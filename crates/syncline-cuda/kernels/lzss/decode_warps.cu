@@ -13,10 +13,10 @@
 // A block of threads for each chunk. Of one that has something in its word of `noted`, if there is such, nothing is
 // read: what was to become its tokens did not.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_starts(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t all_blocks,
+    lzss_starts(const uint8_t *input, const DecodeSection *sections, uint32_t section_count, uint32_t all_blocks,
                 const uint32_t *noted, Start *starts, uint32_t *status) {
     __shared__ uint64_t warp_sums[WARPS];
-    const Section section = sections[blockIdx.x];
+    const DecodeSection section = sections[blockIdx.x];
     if (noted != nullptr && noted[section.chunk] != 0) {
         if (threadIdx.x == 0) {
             status[blockIdx.x] = STATUS_COUNTS;
@@ -474,7 +474,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    lzss_decode_warps(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks,
+    lzss_decode_warps(const uint8_t *input, const DecodeSection *sections, uint32_t section_count, uint32_t blocks,
                       const Start *starts, uint8_t *out, uint32_t *status) {
     __shared__ alignas(ALIGNED) uint8_t rings[IN_SHARED ? WARPS * RING : 16];
     __shared__ alignas(ALIGNED) uint8_t literals[WARPS * LITERALS];
@@ -488,7 +488,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (uniform(status[number] & STATUS_COUNTS)) {
         return;
     }
-    const Section section = sections[number];
+    const DecodeSection section = sections[number];
     const uint32_t in_chunk = block - section.first_block;
     Input in = input_of(input, section, starts[block], in_chunk);
     in.tokens = uniform(in.tokens);

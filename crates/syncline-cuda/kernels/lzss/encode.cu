@@ -198,8 +198,8 @@ __device__ inline void select_tokens(const Work &work) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    lzss_tokens(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, uint8_t *slots,
-                Counts *counts, uint8_t *scratch) {
+    lzss_tokens(const uint8_t *input, const EncodeSection *sections, uint32_t section_count, uint32_t blocks,
+                uint8_t *slots, Counts *counts, uint8_t *scratch) {
     extern __shared__ uint4 shared[];
     uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;
     // Tokens are not known before positions are linked: where they lie in shared memory, the tables lie there first.

@@ -243,12 +243,12 @@ __device__ inline uint64_t place_tokens(Work &work) {
 // A block from input to slot; `find` leaves the tokens that could start at each position, `select` the starts and flags
 // of chunks.
 template <typename Find, typename Select>
-__device__ inline void encode_blocks(const uint8_t *input, const Section *sections, uint32_t section_count,
+__device__ inline void encode_blocks(const uint8_t *input, const EncodeSection *sections, uint32_t section_count,
                                      uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *memory, Find find,
                                      Select select) {
     __shared__ uint64_t warp_sums[WARPS];
     for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-        const Section section = sections[section_of(sections, section_count, block)];
+        const EncodeSection section = sections[section_of(sections, section_count, block)];
         const uint64_t offset = uint64_t(block - section.first_block) * BLOCK_BYTES;
         const uint8_t *from = input + section.offset + offset;
         Work work(memory, warp_sums);

@@ -32,7 +32,7 @@ __device__ inline token_t longest_match(const Work &work, uint32_t position, uin
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_tokens_published(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks,
+    lzss_tokens_published(const uint8_t *input, const EncodeSection *sections, uint32_t section_count, uint32_t blocks,
                           uint8_t *slots, Counts *counts, uint8_t *scratch) {
     extern __shared__ uint4 shared[];
     uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;

@@ -2,6 +2,7 @@
 // chunk, then moving them there. Sums over blocks are the second of the published kernels, moving the third.
 //
 // LEVEL  of the stage, written to the sections
+#include "format/constants.cuh"
 #include "device/warp.cuh"
 #include "lzss/slots.cuh"
 
@@ -12,26 +13,13 @@ struct Start {
     uint32_t literals;
 };
 
-// Sections 2 to 6 of a chunk, in bytes, and what they hold.
-struct Plan {
-    uint32_t section_bytes[5];
-    uint32_t blocks;
-    uint32_t tokens;
-    uint32_t matches;
-    uint32_t bytes;  // all sections, each up to a multiple of 16, and what a record has before them
-    uint32_t status; // 1: no room for them
-};
-
 constexpr uint32_t PARAMETER_BYTES = 8;
-// A record's header and its table of sections.
-constexpr uint32_t HEADER_BYTES = 32;
 constexpr uint32_t FIRST_SECTION = 2;
-constexpr uint8_t KIND_LZSS = 3;
 
 // A block of threads for each chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_layout(const Section *sections, uint32_t section_count, uint32_t all_blocks, uint32_t prefix,
-                const Counts *counts, Start *starts, Plan *plans) {
+    lzss_layout(const EncodeSection *sections, uint32_t section_count, uint32_t all_blocks, uint32_t prefix,
+                const Counts *counts, Start *starts, SectionPlan *plans) {
     __shared__ uint64_t warp_sums[WARPS];
     const uint32_t first = sections[blockIdx.x].first_block;
     const uint32_t end = blockIdx.x + 1 < section_count ? sections[blockIdx.x + 1].first_block : all_blocks;
@@ -51,13 +39,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (threadIdx.x == 0) {
         const uint32_t tokens = uint32_t(before >> 32), matches = uint32_t(before);
-        Plan plan = {{PARAMETER_BYTES + (end - first) * 8, words_before * 8, matches, matches * DISTANCE_BYTES,
-                      (tokens - matches) * WIDTH},
-                     end - first,
-                     tokens,
-                     matches,
-                     prefix,
-                     0};
+        SectionPlan plan = {{PARAMETER_BYTES + (end - first) * 8, words_before * 8, matches, matches * DISTANCE_BYTES,
+                             (tokens - matches) * WIDTH},
+                            end - first,
+                            tokens,
+                            matches,
+                            prefix,
+                            0};
         for (uint32_t i = 0; i < 5; ++i) {
             plan.bytes += align16(plan.section_bytes[i]);
         }
@@ -67,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Where each chunk's sections start, and the end of the last; one block of threads.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_places(uint32_t section_count, uint64_t room, Plan *plans, uint64_t *places, uint32_t *lengths) {
+    lzss_places(uint32_t section_count, uint64_t room, SectionPlan *plans, uint64_t *places, uint32_t *lengths) {
     __shared__ uint64_t warp_sums[WARPS];
     uint64_t before = 0;
     for (uint32_t strip = 0; strip < section_count; strip += THREADS) {
@@ -118,12 +106,12 @@ constexpr uint64_t NO_PLACE = ~0ull;
 
 // Moves a block's tokens to their sections; a block of threads each. A chunk without a place is left out.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_write(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts,
-               const Plan *plans, const uint64_t *places, uint32_t prefix, const uint8_t *slots, uint8_t *out) {
+    lzss_write(const EncodeSection *sections, uint32_t section_count, const Counts *counts, const Start *starts,
+               const SectionPlan *plans, const uint64_t *places, uint32_t prefix, const uint8_t *slots, uint8_t *out) {
     const uint32_t block = blockIdx.x;
     const uint32_t number = section_of(sections, section_count, block);
-    const Section section = sections[number];
-    const Plan &plan = plans[number];
+    const EncodeSection section = sections[number];
+    const SectionPlan &plan = plans[number];
     if (plan.status != 0 || places[number] == NO_PLACE) {
         return;
     }
@@ -150,13 +138,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     copy(at[3] + uint64_t(start.matches) * DISTANCE_BYTES, from, own.matches * DISTANCE_BYTES);
 }
 
-// Where the planes of a chunk start, in symbols from the start of all with as many bytes.
-struct PlaneStarts {
-    uint64_t flags, lengths;
-    uint64_t distances[2];
-    uint64_t bytes[8]; // of the literals
-    uint64_t words[4]; // of the literals in symbols of two bytes, if these have more than one
-};
 constexpr uint32_t PLANE_GROUP = 128;
 
 // Fills a plane of `count` symbols up to a whole group.
@@ -181,9 +162,9 @@ __device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t co
 // Moves a block's tokens to the planes of its chunk; a block of threads each. `greatest` has four words a chunk, 0
 // before, for the greatest symbols of its planes of two bytes.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_planes(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts,
-                const Plan *plans, const PlaneStarts *planes, const uint8_t *slots, uint8_t *bytes, uint16_t *words,
-                uint32_t *greatest) {
+    lzss_planes(const EncodeSection *sections, uint32_t section_count, const Counts *counts, const Start *starts,
+                const SectionPlan *plans, const PlaneStarts *planes, const uint8_t *slots, uint8_t *bytes,
+                uint16_t *words, uint32_t *greatest) {
     static_assert(THREADS >= PLANE_GROUP, "a thread for each symbol that is filled in");
     const uint32_t block = blockIdx.x;
     const uint32_t number = section_of(sections, section_count, block);
@@ -223,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
     if (block == sections[number].first_block) {
-        const Plan &plan = plans[number];
+        const SectionPlan &plan = plans[number];
         fill_group(bytes + to.flags, plan.section_bytes[1]);
         fill_group(bytes + to.lengths, plan.matches);
         for (uint32_t plane = 0; plane < DISTANCE_BYTES; ++plane) {
@@ -239,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // The bytes of a record before its first section, the hash left out.
-__device__ inline uint8_t header_byte(const Section &section, const Plan &plan, uint32_t at) {
+__device__ inline uint8_t header_byte(const EncodeSection &section, const SectionPlan &plan, uint32_t at) {
     const uint8_t marker[4] = {'S', 'Y', 'C', 'K'};
     if (at < 4) {
         return marker[at];
@@ -250,9 +231,9 @@ __device__ inline uint8_t header_byte(const Section &section, const Plan &plan, 
     if (at < 16) {
         return uint8_t(section.chunk >> (at - 8) * 8);
     }
-    const uint32_t number = (at - HEADER_BYTES) / 4 - FIRST_SECTION;
-    if (at < HEADER_BYTES || number >= 5) {
-        return at == 16 ? KIND_LZSS : 0;
+    const uint32_t number = (at - format::RECORD_HEADER_BYTES) / 4 - FIRST_SECTION;
+    if (at < format::RECORD_HEADER_BYTES || number >= 5) {
+        return at == 16 ? uint8_t(format::KIND_LZSS) : 0;
     }
     return uint8_t(plan.section_bytes[number] >> at % 4 * 8);
 }
@@ -260,7 +241,7 @@ __device__ inline uint8_t header_byte(const Section &section, const Plan &plan, 
 // What a record has before its sections, parameters of a chunk, and zeros between its sections; a warp each. (A chunk
 // without blocks has parameters.)
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_edges(const Section *sections, uint32_t section_count, const Plan *plans, const uint64_t *places,
+    lzss_edges(const EncodeSection *sections, uint32_t section_count, const SectionPlan *plans, const uint64_t *places,
                uint32_t prefix, uint8_t *out) {
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= section_count || plans[number].status != 0) {

@@ -1,15 +1,7 @@
 // What the encoder's kernels hand each other.
 #pragma once
 #include "lzss/lzss.cuh"
-
-// The bytes that one chunk of an array gives to the stage.
-struct Section {
-    uint64_t offset; // in the input, a multiple of 16
-    uint64_t bytes;
-    uint64_t chunk; // its number, for its record
-    uint32_t first_block;
-    uint32_t min_match;
-};
+#include "lzss/structs.cuh"
 
 __host__ __device__ constexpr uint32_t align16(uint32_t bytes) { return (bytes + 15) / 16 * 16; }
 

@@ -10,6 +10,7 @@
 #define ELEMENT_BYTES 4
 #define LOGARITHM 0
 #include "quantize/quantize.cuh"
+#include "quantize/structs.cuh"
 #include "quantize/summary.cuh"
 
 #if __CUDA_ARCH__ >= 900
@@ -25,10 +26,6 @@ constexpr uint32_t BINS = 2 * 64 + 1;
 constexpr uint32_t BINS_OF_LANE = (BINS + WARP - 1) / WARP;
 // A chunk takes the wide radius if more than one in this many elements is an outlier.
 constexpr uint32_t WIDE_SHARE = 64;
-
-struct SideOffsets {
-    uint32_t outliers, verbatim, masks, signs;
-};
 
 // Sums over tiles, or over the tiles before one.
 struct TilePrefix {

@@ -5,16 +5,13 @@
 // WARPS  warps of a block
 #define MEASURE 0
 #include "quantize/scalar_tile.cuh"
+#include "quantize/structs.cuh"
 
 // Start of each chunk's entries, and for bitmaps bytes. Mirrored in quantize/gather.rs.
 struct SideStarts {
     uint32_t outliers, verbatim, masks, signs;
     uint32_t radius; // 0: the chunk has nothing to collect
     uint32_t unused;
-};
-// Start of each tile's entries in its chunk.
-struct SideOffsets {
-    uint32_t outliers, verbatim, masks, signs;
 };
 struct SideLists {
     uint32_t *outlier_positions;

@@ -1,8 +1,8 @@
 // What quantizing leaves of a chunk for its record. Mirrored by quantize/summary.rs.
 #pragma once
 #include "device/warp.cuh"
-#include "device/warp.cuh"
 #include "huffman/stream_input.cuh"
+#include "quantize/structs.cuh"
 
 // Counts of a quantized chunk.
 struct ChunkSummary {
@@ -19,10 +19,7 @@ struct ChunkSummary {
     }
 };
 
-// Sums over some tiles of a chunk: tiles that are not constant, FLAG_MASKS and FLAG_SIGNS, words of packed bases.
-struct TileSums {
-    uint32_t live, flags, words_of_bases, unused;
-};
+// Flags of `TileSums`.
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 
 // Where quantizing leaves all this.

@@ -1,6 +1,17 @@
 //! The headers of the kernels, and which of them a source includes.
 
-use super::{Source, source};
+use std::sync::OnceLock;
+
+use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
+use syncline_core::container::{ChunkKind, MAX_PATTERNS, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN};
+use syncline_core::geometry::MAX_TILE_ELEMENTS;
+use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
+use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
+
+use super::{DeviceStruct, Source, source};
+use crate::lzss_codes::NarrowCounts;
+use crate::quantize::{SideOffsets, TileSums};
+use crate::{lossless, lzss};
 
 /// Headers of the folder of kernels, a folder for each stage.
 macro_rules! headers {
@@ -52,8 +63,8 @@ const HEADERS: &[Source] = headers![
     "huffman/encode/stream_sections.cuh",
     "huffman/sample.cuh",
     "huffman/stream_input.cuh",
+    "lossless/record_headers.cuh",
     "lossless/tile.cuh",
-    "lossless/tokens.cuh",
     "lzss/decode.cuh",
     "lzss/encode.cuh",
     "lzss/lzss.cuh",
@@ -84,14 +95,72 @@ const HEADERS: &[Source] = headers![
     "reconstruct/work.cuh",
 ];
 
-/// The headers that `source` includes, directly or through others, each once.
+/// A header that declares the structs of a stage, generated from their declarations in Rust.
+struct StructHeader {
+    name: &'static str,
+    /// Headers with the types that the structs contain.
+    includes: &'static [&'static str],
+    structs: &'static [DeviceStruct],
+}
+
+/// The structs of [`device_struct!`](super::device_struct), a header for each stage.
+const STRUCT_HEADERS: &[StructHeader] = &[
+    StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::STRUCTS },
+    StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::STRUCTS },
+    StructHeader { name: "lzss_codes/structs.cuh", includes: &["quantize/structs.cuh"], structs: &[NarrowCounts::C] },
+    StructHeader { name: "quantize/structs.cuh", includes: &[], structs: &[SideOffsets::C, TileSums::C] },
+];
+
+/// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.
+const FORMAT_CONSTANTS: &[(&str, u64)] = &[
+    ("RECORD_MARKER", u32::from_le_bytes(RECORD_MARKER) as u64),
+    ("RECORD_HEADER_BYTES", RECORD_HEADER_LEN as u64),
+    ("SECTIONS", SECTIONS as u64),
+    ("KIND_RAW", ChunkKind::Raw as u64),
+    ("KIND_LZSS", ChunkKind::Lzss as u64),
+    ("TRAILER_BYTES", TRAILER_LEN as u64),
+    ("MAX_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
+    ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
+    ("RADIUS", RADIUS as u64),
+    ("WIDE_RADIUS", WIDE_RADIUS as u64),
+    ("NARROW_RADIUS", NARROW_RADIUS as u64),
+    ("MAX_PATTERNS", MAX_PATTERNS as u64),
+    ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),
+    ("MAX_CODEBOOKS", MAX_CLASSES as u64),
+    ("SUBSEQUENCE_BITS", SUBSEQUENCE_BITS as u64),
+];
+
+/// Returns the generated headers, made once a process.
+fn generated() -> &'static [Source] {
+    static GENERATED: OnceLock<Vec<Source>> = OnceLock::new();
+    GENERATED.get_or_init(|| {
+        let leak = |name, text: String| Source { name, text: text.leak() };
+        let structs = STRUCT_HEADERS.iter().map(|header| {
+            let mut text = "#pragma once\n#include \"common.cuh\"\n".to_owned();
+            text.extend(header.includes.iter().map(|name| format!("#include \"{name}\"\n")));
+            text.extend(header.structs.iter().map(DeviceStruct::declaration));
+            leak(header.name, text)
+        });
+        let mut constants = "#pragma once\n#include \"common.cuh\"\nnamespace format {\n".to_owned();
+        constants
+            .extend(FORMAT_CONSTANTS.iter().map(|(name, value)| format!("constexpr uint32_t {name} = {value};\n")));
+        constants.push_str("}\n");
+        structs.chain([leak("format/constants.cuh", constants)]).collect()
+    })
+}
+
+/// Returns the header with this name, from the folder of kernels or generated.
+fn find(name: &str) -> Option<&'static Source> {
+    HEADERS.iter().chain(generated()).find(|header| header.name == name)
+}
+
+/// Returns the headers that `source` includes, directly or through others, each once.
 pub(super) fn included(source: Source) -> Vec<Source> {
     let mut found: Vec<Source> = Vec::new();
     let mut texts = vec![source.text];
     while let Some(text) = texts.pop() {
         for name in text.lines().filter_map(quoted_include) {
-            let header = HEADERS.iter().find(|header| header.name == name);
-            if let Some(header) = header.filter(|header| !found.contains(header)) {
+            if let Some(header) = find(name).filter(|header| !found.contains(header)) {
                 found.push(*header);
                 texts.push(header.text);
             }
@@ -120,9 +189,9 @@ mod tests {
 
     #[test]
     fn every_header_names_headers_that_exist() {
-        for header in HEADERS {
+        for header in HEADERS.iter().chain(generated()) {
             for name in header.text.lines().filter_map(quoted_include) {
-                assert!(HEADERS.iter().any(|header| header.name == name), "{} includes {name}", header.name);
+                assert!(find(name).is_some(), "{} includes {name}", header.name);
             }
         }
     }

@@ -11,9 +11,9 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary, Coder, CoderOptions, LzssChoice};
 
-use super::choice::Samples;
+use super::cost_model::Samples;
 use super::records::{HEAD_BYTES, Record};
-use super::tiles::{NO_PLACE, Predicted, Slots, Summary, Tiles};
+use super::tiles::{NO_PLACE, Predicted, Slots, TileSummary, Tiles};
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
 use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, Frame, Pinned, fetch};
@@ -241,7 +241,7 @@ impl<'d> LosslessCompressor<'d> {
         let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;
         observer("tile order")?;
 
-        let mut summaries = vec![Summary::default(); choices.len()];
+        let mut summaries = vec![TileSummary::default(); choices.len()];
         let mut predicted = None;
         if choices.iter().any(|choice| choice.of_residuals) {
             let prediction = predict(&mut frame, tiles, &batch, slots, choices)?;

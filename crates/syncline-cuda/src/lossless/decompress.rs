@@ -8,8 +8,8 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use syncline_core::bound::Pipeline;
 use syncline_core::container::RECORD_HEADER_LEN;
 
-use super::heads::{Head, HeadParser, Records};
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
+use super::record_headers::{RecordHeader, RecordHeaderParser, Records};
 use super::tiles::{ChunkSource, Tiles};
 use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, fetch};
@@ -29,7 +29,7 @@ const BATCH_BYTES: u64 = 256 << 20;
 pub struct LosslessDecompressor {
     info: StreamInfo,
     tiles: Tiles,
-    heads: HeadParser,
+    heads: RecordHeaderParser,
     hasher: Hasher,
     tokens: TokenDecoder,
     arena: Arena,
@@ -53,7 +53,7 @@ fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
 }
 
 /// Says what is wrong with records that have been read.
-fn check_heads(info: &StreamInfo, chunks: &Range<u64>, heads: &[Head]) -> Result<()> {
+fn check_heads(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
     for (chunk, head) in chunks.clone().zip(heads) {
         if head.is_of_planes() {
             return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
@@ -76,7 +76,7 @@ struct OutputTiles<'o> {
 
 impl OutputTiles<'_> {
     /// Where the bytes of a chunk's tokens belong, if they are its elements in order and all wanted.
-    fn place(&self, number: usize, head: &Head) -> Option<CUdeviceptr> {
+    fn place(&self, number: usize, head: &RecordHeader) -> Option<CUdeviceptr> {
         let tiles = self.batch.tiles_of(number as u32);
         let tiles = [tiles.start, tiles.end].map(|tile| self.batch.first_tile() + u64::from(tile));
         let whole = self.wanted.start <= tiles[0] && tiles[1] <= self.wanted.end;
@@ -91,7 +91,7 @@ impl OutputTiles<'_> {
     /// slots. `places` are the records' in the input.
     fn deal<'h>(
         &self,
-        heads: &'h [Head],
+        heads: &'h [RecordHeader],
         places: &[u64],
         [input, slots]: [CUdeviceptr; 2],
     ) -> (Vec<ChunkSource>, Vec<Tokens<'h>>) {
@@ -132,7 +132,7 @@ impl LosslessDecompressor {
         let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
         let tiles = Tiles::new(device, header.element_type, info.geometry())?;
         Ok(Self {
-            heads: HeadParser::new(device, tiles.element_bytes())?,
+            heads: RecordHeaderParser::new(device, tiles.element_bytes())?,
             hasher: Hasher::new(device)?,
             tokens: TokenDecoder::new(device, header.index)?,
             arena: Arena::new(stream),

@@ -7,10 +7,10 @@ use cudarc::driver::{CudaView, CudaViewMut, DevicePtr};
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
 
-use super::heads::{FIRST_PLANES, Head, HeadPlane};
-use super::pieces::{Join, Pieces};
 use super::planes::{GROUP, PlaneDecoder};
+use super::record_headers::{FIRST_PLANES, HeaderPlane, RecordHeader};
 use super::records::{BLOCKS, PARAMETER_BYTES};
+use super::transfer::{Pieces, PlaneJoin};
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::Result;
 use crate::huffman::decode::StreamLocation;
@@ -24,7 +24,7 @@ pub(crate) const STATUS_TOKENS: u32 = 2;
 /// The tokens of a chunk whose record has been read.
 pub(crate) struct Tokens<'h> {
     /// What the record says, checked.
-    pub head: &'h Head,
+    pub head: &'h RecordHeader,
     /// Its number among the chunks that statuses are noted for.
     pub chunk: u32,
     /// Where the record starts in the input.
@@ -123,7 +123,7 @@ impl TokenDecoder {
             joined: joined.device_ptr(&stream).0,
         };
         let joins = chunks.iter().zip(&sections);
-        let joins: Vec<Join> = joins
+        let joins: Vec<PlaneJoin> = joins
             .flat_map(|(tokens, own)| own.iter().filter_map(|section| pointers.join(section, tokens.chunk)))
             .collect();
         self.pieces.join(frame, &joins, &noted.as_view())?;
@@ -175,7 +175,7 @@ struct Streams {
 
 impl Streams {
     /// Adds a stream of `count` symbols; where they start among all.
-    fn add(&mut self, chunk: u32, record: u64, plane: &HeadPlane, count: u32) -> u64 {
+    fn add(&mut self, chunk: u32, record: u64, plane: &HeaderPlane, count: u32) -> u64 {
         let (out, groups) = (self.symbols, u64::from(count).div_ceil(GROUP));
         self.symbols += groups * GROUP;
         let offset = record + u64::from(plane.at);
@@ -250,9 +250,9 @@ impl Pointers {
         }
     }
 
-    fn join(&self, section: &Section, chunk: u32) -> Option<Join> {
+    fn join(&self, section: &Section, chunk: u32) -> Option<PlaneJoin> {
         let stride = section.planes.len();
-        (stride > 1).then(|| Join {
+        (stride > 1).then(|| PlaneJoin {
             to: self.joined + section.joined_at,
             from: std::array::from_fn(|plane| if plane < stride { self.plane(section, plane) } else { 0 }),
             count: section.count,

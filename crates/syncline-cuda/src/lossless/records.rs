@@ -4,10 +4,10 @@ use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS
 use syncline_core::huffman::MAX_SYMBOLS;
 use syncline_core::lzss::Params;
 
-use super::pieces::Patches;
 use super::planes::GROUP;
+use super::transfer::Patches;
 use crate::huffman::encode;
-use crate::lzss::{Plan, PlaneStarts};
+use crate::lzss::{PlaneStarts, SectionPlan};
 
 /// Bytes of a record before its first section.
 pub(super) const HEAD_BYTES: u64 = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()).next_multiple_of(ALIGNMENT) as u64;
@@ -64,7 +64,7 @@ pub(super) struct ChunkPlanes {
 
 impl ChunkPlanes {
     /// For the tokens that `plan` counts.
-    pub fn new(plan: &Plan, params: &Params, bytes: &mut PlaneList, words: &mut PlaneList) -> Self {
+    pub fn new(plan: &SectionPlan, params: &Params, bytes: &mut PlaneList, words: &mut PlaneList) -> Self {
         let (matches, literals) = (u64::from(plan.matches), u64::from(plan.tokens - plan.matches));
         let width = params.width.bytes();
         let mut some = |planes: usize, count: u64| (0..planes).map(|_| bytes.add(count)).collect::<Vec<_>>();
@@ -135,7 +135,7 @@ impl TokenSections {
     /// Of tokens as `plan` counts them, in planes if there are any, which come to `plans` (those of bytes, those of
     /// words). Those of words are taken if they are shorter and the chunk `has_words`.
     pub(super) fn new(
-        plan: &Plan,
+        plan: &SectionPlan,
         planes: Option<&ChunkPlanes>,
         plans: (&[encode::StreamPlan], &[encode::StreamPlan]),
         has_words: bool,

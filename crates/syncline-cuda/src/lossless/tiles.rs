@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg, ValidAsZeroBits};
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
 use crate::error::{DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
@@ -26,25 +26,24 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
 }
 
-/// What the tiles of a chunk come to: `Summary` in the source.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct Summary {
-    /// Tiles that are not constant.
-    pub live_tiles: u32,
-    /// Their elements.
-    pub live_elements: u32,
-    /// Words of the packed bases.
-    pub base_words: u32,
-    unused: u32,
+device_struct! {
+    /// What the tiles of a chunk come to.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(super) struct TileSummary {
+        /// Tiles that are not constant.
+        pub live_tiles: u32,
+        /// Their elements.
+        pub live_elements: u32,
+        /// Words of the packed bases.
+        pub base_words: u32,
+        unused: u32,
+    }
 }
 
-// SAFETY: four u32, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Summary {}
 // SAFETY: numbers.
-unsafe impl ValidAsZeroBits for Summary {}
+unsafe impl ValidAsZeroBits for TileSummary {}
 
-impl Summary {
+impl TileSummary {
     /// Bytes of sections 0 and 1 of a chunk of `tiles` tiles.
     pub fn section_bytes(&self, tiles: u32) -> [u32; 2] {
         let words = 4 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
@@ -52,16 +51,14 @@ impl Summary {
     }
 }
 
-/// Where the tiles of a chunk come from: `ChunkSource` in the source.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct ChunkSource {
-    bytes: CUdeviceptr,
-    kind: u64,
+device_struct! {
+    /// Where the tiles of a chunk come from.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(super) struct ChunkSource {
+        bytes: CUdeviceptr as "const uint8_t *",
+        kind: u64,
+    }
 }
-
-// SAFETY: an address, a u32 and another that is not used, as the kernel's struct has (little-endian).
-unsafe impl DeviceRepr for ChunkSource {}
 
 impl ChunkSource {
     /// Nowhere: the chunk's elements are left as they are.
@@ -83,16 +80,14 @@ impl ChunkSource {
     }
 }
 
-/// A tile that is looked at: `SampleTile` in the source.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct SampleTile {
-    number: u64,
-    at: u64,
+device_struct! {
+    /// A tile that is looked at.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct SampleTile {
+        number: u64,
+        at: u64,
+    }
 }
-
-// SAFETY: two numbers of 64 bits, laid out as the kernel's struct.
-unsafe impl DeviceRepr for SampleTile {}
 
 /// Chunks' elements in tile order, each from a multiple of `stride` bytes on.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +104,7 @@ pub(super) struct Predicted<'a> {
     /// As bytes.
     pub bases: CudaViewMut<'a, u8>,
     pub starts: CudaViewMut<'a, u32>,
-    pub summaries: CudaViewMut<'a, Summary>,
+    pub summaries: CudaViewMut<'a, TileSummary>,
 }
 
 /// Works on the tiles of one array.
@@ -280,7 +275,7 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.scan.function());
         launch.arg(&self.geometry).arg(batch).arg(chosen).arg(&mut predicted.metas).arg(&mut predicted.bases);
         launch.arg(&mut predicted.starts).arg(&mut predicted.summaries);
-        // SAFETY: parameters (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *, Summary *): as
+        // SAFETY: parameters (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *, TileSummary *): as
         // before, and a start for each tile, a summary for each chunk.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }.doing("adding up tiles")?;
         Ok(predicted)
@@ -311,7 +306,7 @@ impl Tiles {
     }
 
     /// Writes sections 0 and 1 of the chunks that have a place, which the caller has seen to lie in the output with
-    /// [`Summary::section_bytes`].
+    /// [`TileSummary::section_bytes`].
     pub fn sections(
         &self,
         stream: &Arc<CudaStream>,
@@ -323,7 +318,7 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.sections.function());
         launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
         launch.arg(places).arg(output);
-        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const Summary *, const u64 *, u8 *): a place for
+        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const TileSummary *, const u64 *, u8 *): a place for
         // each chunk; what is written there is as long as the summaries say.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
             .doing("writing tiles' sections")

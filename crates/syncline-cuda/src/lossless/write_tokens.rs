@@ -8,14 +8,14 @@ use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::pieces::{Copies, CountedPlane, Patches, Pieces};
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
 use super::tiles::NO_PLACE;
+use super::transfer::{Copies, CountedPlane, Patches, Pieces};
 use crate::device::{Device, Frame, Pinned, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
-use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, Plan, Span, WORD_PLANES};
+use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
 use crate::observer::Observer;
 
 /// The bytes of a chunk that become tokens.
@@ -52,9 +52,9 @@ struct Group<'a> {
 pub(crate) struct FoundTokens<'a> {
     groups: Vec<Group<'a>>,
     /// Group by group.
-    device_plans: CudaViewMut<'a, Plan>,
+    device_plans: CudaViewMut<'a, SectionPlan>,
     /// In the order of the sources, as all that follows.
-    plans: Vec<Plan>,
+    plans: Vec<SectionPlan>,
     params: Vec<Params>,
     has_words: Vec<bool>,
 }
@@ -197,7 +197,7 @@ impl TokenEncoder {
             let kind = (source.base, source.params.width, source.params.level);
             by_kind.entry(kind).or_default().push(number);
         }
-        let mut device_plans = frame.slice::<Plan>(sources.len())?;
+        let mut device_plans = frame.slice::<SectionPlan>(sources.len())?;
         let mut groups: Vec<Group<'a>> = Vec::new();
         let mut first_plan = 0;
         for ((base, width, level), numbers) in by_kind {
@@ -220,7 +220,7 @@ impl TokenEncoder {
             first_plan = end;
         }
         let by_group = fetch(&stream, &device_plans, "reading the plans")?;
-        let mut plans = vec![Plan::default(); sources.len()];
+        let mut plans = vec![SectionPlan::default(); sources.len()];
         let order = groups.iter().flat_map(|group| &group.sources);
         order.zip(by_group).for_each(|(&source, plan)| plans[source] = plan);
         let (params, has_words) = sources.iter().map(|source| (source.params, source.has_words)).unzip();
@@ -261,7 +261,7 @@ impl TokenEncoder {
         let planes = split.planes.iter().flat_map(|planes| planes.bytes.iter().flatten());
         let list: Vec<_> = planes.map(|&Plane { start, count, .. }| CountedPlane { start, count }).collect();
         let mut counts = self.pieces.count(frame, &split.bytes.as_view(), &list)?.into_iter();
-        let own = |(planes, plan): (&ChunkPlanes, &Plan)| {
+        let own = |(planes, plan): (&ChunkPlanes, &SectionPlan)| {
             let number = planes.bytes.iter().map(Vec::len).sum();
             (counts.by_ref().take(number).collect(), plan.blocks as usize)
         };

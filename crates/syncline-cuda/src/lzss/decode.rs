@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::{Counted, check_chunk, constants, params};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const DECODE: Source = source!("lzss/decode.cu");
@@ -57,28 +57,36 @@ pub struct DecodeSpan {
     pub min_match: u8,
 }
 
-/// [`DecodeSpan`] as the kernels read it: `Section` in lzss/decode.cuh.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct Section {
-    blocks: u64,
-    offsets: [u64; 4],
-    output: u64,
-    bytes: u64,
-    lengths: [u32; 4],
-    first_block: u32,
-    min_match: u32,
-    chunk: u32,
-    unused: u32,
+device_struct! {
+    /// [`DecodeSpan`] as the kernels read it.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct DecodeSection {
+        /// Offset in the input of the counts of the blocks; of the flags, lengths, distances and literals likewise.
+        counts: u64,
+        flags: u64,
+        lengths: u64,
+        distances: u64,
+        literals: u64,
+        /// Offset in the output.
+        out: u64,
+        /// Bytes of the symbols, the last of which may be incomplete.
+        bytes: u64,
+        flag_bytes: u32,
+        length_bytes: u32,
+        distance_bytes: u32,
+        literal_bytes: u32,
+        first_block: u32,
+        min_match: u32,
+        /// The chunk that a status is reported for.
+        chunk: u32,
+        unused: u32,
+    }
 }
-
-// SAFETY: plain integers without padding (seven of 8 bytes, then eight of 4), laid out as the kernels' struct.
-unsafe impl DeviceRepr for Section {}
 
 /// Chunks that are decoded by one launch, all of one symbol width and level.
 #[derive(Debug)]
 pub struct DecodeBatch {
-    sections: CudaSlice<Section>,
+    sections: CudaSlice<DecodeSection>,
     params: Params,
     chunks: u32,
     blocks: u32,
@@ -123,12 +131,18 @@ impl DecodeBatch {
             let (true, Some(end), Some(output_end)) = (aligned, end, span.output.checked_add(span.bytes)) else {
                 return Err(CudaError::invalid("LZSS sections and outputs start on multiples of 16, blocks of 8"));
             };
-            sections.push(Section {
-                blocks: span.blocks,
-                offsets: parts.map(|part| part.0),
-                output: span.output,
+            sections.push(DecodeSection {
+                counts: span.blocks,
+                flags: span.flags.0,
+                lengths: span.lengths.0,
+                distances: span.distances.0,
+                literals: span.literals.0,
+                out: span.output,
                 bytes: span.bytes,
-                lengths: parts.map(|part| part.1),
+                flag_bytes: span.flags.1,
+                length_bytes: span.lengths.1,
+                distance_bytes: span.distances.1,
+                literal_bytes: span.literals.1,
                 first_block,
                 min_match: span.min_match.into(),
                 chunk: numbers.get(number).copied().unwrap_or(0),
@@ -338,7 +352,7 @@ impl Decoder {
             .arg(&noted)
             .arg(&mut starts)
             .arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const Section *, u32, u32, const u32 *, Start *, u32 *): numbers of chunks
+        // SAFETY: parameters (const u8 *, const DecodeSection *, u32, u32, const u32 *, Start *, u32 *): numbers of chunks
         // are below the length of what is noted, if anything is; the counts of all blocks lie in the input, checked;
         // there is a start for each, and a status for each chunk.
         unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
@@ -360,7 +374,7 @@ impl Decoder {
             }
         };
         launch.arg(&mut starts).arg(&output).arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const Section *, u32, const Start *, u8 *, u32 *), for warps with a u32
+        // SAFETY: parameters (const u8 *, const DecodeSection *, u32, const Start *, u8 *, u32 *), for warps with a u32
         // before the starts. Counts have been compared with the sections' lengths, which lie in the input, and blocks
         // of other chunks are skipped; outputs lie in the output; a block of threads has room for as many matches as
         // there can be.

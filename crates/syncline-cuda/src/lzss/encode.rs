@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::sections::{Batch, Encoded, Form, Plan};
+use super::sections::{Batch, Encoded, Form, SectionPlan};
 use super::{constants, match_constants, params};
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const LINKED: Source = source!("lzss/encode.cu");
@@ -176,7 +176,7 @@ impl Encoder {
     }
 
     /// Encodes every chunk of `batch` from `input`, all on the frame's stream. What did not fit is noted in its
-    /// [`Plan`](super::Plan).
+    /// [`SectionPlan`](super::SectionPlan).
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together;
@@ -210,7 +210,7 @@ impl Encoder {
         let room = encoded.bytes.len() as u64;
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
-        // SAFETY: parameters (u32, u64, Plan *, u64 *, u32 *): a plan and a length for each chunk, and a place more
+        // SAFETY: parameters (u32, u64, SectionPlan *, u64 *, u32 *): a plan and a length for each chunk, and a place more
         // than those.
         unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
         launched(self.places.name())?;
@@ -228,7 +228,7 @@ impl Encoder {
             .arg(&prefix)
             .arg(&mut encoded.bytes);
         let grid = Kernel::grid(chunks.div_ceil(SECTION_THREADS / 32), SECTION_THREADS, 0);
-        // SAFETY: parameters (const Section *, u32, const Plan *, const u64 *, u32, u8 *), as before.
+        // SAFETY: parameters (const EncodeSection *, u32, const SectionPlan *, const u64 *, u32, u8 *), as before.
         unsafe { launch.launch(grid) }.doing("writing LZSS parameters")?;
         launched(self.edges.name())?;
 
@@ -248,7 +248,7 @@ impl Encoder {
         frame: &mut Frame<'a>,
         input: &CudaView<'_, u8>,
         batch: &Batch,
-        plans: &mut CudaViewMut<'_, Plan>,
+        plans: &mut CudaViewMut<'_, SectionPlan>,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Found<'a>> {
         if (input.len() as u64) < batch.input_bytes {
@@ -264,7 +264,7 @@ impl Encoder {
         frame: &mut Frame<'a>,
         input: CUdeviceptr,
         batch: &Batch,
-        plans: &mut CudaViewMut<'_, Plan>,
+        plans: &mut CudaViewMut<'_, SectionPlan>,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Found<'a>> {
         let stream = frame.stream().clone();
@@ -287,7 +287,7 @@ impl Encoder {
             let mut launch = stream.launch_builder(self.tokens.function());
             launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks);
             launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
-            // SAFETY: either kernel's parameters are (const u8 *, const Section *, u32, u32, u8 *, Counts *, u8 *).
+            // SAFETY: either kernel's parameters are (const u8 *, const EncodeSection *, u32, u32, u8 *, Counts *, u8 *).
             // Sections lie in the input, checked; a block has its slot, of the size that the source asserts, and its
             // counts (two words); each block of threads its work, in shared memory or in the scratch.
             unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
@@ -304,7 +304,7 @@ impl Encoder {
             .arg(&mut counts)
             .arg(&mut starts)
             .arg(&mut *plans);
-        // SAFETY: parameters (const Section *, u32, u32, u32, const Counts *, Start *, Plan *): counts and starts for
+        // SAFETY: parameters (const EncodeSection *, u32, u32, u32, const Counts *, Start *, SectionPlan *): counts and starts for
         // each block, a plan for each chunk, checked.
         unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
         launched(self.layout.name())?;
@@ -318,7 +318,7 @@ impl Encoder {
         stream: &Arc<CudaStream>,
         batch: &Batch,
         found: &mut Found<'_>,
-        plans: &CudaView<'_, Plan>,
+        plans: &CudaView<'_, SectionPlan>,
         places: &CudaView<'_, u64>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
@@ -329,7 +329,7 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.write.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(places).arg(&prefix).arg(&mut found.slots).arg(output);
-        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, u32,
+        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const u64 *, u32,
         // const u8 *, u8 *): chunks whose sections do not fit the output have a status or no place, and are not
         // written; the blocks' parts follow each other within their sections.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
@@ -343,7 +343,7 @@ impl Encoder {
         stream: &Arc<CudaStream>,
         batch: &Batch,
         found: &mut Found<'_>,
-        plans: &CudaView<'_, Plan>,
+        plans: &CudaView<'_, SectionPlan>,
         planes: &CudaView<'_, PlaneStarts>,
         bytes: &mut CudaViewMut<'_, u8>,
         words: &mut CudaViewMut<'_, u16>,
@@ -358,7 +358,7 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.planes.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
-        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const PlaneStarts *,
+        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const PlaneStarts *,
         // const u8 *, u8 *, u16 *, u32 *): planes start where the caller has laid them out by the plans, one behind the
         // other.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
@@ -378,22 +378,20 @@ pub(crate) struct Found<'a> {
 /// Planes of two bytes that the literals of a chunk may have.
 pub(crate) const WORD_PLANES: usize = 4;
 
-/// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in
-/// lzss/sections.cu.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct PlaneStarts {
-    pub flags: u64,
-    pub lengths: u64,
-    pub distances: [u64; 2],
-    /// Of the literals, in bytes.
-    pub bytes: [u64; 8],
-    /// Of the literals, in symbols of two bytes.
-    pub words: [u64; WORD_PLANES],
+device_struct! {
+    /// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in
+    /// lzss/sections.cu.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct PlaneStarts {
+        pub flags: u64,
+        pub lengths: u64,
+        pub distances: [u64; 2],
+        /// Of the literals, in bytes.
+        pub bytes: [u64; 8],
+        /// Of the literals, in symbols of two bytes.
+        pub words: [u64; WORD_PLANES],
+    }
 }
-
-// SAFETY: 16 numbers of 64 bits, laid out as the kernels' struct.
-unsafe impl DeviceRepr for PlaneStarts {}
 
 #[cfg(test)]
 mod tests {

@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, CudaStream, ValidAsZeroBits};
 use syncline_core::container::{ALIGNMENT, RECORD_HEADER_LEN, SECTIONS};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::{Counted, check_chunk, params};
+use crate::device::device_struct;
 use crate::device::fetch;
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -48,24 +49,24 @@ impl Form {
     }
 }
 
-/// [`Span`] as the kernels read it: `Section` in lzss/slots.cuh.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(super) struct Section {
-    offset: u64,
-    bytes: u64,
-    chunk: u64,
-    first_block: u32,
-    min_match: u32,
+device_struct! {
+    /// [`Span`] as the kernels read it.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct EncodeSection {
+        /// In the input, a multiple of 16.
+        offset: u64,
+        bytes: u64,
+        /// Number of the chunk, for its record.
+        chunk: u64,
+        first_block: u32,
+        min_match: u32,
+    }
 }
-
-// SAFETY: plain integers without padding, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Section {}
 
 /// Chunks that one call encodes.
 #[derive(Debug)]
 pub struct Batch {
-    pub(super) sections: CudaSlice<Section>,
+    pub(super) sections: CudaSlice<EncodeSection>,
     pub(super) params: Params,
     pub(super) chunks: u32,
     pub(super) blocks: u32,
@@ -107,7 +108,7 @@ impl Batch {
             }
             let (first_block, in_chunk) = counted.add(span.bytes)?;
             own_blocks.push((first_block, in_chunk));
-            sections.push(Section {
+            sections.push(EncodeSection {
                 offset: span.offset,
                 bytes: span.bytes,
                 chunk: span.chunk,
@@ -157,28 +158,27 @@ fn max_section_bytes(params: &Params, bytes: u64) -> u64 {
     PARAMETER_BYTES + blocks * 8 + flags + symbols * params.width.bytes() as u64 + 5 * 16
 }
 
-/// What a chunk's sections came out as.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Plan {
-    /// Bytes of sections 2 to 6: parameters and blocks, flags, lengths, distances, literals.
-    pub section_bytes: [u32; 5],
-    /// Blocks.
-    pub blocks: u32,
-    /// Tokens.
-    pub tokens: u32,
-    /// Matches among them.
-    pub matches: u32,
-    /// Bytes of all five sections, each up to a multiple of 16, or of the record.
-    pub bytes: u32,
-    /// 0, or 1 if they did not fit into the room given: they are then not written.
-    pub status: u32,
+device_struct! {
+    /// What a chunk's sections came out as.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct SectionPlan {
+        /// Bytes of sections 2 to 6: parameters and blocks, flags, lengths, distances, literals.
+        pub section_bytes: [u32; 5],
+        /// Blocks.
+        pub blocks: u32,
+        /// Tokens.
+        pub tokens: u32,
+        /// Matches among them.
+        pub matches: u32,
+        /// Bytes of all five sections, each up to a multiple of 16, or of the record.
+        pub bytes: u32,
+        /// 0, or 1 if they did not fit into the room given: they are then not written.
+        pub status: u32,
+    }
 }
 
-// SAFETY: ten u32, laid out as `Plan` in lzss/sections.cu.
-unsafe impl DeviceRepr for Plan {}
 // SAFETY: numbers.
-unsafe impl ValidAsZeroBits for Plan {}
+unsafe impl ValidAsZeroBits for SectionPlan {}
 
 /// The sections or records of a batch in device memory.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ pub struct Encoded {
     pub(super) bytes: CudaSlice<u8>,
     pub(super) places: CudaSlice<u64>,
     pub(super) lengths: CudaSlice<u32>,
-    pub(super) plans: CudaSlice<Plan>,
+    pub(super) plans: CudaSlice<SectionPlan>,
 }
 
 impl Encoded {
@@ -228,7 +228,7 @@ impl Encoded {
     }
 
     /// What each chunk came out as, in device memory.
-    pub fn plans(&self) -> &CudaSlice<Plan> {
+    pub fn plans(&self) -> &CudaSlice<SectionPlan> {
         &self.plans
     }
 
@@ -236,7 +236,7 @@ impl Encoded {
     ///
     /// # Errors
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the sections of a chunk did not fit.
-    pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<Plan>> {
+    pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<SectionPlan>> {
         let plans = fetch(stream, &self.plans, "reading the plans")?;
         match plans.iter().position(|plan| plan.status != 0) {
             None => Ok(plans),

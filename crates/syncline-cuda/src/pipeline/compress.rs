@@ -15,12 +15,12 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary as Errors, CoderOptions, max_compressed_len};
 
-use crate::coded::CodeEncoder;
 use crate::container::assemble::Assembler;
 use crate::container::progress::Progress;
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
+use crate::lzss_codes::CodeEncoder;
 use crate::observer::Observer;
 use crate::pipeline::{check_array, check_output};
 use crate::quantize::{BoundScan, ChunkSummary, PendingScan, Quantizer};

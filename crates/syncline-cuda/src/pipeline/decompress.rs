@@ -10,7 +10,6 @@ use syncline_core::huffman::Decoder;
 use super::StreamInfo;
 use super::batches::Batch;
 use super::code_decoder::CodeDecoder;
-use crate::coded::CodeTokens;
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::container::parse::{
     BITMAP_GROUP_LOG2, Format, Hashing, ParsedRecords, RecordLocations, RecordParser, Records, STATUS_HASH,
@@ -21,6 +20,7 @@ use crate::device::{Arena, Device, Frame, SideStream, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
+use crate::lzss_codes::CodeTokens;
 use crate::observer::Observer;
 use crate::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
 

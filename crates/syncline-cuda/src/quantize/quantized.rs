@@ -8,17 +8,20 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr};
 
 use super::summary::ChunkSummary;
-use crate::device::{Frame, fetch};
+use crate::device::{Frame, device_struct, fetch};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
 
-/// Start of a tile's entries in its chunk's lists: `SideOffsets` of the kernels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct SideOffsets([u32; 4]);
-
-// SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize/finish.cu.
-unsafe impl DeviceRepr for SideOffsets {}
+device_struct! {
+    /// Where a tile's entries start in its chunk's lists.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct SideOffsets {
+        outliers: u32,
+        verbatim: u32,
+        masks: u32,
+        signs: u32,
+    }
+}
 
 /// `Outputs` in quantize/quantize.cuh: addresses of the arrays below.
 #[derive(Clone, Copy)]

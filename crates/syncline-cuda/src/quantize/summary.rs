@@ -5,6 +5,8 @@
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 
+use crate::device::device_struct;
+
 /// Counts of a quantized chunk, for the radius that the chunk takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -32,17 +34,18 @@ unsafe impl DeviceRepr for ChunkSummary {}
 // SAFETY: all bits 0 are valid for its fields, which are numbers.
 unsafe impl ValidAsZeroBits for ChunkSummary {}
 
-/// Sums over some of a chunk's tiles.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct TileSums {
-    /// Tiles that are not constant.
-    pub live: u32,
-    /// Bit 0: some tile has a mask. Bit 2: some tile has signs.
-    pub flags: u32,
-    /// Words of 32 bits of the packed bases.
-    pub words_of_bases: u32,
-    unused: u32,
+device_struct! {
+    /// Sums over some of a chunk's tiles.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct TileSums {
+        /// Tiles that are not constant.
+        pub live: u32,
+        /// Bit 0: some tile has a mask. Bit 2: some tile has signs.
+        pub flags: u32,
+        /// Words of 32 bits of the packed bases.
+        pub words_of_bases: u32,
+        unused: u32,
+    }
 }
 
 impl TileSums {
@@ -51,9 +54,6 @@ impl TileSums {
         Self { live, flags: u32::from(masks) | u32::from(signs) << 2, words_of_bases, unused: 0 }
     }
 }
-
-// SAFETY: plain numbers without padding, laid out as `TileSums` in quantize/summary.cuh.
-unsafe impl DeviceRepr for TileSums {}
 
 /// `RecordInputs` in quantize/summary.cuh: where quantizing leaves what records need. All null if nobody makes records.
 #[derive(Debug, Clone, Copy, Default)]

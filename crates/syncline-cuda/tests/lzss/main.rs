@@ -16,7 +16,7 @@ use syncline_core::lzss::{
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::lzss::{
-    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Plan, Span, status_text,
+    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, SectionPlan, Span, status_text,
 };
 
 /// Chunks of one width and level on the device, and what core makes of them.
@@ -68,7 +68,7 @@ impl Case {
 }
 
 /// Encodes a case on the device and compares every chunk's sections.
-fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (Encoded, Vec<Plan>, Vec<u64>) {
+fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (Encoded, Vec<SectionPlan>, Vec<u64>) {
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
     let input = stream.clone_htod(&case.input()).unwrap();
@@ -108,9 +108,9 @@ fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (E
 }
 
 /// Where the sections of chunks that follow each other are.
-fn decode_spans(case: &Case, plans: &[Plan], places: &[u64]) -> Vec<DecodeSpan> {
+fn decode_spans(case: &Case, plans: &[SectionPlan], places: &[u64]) -> Vec<DecodeSpan> {
     let each = case.spans.iter().zip(plans).zip(places);
-    let span = |((span, plan), &place): ((&Span, &Plan), &u64)| {
+    let span = |((span, plan), &place): ((&Span, &SectionPlan), &u64)| {
         let mut at = place + u64::from(plan.section_bytes[0]).next_multiple_of(16);
         let mut next = |number: usize| {
             let part = (at, plan.section_bytes[number]);

@@ -1,16 +1,16 @@
-//! Launchers of `kernels/lossless/pieces.cu`.
+//! Launchers of `kernels/lossless/transfer.cu`.
 
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, PushKernelArg};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, fetch, source};
 use crate::error::{DriverContext, Result};
 
-const SOURCE: Source = source!("lossless/pieces.cu");
+const SOURCE: Source = source!("lossless/transfer.cu");
 const THREADS: u32 = 256;
 /// Most bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;
@@ -23,42 +23,38 @@ pub(super) fn specialization() -> Specialization {
     Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
 }
 
-/// Bytes to copy within device memory.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct Piece {
-    from: CUdeviceptr,
-    to: CUdeviceptr,
-    bytes: u64,
+device_struct! {
+    /// Bytes to copy within device memory.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct CopyRange {
+        from: CUdeviceptr as "const uint8_t *",
+        to: CUdeviceptr as "uint8_t *",
+        bytes: u64,
+    }
 }
-
-// SAFETY: three numbers of 64 bits, laid out as the kernel's struct.
-unsafe impl DeviceRepr for Piece {}
 
 /// Pieces of memory to copy, by one launch.
 #[derive(Debug, Default)]
-pub(super) struct Copies(Vec<Piece>);
+pub(super) struct Copies(Vec<CopyRange>);
 
 impl Copies {
     /// Adds `bytes` bytes, of which both addresses must have as many.
     pub fn add(&mut self, from: CUdeviceptr, to: CUdeviceptr, bytes: u64) {
         let parts = (0..bytes).step_by(PIECE as usize);
-        self.0.extend(parts.map(|at| Piece { from: from + at, to: to + at, bytes: PIECE.min(bytes - at) }));
+        self.0.extend(parts.map(|at| CopyRange { from: from + at, to: to + at, bytes: PIECE.min(bytes - at) }));
     }
 }
 
-/// Bytes that the host knows, for a place in the output.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct Patch {
-    at: u64,
-    bytes: u32,
-    unused: u32,
-    data: [u8; 16],
+device_struct! {
+    /// Bytes that the host knows, for a place in the output.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Patch {
+        at: u64,
+        bytes: u32,
+        unused: u32,
+        data: [u8; 16],
+    }
 }
-
-// SAFETY: plain numbers without padding, laid out as the kernel's struct.
-unsafe impl DeviceRepr for Patch {}
 
 /// Small things to write, by one launch.
 #[derive(Debug, Default)]
@@ -87,39 +83,35 @@ impl Patches {
     }
 }
 
-/// Bytes of a plane that are counted: `Plane` in the source.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(super) struct CountedPlane {
-    /// The first of them.
-    pub start: u64,
-    /// How many.
-    pub count: u64,
+device_struct! {
+    /// Bytes of a plane that are counted: `Plane` in the source.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct CountedPlane {
+        /// The first of them.
+        pub start: u64,
+        /// How many.
+        pub count: u64,
+    }
 }
 
-// SAFETY: two numbers of 64 bits, laid out as the kernel's struct.
-unsafe impl DeviceRepr for CountedPlane {}
-
-/// Planes to join: `Join` in the source.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct Join {
-    /// Where the joined values go.
-    pub to: CUdeviceptr,
-    /// The planes.
-    pub from: [CUdeviceptr; 8],
-    /// Symbols of each plane.
-    pub count: u32,
-    /// Planes, at least 2.
-    pub stride: u32,
-    /// Bytes of a symbol.
-    pub symbol_bytes: u32,
-    /// The number of its chunk.
-    pub chunk: u32,
+device_struct! {
+    /// Planes to join: `PlaneJoin` in the source.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(super) struct PlaneJoin {
+        /// Where the joined values go.
+        pub to: CUdeviceptr as "uint8_t *",
+        /// The planes.
+        pub from: [CUdeviceptr; 8] as "const uint8_t *",
+        /// Symbols of each plane.
+        pub count: u32,
+        /// Planes, at least 2.
+        pub stride: u32,
+        /// Bytes of a symbol.
+        pub symbol_bytes: u32,
+        /// The number of its chunk.
+        pub chunk: u32,
+    }
 }
-
-// SAFETY: nine numbers of 64 bits and four of 32, laid out as the kernel's struct.
-unsafe impl DeviceRepr for Join {}
 
 /// Moves pieces of memory about.
 #[derive(Debug, Clone)]
@@ -135,11 +127,11 @@ impl Pieces {
     pub fn new(device: &Device) -> Result<Self> {
         let kernel = |name| device.kernel(&specialization(), name);
         Ok(Self {
-            copy: kernel("copy_pieces")?,
-            patch: kernel("write_patches")?,
-            join: kernel("join_planes")?,
-            note: kernel("note_statuses")?,
-            count: kernel("count_planes")?,
+            copy: kernel("transfer_copy")?,
+            patch: kernel("transfer_patch")?,
+            join: kernel("transfer_join")?,
+            note: kernel("transfer_statuses")?,
+            count: kernel("transfer_count")?,
         })
     }
 
@@ -152,7 +144,7 @@ impl Pieces {
         let list = stream.clone_htod(&copies.0).doing("listing copies")?;
         let mut launch = stream.launch_builder(self.copy.function());
         launch.arg(&list);
-        // SAFETY: the parameter is (const Piece *), a block each, with addresses as `Copies::add` asks for.
+        // SAFETY: the parameter is (const CopyRange *), a block each, with addresses as `Copies::add` asks for.
         unsafe { launch.launch(Kernel::grid(copies.0.len() as u32, THREADS, 0)) }.doing("copying pieces").map(drop)
     }
 
@@ -197,7 +189,7 @@ impl Pieces {
     }
 
     /// Joins planes, but of chunks that have something in their word of `noted`. Addresses are as for [`Self::copy`].
-    pub fn join(&self, frame: &mut Frame<'_>, joins: &[Join], noted: &CudaView<'_, u32>) -> Result<()> {
+    pub fn join(&self, frame: &mut Frame<'_>, joins: &[PlaneJoin], noted: &CudaView<'_, u32>) -> Result<()> {
         let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
         if most == 0 {
             return Ok(());
@@ -209,7 +201,7 @@ impl Pieces {
         launch.arg(&mut list).arg(noted);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
-        // SAFETY: parameters (const Join *, const u32 *), blocks for each join; chunks have words, just checked; values
+        // SAFETY: parameters (const PlaneJoin *, const u32 *), blocks for each join; chunks have words, just checked; values
         // are aligned to what they have of bytes, planes to their symbols.
         unsafe { launch.launch(grid) }.doing("joining planes").map(drop)
     }

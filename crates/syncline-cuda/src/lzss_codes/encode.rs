@@ -1,11 +1,11 @@
-//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/coded/encode.cu`, and the decision for or against
+//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/lzss_codes/encode.cu`, and the decision for or against
 //! tokens.
 
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg, ValidAsZeroBits};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{
     CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, Coder, CoderOptions, TokenCosts, code_token_params,
@@ -13,7 +13,7 @@ use syncline_core::pipeline::{
 use syncline_core::predict::codes::NARROW_RADIUS;
 
 use crate::container::record::{TokenLists, TokenParts};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
@@ -21,7 +21,7 @@ use crate::observer::Observer;
 use crate::quantize::{ChunkSummary, Quantized, Quantizer, SideLists, SideOffsets};
 use crate::workers;
 
-const SOURCE: Source = source!("coded/encode.cu");
+const SOURCE: Source = source!("lzss_codes/encode.cu");
 const THREADS: u32 = 256;
 /// In place of the codes of a chunk that cannot have tokens: `NOT_NARROW` in the source.
 const NOT_NARROW: u32 = u32::MAX;
@@ -38,18 +38,17 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
-/// What a chunk comes to with radius 128: `Narrowed` in the source.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-struct Narrowed {
-    codes: u32,
-    outliers: u32,
+device_struct! {
+    /// What a chunk comes to with radius 128.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct NarrowCounts {
+        codes: u32,
+        outliers: u32,
+    }
 }
 
-// SAFETY: two u32, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Narrowed {}
 // SAFETY: numbers.
-unsafe impl ValidAsZeroBits for Narrowed {}
+unsafe impl ValidAsZeroBits for NarrowCounts {}
 
 /// The codes of a batch with radius 128, a byte each.
 pub(crate) struct NarrowCodes<'a> {
@@ -59,7 +58,7 @@ pub(crate) struct NarrowCodes<'a> {
     /// Of each tile.
     outliers: CudaViewMut<'a, u16>,
     offsets: CudaViewMut<'a, SideOffsets>,
-    narrowed: CudaViewMut<'a, Narrowed>,
+    narrowed: CudaViewMut<'a, NarrowCounts>,
     /// `sample_slot` bytes a chunk, if the decision depends on it.
     sample: CudaViewMut<'a, u8>,
     sample_slot: u64,
@@ -115,9 +114,9 @@ impl CodeEncoder {
         let kernel = |name| device.kernel(&specialization(element_bytes), name);
         Ok(Self {
             element_bytes,
-            narrow: kernel("coded_narrow")?,
-            places: kernel("coded_places")?,
-            sample: kernel("coded_sample")?,
+            narrow: kernel("lzss_codes_narrow")?,
+            places: kernel("lzss_codes_places")?,
+            sample: kernel("lzss_codes_sample")?,
             tokens: TokenEncoder::new(device)?,
         })
     }
@@ -164,7 +163,7 @@ impl CodeEncoder {
         launch.arg(geometry).arg(&batch).arg(&mut quantized.summaries).arg(&mut quantized.offsets);
         launch.arg(&mut narrow.outliers).arg(&mut narrow.offsets).arg(&mut narrow.narrowed);
         // SAFETY: parameters (Geometry, ChunkBatch, const ChunkSummary *, const SideOffsets *, u16 *, SideOffsets *,
-        // Narrowed *): one of each for each chunk or tile.
+        // NarrowCounts *): one of each for each chunk or tile.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("placing outliers")?;
         if sample_slot > 0 {
             let mut launch = stream.launch_builder(self.sample.function());
@@ -172,7 +171,7 @@ impl CodeEncoder {
             launch.arg(&mut narrow.sample);
             let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
             grid.grid_dim.1 = sample_slot.div_ceil(SAMPLED).clamp(1, 1 << 15) as u32;
-            // SAFETY: parameters (const u8 *, u64, u64, const Narrowed *, u8 *): slots for each chunk, of which no more
+            // SAFETY: parameters (const u8 *, u64, u64, const NarrowCounts *, u8 *): slots for each chunk, of which no more
             // codes are read than it has.
             unsafe { launch.launch(grid) }.doing("taking samples of codes")?;
         }
@@ -237,7 +236,7 @@ impl CodeEncoder {
             &mut narrow.outliers,
             &offsets,
         )?;
-        observer("coded_gather")?;
+        observer("lzss_codes_gather")?;
         let base = narrow.codes.device_ptr(&stream).0;
         let source = |&chunk: &usize| TokenSource {
             base,

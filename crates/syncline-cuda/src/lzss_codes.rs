@@ -5,7 +5,7 @@ mod decode;
 mod encode;
 
 pub(crate) use decode::CodeTokens;
-pub(crate) use encode::CodeEncoder;
+pub(crate) use encode::{CodeEncoder, NarrowCounts};
 
 use crate::device::Specialization;
 

@@ -4,18 +4,19 @@
 // THREADS     threads in a block
 // PARSE_BAD   the bit of a parsed chunk's status that says that its tokens are not right
 // GROUP_LOG2  log2 of the codes in a group
-#include "lossless/tokens.cuh"
+#include "lossless/record_headers.cuh"
 #include "container/parsed.cuh"
 
-// A block a chunk; those that parsing has found to be of tokens and right so far get a head with their kind, the others
-// one of zeros.
+// A block a chunk; those that parsing has found to be of tokens and right so far get a header with their kind, the
+// others one of zeros.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_parse(const uint8_t *input, const uint64_t *places, ParsedChunk *chunks, uint32_t index_kind, Head *heads) {
-    __shared__ Head head;
+    lzss_codes_parse(const uint8_t *input, const uint64_t *places, ParsedChunk *chunks, uint32_t index_kind,
+                     RecordHeader *headers) {
+    __shared__ RecordHeader header;
     __shared__ uint64_t warp_sums[WARPS];
     const uint32_t chunk = blockIdx.x;
-    for (uint32_t i = threadIdx.x; i < sizeof(Head) / 4; i += THREADS) {
-        reinterpret_cast<uint32_t *>(&head)[i] = 0;
+    for (uint32_t i = threadIdx.x; i < sizeof(RecordHeader) / 4; i += THREADS) {
+        reinterpret_cast<uint32_t *>(&header)[i] = 0;
     }
     __syncthreads();
     ParsedChunk &parsed = chunks[chunk];
@@ -25,39 +26,39 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t from = uint32_t(parsed.raw - places[chunk]);
         const uint32_t codes = parsed.groups << GROUP_LOG2;
         if (threadIdx.x == 0) {
-            uint32_t status = read_sections(record, from, from + parsed.token_bytes, head);
-            for (uint32_t i = 0; i < SECTIONS; ++i) {
-                status = (i < BLOCKS || i > LITERALS) && head.section_bytes[i] != 0 ? BAD_SECTIONS : status;
+            uint32_t status = read_sections(record, from, from + parsed.token_bytes, header);
+            for (uint32_t i = 0; i < format::SECTIONS; ++i) {
+                status = (i < BLOCKS || i > LITERALS) && header.section_bytes[i] != 0 ? BAD_SECTIONS : status;
             }
-            head.kind = CHUNK_TOKENS;
-            head.elements = codes;
-            head.status = status;
+            header.kind = CHUNK_TOKENS;
+            header.elements = codes;
+            header.status = status;
         }
         __syncthreads();
-        uint32_t status = head.status;
+        uint32_t status = header.status;
         if (status == FINE) {
-            status = read_tokens(record, codes, index_kind, warp_sums, head);
+            status = read_tokens(record, codes, index_kind, warp_sums, header);
         }
         __syncthreads();
         if (threadIdx.x == 0 && status != FINE) {
-            head.status = status;
+            header.status = status;
         }
         __syncthreads();
-        if (threadIdx.x == 0 && head.status != FINE) {
+        if (threadIdx.x == 0 && header.status != FINE) {
             parsed.status = PARSE_BAD;
         }
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < sizeof(Head) / 4; i += THREADS) {
-        reinterpret_cast<uint32_t *>(heads + chunk)[i] = reinterpret_cast<const uint32_t *>(&head)[i];
+    for (uint32_t i = threadIdx.x; i < sizeof(RecordHeader) / 4; i += THREADS) {
+        reinterpret_cast<uint32_t *>(headers + chunk)[i] = reinterpret_cast<const uint32_t *>(&header)[i];
     }
 }
 
 // Bytes, `stride` a chunk, to codes, `slots` groups a chunk; as many blocks as the grid has in y share a chunk.
 // `failed` is not 0 where bytes are not right.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_widen(const uint8_t *bytes, uint64_t stride, const uint32_t *failed, uint32_t slots, ParsedChunk *chunks,
-                uint16_t *codes) {
+    lzss_codes_widen(const uint8_t *bytes, uint64_t stride, const uint32_t *failed, uint32_t slots, ParsedChunk *chunks,
+                     uint16_t *codes) {
     const uint32_t chunk = blockIdx.x;
     ParsedChunk &parsed = chunks[chunk];
     if (parsed.kind != CHUNK_TOKENS || parsed.status != 0) {

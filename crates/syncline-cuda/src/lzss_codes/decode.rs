@@ -1,4 +1,4 @@
-//! Codes from the LZSS tokens of a batch of records: launchers of `kernels/coded/decode.cu`.
+//! Codes from the LZSS tokens of a batch of records: launchers of `kernels/lzss_codes/decode.cu`.
 
 #![allow(unsafe_code)]
 
@@ -11,10 +11,10 @@ use crate::container::parse::{ParsedRecords, Records, STATUS_TOKENS};
 use crate::device::{Arena, Device, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
-use crate::lossless::{Head, TokenDecoder, Tokens};
+use crate::lossless::{RecordHeader, TokenDecoder, Tokens};
 use crate::observer::Observer;
 
-const SOURCE: Source = source!("coded/decode.cu");
+const SOURCE: Source = source!("lzss_codes/decode.cu");
 const THREADS: u32 = 512;
 /// Codes that a block widens, about.
 const WIDENED: u64 = 64 << 10;
@@ -43,8 +43,8 @@ impl CodeTokens {
         Ok(Self {
             group_log2,
             index,
-            parse: device.kernel(&specialization, "coded_parse")?,
-            widen: device.kernel(&specialization, "coded_widen")?,
+            parse: device.kernel(&specialization, "lzss_codes_parse")?,
+            widen: device.kernel(&specialization, "lzss_codes_widen")?,
             tokens: TokenDecoder::new(device, index)?,
             arena: Arena::new(stream.clone()),
         })
@@ -80,16 +80,16 @@ impl CodeTokens {
         };
         let places: Vec<u64> = records.lengths.iter().map(place).collect();
         let mut device_places = frame.upload(&places)?;
-        let mut heads = frame.slice::<Head>(chunks)?;
+        let mut heads = frame.slice::<RecordHeader>(chunks)?;
         let index = self.index as u32;
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
-        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, Head *): a place, a chunk and a head each.
+        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *): a place, a chunk and a head each.
         // Of a chunk whose status is 0 parsing has seen the record and its section of codes in the input.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
         let heads = fetch(&stream, &heads, "reading what records have")?;
-        observer("coded_parse")?;
-        if !heads.iter().any(Head::has_codes) {
+        observer("lzss_codes_parse")?;
+        if !heads.iter().any(RecordHeader::has_codes) {
             return Ok(());
         }
 
@@ -118,6 +118,6 @@ impl CodeTokens {
         // SAFETY: parameters (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *): bytes and codes have a slot for
         // each chunk, which its groups fit.
         unsafe { launch.launch(grid) }.doing("widening codes")?;
-        observer("coded_widen")
+        observer("lzss_codes_widen")
     }
 }

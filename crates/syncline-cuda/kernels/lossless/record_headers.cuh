@@ -2,9 +2,10 @@
 // which has a chunk.
 #pragma once
 #include "device/block.cuh"
+#include "format/constants.cuh"
+#include "lossless/structs.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10;
 constexpr uint32_t BLOCKS = 2, FLAGS = 3, LENGTHS = 4, DISTANCES = 5, LITERALS = 6;
 constexpr uint32_t PARAMETER_BYTES = 8;
 constexpr uint32_t PLANE_GROUP_LOG2 = 7;
@@ -25,21 +26,7 @@ enum Status : uint32_t {
     PLANES
 };
 
-// A plane: offset in the record, bytes, whether it is a Huffman stream.
-struct Plane {
-    uint32_t at, bytes, coded;
-};
 constexpr uint32_t PLANE_FLAGS = 0, PLANE_LENGTHS = 1, PLANE_DISTANCES = 2, PLANE_LITERALS = 4, MOST_PLANES = 12;
-
-struct Head {
-    uint32_t status;
-    uint32_t kind;
-    uint32_t section_at[SECTIONS], section_bytes[SECTIONS]; // offsets in the record
-    uint32_t elements;                                      // that the tokens stand for
-    uint32_t width, level, min_match, literal_bytes;
-    uint32_t tokens, matches, flag_words; // of all blocks
-    Plane planes[MOST_PLANES];            // in sections 3 to 6, if they are in planes
-};
 
 __device__ inline uint64_t aligned(uint64_t number, uint64_t to) { return (number + to - 1) / to * to; }
 
@@ -54,21 +41,21 @@ __device__ inline bool all_zero(const uint8_t *bytes, uint64_t from, uint64_t to
 
 // Places the sections of a payload that starts `from` bytes into the record and ends `end` bytes into it; by one
 // thread.
-__device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, uint32_t end, Head &head) {
+__device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, uint32_t end, RecordHeader &header) {
     const uint32_t *lengths = reinterpret_cast<const uint32_t *>(record + from);
-    uint64_t at = uint64_t(from) + 4 * SECTIONS;
+    uint64_t at = uint64_t(from) + 4 * format::SECTIONS;
     if (at > end) {
         return BAD_SECTIONS;
     }
-    for (uint32_t i = 0; i < SECTIONS; ++i) {
+    for (uint32_t i = 0; i < format::SECTIONS; ++i) {
         const uint32_t bytes = lengths[i];
         if (bytes > 0) {
             const uint64_t start = aligned(at, 16);
             if (start + bytes > end || !all_zero(record, at, start)) {
                 return BAD_SECTIONS;
             }
-            head.section_at[i] = uint32_t(start);
-            head.section_bytes[i] = bytes;
+            header.section_at[i] = uint32_t(start);
+            header.section_bytes[i] = bytes;
             at = start + bytes;
         }
     }
@@ -79,7 +66,7 @@ __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, u
 // symbols with this index and one codebook.
 __device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uint32_t groups, uint32_t symbol_bytes,
                                         uint32_t index_kind) {
-    if (room < 40) {
+    if (room < format::STREAM_HEADER_BYTES) {
         return 0;
     }
     const uint32_t *words = reinterpret_cast<const uint32_t *>(bytes);
@@ -87,7 +74,7 @@ __device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uin
         return 0;
     }
     const uint32_t has_free = words[3] >> 24 & 1;
-    uint64_t at = aligned(40 + uint64_t(words[7]), 4);
+    uint64_t at = aligned(format::STREAM_HEADER_BYTES + uint64_t(words[7]), 4);
     at += has_free ? ceil_div(groups, 8) : 0;
     at = aligned(at, 8) + words[8];
     at = aligned(at, 16) + (uint64_t(words[6]) + 31) / 32 * 4 + 8;
@@ -95,10 +82,10 @@ __device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uin
 }
 
 // Planes of `count` symbols in a section, all of it; by one thread.
-__device__ inline bool read_planes(const uint8_t *record, const Head &head, uint32_t section, uint32_t stride,
+__device__ inline bool read_planes(const uint8_t *record, const RecordHeader &header, uint32_t section, uint32_t stride,
                                    uint32_t symbol_bytes, uint32_t count, uint32_t mask, uint32_t index_kind,
-                                   Plane *planes) {
-    const uint64_t start = head.section_at[section], end = start + head.section_bytes[section];
+                                   HeaderPlane *planes) {
+    const uint64_t start = header.section_at[section], end = start + header.section_bytes[section];
     uint64_t at = start;
     for (uint32_t i = 0; i < stride; ++i) {
         const uint64_t from = start + aligned(at - start, 16);
@@ -122,9 +109,9 @@ __device__ inline bool read_planes(const uint8_t *record, const Head &head, uint
 
 // What the sections of tokens say of themselves that stand for so many bytes; by the whole block.
 __device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, uint32_t index_kind, uint64_t *warp_sums,
-                                       Head &head) {
-    const uint8_t *section = record + head.section_at[BLOCKS];
-    const uint32_t section_bytes = head.section_bytes[BLOCKS];
+                                       RecordHeader &header) {
+    const uint8_t *section = record + header.section_at[BLOCKS];
+    const uint32_t section_bytes = header.section_bytes[BLOCKS];
     if (section_bytes < PARAMETER_BYTES) {
         return PARAMETERS;
     }
@@ -161,30 +148,30 @@ __device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, ui
     }
     const uint32_t literals = uint32_t(tokens - matches), distance_bytes = level <= 4 ? 1 : 2;
     if (threadIdx.x == 0) {
-        head.width = width;
-        head.level = level;
-        head.min_match = min_match;
-        head.literal_bytes = literal_bytes;
-        head.tokens = uint32_t(tokens);
-        head.matches = uint32_t(matches);
-        head.flag_words = uint32_t(words);
+        header.width = width;
+        header.level = level;
+        header.min_match = min_match;
+        header.literal_bytes = literal_bytes;
+        header.tokens = uint32_t(tokens);
+        header.matches = uint32_t(matches);
+        header.flag_words = uint32_t(words);
         bool fits;
         if (literal_bytes == 0) {
-            fits = head.section_bytes[FLAGS] == words * 8 && head.section_bytes[LENGTHS] == matches &&
-                   head.section_bytes[DISTANCES] == matches * distance_bytes &&
-                   head.section_bytes[LITERALS] == uint64_t(literals) * width;
+            fits = header.section_bytes[FLAGS] == words * 8 && header.section_bytes[LENGTHS] == matches &&
+                   header.section_bytes[DISTANCES] == matches * distance_bytes &&
+                   header.section_bytes[LITERALS] == uint64_t(literals) * width;
         } else {
-            fits = read_planes(record, head, FLAGS, 1, 1, uint32_t(words * 8), coded, index_kind,
-                               head.planes + PLANE_FLAGS) &&
-                   read_planes(record, head, LENGTHS, 1, 1, uint32_t(matches), coded >> 1, index_kind,
-                               head.planes + PLANE_LENGTHS) &&
-                   read_planes(record, head, DISTANCES, distance_bytes, 1, uint32_t(matches), coded >> 2, index_kind,
-                               head.planes + PLANE_DISTANCES) &&
-                   read_planes(record, head, LITERALS, width / literal_bytes, literal_bytes, literals, coded >> 4,
-                               index_kind, head.planes + PLANE_LITERALS);
+            fits = read_planes(record, header, FLAGS, 1, 1, uint32_t(words * 8), coded, index_kind,
+                               header.planes + PLANE_FLAGS) &&
+                   read_planes(record, header, LENGTHS, 1, 1, uint32_t(matches), coded >> 1, index_kind,
+                               header.planes + PLANE_LENGTHS) &&
+                   read_planes(record, header, DISTANCES, distance_bytes, 1, uint32_t(matches), coded >> 2, index_kind,
+                               header.planes + PLANE_DISTANCES) &&
+                   read_planes(record, header, LITERALS, width / literal_bytes, literal_bytes, literals, coded >> 4,
+                               index_kind, header.planes + PLANE_LITERALS);
         }
         if (!fits) {
-            head.status = PLANES;
+            header.status = PLANES;
         }
     }
     return FINE;

@@ -6,21 +6,15 @@
 // ELEMENT_BYTES  4 or 8
 #define LOGARITHM 0
 #include "device/block.cuh"
+#include "format/constants.cuh"
+#include "lzss_codes/structs.cuh"
 #include "quantize/quantize.cuh"
 #include "quantize/summary.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 // A code of the usual radius minus this is the narrow one, if that is a byte.
-constexpr uint32_t NARROW_BASE = RADIUS - 128;
+constexpr uint32_t NARROW_BASE = RADIUS - format::NARROW_RADIUS;
 
-// Mirrored by coded/encode.rs.
-struct SideOffsets {
-    uint32_t outliers, verbatim, masks, signs;
-};
-struct Narrowed {
-    uint32_t codes;    // of the chunk, NOT_NARROW if it cannot have tokens
-    uint32_t outliers; // with radius 128
-};
 constexpr uint32_t NOT_NARROW = 0xFFFFFFFF;
 
 // Bit 8 i + 7 of each byte that is 0.
@@ -36,8 +30,8 @@ __device__ inline uint32_t narrow_pair(uint32_t two) {
 
 // A warp a tile: its codes, and how many of them are outliers.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_narrow(Geometry geometry, ChunkBatch batch, const uint16_t *metas, const uint32_t *first_groups,
-                 const uint16_t *codes, uint8_t *narrow, uint16_t *outliers) {
+    lzss_codes_narrow(Geometry geometry, ChunkBatch batch, const uint16_t *metas, const uint32_t *first_groups,
+                      const uint16_t *codes, uint8_t *narrow, uint16_t *outliers) {
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= batch.tiles) {
         return;
@@ -66,8 +60,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // A block a chunk: where its tiles' outliers start among its own. Tiles of a chunk that takes the wide radius, or whose
 // lists alone are as long as its elements, have none.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_places(Geometry geometry, ChunkBatch batch, const ChunkSummary *summaries, const SideOffsets *offsets,
-                 uint16_t *outliers, SideOffsets *narrow_offsets, Narrowed *narrowed) {
+    lzss_codes_places(Geometry geometry, ChunkBatch batch, const ChunkSummary *summaries, const SideOffsets *offsets,
+                      uint16_t *outliers, SideOffsets *narrow_offsets, NarrowCounts *narrowed) {
     __shared__ uint32_t warp_sums[WARPS];
     const uint32_t chunk = blockIdx.x, first = batch.chunk_first(chunk), end = batch.chunk_first(chunk + 1);
     uint32_t before = 0, total;
@@ -98,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Every STEP-th piece of PIECE codes of a chunk, one after another; `slot` codes and `sample_slot` bytes a chunk. As
 // many blocks as the grid has in y share a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_sample(const uint8_t *narrow, uint64_t slot, uint64_t sample_slot, const Narrowed *narrowed,
-                 uint8_t *sample) {
+    lzss_codes_sample(const uint8_t *narrow, uint64_t slot, uint64_t sample_slot, const NarrowCounts *narrowed,
+                      uint8_t *sample) {
     const uint32_t chunk = blockIdx.x, codes = narrowed[chunk].codes;
     if (codes == NOT_NARROW) {
         return;

@@ -4,19 +4,17 @@
 // THREADS  threads in a block, which has a chunk; at least MOST_BLOCKS
 #include "device/block.cuh"
 #include "lossless/tile.cuh"
-#include "lossless/tokens.cuh"
+#include "lossless/record_headers.cuh"
 
 static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of bases");
-constexpr uint32_t MARKER = 0x4B435953; // "SYCK"
-constexpr uint32_t KIND_RAW = 0, KIND_LZSS = 3;
 constexpr uint32_t TILES = 0, BASES = 1;
 
 // Header and table of sections; by one thread.
 __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, uint64_t number, uint64_t hash,
-                                      uint64_t element_bytes, Head &head) {
+                                      uint64_t element_bytes, RecordHeader &header) {
     const uint32_t *words = reinterpret_cast<const uint32_t *>(record);
     const uint64_t *wide = reinterpret_cast<const uint64_t *>(record);
-    if (length < RECORD_HEADER || words[0] != MARKER || words[1] != length) {
+    if (length < format::RECORD_HEADER_BYTES || words[0] != format::RECORD_MARKER || words[1] != length) {
         return RECORD;
     }
     if (wide[3] != hash) {
@@ -25,16 +23,16 @@ __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, ui
     if (wide[1] != number) {
         return NUMBER;
     }
-    head.kind = words[4];
-    if (words[5] != 0 || (head.kind != KIND_RAW && head.kind != KIND_LZSS)) {
+    header.kind = words[4];
+    if (words[5] != 0 || (header.kind != format::KIND_RAW && header.kind != format::KIND_LZSS)) {
         return KIND;
     }
-    if (head.kind == KIND_RAW) {
-        const uint64_t payload = length - RECORD_HEADER;
+    if (header.kind == format::KIND_RAW) {
+        const uint64_t payload = length - format::RECORD_HEADER_BYTES;
         const bool fits = payload >= element_bytes && payload - element_bytes < 16;
-        return fits && all_zero(record, RECORD_HEADER + element_bytes, length) ? FINE : RAW;
+        return fits && all_zero(record, format::RECORD_HEADER_BYTES + element_bytes, length) ? FINE : RAW;
     }
-    return read_sections(record, RECORD_HEADER, length, head);
+    return read_sections(record, format::RECORD_HEADER_BYTES, length, header);
 }
 
 // Section 0: what each tile is, and where its residuals start; by the whole block, and the result is the same in all of
@@ -123,10 +121,10 @@ __device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, ui
 
 // A block a chunk. Records lie in the input, which the host has seen to; all else is found here.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lossless_parse(Geometry geometry, ChunkBatch batch, const uint8_t *input, const uint64_t *places,
-                   const uint32_t *lengths, const uint64_t *hashes, uint32_t index_kind, uint8_t *metas, word_t *bases,
-                   uint32_t *starts, Head *heads) {
-    __shared__ Head head;
+    record_headers_parse(Geometry geometry, ChunkBatch batch, const uint8_t *input, const uint64_t *places,
+                         const uint32_t *lengths, const uint64_t *hashes, uint32_t index_kind, uint8_t *metas,
+                         word_t *bases, uint32_t *starts, RecordHeader *headers) {
+    __shared__ RecordHeader header;
     __shared__ uint64_t warp_sums[WARPS];
     __shared__ uint32_t words_before[MOST_BLOCKS];
     const uint32_t chunk = blockIdx.x;
@@ -135,41 +133,41 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint64_t first_tile = batch.first_tile + first;
     const uint32_t all_elements =
         uint32_t(geometry.elements_before(first_tile + tiles) - geometry.elements_before(first_tile));
-    for (uint32_t i = threadIdx.x; i < sizeof(Head) / 4; i += THREADS) {
-        reinterpret_cast<uint32_t *>(&head)[i] = 0;
+    for (uint32_t i = threadIdx.x; i < sizeof(RecordHeader) / 4; i += THREADS) {
+        reinterpret_cast<uint32_t *>(&header)[i] = 0;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        head.status = read_frame(record, lengths[chunk], batch.first_chunk + chunk, hashes[chunk],
-                                 uint64_t(all_elements) * ELEMENT_BYTES, head);
+        header.status = read_frame(record, lengths[chunk], batch.first_chunk + chunk, hashes[chunk],
+                                   uint64_t(all_elements) * ELEMENT_BYTES, header);
     }
     __syncthreads();
-    uint32_t status = head.status;
-    if (status == FINE && head.kind == KIND_LZSS) {
+    uint32_t status = header.status;
+    if (status == FINE && header.kind == format::KIND_LZSS) {
         uint32_t elements = all_elements;
-        if (head.section_bytes[TILES] > 0) {
-            status = read_tiles(geometry, batch, record + head.section_at[TILES], head.section_bytes[TILES], first,
+        if (header.section_bytes[TILES] > 0) {
+            status = read_tiles(geometry, batch, record + header.section_at[TILES], header.section_bytes[TILES], first,
                                 tiles, metas, starts, warp_sums, elements);
             if (status == FINE) {
-                status = read_bases(record + head.section_at[BASES], head.section_bytes[BASES], first, tiles, bases,
+                status = read_bases(record + header.section_at[BASES], header.section_bytes[BASES], first, tiles, bases,
                                     warp_sums, words_before);
             }
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            head.elements = elements;
-            head.status = status;
+            header.elements = elements;
+            header.status = status;
         }
         __syncthreads();
         if (status == FINE) {
-            status = read_tokens(record, uint64_t(elements) * ELEMENT_BYTES, index_kind, warp_sums, head);
+            status = read_tokens(record, uint64_t(elements) * ELEMENT_BYTES, index_kind, warp_sums, header);
             if (threadIdx.x == 0 && status != FINE) {
-                head.status = status;
+                header.status = status;
             }
         }
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < sizeof(Head) / 4; i += THREADS) {
-        reinterpret_cast<uint32_t *>(heads + chunk)[i] = reinterpret_cast<const uint32_t *>(&head)[i];
+    for (uint32_t i = threadIdx.x; i < sizeof(RecordHeader) / 4; i += THREADS) {
+        reinterpret_cast<uint32_t *>(headers + chunk)[i] = reinterpret_cast<const uint32_t *>(&header)[i];
     }
 }

@@ -1,18 +1,18 @@
-//! Records read as far as they are not tokens: launcher of `kernels/lossless/parse.cu`.
+//! Records read as far as they are not tokens: launcher of `kernels/lossless/record_headers.cu`.
 
 #![allow(unsafe_code)]
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg, ValidAsZeroBits};
 use syncline_core::container::SECTIONS;
 use syncline_core::huffman::IndexKind;
 
 use super::tiles::Tiles;
 use crate::container::parsed::CHUNK_TOKENS;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
 use crate::error::{DriverContext, Result};
 use crate::geometry::ChunkBatch;
 
-const SOURCE: Source = source!("lossless/parse.cu");
+const SOURCE: Source = source!("lossless/record_headers.cu");
 const THREADS: u32 = 512;
 /// Most planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;
@@ -23,47 +23,47 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
 }
 
-/// A plane in a record: `Plane` in the source.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct HeadPlane {
-    /// Offset in the record.
-    pub at: u32,
-    /// Bytes there.
-    pub bytes: u32,
-    /// Whether they are a Huffman stream.
-    pub coded: u32,
+device_struct! {
+    /// A plane in a record.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct HeaderPlane {
+        /// Offset in the record.
+        pub at: u32,
+        /// Bytes there.
+        pub bytes: u32,
+        /// Whether they are a Huffman stream.
+        pub coded: u32,
+    }
 }
 
-/// What a record says of itself: `Head` in the source. All of it has been checked against the record's length and the
-/// chunk's elements.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct Head {
-    status: u32,
-    kind: u32,
-    pub section_at: [u32; SECTIONS],
-    pub section_bytes: [u32; SECTIONS],
-    /// Elements that the tokens stand for.
-    pub elements: u32,
-    pub width: u32,
-    pub level: u32,
-    pub min_match: u32,
-    /// Bytes of a symbol of the literals' planes; 0: nothing is in planes.
-    pub literal_bytes: u32,
-    pub tokens: u32,
-    pub matches: u32,
-    /// Words of 64 flags.
-    pub flag_words: u32,
-    pub planes: [HeadPlane; PLANES],
+device_struct! {
+    /// What a record says of itself. All of it has been checked against the record's length and the
+    /// chunk's elements.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(crate) struct RecordHeader {
+        status: u32,
+        kind: u32,
+        pub section_at: [u32; SECTIONS],
+        pub section_bytes: [u32; SECTIONS],
+        /// Elements that the tokens stand for.
+        pub elements: u32,
+        pub width: u32,
+        pub level: u32,
+        pub min_match: u32,
+        /// Bytes of a symbol of the literals' planes; 0: nothing is in planes.
+        pub literal_bytes: u32,
+        pub tokens: u32,
+        pub matches: u32,
+        /// Words of 64 flags.
+        pub flag_words: u32,
+        pub planes: [HeaderPlane; PLANES],
+    }
 }
 
-// SAFETY: 66 u32, laid out as the kernel's struct.
-unsafe impl DeviceRepr for Head {}
 // SAFETY: numbers.
-unsafe impl ValidAsZeroBits for Head {}
+unsafe impl ValidAsZeroBits for RecordHeader {}
 
-impl Head {
+impl RecordHeader {
     /// What is wrong with the record, if anything.
     pub fn problem(&self) -> Option<&'static str> {
         match self.status {
@@ -115,8 +115,8 @@ pub(super) struct Records<'r> {
 }
 
 /// What was read of a batch.
-pub(super) struct Heads<'a> {
-    pub heads: CudaViewMut<'a, Head>,
+pub(super) struct RecordHeaders<'a> {
+    pub heads: CudaViewMut<'a, RecordHeader>,
     pub metas: CudaViewMut<'a, u8>,
     /// As bytes.
     pub bases: CudaViewMut<'a, u8>,
@@ -125,11 +125,11 @@ pub(super) struct Heads<'a> {
 
 /// Reads records.
 #[derive(Debug)]
-pub(super) struct HeadParser(Kernel);
+pub(super) struct RecordHeaderParser(Kernel);
 
-impl HeadParser {
+impl RecordHeaderParser {
     pub fn new(device: &Device, element_bytes: u64) -> Result<Self> {
-        device.kernel(&specialization(element_bytes), "lossless_parse").map(Self)
+        device.kernel(&specialization(element_bytes), "record_headers_parse").map(Self)
     }
 
     /// Reads the records of a batch.
@@ -140,10 +140,10 @@ impl HeadParser {
         batch: &ChunkBatch,
         records: &Records<'_>,
         index: IndexKind,
-    ) -> Result<Heads<'a>> {
+    ) -> Result<RecordHeaders<'a>> {
         let stream = frame.stream().clone();
         let count = batch.tiles() as usize;
-        let mut heads = Heads {
+        let mut heads = RecordHeaders {
             heads: frame.slice(batch.chunks() as usize)?,
             metas: frame.slice(count)?,
             bases: frame.slice(count * tiles.element_bytes() as usize)?,
@@ -155,7 +155,7 @@ impl HeadParser {
         launch.arg(records.hashes).arg(&index);
         launch.arg(&mut heads.metas).arg(&mut heads.bases).arg(&mut heads.starts).arg(&mut heads.heads);
         // SAFETY: parameters (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *, u32, u8 *,
-        // word_t *, u32 *, Head *): a record in the input, its length and hash and a head for each chunk, which the
+        // word_t *, u32 *, RecordHeader *): a record in the input, its length and hash and a head for each chunk, which the
         // caller sees to; a meta, a base and a start for each tile.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading records")?;
         Ok(heads)
