@@ -165,7 +165,6 @@ pub const fn first_of(names: &[&'static str]) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::device_struct;
 
     device_struct! {
         /// A struct inside another one.
