@@ -53,6 +53,11 @@ const BOUNDS: [Bound; 9] = [
     Bound::Lossless,
 ];
 
+/// Coders of the codes of lossy streams.
+const LOSSY_CODERS: [Coder; 3] = [Coder::Auto, Coder::Huffman, Coder::LzssHuffman];
+/// Coders of lossless streams.
+const LOSSLESS_CODERS: [Coder; 4] = [Coder::Auto, Coder::Huffman, Coder::Lzss, Coder::LzssHuffman];
+
 /// Values that encoders treat specially.
 const SPECIAL: [f64; 8] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1e-310, 3e38, -9999.0];
 
@@ -67,7 +72,11 @@ impl Case {
             .with_threads(1)
             .with_fill(input.choose(&[Fill::Auto, Fill::None]))
             .with_index(input.choose(&IndexKind::ALL))
-            .with_coder(input.choose(&[Coder::Auto, Coder::Huffman, Coder::Lzss, Coder::LzssHuffman]))
+            .with_coder(if bound != Bound::Lossless {
+                input.choose(&LOSSY_CODERS)
+            } else {
+                input.choose(&LOSSLESS_CODERS)
+            })
             .with_symbol(input.choose(&[None, Some(SymbolWidth::One), Some(SymbolWidth::Four)]))
             .with_level(1 + input.byte() % 9);
         let bytes = take_elements(input, element_type, shape.len() as usize);
