@@ -1,14 +1,15 @@
-// The gap index of the encoders that ours is compared with: where the first codeword starts in each subsequence of a
-// stream, now that it is known where in the stream a segment starts.
+// The gap array of Yamamoto, Nakano, Ito, Takafuji, Kasagi, Tabaru, "Huffman Coding with Gap Arrays for GPU
+// Acceleration" (ICPP 2020), for the encoders of the 2021 paper: computed while encoding, once the positions of the
+// segments are known. Reproduces the encoding with gap arrays of that paper, with subsequences of 128 bits.
 //
-// WRITE_THREADS  threads in a block, a warp for each segment
+// WRITE_THREADS  threads of a block, one warp for each segment
 #include "device/sync.cuh"
 #include "huffman/encode/scratch.cuh"
 
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 
-// Reads the symbols again. A codeword that reaches a subsequence's start gives its gap; so does the end of all. The gap
-// is where the next codeword starts.
+// Reads the symbols again. A codeword that reaches the start of a subsequence, and the end of the stream, set a gap:
+// the distance to the start of the next codeword.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     gap_array_2020_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
                           uint32_t segments_in_stream, EncodeScratch all) {

@@ -1,6 +1,8 @@
-// The encoders that ours is compared with, over the same segments.
+// The encoders of Tian et al., "Revisiting Huffman Coding: Toward Extreme Performance on Modern GPU Architectures"
+// (IPDPS 2021): reduce-shuffle-merge (section IV-C, figures 1 and 2, table II), the coarse-grained encoder of cuSZ, and
+// the prefix-sum encoder that the paper compares with (section III-B).
 //
-// THREADS    threads in a block
+// THREADS    threads of a block
 // METHOD     0 coarse, 1 prefix sum, 2 reduce-shuffle-merge: SEGMENT is then the paper's chunk of 2^M symbols
 // REDUCTION  the paper's r
 #include "device/sync.cuh"
@@ -11,15 +13,15 @@ struct Code {
     uint32_t bits, length; // right-aligned
 };
 
-// The table of a group's class, and its entries.
+// Looks up codewords in the codebooks of a stream.
 struct Tables {
     const uint32_t *codebooks;
-    const uint8_t *classes; // of the stream's groups; unused if one codebook is in use
+    const uint8_t *classes; // of the stream's groups; unused with one codebook
     uint32_t used;
 
-    __device__ inline Tables(const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *all_classes,
+    __device__ inline Tables(const uint32_t *codewords, const uint32_t *codebooks_used, const uint8_t *all_classes,
                              const StreamInput &span, uint32_t stream)
-        : classes(all_classes + span.first_group), used(CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES) {
+        : classes(all_classes + span.first_group), used(CLASSES == 1 || codebooks_used[stream] == 1 ? 1 : CLASSES) {
         codebooks = codewords + uint64_t(codebook_of(stream, used, 0)) * ALPHABET;
     }
     __device__ inline const uint32_t *of_group(uint32_t group) const {
@@ -38,7 +40,7 @@ __device__ inline uint32_t symbol_at(const uint8_t *symbols, uint64_t index) {
 
 #if METHOD == 0
 
-// A thread a segment, symbol after symbol.
+// The coarse-grained encoder: one thread encodes a segment symbol by symbol.
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_shuffle_merge_2021_coarse(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
                                      const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
@@ -96,9 +98,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 #else
 
-// What the threads of a block find out about their segment together.
+// The results of a block's segment.
 struct BlockSums {
-    uint32_t live_lanes[SEGMENT_GROUPS]; // whether a thread saw a symbol that is not free
+    uint32_t live_lanes[SEGMENT_GROUPS]; // whether a thread saw a symbol other than the free one
     uint32_t group_bits[SEGMENT_GROUPS];
     uint32_t ranks[SEGMENT_GROUPS];
     uint32_t live, sum, weighted;
@@ -129,7 +131,7 @@ __device__ inline void find_live_groups(BlockSums &block, const uint8_t *symbols
     __syncthreads();
 }
 
-// Writes what was found out; called by the whole block.
+// Writes the results; called by the whole block.
 __device__ inline void write_segment(BlockSums &block, uint32_t sum, uint32_t weighted, bool bad, uint32_t bits,
                                      uint32_t groups, SegmentSums *sums, uint16_t *group_bits) {
     atomicAdd(&block.sum, sum);
@@ -145,7 +147,7 @@ __device__ inline void write_segment(BlockSums &block, uint32_t sum, uint32_t we
 
 #if METHOD == 1
 
-// A thread a symbol; each goes where the prefix sum of all lengths says.
+// The prefix-sum encoder: one thread per symbol, whose position is the prefix sum of all lengths.
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_shuffle_merge_2021_prefix_sum(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
                                          const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
@@ -196,22 +198,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 #else
 
-// The encoder of the 2021 paper. A block has a chunk of 2^M symbols, a thread a unit of 2^r of them. Reduce-merge: a
-// thread joins its codewords into one word. Shuffle-merge: in each of M - r rounds the words of two neighbors become
-// one dense sequence, the right one's moved by shifts to the end of the left one's. A unit of more than 32 bits breaks;
-// the paper keeps such units apart, index a dense stream cannot, so a chunk with one is merged with as many words a
-// unit as the longest codewords could need. The coalescing copy of all chunks is streams_write.
+// Reduce-shuffle-merge. A block encodes a chunk of 2^M symbols, and a thread a unit of 2^r symbols. Reduce-merge: a
+// thread concatenates its codewords to one word. Shuffle-merge: in each of M - r rounds the words of two neighbors are
+// merged, the right ones shifted to the end of the left ones. A unit of more than 32 bits is "breaking": the paper
+// stores such units apart, which a dense stream cannot, so a chunk with such a unit uses wider units. streams_write is
+// the coalescing copy.
 constexpr uint32_t UNIT = 1u << REDUCTION;
 constexpr uint32_t UNITS = SEGMENT / UNIT;
 constexpr uint32_t WIDE = (UNIT * LONGEST + 31) / 32;
 static_assert(UNITS == THREADS, "a thread a unit");
 
-// Word `word` of the sequence that `right` makes behind the `left_bits` bits of `left`. Words beyond a sequence's bits
-// are zero.
+// Returns word `word` of the sequence `right` appended to the `left_bits` bits of `left`. Words beyond the bits of a
+// sequence are zero.
 __device__ inline uint32_t merged_word(const uint32_t *left, uint32_t left_bits, const uint32_t *right,
                                        uint32_t right_words, uint32_t word) {
     uint32_t bits = word * 32 < left_bits ? left[word] : 0;
-    // First bit of this word within the right sequence; it may begin before that.
+    // First bit of this word within the right sequence; may be negative.
     const int32_t begin = int32_t(word * 32) - int32_t(left_bits);
     if (begin > -32) {
         const int32_t index = begin >> 5;
@@ -257,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             sum += symbol;
             weighted += (block.ranks[group] * GROUP + in_group + i + 1) * symbol;
             const uint64_t placed = code.length == 0 ? 0 : uint64_t(code.bits) << (64 - code.length) >> bits % 32;
-            // Constant indices, so that the words stay in registers.
+            // Constant indices keep the words in registers.
 #pragma unroll
             for (uint32_t w = 0; w < WIDE; ++w) {
                 own[w] |= w == bits / 32 ? uint32_t(placed >> 32) : w == bits / 32 + 1 ? uint32_t(placed) : 0;

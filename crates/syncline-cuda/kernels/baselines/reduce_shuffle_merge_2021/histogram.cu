@@ -1,19 +1,15 @@
-// Counts of each symbol.
+// Counts of each symbol: the histogram of Tian et al., "Revisiting Huffman Coding: Toward Extreme Performance on Modern
+// GPU Architectures" (IPDPS 2021, section IV-A), after Gomez-Luna et al. (2012).
 //
-// Private histograms in shared memory, added up at the end (Gomez-Luna et al. 2012, as in the 2021 encoder paper).
-// Copies are interleaved ([bin][copy], a lane its copy): with 32 of them no two lanes of a warp ever meet in a bank,
-// whatever the data. Where fewer fit, lanes that add 1 to the same counter are added up by the hardware
-// (ATOMS.POPC.INC), so one symbol with nearly all of the data serializes nothing.
-//
-// What made the difference is the inner loop's length, 4 instructions a symbol: H200, 1024 bins, 3.9 TB/s whatever the
-// spread. Tried and slower: counting the commonest symbol in a register (a branch, or a select and a counter, a
-// symbol: 2.8 to 3.8 TB/s); counters of 16 bits for large alphabets (0.9 to 3.1).
+// Each block has private histograms in shared memory, which are added up at the end. Copies are interleaved
+// ([bin][copy], one for each lane), so with 32 copies no two lanes access the same bank. With fewer copies the hardware
+// combines lanes that increment the same counter (ATOMS.POPC.INC), so a frequent symbol does not serialize.
 //
 // SYMBOL_BYTES  bytes of a symbol, 1 or 2
-// BINS          symbols in the alphabet; larger symbols are counted together behind the last bin
-// PART_ENTRIES          entries of `counts` that a block looks after, from blockIdx.y * PART_ENTRIES on: large
-// alphabets are shared out COPIES        copies of the counters in a block, a power of two up to 32 THREADS threads in
-// a block
+// BINS          symbols of the alphabet; all larger symbols are counted together behind the last bin
+// PART_ENTRIES  entries of `counts` that a block handles, from blockIdx.y * PART_ENTRIES on
+// COPIES        copies of the counters in a block, a power of two up to 32
+// THREADS       threads of a block
 #include "common.cuh"
 
 constexpr uint32_t SYMBOLS_IN_VECTOR = 16 / SYMBOL_BYTES;
@@ -21,8 +17,8 @@ constexpr uint32_t SYMBOL_BITS = 8 * SYMBOL_BYTES;
 // Vectors that a thread has in flight.
 constexpr uint32_t UNROLL = 4;
 
-// There are BINS + 1 entries to count, the last for symbols outside of the alphabet. A block that does not have all of
-// them has a row for the others.
+// There are BINS + 1 entries, the last for symbols outside of the alphabet. A block without all entries has an
+// additional row for the others.
 constexpr bool ALL_ENTRIES = PART_ENTRIES > BINS;
 constexpr uint32_t ROWS = ALL_ENTRIES ? BINS + 1 : PART_ENTRIES + 1;
 
@@ -30,7 +26,7 @@ struct Counter {
     uint32_t copy; // address in shared memory
     uint32_t first_entry;
 
-    // Written out: from `atomicAdd` the compiler works the address out anew for every symbol.
+    // Written in assembly, because with `atomicAdd` the compiler recomputes the address for every symbol.
     __device__ inline void count(uint32_t symbol) const {
         uint32_t row = min_of<uint32_t>(symbol, BINS);
         if (!ALL_ENTRIES) {
@@ -52,7 +48,7 @@ struct Counter {
     }
 };
 
-// `counts` has BINS + 1 entries, the last for symbols outside of the alphabet, and is added to. A thread counts fewer
+// Adds to `counts`, which has BINS + 1 entries, the last for symbols outside of the alphabet. A thread counts fewer
 // than 2^32 symbols.
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_shuffle_merge_2021_histogram(const uint8_t *symbols, uint64_t length, uint64_t *counts) {
@@ -63,8 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     const Counter counter{shared_address(table + threadIdx.x % COPIES), blockIdx.y * PART_ENTRIES};
 
-    // Whole vectors, aligned, are shared out among the blocks; the first block counts what is left before and after
-    // them.
+    // Aligned vectors are distributed to the blocks. The first block counts the symbols before and after them.
     const uint64_t misaligned = reinterpret_cast<uint64_t>(symbols) % 16;
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / SYMBOL_BYTES);
     const uint64_t vector_count = (length - head) / SYMBOLS_IN_VECTOR;
@@ -99,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint64_t sum = 0;
 #pragma unroll 8
         for (uint32_t i = 0; i < COPIES; ++i) {
-            // Rotated by thread: the same copy of neighboring rows may be in the same bank.
+            // Rotated by thread, because the same copy of neighboring rows may be in the same bank.
             sum += table[row * COPIES + (i + threadIdx.x) % COPIES];
         }
         // Entries past the last stay 0.

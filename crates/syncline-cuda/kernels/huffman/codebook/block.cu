@@ -1,36 +1,34 @@
-// From the counts of an alphabet to its canonical Huffman code, a block a codebook, or where these are few a block for
-// each tree that its code may come from.
+// Builds canonical Huffman codes from counts in one block each, or, if codebooks are few, in one block for each
+// candidate tree.
 //
-// The two phases of the 2021 encoder paper (after Ostadzadeh et al. 2007), with the differences that the stream's exact
-// lengths ask for:
-//  - Symbols are sorted by (count, symbol): a radix sort, stable from symbol order.
-//  - GenerateCL melds, in each round, every tree that is not above the sum t of the two smallest. All internal trees in
-//  the queue are (sums ascend), so are
-//    the leaves up to t, found by searching; merge path brings the two in order, leaves first where equal, and
-//    neighbors are melded. If their number is odd the largest waits. Each round therefore does, in parallel, exactly
-//    what the sequential two-queue method does next: the same tree.
-//  - Depths never rise in the order of trees' making. So each tree only notes codebook tree was next when it was built,
-//  and one thread walks down the levels at the end, instead of
-//    the paper's updating of every leaf in every round.
-//  - The limit is that of syncline_core::huffman::lengths. Its step (3) takes FLOORS more trees. Where codebooks are
-//  few, each has FLOORS + 1 blocks (`parts`), codebook sort the same
-//    counts and make a tree each, before it is known whether they are needed: the first block writes the code if they
-//    are not, else the last that is done. Where they are many, those for codebook it is needs_floors are left to
-//    huffman/codebook/floor_trees.cu.
-//  - GenerateCW: huffman/codebook/canonical_code.cuh.
+// These are the two phases of Tian et al., "Revisiting Huffman Coding" (IPDPS 2021), section IV-B (after Ostadzadeh et
+// al. 2007), with the changes that the exact lengths of the stream format require:
+// - Symbols are sorted by (count, symbol) with a stable radix sort.
+// - GenerateCL melds, in each round, every tree that is not above the sum t of the two smallest: all internal trees of
+//   the queue, because sums ascend, and the leaves up to t, found by search. Merge path brings both in order, leaves
+//   first if equal, and neighbors are melded. If their number is odd, the largest waits. Each round thus does in
+//   parallel what the sequential two-queue method does next, so the tree is the same.
+// - Depths never increase in the order in which trees are made. So each tree only records its front, the next internal
+//   tree at the time it was made, and one warp walks down the levels at the end. The paper updates every leaf in every
+//   round.
+// - The length limit is that of syncline_core::huffman::lengths, whose step (3) needs FLOORS more trees. If codebooks
+//   are few, each has FLOORS + 1 blocks (`parts`), which sort the same counts and build one tree each before it is
+//   known whether they are needed. The first block writes the code if they are not, otherwise the last to finish. If
+//   codebooks are many, huffman/codebook/floor_trees.cu builds the trees that are needed.
+// - GenerateCW: huffman/codebook/canonical_code.cuh.
 //
-// Alphabets that are too large for one block's shared memory: huffman/codebook/cooperative.cu.
+// Alphabets that exceed the shared memory of a block: huffman/codebook/cooperative.cu.
 //
-// THREADS     threads in a block, a multiple of 256
-// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
+// THREADS  threads of a block, a multiple of 256
+//
+// COOPERATIVE_BLOCKS is 1. See also the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
 #include "huffman/codebook/canonical_code.cuh"
 #include "huffman/codebook/sort.cuh"
 #include "huffman/codebook/tree.cuh"
 
 static_assert(COOPERATIVE_BLOCKS == 1, "a block is on its own");
 
-// Weights of leaves, ascending and raised to the floor, and of internal trees in the order of their making, codebook is
-// ascending too.
+// Weights of leaves, raised to the floor, and of internal trees in the order in which they are made. Both ascend.
 struct BlockWeights {
     const uint64_t *keys;
     uint64_t *internal, floor;
@@ -40,7 +38,7 @@ struct BlockWeights {
     __device__ inline void set_tree(uint32_t i, uint64_t weight) const { internal[i] = weight; }
 };
 
-// Sums of the counts of the 0, 1, 2, ... rarest of the used symbols. By the whole block.
+// Computes prefix sums of the counts of the used symbols, the rarest first. Called by the whole block.
 __device__ inline void sum_counts(const uint64_t *leaf_keys, uint32_t used, uint64_t *sums) {
     constexpr uint32_t PER_THREAD = (SYMBOLS + THREADS - 1) / THREADS;
     __shared__ uint64_t warp_totals[WARPS];
@@ -72,7 +70,7 @@ __device__ inline void sum_counts(const uint64_t *leaf_keys, uint32_t used, uint
     __syncthreads();
 }
 
-// Sum of `value` over the block, in every thread of the first warp.
+// Returns the sum over the block, in every thread of the first warp.
 __device__ inline uint64_t block_sum(uint64_t value) {
     __shared__ uint64_t warp_sums[WARPS];
     value = warp_reduce_sum(value);
@@ -83,9 +81,9 @@ __device__ inline uint64_t block_sum(uint64_t value) {
     return warp_reduce_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
 }
 
-// Of the counts as they are, of at least two symbols: whether step (3) is needs_floors, codebook `floor_trees` then has
-// what it needs for. `at_length` becomes the limited code, in the first warp. `sums` is memory for SYMBOLS + 1 words,
-// codebook may be that of the trees' weights. By the whole block.
+// Limits the code of the unmodified counts of at least two symbols, and returns whether floor trees are needed, for
+// which it then fills `floor_trees`. `at_length` becomes the limited code in the first warp. `sums` is memory for
+// SYMBOLS + 1 words, which may overlap the trees' weights. Called by the whole block.
 __device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit,
                                     uint32_t &at_length, uint64_t *sums, FloorTrees &floor_trees) {
     uint32_t over = 0;
@@ -95,7 +93,7 @@ __device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, 
     if (!__syncthreads_or(over > 0)) {
         return false;
     }
-    // Each count is in as many trees as it is deep.
+    // The sum of all internal weights, because each count is in as many trees as it is deep.
     uint64_t unlimited = 0;
     for (uint32_t i = threadIdx.x; i + 1 < used; i += THREADS) {
         unlimited += a.internal[i];
@@ -118,7 +116,7 @@ __device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, 
     return __syncthreads_or(needs_floors);
 }
 
-// Limits the tree of counts raised to a floor, and notes its code. By the whole block; `sums` as above.
+// Limits the tree of the counts raised to a floor and stores its code. Called by the whole block; `sums` as above.
 __device__ inline void record_floor_tree(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit,
                                          uint64_t *sums, FloorTrees::LimitedCode &to) {
     uint32_t over, at_length = 0;
@@ -135,8 +133,8 @@ __device__ inline void record_floor_tree(const Arrays &a, const uint64_t *leaf_k
     }
 }
 
-// Whether this block is the last of the codebook's `parts`, and the code is not yet written though step (3) is
-// needs_floors. The first of them knows whether it is. By the whole block.
+// Returns whether this is the last of the codebook's `parts` blocks, and floor trees are needed, so that it must write
+// the code. Called by the whole block.
 __device__ inline bool is_last_block(FloorTrees &floor_trees, uint32_t *arrived, uint32_t part, uint32_t parts,
                                      bool needs_floors) {
     __shared__ bool goes_on;
@@ -159,12 +157,11 @@ __device__ inline bool is_last_block(FloorTrees &floor_trees, uint32_t *arrived,
     return goes_on;
 }
 
-// Each codebook has `parts` blocks: 1, or FLOORS + 1. `needs_floors` has a word for each: whether it is left, in
-// `floor_trees`, to the codes; `arrived` one that is 0 between launches. With several parts `needs_floors` is not used,
-// nor with one `arrived`.
+// Each codebook has `parts` blocks: 1, or FLOORS + 1. With one, `needs_floors` tells for each codebook whether it is
+// left to the floor trees; with several, `arrived` counts the finished blocks and is 0 between launches.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary,
-             uint32_t parts, uint32_t *needs_floors, uint32_t *arrived, uint8_t *all_floor_trees) {
+    block_codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary,
+                   uint32_t parts, uint32_t *needs_floors, uint32_t *arrived, uint8_t *all_floor_trees) {
     const uint32_t book = blockIdx.x / parts, part = blockIdx.x % parts;
     counts += uint64_t(book) * SYMBOLS;
     codewords += uint64_t(book) * SYMBOLS;
@@ -184,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t unused = sort_symbols(group, partition, a, counts);
     const uint32_t used = SYMBOLS - unused, limit = used > LARGE_ALPHABET ? MAX_LENGTH_LARGE : MAX_LENGTH;
     const uint64_t *leaf_keys = a.keys + unused;
-    // One symbol has one bit.
+    // A single symbol has a codeword of one bit.
     uint32_t at_length = used == 1 && lane_id() == 1;
     const long long sorted = clock64();
     long long melded = sorted;
@@ -196,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         meld_in_block(at, weights, a.fronts, a.control->total);
         rounds = at.rounds;
         melded = clock64();
-        // CandidateTrees are done with.
+        // The trees are no longer needed.
         uint64_t *sums = parts > 1 ? a.internal : floor_trees.sums();
         if (part > 0) {
             record_floor_tree(a, leaf_keys, used, limit, sums, floor_trees.codes[part - 1]);

@@ -1,11 +1,12 @@
-// A canonical code from its numbers of each length: GenerateCW. Codewords ascend by symbol within a length (the paper's
-// ascend by count), so a stable partition of the symbols by length gives each its codeword, and is itself the decoder's
-// table of symbols; First and Entry come from the numbers of each length.
+// A canonical code from the number of codewords of each length: GenerateCW of the 2021 paper (IPDPS, section IV-B).
+// Codewords ascend by symbol within a length (the paper's ascend by count), so a stable partition of the symbols by
+// length gives each its codeword, and is also the decoder's table of symbols. First and Entry follow from the number of
+// codewords of each length.
 #pragma once
 #include "device/block.cuh"
 #include "device/radix_partition.cuh"
 
-// What `summary` holds, in words. huffman/codebook.rs reads it.
+// Words of `summary`, which src/huffman/codebook.rs reads.
 constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4,
                    SUMMARY_ENTRY = 36, SUMMARY_CYCLES = 68, SUMMARY_WORDS = 72;
 
@@ -15,9 +16,9 @@ struct CodeTables {
 };
 static_assert(MAX_LENGTH_LARGE < WARP, "a digit is a length");
 
-// Writes the code of codebook the first warp has the numbers of each length in `at_length`, a lane a length.
-// `symbol_at` gives all symbols from the rarest on, of codebook the first `unused` do not occur. `lengths` is scratch
-// memory, a byte a symbol. Called by the whole group.
+// Writes the code whose number of codewords of each length the first warp has in `at_length`, one length per lane.
+// `symbol_at` returns the symbols from the rarest on, of which the first `unused` do not occur. `lengths` is scratch
+// memory, one byte per symbol. Called by the whole group.
 template <typename SymbolAt>
 __device__ inline void write_codewords(CooperativeGroup &group, CodeTables &code, uint32_t at_length,
                                        SymbolAt symbol_at, uint32_t unused, uint8_t *lengths, uint32_t *codewords,
@@ -43,7 +44,7 @@ __device__ inline void write_codewords(CooperativeGroup &group, CodeTables &code
     const uint32_t through = code.through[lane_id()];
 #pragma unroll 4
     for (uint32_t first = group.rank - lane_id(); first < SYMBOLS; first += CooperativeGroup::SIZE) {
-        // Longest codewords to the rarest symbols.
+        // The rarest symbols get the longest codewords.
         const uint32_t i = first + lane_id(), more_common = SYMBOLS - 1 - min_of<uint32_t>(i, SYMBOLS - 1);
         uint32_t length = 0;
 #pragma unroll

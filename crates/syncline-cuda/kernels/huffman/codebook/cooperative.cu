@@ -1,11 +1,12 @@
-// Codebooks of alphabets that are too large for one block's shared memory: sorting before
-// huffman/codebook/cooperative_trees.cu makes the trees, and codewords after it.
+// Codebooks of alphabets that exceed the shared memory of a block: sorting, before
+// huffman/codebook/cooperative_trees.cu builds the trees, and writing the codewords after it.
 //
-// A group of blocks works in step in `memory`, launched cooperatively so that all of them run at the same time and its
-// barrier cannot wait for ever.
+// The blocks work in lockstep in device memory. They are launched cooperatively, so that all of them are resident and
+// the barrier cannot deadlock.
 //
-// THREADS     threads in a block, a multiple of 256
-// COOPERATIVE_BLOCKS        blocks, at least 2
+// THREADS             threads of a block, a multiple of 256
+// COOPERATIVE_BLOCKS  blocks, at least 2
+//
 // and the constants of huffman/codebook/sort.cuh and huffman/codebook/cooperative_trees.cuh.
 #include "device/sync.cuh"
 #include "huffman/codebook/canonical_code.cuh"
@@ -14,8 +15,8 @@
 
 static_assert(COOPERATIVE_BLOCKS > 1, "blocks share memory");
 
-// Sorts; leaves the counts of each stretch of the sorted symbols in `sums`. What is in `control` is 0 before this
-// kernel and after the last: each clears what the others do not read.
+// Sorts the symbols, and writes the sum of the counts of each stretch of sorted symbols to `sums`. `control` is 0
+// before this kernel and after the last one: each kernel clears what the following ones do not read.
 extern "C" __global__ void __launch_bounds__(THREADS)
     cooperative_sort(const uint64_t *counts, uint8_t *memory, void *control, uint64_t *sums) {
     launch_dependents_and_wait();
@@ -48,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Takes of all trees' codes the one to use, and writes it.
+// Writes the best code of all candidate trees.
 extern "C" __global__ void __launch_bounds__(THREADS)
     cooperative_write(const CandidateTrees *trees, const uint64_t *sums, uint8_t *memory, void *control,
                       uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary) {

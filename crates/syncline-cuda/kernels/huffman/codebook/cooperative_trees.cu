@@ -1,16 +1,15 @@
-// The trees that a large codebook's code may come from, a block each: of the sorted counts as they are, and raised to
-// the floors of the length limit's step (3), whether that is needs_floors or not. The rounds are those of
-// huffman/codebook/block.cu. Leaves are read from device memory, once for each round that melds them; the queue of
-// internal trees is in shared memory, but for rounds of more than QUEUE; codebook tree was next when a tree was built
-// is kept for all trees, by a byte each and now and then the whole number, as it grows by at most two from tree to
-// tree.
+// Builds the candidate trees of a large codebook, one block each: that of the unmodified counts, and those of the
+// counts raised to the floors of the length limit, whether they are needed or not. huffman/codebook/block.cu explains
+// the rounds. Leaves are read from device memory, once for each round that melds them. The queue of internal trees is
+// in shared memory, except for rounds of more than QUEUE trees. Fronts are stored as one byte per tree, and in full for
+// every 64th tree, because they grow by at most two from tree to tree.
 //
-// THREADS     threads in a block
-// QUEUE       trees that the queue has room for
-// FRONTS_IN_SHARED   whether the fronts' bytes are in shared memory too, else in `spill`
-// SPILL_BYTES of `spill` for a tree
-// CONTROL_BYTES, MEMORY_BYTES, CANDIDATE_TREES_BYTES   of what the kernels of huffman/codebook/cooperative.cu share
-// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
+// THREADS           threads of a block
+// QUEUE             trees that fit into the queue
+// FRONTS_IN_SHARED  whether the bytes of the fronts are in shared memory, too; otherwise in `spill`
+// SPILL_BYTES       bytes of `spill` for a tree
+//
+// COOPERATIVE_BLOCKS is 1. See also the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
 #include "device/sync.cuh"
 #include "huffman/codebook/sort.cuh"
 #include "huffman/codebook/tree.cuh"
@@ -18,7 +17,7 @@
 
 static_assert(COOPERATIVE_BLOCKS == 1, "a block is on its own");
 
-// Of the few trees that are left at last: a copy of weights, codebook starts at the first that has no parent.
+// The weights of the last few trees, starting at the first that has no parent.
 constexpr uint32_t LAST_TREES = 512;
 struct LastWeights {
     uint64_t leaves[LAST_TREES], trees[2 * LAST_TREES];
@@ -47,19 +46,19 @@ struct Fronts {
 };
 static_assert(2 * (WHOLE_FRONTS - 1) < 256, "a byte tells");
 
-// A round that has both leaves and trees is melded by so many of them at a time.
+// Trees of a round with both leaves and internal trees that are melded at a time.
 constexpr uint32_t CHUNK = QUEUE;
-// Shared memory, but for the queue and a chunk before it and the fronts' bytes behind it.
+// Shared memory without the queue and a chunk before it, and the bytes of the fronts behind it.
 struct Shared {
     LastWeights last;
-    uint64_t sums[STRETCHES]; // of the counts before each stretch
+    uint64_t sums[STRETCHES]; // prefix sums of the counts before each stretch
     uint64_t warp_sums[WARPS];
-    uint32_t through[WARP];                                    // codewords of as many bits or fewer
-    uint32_t leaves_before[(SYMBOLS + CHUNK - 1) / CHUNK + 1]; // each chunk of a round
+    uint32_t through[WARP];                                    // codewords of at most so many bits
+    uint32_t leaves_before[(SYMBOLS + CHUNK - 1) / CHUNK + 1]; // before each chunk of a round
     uint16_t last_fronts[LAST_TREES];
     uint16_t whole_fronts[(SYMBOLS + WHOLE_FRONTS - 1) / WHOLE_FRONTS];
 };
-// What a large round makes: at most half as many trees as there are symbols, and one that waited.
+// Maximum number of trees of a round: half as many as there are symbols, and one that waited.
 constexpr uint32_t MAX_TREES = (SYMBOLS / 2 + 2) / 2 * 2;
 static_assert(CHUNK % 2 == 0, "pairs are whole");
 static_assert(2 * MAX_TREES * 8 + (FRONTS_IN_SHARED ? 0 : SYMBOLS) <= SPILL_BYTES && SPILL_BYTES % 16 == 0,
@@ -78,7 +77,7 @@ struct Leaves {
     }
 };
 
-// Sum of `value` over the block, in every thread of the first warp.
+// Returns the sum over the block, in every thread of the first warp.
 __device__ inline uint64_t block_sum(uint64_t value, uint64_t *warp_sums) {
     value = warp_reduce_sum(value);
     if (lane_id() == 0) {
@@ -88,18 +87,18 @@ __device__ inline uint64_t block_sum(uint64_t value, uint64_t *warp_sums) {
     return warp_reduce_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
 }
 
-// Rounds of melding until no more than LAST_TREES trees are left. CandidateTrees without a parent are at `queue`.
-// Returns this thread's share of the weights of all trees built.
+// Melds rounds until at most LAST_TREES trees are left. `queue` becomes the internal trees without a parent. Returns
+// this thread's part of the sum of the weights of all new trees.
 __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const Fronts &fronts, uint64_t *shared_queue,
                                        uint64_t *stage, Shared &shared, uint64_t *spill, const uint64_t *&queue) {
     constexpr uint64_t NONE = ~0ull;
-    // Leaves to a probe: what a load from memory brings.
+    // Leaves between two probes: what one load from memory brings.
     constexpr uint32_t PROBE = 4;
     uint64_t weights_made = 0;
     uint32_t in_shared = 0;
     bool low_end = true, first_spill = true;
     queue = shared_queue;
-    // The next round's leaves are probed a round ahead. A leaf that waits is the smallest of the next round.
+    // The leaves of a round are probed one round ahead. A leaf that waits is the smallest of the next round.
     uint32_t probed = 0;
     uint64_t probe = leaves.or_none(PROBE * threadIdx.x + PROBE - 1);
     while (at.left() > LAST_TREES) {
@@ -109,7 +108,8 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
             two_smallest(leaves.or_none(at.leaf_front), leaves.or_none(at.leaf_front + 1), tree0, tree1);
         uint32_t whole;
         if ((whole = __syncthreads_count(probe <= sum)) == THREADS) {
-            // More than a round's common share: all that are left are probed at once, then a probe's share of them.
+            // If a round has more leaves than usual, probes all remaining leaves at once, then one probe's part of
+            // them.
             constexpr uint32_t FAR = (SYMBOLS + THREADS * PROBE - 1) / (THREADS * PROBE) * PROBE;
             probed += FAR * __syncthreads_count(leaves.or_none(probed + FAR * threadIdx.x + FAR - 1) <= sum);
             whole = __syncthreads_count(PROBE * threadIdx.x < FAR &&
@@ -122,7 +122,7 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
         probe = leaves.or_none(probed + PROBE * threadIdx.x + PROBE - 1);
 
         const uint32_t of_leaves = leaf_end - at.leaf_front, pairs = (of_leaves + trees) / 2;
-        // An odd one out is the last in order.
+        // If their number is odd, the last in order waits.
         const bool odd = (of_leaves + trees) % 2 != 0;
         const bool leaf_is_last = of_leaves > 0 && (trees == 0 || leaves.or_none(leaf_end - 1) > queue[trees - 1]);
         const uint32_t tree_waits = odd && !leaf_is_last, built = pairs + tree_waits;
@@ -169,7 +169,7 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
                 }
             }
         } else {
-            // Merge path, of whole chunks by a warp each.
+            // Merge path, one warp per chunk.
             const uint32_t items = 2 * pairs, chunks = ceil_div(items, CHUNK);
             for (uint32_t chunk = 1 + warp_id(); chunk < chunks; chunk += WARPS) {
                 const uint32_t end = chunk * CHUNK;
@@ -199,7 +199,7 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
                 const uint32_t first = min_of(size / 2, threadIdx.x * per_thread),
                                end = min_of(size / 2, first + per_thread);
                 if (first < end) {
-                    // How many of the first 2 * first are leaves.
+                    // Finds how many of the first 2 * first trees are leaves.
                     uint32_t low = 2 * first > trees_here ? 2 * first - trees_here : 0,
                              high = min_of(2 * first, leaves_here);
                     while (low < high) {
@@ -245,7 +245,7 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
     return weights_made;
 }
 
-// Block `number` makes tree `number` of the counts that cooperative_sort has left in `memory`, `control` and `sums`.
+// Block i builds tree i from the counts that cooperative_sort has left in `memory`, `control` and `sums`.
 extern "C" __global__ void __launch_bounds__(THREADS)
     cooperative_trees(uint8_t *memory, void *control, const uint64_t *sums, uint8_t *spill, CandidateTrees *trees) {
     extern __shared__ __align__(16) uint8_t shared_memory[];
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                    limit = used > LARGE_ALPHABET ? MAX_LENGTH_LARGE : MAX_LENGTH;
     uint64_t counted = 0;
     for (uint32_t first = 0; first < STRETCHES; first += THREADS) {
-        // Sums before each stretch.
+        // Prefix sums of the stretches.
         const uint32_t stretch = first + threadIdx.x;
         const uint64_t own = stretch < STRETCHES ? sums[stretch] : 0;
         const uint64_t through = warp_inclusive_sum(own);
@@ -288,7 +288,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     if (used <= 1) {
         if (warp_id() == 0) {
-            trees->tree[number].leaves[lane_id()] = used == 1 && lane_id() == 1; // one symbol has one bit
+            trees->tree[number].leaves[lane_id()] =
+                used == 1 && lane_id() == 1; // a single symbol has a codeword of one bit
             if (lane_id() == 0) {
                 trees->tree[number].bits = 0;
                 if (number == 0) {
@@ -322,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         fronts.set(built + i, shared.last_fronts[i]);
         unlimited += shared.last.trees[waiting + i];
     }
-    // Each count is in as many trees as it is deep.
+    // The sum of all internal weights, because each count is in as many trees as it is deep.
     unlimited = block_sum(unlimited, shared.warp_sums);
     __syncthreads();
     const long long melded = clock64();
@@ -332,8 +333,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         shared.through[lane_id()] = warp_inclusive_sum(at_length);
     }
     __syncthreads();
-    // Bits are the sum over lengths of the counts of symbols that have as many or more, codebook are the rarest: a warp
-    // for each length.
+    // The bits are the sum over all lengths of the counts of symbols with codewords of at least that length, which are
+    // the rarest: one warp for each length.
     uint64_t bits = 0;
     for (uint32_t length = 1 + warp_id(); length <= limit; length += WARPS) {
         const uint32_t end = unused + used - shared.through[length - 1];

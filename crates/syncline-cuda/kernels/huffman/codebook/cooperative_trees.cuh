@@ -1,34 +1,34 @@
-// What the kernels of large codebooks signal_release one another.
+// Structs that the kernels of large codebooks exchange.
 //
-// SYMBOLS     size of the alphabet, up to 65,536
-// FLOORS      codes of the limit's step (3)
+// SYMBOLS  number of symbols, up to 65,536
+// FLOORS   number of floors of the length limit
 #pragma once
 #include "common.cuh"
 
-// Sorted symbols of codebook the counts' sums are at hand.
+// Sorted symbols of a stretch, whose counts are summed.
 constexpr uint32_t STRETCH = 64, STRETCHES = (SYMBOLS + STRETCH - 1) / STRETCH;
 
-// Behind the sums: what sorting found.
+// The result of sorting, behind the sums.
 struct SortResult {
     uint32_t unused;      // symbols that do not occur
-    uint32_t in_internal; // whether the sorted keys are where the other buffer was
+    uint32_t in_internal; // whether the sorted keys are in the second buffer
     uint32_t cycles, reserved;
 };
 constexpr uint32_t SUMS_WORDS = STRETCHES + sizeof(SortResult) / 8;
 
-// The trees of a codebook: number 0 is that of the counts as they are, the others those of the codes.
+// The candidate trees of a codebook. Tree 0 is that of the unmodified counts; the others are the floor trees.
 struct CandidateTrees {
     struct Tree {
-        uint64_t bits;         // of all codewords, limited
+        uint64_t bits;         // bits of all codewords, limited
         uint32_t leaves[WARP]; // at each depth
     } tree[FLOORS + 1];
-    uint64_t unlimited; // bits of number 0 without a limit
-    uint32_t rounds;    // of number 0
-    uint32_t cycles[2]; // and what its melding and its limit took
+    uint64_t unlimited; // bits of tree 0 without a limit
+    uint32_t rounds;    // of tree 0
+    uint32_t cycles[2]; // of melding and limiting tree 0
 
-    // The leaves of the code to use at the depth that is the lane's number. By a warp.
+    // Returns the number of leaves of the best code at the depth that is the lane's number. Called by a warp.
     __device__ inline uint32_t best() const {
-        // Step (3) is needs_floors where the limit costs more than 1/2048.
+        // Floor trees are used if the limit costs more than 1/2048.
         const bool needs_floors = tree[0].bits > unlimited + unlimited / 2048;
         const bool counts = lane_id() == 0 || (needs_floors && lane_id() <= FLOORS);
         uint64_t fewest = counts ? tree[lane_id()].bits : ~0ull;

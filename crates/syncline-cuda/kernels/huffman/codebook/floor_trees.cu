@@ -1,17 +1,18 @@
-// Step (3) of the length limit of syncline_core::huffman::lengths, for the codebooks that huffman/codebook/block.cu
-// has left over where they are many: as many trees as there are floors are built side by side, a block each. The block
-// that finishes a codebook's last takes the code with the fewest bits, the earlier of equals, and writes it.
+// Step (3) of the length limit of syncline_core::huffman::lengths, for codebooks that huffman/codebook/block.cu has
+// left because there are many: builds one tree per floor, one block each. The block that finishes the last tree of a
+// codebook writes the code with the fewest bits, the earlier of equal ones.
 //
-// THREADS     threads in a block
-// FLOOR_TREE_BYTES   of a try's arrays, in shared memory
-// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/tree.cuh.
+// THREADS           threads of a block
+// FLOOR_TREE_BYTES  bytes of a tree's arrays in shared memory
+//
+// COOPERATIVE_BLOCKS is 1. See also the constants of huffman/codebook/tree.cuh.
 #include "huffman/codebook/canonical_code.cuh"
 #include "huffman/codebook/tree.cuh"
 
 static_assert(COOPERATIVE_BLOCKS == 1, "a block is on its own");
 
 static_assert(SYMBOLS * 18 <= FLOOR_TREE_BYTES, "the host gives enough memory");
-// Weights as huffman/codebook/block.cu has them, those of leaves raised to the floor.
+// Weights of leaves, raised to the floor, and of internal trees.
 struct FloorWeights {
     uint64_t *leaves, *trees;
 
@@ -20,8 +21,8 @@ struct FloorWeights {
     __device__ inline void set_tree(uint32_t i, uint64_t weight) const { trees[i] = weight; }
 };
 
-// Makes the tree of try `number` and, if it is the last to finish, writes the code. By a whole block; the pointers are
-// those of the codebook. Not inlined: called from several places of a loop.
+// Builds the tree of floor `number` and, if it is the last to finish, writes the code. Called by a whole block; the
+// pointers are those of the codebook. Not inlined, because it is called from an unrolled loop.
 __device__ __noinline__ void build_floor_tree(FloorTrees &floor_trees, uint32_t number, uint8_t *memory,
                                               uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary) {
     __shared__ CodeTables code;
@@ -30,7 +31,7 @@ __device__ __noinline__ void build_floor_tree(FloorTrees &floor_trees, uint32_t 
     const uint32_t used = floor_trees.used, limit = used > LARGE_ALPHABET ? MAX_LENGTH_LARGE : MAX_LENGTH;
     const uint64_t floor = floor_of(number, floor_trees.total, limit);
     const uint64_t *sums = floor_trees.sums();
-    __syncthreads(); // done with the try before
+    __syncthreads(); // the previous tree is finished
     uint64_t *trees = reinterpret_cast<uint64_t *>(memory);
     Melding at{used, 0, 0, 0, 0};
     uint64_t *leaves = trees + SYMBOLS;
@@ -77,8 +78,8 @@ __device__ __noinline__ void build_floor_tree(FloorTrees &floor_trees, uint32_t 
     }
 }
 
-// The codebooks of codebook `needs_floors` is not 0; there are at least FLOORS blocks. Tries are dealt out to them in
-// turn.
+// Builds the floor trees of the codebooks whose `needs_floors` is not 0. The trees are distributed round-robin to the
+// blocks, of which there are at least FLOORS.
 extern "C" __global__ void __launch_bounds__(THREADS)
     floor_trees(const uint32_t *needs_floors, uint32_t books, uint8_t *floor_trees, uint32_t *codewords,
                 uint16_t *symbols_by_codeword, uint32_t *summary) {

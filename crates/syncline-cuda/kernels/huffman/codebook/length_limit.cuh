@@ -1,19 +1,19 @@
-// Codewords that are too long are brought down to a limit.
+// The limit of codeword lengths.
 #pragma once
 #include "device/warp.cuh"
 
-// Steps (1) and (2) of the limit of syncline_core::huffman::lengths: leaves below it come up to it, and while the code
-// is over-full a leaf of the deepest level above it goes down by one, with one from the limit for its sibling. A leaf
-// of level d taken down all the way costs 2^(limit - d) - 1 such steps and ends as one leaf more at the limit, so whole
-// ones are counted at once. By a warp, a lane a length: how many leaves are there. `over` leaves are deeper than the
-// limit, codebook is below WARP.
+// Steps (1) and (2) of the limit of syncline_core::huffman::lengths: leaves deeper than the limit move up to it. While
+// the code is over-full, a leaf of the deepest level above the limit moves down by one, together with one from the
+// limit as its sibling. Moving a leaf of level d all the way down takes 2^(limit - d) - 1 such steps and ends as one
+// more leaf at the limit, so whole moves are counted at once. Called by a warp, one length per lane: returns the number
+// of leaves of that length. `over` leaves are deeper than the limit, which is below WARP.
 __device__ inline uint32_t limit_in_warp(uint32_t at_length, uint32_t over, uint32_t limit) {
     at_length = lane_id() <= limit ? at_length + (lane_id() == limit ? over : 0) : 0;
     // In units of 2^-limit; below 2^limit + SYMBOLS.
     uint32_t excess = warp_reduce_sum(lane_id() <= limit ? at_length << (limit - lane_id()) : 0) - (1u << limit);
 #pragma unroll 1
     for (uint32_t depth = limit - 1; excess > 0;) {
-        // The deepest level from here up that has a leaf.
+        // The deepest level up to here that has a leaf.
         const uint32_t levels = __ballot_sync(ALL_LANES, at_length > 0 && lane_id() > 0 && lane_id() <= depth);
         if (levels == 0) {
             break;

@@ -1,32 +1,30 @@
-// Codebooks of small alphabets, a block each: from counts to the canonical code and, for encoders, to the codebook's
-// bytes and the choice between one codebook and several.
+// Codebooks of the streams of an encoder for small alphabets: from counts to canonical codes, serialized codebooks, and
+// the choice between one codebook and several.
 //
-//  - Symbols that occur are sorted by (count, symbol): into buckets of alike counts, of codebook there are eight or
-//  sixteen an octave; in its bucket each symbol counts those before it.
-//  - A tree is a warp's, or that of four: rounds of melding as huffman/codebook/block.cu explains them. So the trees
-//  of the length limit's step (3) are built side by side by the block's warps, with
-//    nothing but the counts shared. Where blocks are few (ALL_TREES) and counts not of a sample, of codebook few trees
-//    need to be limited, all are built at once, before it is known whether they are needed; where multiprocessors would
-//    have nothing to do (CODEBOOK_BLOCKS), or for the codebook of a stream that is the likeliest to need them
-//    (LAST_CLASS_BLOCKS), several blocks sort the same counts and share the trees, codebook would be in each other's
-//    way.
-//  - The limit, the bits of a code and its first codewords are found by a warp that has a length a lane.
-//  - Codewords ascend by symbol within a length: ranks by ballots, added up over warps.
+// - Symbols are sorted by (count, symbol): into buckets of similar counts, sixteen per octave, and within a bucket by
+//   counting smaller keys.
+// - One warp or four build a tree, in the melding rounds that huffman/codebook/block.cu explains. The warps of a block
+//   build the floor trees of the length limit in parallel. If blocks are few (ALL_TREES) and the counts are not
+//   sampled, all trees are built before it is known whether they are needed. If multiprocessors would be idle
+//   (CODEBOOK_BLOCKS), or for the codebook that is the most likely to need floor trees (LAST_CLASS_BLOCKS), several
+//   blocks sort the same counts and share the trees.
+// - A warp with one length per lane finds the limit, the bits of a code and its first codewords.
+// - Codewords ascend by symbol within a length: ranks are computed by ballots and added up over warps.
 //
-// THREADS     threads in a block, whole warps
-// COUNT_BITS  of a count: 64, or 32 where all counts of a codebook come to less than 2^26
-// ALL_TREES   whether every tree is built at once
-// CLASSES     codebooks of a stream: 1, or 4 and a fifth for all classes together
-// BYTES       whether codebooks are written as bytes too and chosen, and counts cleared
-// CODEBOOK_BLOCKS      blocks that make the trees of a codebook, of codebook the last to be done goes on; 1 unless
-// BYTES LAST_CLASS_BLOCKS the same for the codebook of a stream's last class; no less RESIDENT_BLOCKS      blocks that
-// a multiprocessor should hold: what registers are dealt out for COOPERATIVE_BLOCKS is 1; and the constants of
-// huffman/codebook/tree.cuh, with BYTES those of huffman/sample.cuh. SYMBOLS is 1,024 at most.
+// THREADS            threads of a block, whole warps
+// ALL_TREES          whether all candidate trees are built at once
+// CLASSES            1; or 4, with a codebook for each class and one for all classes together
+// CODEBOOK_BLOCKS    blocks that build the trees of a codebook; the last to finish continues
+// LAST_CLASS_BLOCKS  the same for the codebook of a stream's last class; not fewer
+// RESIDENT_BLOCKS    resident blocks per multiprocessor, for the allocation of registers
+//
+// COOPERATIVE_BLOCKS is 1, and SYMBOLS is at most 1,024. See also huffman/codebook/tree.cuh and huffman/sample.cuh. All
+// counts of a stream sum to less than 2^26.
 #include "huffman/codebook/small_alphabet_code.cuh"
 #include "huffman/sample.cuh"
 #include "device/sync.cuh"
 
-// Makes counts of a sample frequencies, of codebook it returns the least; by the whole block. `counted` is 0.
+// Replaces sampled counts by frequencies and returns the minimum frequency. Called by the whole block; `counted` is 0.
 __device__ inline uint32_t frequencies_of_sample(const StreamInput &span, uint32_t (&own)[OWN], uint32_t &counted) {
     if (lot_log2(span) == 0) {
         return 1;
@@ -50,24 +48,24 @@ __device__ inline uint32_t frequencies_of_sample(const StreamInput &span, uint32
     return least;
 }
 
-// What a code for an encoder comes to.
+// Device arrays of the streams; mirrored by src/huffman/codebook/small_alphabet.rs.
 struct StreamCodes {
-    uint32_t *summaries; // of each book: bytes, longest codeword
+    uint32_t *summaries; // of each codebook: bytes, longest codeword
     uint8_t *bytes;
-    uint32_t *codebooks_used; // in use in each stream
+    uint32_t *codebooks_used; // number of codebooks that each stream uses
     uint32_t *status;         // of each stream
-    uint64_t *codebook_bits;  // of all codewords of each book
-    uint32_t *finished;       // books of each stream that are built, 0 between launches
-    LimitedCode *trees;       // of each book, what its blocks have built
-    uint32_t *arrived;        // blocks of each book that are done with that, 0 between launches
-    const StreamInput *spans; // codebook say what of a stream has been counted
+    uint64_t *codebook_bits;  // bits of all codewords of each codebook
+    uint32_t *finished;       // finished codebooks of each stream; 0 between launches
+    LimitedCode *trees;       // candidate trees of each codebook
+    uint32_t *arrived;        // finished blocks of each codebook; 0 between launches
+    const StreamInput *spans; // the batch's list of streams
 };
 
-// Blocks of a stream: those of the codebook of the last class first.
+// The blocks of a stream start with those of the codebook of the last class.
 constexpr uint32_t LAST_CLASS = CLASSES - 1, BLOCKS_OF_STREAM = (CODEBOOKS - 1) * CODEBOOK_BLOCKS + LAST_CLASS_BLOCKS;
 constexpr bool SHARES_TREES = CODEBOOK_BLOCKS > 1 || LAST_CLASS_BLOCKS > 1;
 
-// A block's codebook, and codebook of its `spread` blocks this is.
+// The codebook of a block, and the rank of the block among the `blocks` blocks of that codebook.
 struct BlockAssignment {
     uint32_t codebook, rank, blocks;
 };
@@ -80,20 +78,20 @@ __device__ inline BlockAssignment own_assignment() {
     return {first_book + other + (other >= LAST_CLASS), (block - LAST_CLASS_BLOCKS) % CODEBOOK_BLOCKS, CODEBOOK_BLOCKS};
 }
 
-// Where blocks exchange the rounds of tree 0: there are no codewords of so many bits.
+// Where blocks exchange the rounds of tree 0. No codeword has so many bits.
 constexpr uint32_t ROUNDS_AT = WARP - 1;
 static_assert(LIMIT < ROUNDS_AT, "a lane a length");
 
-// What a codebook's blocks that are done come to, and beside it that step (3) is not needs_floors, codebook the first
-// block tells.
+// Counter of a codebook's finished blocks; the first block adds FLOORS_NOT_NEEDED if the length limit needs no floor
+// trees.
 constexpr uint32_t DONE_BLOCK = 1, FLOORS_NOT_NEEDED = 1u << 16;
-// What counts of a stream come to that are built, and beside it the blocks that have read its counts.
+// Counter of a stream's finished codebooks, and above it of the blocks that have read its counts.
 constexpr uint32_t DONE_CODEBOOK = 1, DONE_READING = 1u << 16;
 static_assert(BLOCKS_OF_STREAM < 1u << 16, "both have room");
 
-// Whether this block goes on with its codebook: the first where step (3) is not needs_floors, else the last that makes
-// trees of it; `codes` then has those of all, codebook are to be built. This block has `built` some. By the whole
-// block.
+// Returns whether this block continues with its codebook: the first block if no floor trees are needed, otherwise the
+// last to finish, which receives the trees of all blocks in `codes`. `built` is the set of trees that this block has
+// built, `to_build` the set of all. Called by the whole block.
 __device__ inline bool exchange_codes(const StreamCodes &streams, const BlockAssignment &assignment,
                                       bool first_and_not_needed, uint32_t to_build, uint32_t built,
                                       LimitedCode *codes) {
@@ -102,7 +100,7 @@ __device__ inline bool exchange_codes(const StreamCodes &streams, const BlockAss
     uint32_t *all = reinterpret_cast<uint32_t *>(streams.trees + uint64_t(codebook) * (FLOORS + 1));
     uint32_t *own = reinterpret_cast<uint32_t *>(codes);
     if (first_and_not_needed) {
-        // By a thread that the others do not wait for.
+        // A thread that the others do not wait for.
         if (threadIdx.x == THREADS - 1 &&
             atomicAdd(&streams.arrived[codebook], DONE_BLOCK | FLOORS_NOT_NEEDED) == last) {
             streams.arrived[codebook] = 0;
@@ -137,8 +135,8 @@ __device__ inline bool exchange_codes(const StreamCodes &streams, const BlockAss
     return goes_on;
 }
 
-// Takes over the stream's status and clears its counts, codebook all of its blocks have read; by `size` threads, of
-// codebook this is number `rank`.
+// Takes over the stream's status and clears its counts, after all blocks have read them. Called by `size` threads; this
+// one is number `rank`.
 __device__ inline void clear_counts(const StreamCodes &streams, uint32_t stream, uint32_t *counts, uint32_t rank,
                                     uint32_t size) {
     uint32_t *of_stream = counts + stream * uint64_t(STREAM_COUNTS);
@@ -152,7 +150,7 @@ __device__ inline void clear_counts(const StreamCodes &streams, uint32_t stream,
     }
 }
 
-// Where several blocks read the same counts: the last of them clears these. By a warp that has nothing else to do.
+// The last block that has read a stream's counts clears them. Called by an idle warp.
 __device__ inline void finish_reading(const StreamCodes &streams, uint32_t stream, uint32_t *counts) {
     uint32_t before = 0;
     if (lane_id() == 0) {
@@ -166,15 +164,15 @@ __device__ inline void finish_reading(const StreamCodes &streams, uint32_t strea
     }
 }
 
-// By the block that ends the last codebook of a stream: CLASSES codebooks if that makes codewords and codebooks shorter
-// than the one for all classes, else that one. It clears the counts, where each codebook has one block.
+// The block that finishes the last codebook of a stream chooses CLASSES codebooks if codewords and codebooks are then
+// shorter than with the codebook for all classes. It clears the counts if each codebook has one block.
 __device__ inline void finish_stream(const StreamCodes &streams, uint32_t codebook, uint32_t bytes, uint64_t bits,
                                      uint32_t *counts) {
     const uint32_t stream = codebook / CODEBOOKS;
     if (CODEBOOKS > 1) {
         __shared__ bool is_last;
         if (threadIdx.x == 0) {
-            // A bit of the bytes is worth as much as one of a symbol's codeword.
+            // A bit of a serialized codebook costs as much as a bit of a codeword.
             const uint32_t log2 = lot_log2(streams.spans[stream]);
             streams.codebook_bits[codebook] = bits + uint64_t(8 * bytes) * (log2 == 0 ? 1 : SAMPLE_WEIGHT >> log2);
             __threadfence();
@@ -201,7 +199,7 @@ __device__ inline void finish_stream(const StreamCodes &streams, uint32_t codebo
     }
 }
 
-// `room` is what there is of dynamic shared memory for trees.
+// `room` is the dynamic shared memory for trees in bytes.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     small_alphabet_codebook(uint32_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary,
                             uint32_t room, StreamCodes streams) {
@@ -209,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     uint8_t *trees = memory + sizeof(Shared);
     __shared__ LimitedCode codes[FLOORS + 1];
-    alignas(4) __shared__ uint16_t warp_lengths[WARPS][WARP_ROW]; // while symbols are sorted, numbers of buckets
+    alignas(4) __shared__ uint16_t warp_lengths[WARPS][WARP_ROW]; // buckets while symbols are sorted
     __shared__ uint32_t last_symbol, status, counted;
     __shared__ bool needs_floor_trees;
     const BlockAssignment assignment = own_assignment();
@@ -232,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (uint32_t i = threadIdx.x; i < WARPS * WARP / 2; i += THREADS) {
         reinterpret_cast<uint32_t *>(warp_lengths)[i] = 0;
     }
-    // What comes next then finds what was there before this one without waiting.
+    // The next kernel may then read what was valid before this one without waiting.
     grid_dependency_wait();
     launch_dependents();
     const long long start = clock64();
@@ -263,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const long long sorted = clock64();
     long long melded = sorted;
 
-    // The trees; number 0 is that of the counts as they are.
+    // Builds the trees. Tree 0 is that of the unmodified counts.
     bool needs_floors = false;
     uint32_t rounds = 0, to_build = 1, built = 0;
     if (SHARES_TREES && warp_id() == WARPS - 1) {
@@ -273,12 +271,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const uint32_t bytes = tree_bytes(used), at_once = min_of(WARPS, room / bytes);
         const uint32_t total = shared.sums[used];
         to_build = trees_to_build(shared.counts[0], total);
-        // Tries are built before it is known whether they are needs_floors where they cost little: of a sample few
-        // trees need to be limited.
+        // Floor trees are built before it is known whether they are needed if that is cheap. Few trees of sampled
+        // counts exceed the limit.
         const bool all = blocks > 1 || (ALL_TREES && !is_sampled);
         uint32_t left = all ? to_build : 1;
         if (blocks > 1) {
-            // The first block has the first tree, codebook may be all that is needed.
+            // The first block builds tree 0, which may be all that is needed.
             const uint32_t rank = __popc(left & ((1u << lane_id()) - 1));
             left = __ballot_sync(ALL_LANES, (left >> lane_id() & 1) &&
                                                 (rank == 0 ? 0 : 1 + rank % (blocks - 1)) == rank_in_codebook);
@@ -330,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         __syncthreads();
     }
     if (used <= 1 && warp_id() == 0) {
-        // One symbol has one bit.
+        // A single symbol has a codeword of one bit.
         codes[0].at_length[lane_id()] = used == 1 && lane_id() == 1;
         if (lane_id() == 0) {
             codes[0].bits = shared.sums[used];
@@ -341,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     }
     const long long limited = clock64();
 
-    // The code; each warp knows all of it, a length a lane.
+    // Each warp holds the whole code, one length per lane.
     uint32_t bits;
     const uint32_t at_length = best_code(codes, needs_floors, bits), alphabet = last_symbol;
     uint16_t *starts = reinterpret_cast<uint16_t *>(trees);

@@ -1,9 +1,9 @@
-// Steps on the way from sorted counts to a codebook that are a warp's or a block's: trees, the best code, the
-// codebook's bytes. See huffman/codebook/small_alphabet.cu.
+// The steps from sorted counts to a codebook, by a warp or a block: trees, the best code, and the serialized codebook.
+// See huffman/codebook/small_alphabet.cu.
 #pragma once
 #include "huffman/codebook/small_alphabet_sort.cuh"
 
-// A code: how many codewords each length has, a lane a length, and the bits of all.
+// A code: the number of codewords of each length, one length per lane, and the bits of all codewords.
 struct LimitedCode {
     uint32_t bits;
     uint16_t at_length[WARP];
@@ -18,8 +18,8 @@ struct FlooredWeights {
     __device__ inline void set_tree(uint32_t i, uint32_t weight) const { trees[i] = weight; }
 };
 
-// What the counts are raised to for tree `number`: 0 is that of the counts as they are, the others are the codes of the
-// limit's step (3).
+// Returns the floor of tree `number`. Tree 0 is that of the unmodified counts; the others are the floor trees of the
+// length limit.
 __device__ inline uint32_t floor_of_tree(uint32_t number, uint32_t total) {
     return number == 0 ? 0 : uint32_t(floor_of(number - 1, total, LIMIT));
 }
@@ -31,8 +31,8 @@ __device__ inline const uint16_t *fronts_of(const uint8_t *memory, uint32_t used
     return reinterpret_cast<const uint16_t *>(reinterpret_cast<const uint32_t *>(memory) + used);
 }
 
-// CandidateTrees that are to be built, a bit each: that of the counts as they are, and of the codes those that raise a
-// count and differ from the one before. By a warp, a lane a tree.
+// Returns the set of trees to build: tree 0, and each floor tree whose floor raises a count and differs from the
+// previous floor. Called by a warp, one tree per lane.
 __device__ inline uint32_t trees_to_build(uint32_t least, uint32_t total) {
     const uint32_t number = lane_id();
     const uint32_t floor = number <= FLOORS ? floor_of_tree(number, total) : 0,
@@ -40,14 +40,14 @@ __device__ inline uint32_t trees_to_build(uint32_t least, uint32_t total) {
     return __ballot_sync(ALL_LANES, number == 0 || (floor > least && floor != before));
 }
 
-// The number of the `rank`th set bit, or 32 if there are not so many; by a warp.
+// Returns the position of the `rank`-th set bit, or 32 if there are fewer. Called by a warp.
 __device__ inline uint32_t set_bit(uint32_t bits, uint32_t rank) {
     const uint32_t before = __popc(bits & ((1u << lane_id()) - 1));
     return __clz(__brev(__ballot_sync(ALL_LANES, before == rank && (bits >> lane_id() & 1))));
 }
 
-// A tree's warps: one, or as many as a multiprocessor has parts, of codebook all have the rounds of many and the first
-// has the others. More would be in each other's way.
+// A tree is built by one warp or by four, one for each partition of a multiprocessor. All of them take part in large
+// rounds; the first does the others.
 constexpr uint32_t WARPS_OF_TREE = 4, MAX_TREE_GROUPS = WARPS / WARPS_OF_TREE;
 
 struct TreeWarps {
@@ -70,8 +70,8 @@ struct TreeWarps {
         }
     }
 
-    // By all warps of the block, those without a tree too, before they meet: all have passed as many barriers then,
-    // under racecheck.
+    // Under racecheck all warps of the block, also those without a tree, must pass the same number of barriers before
+    // they synchronize.
     __device__ inline void even_out() const {
 #if UNDER_RACECHECK
         constexpr uint32_t MOST = 256;
@@ -83,7 +83,8 @@ struct TreeWarps {
 };
 static_assert(MAX_TREE_GROUPS < 15, "that barrier is nobody's");
 
-// Rounds of many, until one tree is left or the next round has few: by a tree_warps, pairs by turns.
+// Melds large rounds until one tree is left or the next round is small. The threads of the tree's warps handle
+// interleaved pairs.
 __device__ inline void meld_large_rounds_by_warps(const TreeWarps &tree_warps, uint32_t used, Melding &at,
                                                   const FlooredWeights &weights, uint16_t *fronts) {
     constexpr uint32_t NONE = ~uint32_t(0);
@@ -94,7 +95,7 @@ __device__ inline void meld_large_rounds_by_warps(const TreeWarps &tree_warps, u
     while (at.left() >= MAX_REGISTER_LEAVES) {
         const uint32_t sum = two_smallest(leaf_or_none(at.leaf_front), leaf_or_none(at.leaf_front + 1),
                                           tree_or_none(at.front, at.back), tree_or_none(at.front + 1, at.back));
-        // One thread finds the last leaf that is no larger.
+        // One thread finds the last leaf that is not larger.
         uint32_t leaf = at.leaf_front + tree_warps.rank();
         if (tree_warps.rank() == 0 && leaf_or_none(leaf) > sum) {
             leaf_ends[tree_warps.number] = leaf;
@@ -115,8 +116,7 @@ __device__ inline void meld_large_rounds_by_warps(const TreeWarps &tree_warps, u
     }
 }
 
-// Melds the counts raised to `floor` until one tree is left; by a tree_warps, whose tree's `memory` is. `Rounds` are
-// those of many.
+// Melds the counts raised to `floor` until one tree is left. Called by the tree's warps; `memory` is that of the tree.
 __device__ inline Melding meld_by_warps(const TreeWarps &tree_warps, const Shared &shared, uint32_t used,
                                         uint32_t floor, uint8_t *memory) {
     __shared__ Melding shared_state[WARPS];
@@ -125,7 +125,7 @@ __device__ inline Melding meld_by_warps(const TreeWarps &tree_warps, const Share
     Melding at{used, 0, 0, 0, 0};
 #pragma unroll 1
     while (at.left() > 1) {
-        // What a warp leaves to the tree_warps may be all that is left.
+        // A single warp may leave large rounds to all warps of the tree.
         meld_large_rounds_by_warps(tree_warps, used, at, weights, fronts);
         if (tree_warps.rank() < WARP) {
             meld_in_warp<uint32_t>(at, weights, fronts);
@@ -135,20 +135,20 @@ __device__ inline Melding meld_by_warps(const TreeWarps &tree_warps, const Share
         }
         tree_warps.sync();
         at = shared_state[tree_warps.number];
-        // Before it is written again.
+        // The shared state must be read before it is written again.
         tree_warps.sync();
     }
     return at;
 }
 
-// What is known of a tree that has been built.
+// Properties of a finished tree.
 struct Tree {
-    bool limited;       // whether there was something to limit
-    uint32_t unlimited; // bits without a limit, of counts as they are, where that is asked for
+    bool limited;       // whether its depth exceeded the limit
+    uint32_t unlimited; // bits without a limit, for the tree of the unmodified counts
 };
 
-// Bits of all codewords without a limit, of a tree of the counts as they are: each count is in as many trees as it is
-// deep. By a warp.
+// Returns the bits of all codewords without a limit, for the tree of the unmodified counts: the sum of all internal
+// weights, because each count is in as many trees as it is deep. Called by a warp.
 __device__ inline uint32_t unlimited_bits(uint32_t used, const uint8_t *memory) {
     const uint32_t *trees = reinterpret_cast<const uint32_t *>(memory);
     uint32_t sum = 0;
@@ -159,8 +159,7 @@ __device__ inline uint32_t unlimited_bits(uint32_t used, const uint8_t *memory) 
     return warp_reduce_sum(sum);
 }
 
-// Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp.
-// `memory` is the tree's.
+// Limits the depth of a tree that was melded from the counts raised to `floor`, and stores its code. Called by a warp.
 __device__ inline Tree record_code(const Shared &shared, uint32_t used, uint32_t floor, const uint8_t *memory,
                                    LimitedCode &to) {
     const uint16_t *fronts = fronts_of(memory, used);
@@ -179,12 +178,13 @@ __device__ inline Tree record_code(const Shared &shared, uint32_t used, uint32_t
     return {over > 0, unlimited};
 }
 
-// Whether the codes of the limit's step (3) are needs_floors, of the tree of the counts as they are and its `bits`.
+// Returns whether the length limit costs so much that floor trees are built, given the tree of the unmodified counts
+// and the bits of its limited code.
 __device__ inline bool floor_trees_needed(const Tree &tree, uint32_t bits) {
     return tree.limited && bits > tree.unlimited + tree.unlimited / 2048;
 }
 
-// The code with the fewest bits, the earlier of equals; by a warp, a lane a length.
+// Returns the code with the fewest bits, the earlier of equal ones. Called by a warp, one length per lane.
 __device__ inline uint32_t best_code(const LimitedCode *codes, bool needs_floors, uint32_t &bits) {
     uint32_t fewest = lane_id() == 0 || (needs_floors && lane_id() <= FLOORS)
                           ? codes[min_of(lane_id(), FLOORS + 0u)].bits
@@ -203,7 +203,7 @@ __device__ inline uint32_t best_code(const LimitedCode *codes, bool needs_floors
     return codes[best].at_length[lane_id()];
 }
 
-// The lanes that have the same length as this one, and those that have the lane's number as length.
+// Returns the lanes with the same length as this lane, and the lanes whose length is this lane's number.
 __device__ inline uint2 lanes_of_length(uint32_t length) {
     uint32_t same = ALL_LANES, named = ALL_LANES;
 #pragma unroll
@@ -217,8 +217,8 @@ __device__ inline uint2 lanes_of_length(uint32_t length) {
 
 __device__ inline uint32_t run_bytes(uint32_t run) { return run < LONG_RUN ? 1 : run - LONG_RUN < 1u << 7 ? 2 : 3; }
 
-// Writes the codebook's bytes (docs/FORMAT.md, "Codebook"); returns how many. `starts` are those of the runs of equal
-// lengths among the first `alphabet` symbols.
+// Serializes the codebook (docs/FORMAT.md, "Codebook") and returns its size in bytes. `starts` has the starts of the
+// runs of equal lengths among the first `alphabet` symbols.
 __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *starts, uint32_t runs, uint32_t alphabet,
                                        uint8_t *bytes) {
     __shared__ uint32_t warp_sums[WARPS];
@@ -250,18 +250,18 @@ __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *sta
     return written;
 }
 
-// Words of lengths that warps exchange: rows that start in banks of their own.
+// Row of lengths that warps exchange. Rows start in different banks.
 constexpr uint32_t WARP_ROW = WARP + 2;
 
-// A canonical code, a lane a length: the first codeword of each, how many are shorter. And the longest, and how many
-// runs of equal lengths the symbols have.
+// A canonical code, one length per lane: the first codeword of each length and the number of shorter codewords; also
+// the longest length and the number of runs of equal lengths.
 struct CanonicalCode {
     uint32_t first_code, entry, longest, runs;
 };
 
-// From the numbers of each length, a lane a length in every warp, to each symbol's codeword, as `put(symbol, codeword,
-// place among all codewords)`, and to where the runs of equal lengths start among the first `alphabet` symbols. By the
-// whole block; `warp_lengths` has a row for each warp.
+// Assigns each symbol its codeword, given the number of codewords of each length (one length per lane, in every warp).
+// Calls `put(symbol, codeword, position among all codewords)`, and stores the starts of the runs of equal lengths among
+// the first `alphabet` symbols. Called by the whole block; `warp_lengths` has a row for each warp.
 template <typename Put>
 __device__ inline CanonicalCode assign_codewords(Shared &shared, uint32_t used, uint32_t alphabet, uint32_t at_length,
                                                  uint16_t (*warp_lengths)[WARP_ROW], uint16_t *starts, Put put) {
@@ -273,7 +273,7 @@ __device__ inline CanonicalCode assign_codewords(Shared &shared, uint32_t used, 
     const uint32_t first_code = (warp_inclusive_sum(units) - units) >> (WARP - 1 - lane_id());
 #pragma unroll 1
     for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
-        // Longest codewords to the rarest symbols.
+        // The rarest symbols get the longest codewords.
         const uint32_t i = first + lane_id(), more_common = used - 1 - min_of(i, used - 1);
         uint32_t length = 0;
 #pragma unroll
@@ -291,18 +291,18 @@ __device__ inline CanonicalCode assign_codewords(Shared &shared, uint32_t used, 
     for (uint32_t i = 0; i < STRETCHES; ++i) {
         const uint32_t symbol = (warp_id() * STRETCHES + i) * WARP + lane_id();
         lengths[i] = symbol < ROOM ? shared.lengths[symbol] : 0;
-        // Most stretches of a quiet field's codes have no symbol that occurs.
+        // Most stretches of smooth fields have no symbol that occurs.
         any[i] = __any_sync(ALL_LANES, lengths[i] != 0);
         const uint2 lanes = any[i] ? lanes_of_length(lengths[i]) : make_uint2(0, 0);
         const bool is_start = symbol < alphabet && (symbol == 0 || shared.lengths[symbol - 1] != lengths[i]);
         run_starts[i] = __ballot_sync(ALL_LANES, is_start);
         ranks[i] = __shfl_sync(ALL_LANES, seen, lengths[i]) + __popc(lanes.x & ((1u << lane_id()) - 1));
-        // There is no length 0: its place counts starts of runs.
+        // Length 0 does not occur: its entry counts starts of runs.
         seen += __popc(lane_id() == 0 ? run_starts[i] : lanes.y);
     }
     warp_lengths[warp_id()][lane_id()] = seen;
     __syncthreads();
-    // Sums over warps, a length a warp: each for itself they would all do the same.
+    // Prefix sums over warps, one length per warp.
 #pragma unroll 1
     for (uint32_t length = warp_id(); length <= LIMIT; length += WARPS) {
         const uint32_t count = lane_id() < WARPS ? warp_lengths[lane_id()][length] : 0,

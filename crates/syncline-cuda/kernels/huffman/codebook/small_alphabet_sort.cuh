@@ -1,43 +1,42 @@
-// Codebooks of small alphabets: what a block works with, and sorting. See huffman/codebook/small_alphabet.cu, codebook
-// has the constants.
+// Shared memory and sorting of huffman/codebook/small_alphabet.cu, which lists the constants.
 #pragma once
 #include "huffman/codebook/canonical_code.cuh"
 #include "huffman/codebook/tree.cuh"
 #include "device/block.cuh"
 
-// With the symbol's place in its run they fit, and no sum overflows.
+// Sums of counts, and the sort keys, do not overflow.
 constexpr uint32_t LARGEST_COUNT_LOG2 = 26, LARGEST_COUNT = 1u << LARGEST_COUNT_LOG2;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 constexpr uint32_t CODEBOOKS = CLASSES == 1 ? 1 : CLASSES + 1;
-// Counts of a stream; an encoder's are followed by what is wrong with the stream.
+// Counts of a stream, followed by its status.
 constexpr uint32_t STREAM_COUNTS = CLASSES * SYMBOLS + 4;
-// Symbols that a thread has, one after another.
+// Consecutive symbols of a thread.
 constexpr uint32_t OWN = (SYMBOLS + THREADS - 1) / THREADS;
 constexpr uint32_t ROOM = (SYMBOLS + WARP - 1) / WARP * WARP;
-// Stretches of 32 symbols that a warp has.
+// Stretches of 32 symbols of a warp.
 constexpr uint32_t STRETCHES = (ROOM / WARP + WARPS - 1) / WARPS;
 constexpr uint32_t LIMIT = SYMBOLS > LARGE_ALPHABET ? MAX_LENGTH_LARGE : MAX_LENGTH;
 constexpr uint32_t MAX_CODEBOOK_BYTES = SYMBOLS + 4;
-// Runs of at least this many equal lengths have their length coded as a number of its own.
+// Runs of at least this many equal lengths store the run length as a separate number.
 constexpr uint32_t LONG_RUN = 8;
 static_assert(COOPERATIVE_BLOCKS == 1 && SYMBOLS <= 1024 && THREADS % WARP == 0, "a block is on its own");
 
-// Dynamic shared memory, but for the trees.
+// Dynamic shared memory without the trees.
 struct Shared {
     uint32_t counts[ROOM];            // of the symbols that occur, ascending
-    uint32_t sums[ROOM + 4];          // of the 0, 1, 2, ... rarest
-    uint16_t order[ROOM];             // the symbols
+    uint32_t sums[ROOM + 4];          // prefix sums of the counts
+    uint16_t order[ROOM];             // the symbols, ascending by count
     alignas(4) uint8_t lengths[ROOM]; // of codewords, by symbol
 };
-// Memory of a tree: weights of internal trees, and their fronts.
+// Bytes of a tree: weights of internal trees, and their fronts.
 __device__ inline uint32_t tree_bytes(uint32_t used) { return used * (sizeof(uint32_t) + 2) + 15 & ~15u; }
-// Keys of symbols, before there are any trees.
+// Sort keys, in the memory of the trees.
 constexpr uint32_t SORT_BYTES = ROOM * sizeof(uint32_t);
 static_assert(sizeof(Shared) % 16 == 0, "trees are aligned");
 static_assert(sizeof(Shared) == SHARED_BYTES && SORT_BYTES <= TREE_BYTES && ROOM * 2 <= TREE_BYTES,
               "the host gives enough memory");
 
-// The counts of a codebook that a thread has, symbols OWN * threadIdx.x and on.
+// Reads the counts of a thread's symbols, from OWN * threadIdx.x on.
 __device__ inline void read_counts(const uint32_t *counts, uint32_t codebook, uint32_t (&own)[OWN]) {
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
@@ -58,8 +57,8 @@ __device__ inline void read_counts(const uint32_t *counts, uint32_t codebook, ui
     }
 }
 
-// Counts share a bucket if their most significant bits and exponents are the same. Within one they differ in so few of
-// the other bits that a key holds those and the symbol.
+// Counts share a bucket if their exponents and leading bits are equal. The key within a bucket holds the other bits and
+// the symbol.
 constexpr uint32_t SYMBOL_BITS = 10, LEADING_BITS = 4, BUCKETS = 512;
 static_assert(SYMBOLS <= 1u << SYMBOL_BITS && (LARGEST_COUNT_LOG2 + 1) << LEADING_BITS <= BUCKETS,
               "a bucket for every count");
@@ -77,15 +76,15 @@ __device__ inline Bucket bucket_of(uint32_t count, uint32_t symbol) {
     return {(rounded >> (MANTISSA_BITS - LEADING_BITS)) - (BIAS << LEADING_BITS), low << SYMBOL_BITS | symbol};
 }
 
-// Sorts the symbols that occur by count, then symbol; returns how many there are. By the whole block. `numbers` has
-// BUCKETS entries that are 0, two to a word; `memory` has ROOM keys. No symbol that occurs has a smaller count than
+// Sorts the symbols that occur by count, then symbol, and returns their number. Called by the whole block. `numbers`
+// has BUCKETS entries that are 0, two to a word; `memory` has ROOM keys. No symbol that occurs has a smaller count than
 // `least`.
 __device__ inline uint32_t sort_used(const uint32_t (&own)[OWN], uint32_t least, Shared &shared, uint16_t *numbers,
                                      uint8_t *memory) {
     __shared__ uint32_t warp_sums[WARPS];
     uint32_t *keys = reinterpret_cast<uint32_t *>(memory);
     Bucket buckets[OWN];
-    // Symbols with the least count can be many, of a sample: they come first, in their order.
+    // In a sample many symbols can have the minimum count: they come first, in symbol order.
     uint32_t places[OWN], total, singles = 0;
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
@@ -134,7 +133,7 @@ __device__ inline uint32_t sort_used(const uint32_t (&own)[OWN], uint32_t least,
     return used;
 }
 
-// Sums of the counts of the rarest symbols; by the whole block.
+// Computes prefix sums of the sorted counts; called by the whole block.
 __device__ inline void sum_counts(Shared &shared, uint32_t used) {
     __shared__ uint32_t warp_sums[WARPS];
     uint32_t own[OWN], here = 0, total;

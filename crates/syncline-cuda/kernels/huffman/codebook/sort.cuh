@@ -1,18 +1,18 @@
-// Codebooks: symbols sorted by (count, symbol), by a group of blocks.
+// Sorts symbols by (count, symbol), by a group of blocks.
 //
-// CONTROL_BYTES, MEMORY_BYTES   of the group's memory: a part that is zero at the start, and may be elsewhere, and all
-// of it and those of group.cuh.
+// CONTROL_BYTES  bytes of the control block, which is 0 at the start and may be elsewhere
+// MEMORY_BYTES   bytes of the group's memory, including the control block
 #pragma once
 #include "device/radix_partition.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 16;
 constexpr uint32_t DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS;
-// Counts are clamped to this: with the symbol they fit 64 bits, and no sum overflows. All counts are below 2^59, their
-// codewords' bits below 32 times that.
+// Larger counts are clamped. Count and symbol then fit into 64 bits, and no sum overflows: all counts sum to less than
+// 2^59, and the bits of their codewords to less than 32 times that.
 constexpr uint64_t LARGEST_COUNT = (1ull << 43) - 1;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 
-// Shared by the group; zero at the start.
+// Shared by the group; 0 at the start.
 struct Control {
     uint32_t barrier, barrier_of_writers;
     uint64_t all_counts; // bitwise or
@@ -21,11 +21,10 @@ struct Control {
 };
 
 struct Arrays {
-    uint64_t *keys;     // count << SYMBOL_BITS | symbol, ascending when sorted; room for one more, as in the next
-    uint64_t *internal; // weights of internal trees in the order of their making; the sort's other buffer before that,
-                        // sums of counts after it
+    uint64_t *keys; // count << SYMBOL_BITS | symbol, ascending when sorted; with one more entry, like the next array
+    uint64_t *internal;     // weights of internal trees; before that the sort's second buffer, after that prefix sums
     uint32_t *digit_counts; // COOPERATIVE_BLOCKS x DIGITS
-    uint16_t *fronts;       // of internal trees: the next internal tree when it was built
+    uint16_t *fronts;       // of internal trees: the next internal tree when it was made
     uint8_t *lengths;
     Control *control;
 };
@@ -46,8 +45,7 @@ __device__ inline Arrays layout(uint8_t *memory, void *control) {
     return a;
 }
 
-// Makes the keys in symbol order, and sorts them. Returns the number of symbols that do not occur: their keys come
-// first.
+// Sorts the keys. Returns the number of symbols that do not occur, whose keys come first.
 __device__ inline uint32_t sort_symbols(CooperativeGroup &group, Partition<DIGITS> &partition, Arrays &a,
                                         const uint64_t *counts) {
     uint64_t all = 0, total = 0;

@@ -1,28 +1,31 @@
-// Huffman trees: melding, depths, and what is tried where the limit costs much. The source of the rounds is explained
-// in huffman/codebook/block.cu.
+// Huffman trees: melding, depths, and the floor trees of the length limit. huffman/codebook/block.cu explains the
+// rounds.
 //
-// THREADS, COOPERATIVE_BLOCKS   see huffman/codebook/cooperative_blocks.cuh
-// SYMBOLS     size of the alphabet, up to 65,536
-// MAX_LENGTH, MAX_LENGTH_LARGE, LARGE_ALPHABET   longest codeword, and longest if more than LARGE_ALPHABET symbols are
-// used FLOORS      codes of the limit's step (3) FLOOR_TREES_HEADER_BYTES, FLOOR_TREES_BYTES   of what a codebook
-// leaves for them: the start, and all of it
+// SYMBOLS                   number of symbols, up to 65,536
+// MAX_LENGTH                maximum codeword length if at most LARGE_ALPHABET symbols are used
+// MAX_LENGTH_LARGE          maximum codeword length otherwise
+// FLOORS                    number of floors of the length limit
+// FLOOR_TREES_HEADER_BYTES  bytes of `FloorTrees`
+// FLOOR_TREES_BYTES         the same with the arrays behind it
+//
+// THREADS and COOPERATIVE_BLOCKS: see device/cooperative.cuh.
 #pragma once
 #include "huffman/codebook/length_limit.cuh"
 #include "device/block.cuh"
 #include "device/radix_partition.cuh"
 
-// A tree whose root is below 2^60 is less deep than this: its weights grow at least like Fibonacci's numbers.
+// A tree with a root below 2^60 is less deep, because its weights grow at least like the Fibonacci numbers.
 constexpr uint32_t DEPTHS = 128;
 
-// Where melding stands: leaves from `leaf_front` to `used` and internal trees from `front` to `back` have no parent.
+// The state of melding: leaves from `leaf_front` to `used` and internal trees from `front` to `back` have no parent.
 struct Melding {
     uint32_t used, leaf_front, front, back, rounds;
 
     __device__ inline uint32_t left() const { return used - leaf_front + back - front; }
 };
 
-// How many of the first `count` trees without a parent are leaves, of `leaves` leaves and `trees` internal ones; leaves
-// come first where equal (Green et al. 2012, merge path).
+// Returns how many of the first `count` trees without a parent are leaves, given `leaves` leaves and `trees` internal
+// trees; leaves come first if equal (Green et al. 2012, merge path).
 template <typename Weights>
 __device__ inline uint32_t leaves_among(const Weights &weights, const Melding &at, uint32_t leaves, uint32_t trees,
                                         uint32_t count) {
@@ -39,20 +42,21 @@ __device__ inline uint32_t leaves_among(const Weights &weights, const Melding &a
     return low;
 }
 
-// A warp melds fewer leaves and no more trees than these in registers.
+// A warp melds rounds of fewer leaves and no more internal trees in registers.
 constexpr uint32_t MAX_REGISTER_LEAVES = 2 * WARP;
 
-// The sum of the two smallest trees without a parent; of the two of each queue given, or all bits where there is none.
+// Returns the sum of the two smallest trees without a parent, given the first two of each queue, or all bits if there
+// is none.
 template <typename Weight>
 __device__ inline Weight two_smallest(Weight leaf0, Weight leaf1, Weight tree0, Weight tree1) {
     return leaf0 <= tree0 ? leaf0 + min_of(leaf1, tree0) : tree0 + min_of(leaf0, tree1);
 }
 
-// Where melding stands behind a round of the leaves up to `leaf_end` and all internal trees.
+// Updates the state after a round of the leaves up to `leaf_end` and all internal trees.
 template <typename Weights>
 __device__ inline void finish_round(Melding &at, const Weights &weights, uint32_t leaf_end) {
     const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
-    // An odd one out is the last in order.
+    // If their number is odd, the last in order waits.
     const bool odd = (leaves + trees) % 2 == 1;
     const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
     at.leaf_front = leaf_end - (odd && leaf_is_last);
@@ -61,7 +65,7 @@ __device__ inline void finish_round(Melding &at, const Weights &weights, uint32_
     ++at.rounds;
 }
 
-// A round's melding, of the leaves up to `leaf_end` and all internal trees, by a whole block.
+// Melds a round of the leaves up to `leaf_end` and all internal trees, by a whole block.
 template <typename Weights>
 __device__ inline void meld_round(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end) {
     using Weight = decltype(weights.tree(0));
@@ -95,7 +99,7 @@ __device__ inline void meld_round(Melding &at, Weights &weights, uint16_t *front
     finish_round(at, weights, leaf_end);
 }
 
-// Rounds by a whole block, until one tree is left or the next round has few.
+// Melds rounds by a whole block, until one tree is left or the next round is small.
 template <typename Weights> __device__ inline void meld_large_rounds(Melding &at, Weights &weights, uint16_t *fronts) {
     using Weight = decltype(weights.tree(0));
     constexpr Weight NONE = ~Weight(0);
@@ -115,8 +119,8 @@ template <typename Weights> __device__ inline void meld_large_rounds(Melding &at
     }
 }
 
-// As meld_round, by so many `threads`, of codebook this is number `rank`: pairs by turns, each found on its own:
-// neighbors read neighboring words, where stretches of pairs would have all lanes meet in a bank.
+// Like meld_round, by `threads` threads, of which this is number `rank`. Pairs are interleaved and each is searched
+// separately: neighbors then read neighboring words, where contiguous pairs would cause bank conflicts.
 template <typename Weights>
 __device__ inline void meld_interleaved(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end,
                                         uint32_t rank, uint32_t threads) {
@@ -136,9 +140,8 @@ __device__ inline void meld_interleaved(Melding &at, Weights &weights, uint16_t 
     finish_round(at, weights, leaf_end);
 }
 
-// Sorts what lanes have, register by register, of a sequence that first ascends and then descends or is one such after
-// another for each half of the registers (Batcher 1968); but for the order of two that are side by side, codebook is
-// left out.
+// Bitonic merge (Batcher 1968) of the values of all lanes and registers, or of each half of the registers. The order of
+// two adjacent lanes is left out, because they are melded anyway.
 template <uint32_t HALF, uint32_t REGISTERS, typename Weight>
 __device__ inline void sort_pairs(Weight (&own)[REGISTERS]) {
 #pragma unroll
@@ -166,17 +169,17 @@ __device__ inline void sort_pairs(Weight (&own)[REGISTERS]) {
     }
 }
 
-// Twice the weight, and one more for internal trees: leaves come first where weights are equal.
+// Twice the weight, plus one for internal trees, so that leaves come first if weights are equal.
 template <typename Weight> __device__ inline Weight leaf_key(Weight weight) { return 2 * weight; }
 template <typename Weight> __device__ inline Weight tree_key(Weight weight) { return 2 * weight + 1; }
 
-// Melds `pairs` that are side by side, to internal trees from `back` on; the first internal tree among them is `front`.
-// Returns codebook lanes have internal trees, or none, in the register behind the last pair.
+// Melds adjacent pairs to internal trees from `back` on; `front` is the first internal tree among them. Returns the
+// lanes with internal trees, or without a value, in the register behind the last pair.
 template <uint32_t REGISTERS, typename Weights, typename Weight>
 __device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts, const Weight (&own)[REGISTERS],
                                              uint32_t back, uint32_t front, uint32_t pairs) {
     constexpr uint32_t PAIRS = WARP / 2;
-    // Of two registers, even lanes have the pairs of the first, odd lanes those of the second.
+    // Of two registers, even lanes handle the pairs of the first, and odd lanes those of the second.
     const bool is_odd = lane_id() % 2 != 0;
     const uint32_t before_pair = (1u << lane_id() / 2 * 2) - 1;
     uint32_t at_end = 0;
@@ -198,9 +201,8 @@ __device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts,
     return at_end;
 }
 
-// A round of a warp, in registers: of the leaves up to `sum` and all internal trees, of codebook there are at most 32 *
-// EACH. Leaves ascend over registers and lanes, trees descend; a bitonic merge brings those that are melded side by
-// side.
+// Melds a round in the registers of a warp: the leaves up to `sum` and all internal trees, at most 32 * EACH of either.
+// Leaves ascend over registers and lanes, and trees descend, so a bitonic merge makes the pairs adjacent.
 template <uint32_t EACH, typename Weights, typename Weight>
 __device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t *fronts, const Weight (&leaf)[EACH],
                                          const Weight (&tree)[EACH], Weight sum, uint32_t leaves) {
@@ -216,7 +218,7 @@ __device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t
     }
     sort_pairs<EACH>(own);
     const uint32_t at_end = meld_side_by_side(weights, fronts, own, at.back, at.front, pairs);
-    // An odd one out is the last in order, beside none, codebook looks like a tree.
+    // If their number is odd, the last in order waits. It is adjacent to an empty value, which looks like a tree.
     const bool odd = (leaves + trees) % 2 != 0;
     const bool tree_is_last = odd && (at_end >> 2 * pairs % WARP & 3) == 3;
     at.leaf_front += leaves - (odd && !tree_is_last);
@@ -225,13 +227,13 @@ __device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t
     ++at.rounds;
 }
 
-// While a round has no more leaves and trees than these, melding is the two-queue method itself, codebook every lane
-// follows: a round in registers takes about as long as so many melds.
+// If a round has no more leaves and trees than this, all lanes follow the sequential two-queue method: a round in
+// registers takes about as long as this many melds.
 constexpr uint32_t MAX_SERIAL_TREES = 4;
 
-// GenerateCL by one warp, to the last round, or to the first of more than MAX_REGISTER_LEAVES leaves or trees. Rounds
-// of few, codebook are the many, are done in registers, and melds that are one after another count as a round each. No
-// weight but the last reaches half of the greatest Weight.
+// GenerateCL by one warp, up to the last round, or to the first of more than MAX_REGISTER_LEAVES leaves or trees. Small
+// rounds, which are most, are done in registers. Each sequential meld counts as a round. No weight but the last exceeds
+// half of the maximum.
 template <typename Weight, typename Weights>
 __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
     constexpr Weight NONE = ~Weight(0);
@@ -239,7 +241,7 @@ __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fro
     auto tree_or_none = [&](uint32_t i) { return i < at.back ? Weight(weights.tree(i)) : NONE; };
 #pragma unroll 1
     for (; at.left() > 1; __syncwarp()) {
-        // The fronts of both queues, a lane a weight: melds that are one after another read no memory.
+        // The fronts of both queues, one weight per lane, so that sequential melds read no memory.
         const uint32_t first_leaf = at.leaf_front, first_tree = at.front;
         Weight leaf[1] = {leaf_or_none(first_leaf + lane_id())},
                tree[1] = {tree_or_none(first_tree + (WARP - 1 - lane_id()))}, sum;
@@ -292,12 +294,11 @@ __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fro
     }
 }
 
-// Leaves' counts that come to no more than this, raised to whatever floor, are melded in half of the bits: floors add
-// less than half.
+// If the counts sum to no more than this, 32-bit weights suffice for every floor, because floors add less than half.
 constexpr uint64_t MAX_NARROW_TOTAL = 1u << 30;
 
-// Melds until one tree is left, in one block: rounds of few trees by the first warp, beside codebook others would only
-// be in its way. Every thread knows the result. `total` is that of the counts.
+// Melds until one tree is left, by one block. The first warp does small rounds, where others would only cost time.
+// Every thread receives the result. `total` is the sum of the counts.
 template <typename Weights>
 __device__ inline void meld_in_block(Melding &at, Weights &weights, uint16_t *fronts, uint64_t total) {
     __shared__ Melding shared_state;
@@ -319,10 +320,9 @@ __device__ inline void meld_in_block(Melding &at, Weights &weights, uint16_t *fr
     }
 }
 
-// Of a tree over `used` leaves the numbers of leaves at each depth, limited; by a warp, a lane a length. `over` becomes
-// the number that was deeper than the limit. CandidateTrees are taken in the order of their making, `front_of` tells
-// codebook was next: so the children of those from some tree on are the trees from that one's front on, and the trees
-// of a depth stand together.
+// Returns the number of leaves at each depth of a tree over `used` leaves, limited; called by a warp, one length per
+// lane. `over` becomes the number of leaves that were deeper than the limit. `front_of` returns the front of a tree:
+// the children of all trees from some tree on are those from its front on, so the trees of a depth are contiguous.
 template <typename FrontOf>
 __device__ inline uint32_t limited_lengths(FrontOf front_of, uint32_t used, uint32_t limit, uint32_t &over) {
     uint32_t at_length = 0, depth = 0;
@@ -339,20 +339,20 @@ __device__ inline uint32_t limited_lengths(FrontOf front_of, uint32_t used, uint
     return over > 0 ? limit_in_warp(at_length, over, limit) : at_length;
 }
 
-// Bits of all codewords, from the number of each length, of `limit` bits at most; by a warp, a lane a length. `sums`
-// has the counts of the 0, 1, 2, ... rarest of the used symbols.
+// Returns the bits of all codewords, given the number of codewords of each length, at most `limit` bits; called by a
+// warp, one length per lane. `sums` has the prefix sums of the used symbols' counts, the rarest first.
 template <typename Count>
 __device__ inline Count coded_bits(const Count *sums, uint32_t used, uint32_t limit, uint32_t at_length) {
-    // The sum over lengths of the counts of symbols that have as many bits or more, and those are the rarest.
+    // The sum over all lengths of the counts of symbols with codewords of at least that length, which are the rarest.
     const uint32_t shorter = warp_inclusive_sum(at_length) - at_length;
     return warp_reduce_sum(lane_id() > 0 && lane_id() <= limit ? sums[used - shorter] : Count(0));
 }
 
-// What the blocks of a codebook know of each other's trees, and what a first kernel leaves for the codes of a second.
-// After it in memory come then the counts of the 0, 1, 2, ... rarest symbols (SYMBOLS + 1 words of 64 bits), and all
-// symbols from the rarest on, those first that do not occur (16 bits).
+// What the blocks of a codebook exchange, and what block_codebook leaves for floor_trees. Behind it in memory are the
+// prefix sums of the counts (SYMBOLS + 1 words of 64 bits) and all symbols from the rarest on (16 bits), first those
+// that do not occur.
 struct FloorTrees {
-    uint32_t used, finished; // codes
+    uint32_t used, finished; // finished floor trees
     uint64_t total;
     uint64_t best_bits;  // of step (2)
     uint32_t best[WARP]; // its leaves at each depth
@@ -360,15 +360,15 @@ struct FloorTrees {
         uint64_t bits;
         uint32_t leaves[WARP];
     } codes[FLOORS];
-    uint32_t needs_floors, rounds; // whether step (3) is needs_floors, rounds of melding the counts as they are
+    uint32_t needs_floors, rounds; // whether floor trees are needed, and rounds of melding the unmodified counts
 
     __device__ inline uint64_t *sums() {
         return reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(this) + FLOOR_TREES_HEADER_BYTES);
     }
     __device__ inline uint16_t *order() { return reinterpret_cast<uint16_t *>(sums() + SYMBOLS + 1); }
 
-    // Of all codes' codes and that of step (2) the one with the fewest bits, the earlier of equals: the leaves at the
-    // depth that is the lane's number. By a warp.
+    // Returns the code with the fewest bits of step (2) and all floor trees, the earlier of equal ones: the leaves at
+    // the depth that is the lane's number. Called by a warp.
     __device__ inline uint32_t best_code() const {
         uint64_t fewest = lane_id() < FLOORS ? __ldcg(&codes[min_of(lane_id(), FLOORS - 1u)].bits) : ~0ull;
         uint32_t first = lane_id();
@@ -390,7 +390,7 @@ static_assert(FLOOR_TREES_HEADER_BYTES % 16 == 0 && FLOOR_TREES_BYTES % 16 == 0 
                   FLOORS <= WARP,
               "a lane a depth, a lane a try");
 
-// The floor of try `number` of codewords of at most `limit` bits.
+// Returns floor `number` for codewords of at most `limit` bits.
 __device__ inline uint64_t floor_of(uint32_t number, uint64_t total, uint32_t limit) {
     return total * (4 + number % 4) >> (limit + 4 - number / 4);
 }

@@ -1,13 +1,12 @@
-// What comes before encoding: counts of the symbols of live groups, and codebooks as bytes (docs/FORMAT.md,
-// "Codebook").
+// Counts the symbols of live groups, and serializes codebooks (docs/FORMAT.md, "Codebook").
 //
-// COPIES   copies of the counters in a block, a power of two up to 32; 0: counters in device memory only
-// THREADS  threads in a block
-// PART_SYMBOLS     symbols that a block counts at the least, a multiple of 512 * THREADS / 32
-// SMALL_ALPHABET    1: the codebooks are huffman/codebook/small_alphabet.cu's, index has counts of 32 bits, and behind
-// a stream's what is wrong with it; 0: counts of 64 bits, of all classes
-//          together too
-// RESIDENT_BLOCKS   blocks on a multiprocessor that registers are dealt out for
+// COPIES           copies of the counters in a block, a power of two up to 32; 0: counters in device memory only
+// THREADS          threads of a block
+// PART_SYMBOLS     minimum number of symbols that a block counts, a multiple of 512 * THREADS / 32
+// SMALL_ALPHABET   1: huffman/codebook/small_alphabet.cu reads the counts: 32 bits each, followed by a status for each
+//                  stream; 0: 64 bits each, and also for all classes together
+// RESIDENT_BLOCKS  resident blocks per multiprocessor, for the allocation of registers
+//
 // and the constants of huffman/sample.cuh.
 #include "device/sync.cuh"
 #include "huffman/encode/encode.cuh"
@@ -15,7 +14,7 @@
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t MAX_CODEBOOK_BYTES = ALPHABET + 4;
-// Runs of at least this many equal lengths have their length coded as a number of its own.
+// Runs of at least this many equal lengths store the run length as a separate number.
 constexpr uint32_t LONG_RUN = 8;
 
 constexpr uint32_t BLOCK_SYMBOLS = WARPS * WARP_SYMBOLS;
@@ -28,7 +27,7 @@ typedef uint64_t Count;
 #endif
 constexpr uint32_t STREAM_COUNTS = SMALL_ALPHABET ? CLASSES * ALPHABET + 4 : CODEBOOKS * ALPHABET;
 
-// Counts `counted` symbols in device memory, in a class' codebook and in that of all classes.
+// Adds to the count of a symbol in device memory, for its class and for all classes.
 __device__ inline void count_in_memory(Count *of_stream, uint32_t codebook, uint32_t symbol, Count counted) {
     atomicAdd(&of_stream[codebook * ALPHABET + symbol], counted);
     if (CLASSES > 1 && !SMALL_ALPHABET) {
@@ -36,10 +35,10 @@ __device__ inline void count_in_memory(Count *of_stream, uint32_t codebook, uint
     }
 }
 
-// Counters in shared memory, [codebook][symbol][copy], a lane its copy.
+// Counters in shared memory, [codebook][symbol][copy]. Each lane has its copy.
 constexpr uint32_t ROW_BYTES = 4 * COPIES;
-// Counts the symbols, each with its counter's address in one instruction and `red` in another: from `atomicAdd` the
-// compiler works it out in more.
+// Counts the symbols. Written as one instruction for the address and a `red`, because the compiler needs more for
+// `atomicAdd`.
 __device__ inline void count_in_shared(const LaneSymbols &own, uint32_t copy) {
     constexpr uint32_t IN_ALPHABET = (ALPHABET - 1) & SYMBOL_MASK;
 #pragma unroll
@@ -54,7 +53,7 @@ __device__ inline void count_in_shared(const LaneSymbols &own, uint32_t copy) {
     }
 }
 
-// Adds what the block has counted to the counts of a stream, and clears the counters if exists is `more` to count.
+// Adds the block's counts to those of a stream, and clears the counters if there is `more` to count.
 __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool more) {
     __syncthreads();
 #pragma unroll 1
@@ -62,7 +61,7 @@ __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool 
         uint32_t sum = 0;
 #pragma unroll 8
         for (uint32_t copy = 0; copy < COPIES; ++copy) {
-            // Rotated by thread: the same copy of neighboring counters may be in the same bank.
+            // Rotated by thread, because the same copy of neighboring counters may be in the same bank.
             uint32_t &counter = table[i * COPIES + (copy + threadIdx.x) % max_of<uint32_t>(COPIES, 1)];
             sum += counter;
             if (more) {
@@ -76,15 +75,15 @@ __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool 
     __syncthreads();
 }
 
-// Counts the symbols `begin` to `end` of those that are counted of a stream, in shared memory from `copy` on. PARTIAL:
-// its lots are of 2^`log2` groups, of index one is counted.
+// Counts the sampled symbols from `begin` to `end` of a stream, in shared memory at `copy`. PARTIAL: one group of each
+// lot of 2^`log2` groups is counted.
 template <bool PARTIAL>
 __device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *classes, const StreamInput &span,
                                      uint32_t log2, uint32_t begin, uint32_t end, uint32_t copy, Count *of_stream,
                                      uint32_t *status) {
     const uint32_t free_word = spread_symbol(span.free_symbol), last = span.groups * GROUP - LANE_SYMBOLS;
     uint32_t seen = 0;
-    // A block's rounds are whole groups.
+    // A round of a block covers whole groups.
     auto offset = [&](uint32_t at) {
         return PARTIAL ? counted_group(at / GROUP, log2) * GROUP + threadIdx.x * LANE_SYMBOLS % GROUP : at;
     };
@@ -104,7 +103,7 @@ __device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *clas
             }
         }
     };
-    // Two by turns, so that loads are under way and need not be moved.
+    // Two rounds alternate, so that loads overlap with counting without register moves.
     uint32_t at = begin + threadIdx.x * LANE_SYMBOLS;
     LaneSymbols even, odd;
     load(even, at);
@@ -120,13 +119,13 @@ __device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *clas
     }
 }
 
-// Most streams whose parts are dealt out by what they have.
+// Maximum number of streams whose parts are distributed by the streams' actual lengths.
 constexpr uint32_t MAX_BALANCED_STREAMS = 2 * THREADS;
 
-// Adds to `counts`, of each codebook of each stream, how often each symbol occurs in live groups (of the class), of a
-// large stream in those that are counted. A block has an equal share of all parts of all streams, index have
-// `parts_in_stream` parts each, or, if that is 0 and they are MAX_BALANCED_STREAMS or fewer, as many as they need.
-// Symbols outside of the alphabet are reported, and counted as others.
+// Adds to `counts` the count of each symbol in the live groups of each class of each stream. Large streams are sampled.
+// All parts of all streams are distributed evenly to the blocks. Each stream has `parts_in_stream` parts; if that is 0
+// and there are at most MAX_BALANCED_STREAMS streams, as many as it needs. Symbols outside of the alphabet are
+// reported, and counted modulo ALPHABET.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     codebooks_count(const uint8_t *symbols, const StreamInput *spans, const uint8_t *classes, uint32_t streams,
                     uint32_t parts_in_stream, Count *counts, uint32_t *status) {
@@ -164,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const uint64_t last_part = parts * (blockIdx.x + 1) / gridDim.x;
     uint32_t stream = is_balanced ? 0 : part / parts_in_stream;
     if (is_balanced) {
-        // The last stream whose first part is this one or before.
+        // Finds the last stream that starts at or before this part.
 #pragma unroll 1
         for (uint32_t step = MAX_BALANCED_STREAMS / 2; step > 0; step /= 2) {
             stream += stream + step < streams && first_parts[stream + step] <= part ? step : 0;
@@ -176,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const uint64_t first_of_stream = first_part(stream), end_of_stream = first_part(stream + 1);
         const StreamInput span = spans[stream];
         const uint32_t log2 = lot_log2(span);
-        // Of the symbols that are counted.
+        // Positions among the sampled symbols.
         const uint32_t begin = uint32_t(part - first_of_stream) * PART_SYMBOLS;
         const uint32_t end = min_of<uint64_t>((min_of(last_part, end_of_stream) - first_of_stream) * PART_SYMBOLS,
                                               lots_of(span) * GROUP);
@@ -202,8 +201,8 @@ __device__ inline uint32_t run_bytes(uint32_t run) {
     return run < LONG_RUN ? 1 : run - LONG_RUN < 1u << 7 ? 2 : run - LONG_RUN < 1u << 14 ? 3 : 4;
 }
 
-// A codebook a block: its bytes to `bytes`, how many and the longest codeword to `summaries`. `runs` has ALPHABET
-// entries a codebook.
+// Serializes one codebook per block: its bytes to `bytes`, their number and the longest codeword to `summaries`. `runs`
+// is scratch memory for ALPHABET entries of each codebook.
 extern "C" __global__ void __launch_bounds__(THREADS)
     codebooks_serialize(const uint32_t *codewords, uint32_t *runs, uint32_t *summaries, uint8_t *bytes) {
     __shared__ uint32_t warp_sums[WARPS];
@@ -268,8 +267,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// A stream a block: CLASSES codebooks if that makes codewords and codebooks shorter than the one for all classes, else
-// that one.
+// Chooses the codebooks of one stream per block: CLASSES codebooks if codewords and codebooks are then shorter than
+// with the one for all classes.
 extern "C" __global__ void __launch_bounds__(THREADS)
     codebooks_choose(const uint64_t *counts, const uint32_t *codewords, const uint32_t *summaries,
                      uint32_t *codebooks) {

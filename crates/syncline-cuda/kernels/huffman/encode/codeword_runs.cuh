@@ -1,12 +1,12 @@
-// Codewords joined in registers to runs of at most 64 bits, and write_run into a buffer in shared memory: what our
-// encoders share.
+// Runs of codewords: codewords concatenated in registers to at most 64 bits, and written into a buffer in shared
+// memory.
 #pragma once
 #include "huffman/encode/encode.cuh"
 
-// Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by
-// its length.
+// Table entries have the code in the high bits and the length in the low 5 bits, so that a shift by an entry is a shift
+// by its length.
 constexpr uint32_t CODE_MASK = 0xFFFFF000u;
-// Above the sum of 16 lengths, and four times that is below the codes.
+// Larger than the sum of 16 lengths; four times this value is below the code bits.
 constexpr uint32_t MISSING = 0x200;
 constexpr uint32_t ANY_MISSING = 7 * MISSING;
 
@@ -15,22 +15,21 @@ __device__ inline uint32_t entry_of(uint32_t codeword) {
     return length == 0 ? MISSING : codeword << (32 - length) | length;
 }
 
-// Multipliers that pick a symbol of a word, times the size of an entry; in memory that instructions read as they read
-// registers, or the compiler sets them anew for each.
+// Multipliers that extract a symbol of a word, times the size of a table entry. In constant memory, because
+// instructions read it like a register; otherwise the compiler would load each constant again.
 __constant__ uint32_t SYMBOL_FACTORS[4] = {4u, 4u << 8, 4u << 16, 4u << 24};
 
-// Codewords that are joined first, so that they have at most 64 bits together, and how many such runs a lane has of
-// its symbols.
+// Number of codewords in a run, which together have at most 64 bits, and of runs of a lane's symbols.
 constexpr uint32_t CODEWORDS_IN_RUN = LONGEST <= 16 ? 4 : 2;
 constexpr uint32_t RUNS = LANE_SYMBOLS / CODEWORDS_IN_RUN;
 
-// A few codewords joined, from the top bit down.
+// Concatenated codewords, starting at the top bit.
 struct CodewordRun {
     uint64_t code;
     uint32_t bits;
 };
 
-// Joins the codewords of CODEWORDS_IN_RUN entries. `any` gets what tells a missing one.
+// Concatenates the codewords of CODEWORDS_IN_RUN entries. `any` collects the marks of missing codewords.
 __device__ inline CodewordRun concatenate(const uint32_t *entries, uint32_t &any) {
     const uint32_t a = entries[0], b = entries[1];
     const uint32_t front = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
@@ -40,14 +39,14 @@ __device__ inline CodewordRun concatenate(const uint32_t *entries, uint32_t &any
     }
     const uint32_t c = entries[CODEWORDS_IN_RUN - 2], d = entries[CODEWORDS_IN_RUN - 1];
     const uint32_t back = (c & CODE_MASK) | __funnelshift_r(d & CODE_MASK, 0, c);
-    // Up to 32: clamped, not taken modulo 32.
+    // Up to 32, so the shift must be clamped instead of taken modulo 32.
     const uint32_t front_bits = (a + b) % 64, sum = a + b + c + d;
     any |= sum;
     return {uint64_t(front | __funnelshift_rc(back, 0, front_bits)) << 32 | __funnelshift_rc(0, back, front_bits),
             sum % MISSING};
 }
 
-// Shifts by up to 64, index C++ does not promise.
+// Shifts by up to 64, which C++ leaves undefined.
 __device__ inline uint64_t shift_right(uint64_t bits, uint32_t by) {
     asm("shr.b64 %0, %0, %1;" : "+l"(bits) : "r"(by));
     return bits;
@@ -57,12 +56,12 @@ __device__ inline uint64_t shift_left(uint64_t bits, uint32_t by) {
     return bits;
 }
 
-// Joins two runs; what goes past 64 bits is lost.
+// Concatenates two runs. Bits beyond 64 are lost.
 __device__ inline CodewordRun concatenate(const CodewordRun &first, const CodewordRun &second) {
     return {first.code | shift_right(second.code, first.bits), first.bits + second.bits};
 }
 
-// Joins RUNS / 2 runs.
+// Concatenates RUNS / 2 runs.
 __device__ inline CodewordRun concatenate_all(const CodewordRun *runs) {
     CodewordRun all = runs[0];
 #pragma unroll
@@ -72,9 +71,8 @@ __device__ inline CodewordRun concatenate_all(const CodewordRun *runs) {
     return all;
 }
 
-// Puts bits into the buffer, index is zero from exists on: words are or-ed, since a lane's first and last may be a
-// neighbor's too. `position` is the bit's offset in all of shared memory. Or-ing nothing is cheaper than asking whether
-// exists is something.
+// Writes a run into the buffer, which is zero from `position` on, a bit position in shared memory. Words are or-ed,
+// because lanes share their first and last words. Or-ing zeros is cheaper than testing for them.
 __device__ inline uint32_t word_of(uint32_t position) { return position >> 3 & ~3u; }
 __device__ inline void or_three(uint32_t word, uint32_t first, uint32_t second, uint32_t third) {
     asm volatile("red.shared.or.b32 [%0], %1;\n"
@@ -89,7 +87,7 @@ __device__ inline void write_run(uint32_t position, const CodewordRun &piece) {
     or_three(word_of(position), __funnelshift_r(high, 0, position), __funnelshift_r(low, high, position),
              __funnelshift_r(0, low, position));
 }
-// Two runs, one behind the other; by a whole warp. FOURTH: most often they come to a fourth word.
+// Writes two consecutive runs; called by the whole warp. FOURTH: they usually extend into a fourth word.
 template <bool FOURTH>
 __device__ inline void write_run(uint32_t position, const CodewordRun &piece, const CodewordRun &next) {
     const uint64_t front = concatenate(piece, next).code, back = shift_left(next.code, 64 - piece.bits);
@@ -111,8 +109,8 @@ __device__ inline void write_run(uint32_t position, const CodewordRun &piece, co
     }
 }
 
-// All the runs of a lane, one behind the other: the fewer exists are, the fewer stores; all in one at low entropy,
-// most often two. By a whole warp.
+// Writes all runs of a lane, combined into as few stores as possible: one at low entropy, usually two. Called by the
+// whole warp.
 __device__ inline void write_runs(uint32_t position, const CodewordRun *runs, uint32_t front_bits, uint32_t back_bits) {
     if (__all_sync(ALL_LANES, front_bits + back_bits <= 64)) {
         write_run(position, concatenate(concatenate_all(runs), concatenate_all(runs + RUNS / 2)));
@@ -128,8 +126,8 @@ __device__ inline void write_runs(uint32_t position, const CodewordRun *runs, ui
     }
 }
 
-// The lanes that are in the stream and have other symbols than the free one: most often the first word tells. By a
-// whole warp.
+// Returns a mask of the lanes that are within the stream and have a symbol other than the free one. The first word
+// usually decides. Called by the whole warp.
 __device__ inline uint32_t live_lanes_of(const LaneSymbols &own, bool in_stream, uint32_t free_word) {
     uint32_t lanes = __ballot_sync(ALL_LANES, in_stream && own.words[0] != free_word);
     if (lanes != ALL_LANES) {
@@ -138,7 +136,8 @@ __device__ inline uint32_t live_lanes_of(const LaneSymbols &own, bool in_stream,
     return lanes;
 }
 
-// Takes symbols modulo ALPHABET; where that changes any, `seen` gets what live groups have. By a whole warp.
+// Reduces symbols modulo ALPHABET. If that changes any symbol of a live group, `seen` gets its bits. Called by the
+// whole warp.
 __device__ inline void reduce_to_alphabet(LaneSymbols &own, uint32_t live_lanes, uint32_t &seen) {
     if (__any_sync(ALL_LANES, (own.all_bits() & BEYOND_ALPHABET) != 0)) {
         seen |= (live_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
@@ -149,8 +148,8 @@ __device__ inline void reduce_to_alphabet(LaneSymbols &own, uint32_t live_lanes,
     }
 }
 
-// The lengths less one of WORD_LENGTHS codewords, the first in the low bits. Lengths of two are masked together: what
-// they carry goes when the ones are taken off.
+// Returns the lengths of WORD_LENGTHS codewords minus 1, the first in the low bits. Two lengths are masked together:
+// their carries vanish when the ones are subtracted.
 constexpr uint32_t WORD_LENGTHS = 32 / LENGTH_BITS;
 __device__ inline uint32_t lengths_of(const uint32_t *entries) {
     constexpr uint32_t ONES = LENGTH_BITS == 4 ? 0x11111111u : 0x01010101u, LENGTH_MASK = MISSING - 1;

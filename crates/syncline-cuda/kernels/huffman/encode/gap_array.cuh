@@ -1,25 +1,26 @@
-// The gap index on the way of streams_write: where the first codeword starts in each subsequence of a stream, now that
-// it is known where in the stream a segment starts.
+// The gap index: the first codeword of each subsequence of a stream, computed by streams_write when the positions of
+// the segments are known. The gap array is that of Yamamoto et al., "Huffman Coding with Gap Arrays for GPU
+// Acceleration" (ICPP 2020).
 //
-// Our encoder has recorded the length of each codeword, and where in the round of a warp each lane's LANE_SYMBOLS end.
-// A lane that has a subsequence's start among its symbols hands it on, so that then each lane has one to find, whatever
-// the symbols before it take.
+// The encoder has recorded the length of each codeword, and where in the warp's round the codewords of each lane end.
+// The lane in whose symbols a subsequence starts publishes that start, so that afterwards each lane computes one gap,
+// regardless of the lengths of the codewords before it.
 #pragma once
 #include "huffman/encode/scratch.cuh"
 
-// Where the gaps of a stream go.
+// The gap index of a stream.
 struct Gaps {
     uint8_t *to; // a multiple of 4
     uint32_t count;
-    bool wide; // a byte each; else half of one
+    bool wide; // a byte for each gap, else half a byte
 
-    // Half a byte of index another warp has the other half.
+    // Sets half of a byte whose other half another warp sets.
     __device__ inline void set_half(uint32_t index, uint32_t gap) const {
         uint32_t *word = reinterpret_cast<uint32_t *>(to) + index / 8;
         atomicAnd(word, ~(0xFu << index % 8 * 4));
         atomicOr(word, gap << index % 8 * 4);
     }
-    // The gaps of two subsequences, of index the first is even, as far as they are `exists`.
+    // Sets the gaps of two subsequences, of which the first is even, as far as they exist.
     __device__ inline void set(uint32_t first, const uint32_t (&gaps)[2], const bool (&exists)[2]) const {
         if (wide) {
             if (exists[0]) {
@@ -38,23 +39,23 @@ struct Gaps {
     }
 };
 
-// A segment, as its gaps are found: what has been recorded of it, and where in the stream it starts.
+// A segment whose gaps are computed: its recorded lengths, and its start in the stream in bits.
 struct RecordedSegment {
     const uint32_t *lengths_of_codewords;
     uint32_t start, groups;
     bool first_of_stream;
 };
 
-// Rounds of the encoder that are looked at together, and subsequences that may start in them, and in a lane's symbols
-// of one.
+// Rounds of the encoder that are processed together, and the maximum number of subsequences that start in a lane's
+// symbols of one round, and in all these rounds.
 constexpr uint32_t GAP_ROUNDS = 8;
 constexpr uint32_t LANE_STARTS = (LANE_SYMBOLS * LONGEST + SUBSEQUENCE - 1) / SUBSEQUENCE;
 constexpr uint32_t MAX_STARTS = GAP_ROUNDS * WARP_SYMBOLS * LONGEST / SUBSEQUENCE + 1;
 
-// How far behind bit `to`, from 1 on, the first codeword starts at or behind it, by the lengths less one of
-// LANE_SYMBOLS codewords.
+// Returns the distance from bit `to`, counted from 1, to the start of the next codeword, given the lengths of
+// LANE_SYMBOLS codewords minus 1.
 __device__ inline uint32_t gap_of(const uint32_t *lengths, uint32_t to) {
-    // Four at a time, of two codewords each or of one, so that their sums are bytes.
+    // Sums of two lengths or single lengths, four to a word, so that all sums fit into bytes.
     constexpr uint32_t LOW = LENGTH_BITS == 4 ? 0x0F0F0F0Fu : 0xFFFFFFFFu, ONES = 0x01010101u;
     uint32_t word = 0, ends = 0;
     bool found = false;
@@ -70,21 +71,22 @@ __device__ inline uint32_t gap_of(const uint32_t *lengths, uint32_t to) {
             to -= found ? 0 : all;
         }
     }
-    // A byte's highest bit tells whether that end is before `to`: both are at most 128.
+    // The highest bit of a byte tells whether that end is before `to`, because both are at most 128.
     const uint32_t before = __popc((to + 127) * ONES - ends & 0x80808080u);
     const uint32_t end = (ends >> before % 4 * 8 & 0xFF) - to;
     const uint32_t last = (word >> (before % 4 * 8 + 4) & 0xF) + 1;
     return LENGTH_BITS == 4 && end >= last ? end - last : end;
 }
 
-// Writes the gaps of the subsequences that start in a segment or at its end; by a warp.
+// Writes the gaps of the subsequences that start in a segment or at its end; called by a warp.
 __device__ inline void write_gaps(const RecordedSegment &segment, const Gaps &gaps) {
     __shared__ uint32_t starts[WRITE_THREADS / WARP][MAX_STARTS];
     uint32_t *own = starts[warp_id()];
     const uint16_t *recorded_ends =
         reinterpret_cast<const uint16_t *>(segment.lengths_of_codewords + SEGMENT_LANES * LENGTH_WORDS) + lane_id();
     const uint32_t rounds = ceil_div(segment.groups * GROUP, WARP_SYMBOLS);
-    // The stream's first gap, index is none. A subsequence that starts where a segment does is the segment's before.
+    // The first gap of a stream is 0. A subsequence that starts at the start of a segment belongs to the previous
+    // segment.
     uint32_t at = segment.start, first = at / SUBSEQUENCE + 1;
     if (segment.first_of_stream && gaps.count > 0 && lane_id() == 0) {
         const uint32_t none[2] = {0, 0};

@@ -1,21 +1,22 @@
-// What is laid out of segments, and where.
+// Scratch memory that the encoder hands to the kernels that lay out and write streams.
 #pragma once
 #include "huffman/encode/encode.cuh"
 
 constexpr uint32_t INDEX_BLOCK = 32;  // live groups
 constexpr uint32_t SUBSEQUENCE = 128; // bits
 
-// EncodeScratch memory of all streams; a stream's part of each array is as long as the largest stream needs.
+// Scratch memory of all streams; mirrored by src/huffman/encode/scratch.rs. The part of a stream in each array has the
+// size that the largest stream needs.
 struct EncodeScratch {
     const SegmentSums *sums;
     const uint16_t *group_bits;
     uint2 *starts;       // of each segment: bits before it, live groups before it
-    uint16_t *live_bits; // bits of the live groups, without the free ones between them
+    uint16_t *live_bits; // bits of the live groups, without the free groups between them
     uint32_t *free_bitmap;
     uint64_t *descriptors; // of the symbol index
-    uint8_t *gaps;         // a byte each
+    uint8_t *gaps;         // one byte each
 
-    // Bits of the live groups side by side.
+    // Returns the bits of the live groups without gaps.
     __device__ inline const uint16_t *bits_of_live(bool all_live) const { return all_live ? group_bits : live_bits; }
 };
 
@@ -24,7 +25,7 @@ __device__ inline EncodeScratch of_stream(EncodeScratch all, uint32_t stream, ui
     all.sums += before;
     all.group_bits += before * SEGMENT_GROUPS;
     all.starts += before;
-    // Whole index blocks, index are read as vectors.
+    // Rounded up to whole index blocks, which are read as vectors.
     all.live_bits += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK) * INDEX_BLOCK;
     all.free_bitmap += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, 32);
     all.descriptors += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK);

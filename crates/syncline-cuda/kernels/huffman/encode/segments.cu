@@ -1,31 +1,31 @@
-// Our encoder: one reading of the symbols, no waiting.
+// Encodes segments in one pass over the symbols, without waiting for other warps.
 //
-// A warp has a segment and no need of the other warps. In each round a lane takes 16 symbols, looks up their codewords
-// and adds up their bits; a scan over the lanes says where its codewords go. Codewords are joined in registers (as the
-// 2021 paper's reduce-merge does) to runs of at most 64 bits, index are or-ed to the warp's buffer in shared memory.
-// Whole lines of 512 bytes leave for the slot at once.
+// Each warp encodes one segment. In each round a lane looks up the codewords of 16 symbols and adds up their lengths,
+// and a prefix sum over the lanes gives the position of its codewords. Codewords are concatenated in registers to runs
+// of at most 64 bits (like reduce-merge of the 2021 paper, IPDPS, section IV-C), which are or-ed into the warp's ring
+// buffer in shared memory. Whole lines of 512 bytes are moved from the ring to the slot.
 //
-// THREADS       threads in a block
-// RESIDENT_BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
-// RECORD_LENGTHS  1: the length of each codeword is recorded, for the gap index
-// SHARED_TABLE  1: the codewords are in shared memory; 0: in device memory, since exists are too many
+// THREADS          threads of a block
+// RESIDENT_BLOCKS  resident blocks per multiprocessor, for the allocation of registers
+// RECORD_LENGTHS   1: records the length of each codeword for the gap index
+// SHARED_TABLE     1: the codewords are in shared memory; 0: in device memory, because they do not fit
 #include "huffman/encode/codeword_runs.cuh"
 #include "device/sync.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// The classes of a segment's groups stay with its warp, a byte each: lane `l` has those of groups `l`, `l + 32` and so
-// on. Longer segments look each up.
+// Whether the warp keeps the classes of a segment's groups in registers, one byte each: lane i has those of groups i, i
+// + 32 and so on. Longer segments load each class when needed.
 constexpr bool CACHES_CLASSES = CLASSES > 1 && SEGMENT_GROUPS <= 4 * WARP;
-// What leaves for the slot at a time.
+// Words that are moved to the slot at a time.
 constexpr uint32_t LINE_WORDS = 4 * WARP;
-// A ring of lines; behind it, what a lane writes past the end of the last, index belongs to the first.
+// A ring of lines. Words that a lane writes past the end of the last line belong to the first line.
 constexpr uint32_t RING_WORDS = 4 * LINE_WORDS, RING_BITS = 32 * RING_WORDS, RING_OVERLAP = 16;
 constexpr uint32_t BUFFER_WORDS = RING_WORDS + RING_OVERLAP;
 static_assert(LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + RING_OVERLAP <= RING_WORDS,
               "what is left of a line, and a round");
 
-// The table of so many vectors of codewords, a few of a thread's on their way at a time: a block waits for them before
-// it encodes anything. By the whole block; a vector is always the same thread's.
+// Fills the table from `vectors` vectors of codewords. Several loads are in flight, because the block waits for the
+// table. Called by the whole block; each vector is always handled by the same thread.
 __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, uint4 *table) {
     constexpr uint32_t AHEAD = 4;
     for (uint32_t first = threadIdx.x; first < vectors; first += AHEAD * THREADS) {
@@ -46,7 +46,7 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
     }
 }
 
-// `segments_done`, if it is given, has the number of a stream's segments that are done.
+// `segments_done`, if not null, counts the finished segments of each stream.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     segments_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *all_codewords,
                     const uint32_t *codebooks_used, const uint8_t *classes, uint32_t segments_in_stream,
@@ -65,13 +65,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (uint32_t i = lane_id(); i < BUFFER_WORDS / 4; i += WARP) {
         reinterpret_cast<uint4 *>(buffers[warp])[i] = make_uint4(0, 0, 0, 0);
     }
-    // Symbols and streams are exists: what makes codebooks lets this one begin when all before it was done. So blocks
-    // that have nothing to do are gone before others wait.
+    // Symbols and streams are valid before the wait: the kernel that builds codebooks starts this one only after its
+    // own predecessors have finished. Blocks without work end before the others wait.
     StreamInput span = spans[stream];
     span.groups = warp_broadcast(span.groups, 0);
     span.free_symbol = warp_broadcast(span.free_symbol, 0);
     if (uint64_t(segment - warp) * SEGMENT_GROUPS >= span.groups) {
-        // Whatever comes behind this kernel comes behind the one before, too.
+        // The next kernel waits for this kernel only, so this kernel must not end before its predecessor.
         if (blockIdx.x == 0) {
             grid_dependency_wait();
         }
@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
     const uint8_t *stream_begin = symbols + span.first_group * GROUP * SYMBOL_BYTES;
     uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
-    // Under way while codebooks are made.
+    // These loads overlap with the construction of the codebooks.
     LaneSymbols even, odd;
     even.load(stream_begin + min_of(at, last) * SYMBOL_BYTES);
     uint32_t own_classes = 0;
@@ -94,13 +94,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                                : 0;
         }
     }
-    // What comes next then finds what was exists before this one without waiting.
+    // The next kernel may then read what was valid before this one without waiting.
     grid_dependency_wait();
     launch_dependents();
     const uint32_t used_codebooks = CLASSES == 1 || codebooks_used[stream] == 1 ? 1 : CLASSES;
     const uint32_t *codewords = all_codewords + uint64_t(codebook_of(stream, CLASSES, 0)) * ALPHABET;
     if (SHARED_TABLE) {
-        // Of all classes, whether or not they have codebooks of their own: most often they do.
+        // Loads the codebooks of all classes before it is known whether they are used, because they mostly are.
         make_table(codewords, CLASSES * ALPHABET / 4, reinterpret_cast<uint4 *>(table));
     }
     if (CLASSES > 1 && used_codebooks == 1) {
@@ -116,8 +116,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
     const uint32_t free_word = spread_symbol(span.free_symbol);
     const uint64_t slot_number = uint64_t(stream) * segments_in_stream + segment;
-    // In offset of the symbols: what leaves for the slot is behind what has been read, since no codeword is longer than
-    // a symbol.
+    // If the slots replace the symbols, a slot never overwrites symbols that are not yet read, because no codeword is
+    // longer than a symbol.
     const bool in_place = reinterpret_cast<const uint8_t *>(slots) == symbols;
     uint32_t *own_slot = in_place
                              ? slots + (span.first_group * GROUP * SYMBOL_BYTES / 4 + uint64_t(segment) * SLOT_WORDS)
@@ -156,14 +156,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         own.checksum(own_sum, own_weighted);
 
         reduce_to_alphabet(own, live_lanes, seen);
-        // Lanes without live symbols do as the others, to no effect in the end: no way but the whole warp's.
+        // Lanes without live symbols execute the same code, without effect, so that the warp does not diverge.
         uint32_t singles[LANE_SYMBOLS];
 #pragma unroll
         for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
             if (SHARED_TABLE) {
                 const uint32_t word = own.words[i / WORD_SYMBOLS];
-                // Picks a symbol of the word, times the size of an entry, in one instruction of the multipliers, index
-                // have time.
+                // Extracts a symbol of the word, times the size of a table entry, in one instruction of the otherwise
+                // idle multipliers.
                 const uint32_t factor = SYMBOL_FACTORS[i % WORD_SYMBOLS], base = codebook * (4 * ALPHABET);
                 const uint32_t from = SYMBOL_BYTES == 1 ? __dp4a(word, factor, base) : __dp2a_lo(word, factor, base);
                 singles[i] = *reinterpret_cast<const uint32_t *>(table + from);
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             const uint32_t live_groups = live_group_bits(live_lanes);
             rank = __popc(live_groups & ((1u << group_in_round * LANES_IN_GROUP) - 1));
             live_here = __popc(live_groups);
-            // Keeps this a branch: as selects it would be every round's.
+            // Keeps the compiler from turning this branch into selects, which would cost time in every round.
             asm volatile("" : "+r"(live_here));
             if ((live_lanes & group_lanes()) == 0) {
                 own_sum = own_weighted = missing = 0;
@@ -220,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         if (RECORD_LENGTHS) {
             recorded_ends[group_at / (WARP / LANES_IN_GROUP) * WARP] = through;
         }
-        // In bits of shared memory.
+        // Position in bits of shared memory.
         const uint32_t position = 8 * shared_address(ring) + (line_at + carried + through - total) % RING_BITS;
         carried += __shfl_sync(ALL_LANES, through, WARP - 1);
         write_runs(position, runs, front_bits, back_bits);
@@ -246,7 +246,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             __syncwarp();
         }
     };
-    // Two rounds by turns, so that the next symbols are under way while these are encoded and need not be moved.
+    // Two rounds alternate, so that the next symbols are loaded while these are encoded, without register moves.
     for (uint32_t round = 0; round < rounds; round += 2) {
         odd.load(stream_begin + min_of(at + WARP_SYMBOLS, last) * SYMBOL_BYTES);
         encode_round(even);
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         at += WARP_SYMBOLS;
         group_at += WARP / LANES_IN_GROUP;
     }
-    // Whole vectors, since streams_write reads them as such.
+    // Whole vectors, because streams_write reads vectors.
     if (lane_id() * 128 < carried) {
         *slot = reinterpret_cast<uint4 *>(ring + line_at / 8)[lane_id()];
     }

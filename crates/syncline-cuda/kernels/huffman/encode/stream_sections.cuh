@@ -1,5 +1,5 @@
-// The parts of a stream as streams_write writes them: the frame of header, codebooks and padding, the symbol index, and
-// the words that a segment's codewords come to.
+// The sections of a stream, as streams_write writes them: header, codebooks and padding, the symbol index, and the
+// codewords of a segment.
 #pragma once
 #include "device/warp.cuh"
 #include "huffman/encode/scratch.cuh"
@@ -7,30 +7,30 @@
 constexpr uint32_t HEADER_BYTES = 40;
 constexpr uint32_t GROUP_LOG2 = GROUP == 64 ? 6 : 7;
 constexpr uint32_t EMPTY_CODEBOOK_BYTES = 4;
-// Of device memory, as the caches have it.
+// Words of a cache line.
 constexpr uint32_t LINE_WORDS = 32;
 static_assert(LINE_WORDS <= WARP, "a lane a word");
-constexpr uint32_t MAX_CODEBOOK_BYTES = ALPHABET + 4; // at most, of one codebook
+constexpr uint32_t MAX_CODEBOOK_BYTES = ALPHABET + 4; // maximum size of a serialized codebook
 
 __device__ inline uint32_t align_up(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
 
-// What a stream's codebooks come to.
+// The serialized codebooks of all streams; mirrored by src/huffman/encode/encoder.rs.
 struct Codebooks {
     const uint32_t *summaries; // of each codebook: bytes, longest codeword
-    const uint32_t *used;      // in use in each stream
+    const uint32_t *used;      // number of codebooks that each stream uses
     const uint8_t *bytes;
 };
 
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 
-// Slots of one stream.
+// The slots of one stream.
 struct Slots {
     const uint32_t *slots;
     const uint2 *starts;
     uint32_t segments, bits;
 
-    // The bits that the segments behind this one, whose bits end within a word of the stream at `end`, add to that
-    // word. By a whole warp: many segments may have nothing.
+    // Returns the bits that later segments add to the word of the stream in which bit `end`, the end of `segment`,
+    // lies. Called by a whole warp, because many segments may be empty.
     __device__ inline uint32_t rest_of_word(uint32_t segment, uint32_t end) const {
         const uint32_t word_end = align_up(end, 32);
         uint32_t word = 0;
@@ -42,7 +42,7 @@ struct Slots {
                 start = starts[own].x;
                 next = own + 1 < segments ? starts[own + 1].x : bits;
             }
-            // Beyond a segment's bits its last word is zero.
+            // The last word of a slot is zero beyond the segment's bits.
             word |= start < word_end && start < next ? slots[uint64_t(own) * SLOT_WORDS] >> start % 32 : 0;
             more = __all_sync(ALL_LANES, next < word_end);
         }
@@ -51,8 +51,8 @@ struct Slots {
     }
 };
 
-// Moves vectors of four words, each from SKIP words and `shift` bits into one of `from`; by a warp, several under way
-// at a time.
+// Moves vectors of four words, each from SKIP words and `shift` bits into a vector of `from`. Called by a warp, with
+// several vectors in flight.
 template <uint32_t SKIP>
 __device__ inline void move_vectors(const uint4 *from, uint4 *to, uint32_t vectors, uint32_t shift) {
     constexpr uint32_t AHEAD = 4;
@@ -94,7 +94,7 @@ __device__ inline void write_header(uint32_t *out, const StreamPlan &plan) {
     out[9] = 0;
 }
 
-// Header and codebooks, and every byte of padding; by `size` threads, of index this is number `rank`.
+// Writes the header, the codebooks and all padding. Called by `size` threads; this one is number `rank`.
 __device__ inline void write_header_and_codebooks(uint8_t *out, const StreamPlan &plan, const Codebooks &codebooks,
                                                   uint32_t stream, uint32_t rank, uint32_t size) {
     if (rank == 0) {
@@ -125,11 +125,11 @@ __device__ inline void write_header_and_codebooks(uint8_t *out, const StreamPlan
     clear(size / 4 * 3, codewords_end, plan.stream_bytes);
 }
 
-// Descriptors and deltas of the symbol index, a warp every `step`th index block from `first` on.
+// Writes descriptors and deltas of the symbol index. A warp handles every `step`-th index block from `first` on.
 __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descriptors, const uint16_t *live_bits,
                                           uint32_t live, uint32_t first, uint32_t step) {
-    // Several at a time, so that their loads do not wait for each other. Deltas of up to 12 bits, and a word that the
-    // last may touch.
+    // Several index blocks at a time, so that their loads overlap. ROOM: deltas of up to 12 bits, and a word that the
+    // last one may touch.
     constexpr uint32_t AHEAD = 4, ROOM = 13;
     __shared__ uint32_t packed[WRITE_WARPS][AHEAD][ROOM];
     const uint32_t index_blocks = ceil_div(live, INDEX_BLOCK);

@@ -1,25 +1,25 @@
-// From encoded segments to streams: the layout of each, and its bytes (docs/FORMAT.md, "Huffman stream").
+// Lays out encoded segments as streams and writes the bytes of the streams (docs/FORMAT.md, "Huffman stream").
 //
-// INDEX          0 none, 1 gap, 2 symbol
-// THREADS        threads in a block of streams_lay_out
-// WRITE_THREADS  threads in a block of streams_write, a warp for each segment
-// RECORD_LENGTHS   whether the gap index follows from lengths that the encoder has recorded; else it has been found
+// INDEX           0 none, 1 gap, 2 symbol
+// THREADS         threads of a block of streams_lay_out
+// WRITE_THREADS   threads of a block of streams_write, one warp for each segment
+// RECORD_LENGTHS  1: the gap index is computed from the lengths that the encoder has recorded; 0: it is already
+// computed
 #include "device/sync.cuh"
 #if INDEX == 1 && RECORD_LENGTHS
 #include "huffman/encode/gap_array.cuh"
 #endif
 #include "huffman/encode/stream_sections.cuh"
 
-// Groups of a thread: their bits are a vector.
+// Groups of a thread. Their numbers of bits form a vector.
 constexpr uint32_t OWN_GROUPS = 8;
 static_assert(SEGMENT_GROUPS % OWN_GROUPS == 0, "a thread's groups are of one segment");
 constexpr uint32_t THREADS_IN_SEGMENT = SEGMENT_GROUPS / OWN_GROUPS;
-// Bits of so many live groups are cached_bits in shared memory: of more, as of streams of more than 2^20 symbols, they
-// are read where they are.
+// The numbers of bits of this many live groups are cached in shared memory. Those of longer streams (more than 2^20
+// symbols) are read from device memory.
 constexpr uint32_t CACHED_GROUPS = THREADS * OWN_GROUPS;
 
-// What a stream's codebooks come to, by one of its warps: asked for by a lane each, and added up by `find` when it is
-// exists.
+// Sizes of a stream's codebooks. One warp calls `load` early, and `reduce` when it needs the sums.
 struct CodebookSums {
     uint32_t used = 1, bytes = 0, longest = 0;
 
@@ -39,9 +39,9 @@ struct CodebookSums {
     }
 };
 
-// Lays out one stream a block. If `blocks_done` is null, the streams' offsets are not computed. If exists is
-// `segments_done`, a stream is laid out as soon as all of its segments are done, and the number is 0 again afterwards;
-// `streams_done`, if it is given, has the number of streams that are laid out.
+// Lays out one stream per block. If `blocks_done` is null, the offsets of the streams are not computed. If
+// `segments_done` is not null, a stream is laid out as soon as all its segments are done, and its counter is reset to
+// 0; `streams_done`, if not null, then counts the streams that are laid out.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     streams_lay_out(const StreamInput *spans, Codebooks codebooks, EncodeScratch all, uint32_t segments_in_stream,
                     const uint32_t *status, StreamPlan *plans, uint64_t *offsets, uint32_t *blocks_done,
@@ -49,7 +49,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ uint64_t warp_sums[THREADS / WARP];
     __shared__ uint32_t checksum[2], live_before[THREADS];
     __shared__ __align__(16) uint16_t cached_bits[CACHED_GROUPS];
-    // The kernel that encodes lets this one begin when all before it was done: what is not its own work is exists.
+    // The encoding kernel starts this one only after its own predecessors have finished, so everything but its own
+    // results is valid.
     const uint32_t stream = blockIdx.x;
     const StreamInput span = spans[stream];
     const EncodeScratch scratch = of_stream(all, stream, segments_in_stream);
@@ -64,8 +65,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x < 2) {
         checksum[threadIdx.x] = 0;
     }
-    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was exists
-    // before.
+    // The next kernel, if it waits itself, starts after this wait: it then finds what was valid before this kernel.
     if (segments_done == nullptr) {
         grid_dependency_wait();
     } else {
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     launch_dependents();
 
-    // Bits of a thread's groups; none past the stream's end.
+    // Loads the numbers of bits of a thread's groups; 0 past the end of the stream.
     auto lengths_from = [&](uint32_t first) {
         const uint16_t *from = scratch.group_bits + first;
         if (first + OWN_GROUPS <= span.groups) {
@@ -90,10 +90,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
     };
-    // Asked for while the sums are added up.
+    // The load overlaps with the prefix sums.
     uint4 lengths = lengths_from(threadIdx.x * OWN_GROUPS);
-    // Where each segment starts: bits in the low half of the sums, live groups in the high half. Those that a shorter
-    // stream does not have start at its end.
+    // Prefix sums of the segments: bits in the low half, live groups in the high half. Segments that a shorter stream
+    // does not have start at its end.
     uint64_t running = 0, total;
     uint32_t sum = 0, weighted = 0;
     bool bad = false;
@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const bool all_live = live == span.groups;
     bad = __syncthreads_or(bad);
 
-    // The live groups side by side, and the bitmap of the others, if exists are any.
+    // Compacts the live groups and sets the bitmap of the free groups, if there are any.
     if (all_live) {
         reinterpret_cast<uint4 *>(cached_bits)[threadIdx.x] = lengths;
     }
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll 1
     for (uint32_t begin = 0; !all_live && begin < span.groups; begin += CACHED_GROUPS) {
         const uint32_t first = begin + threadIdx.x * OWN_GROUPS, segment = first / SEGMENT_GROUPS;
-        // One multiprocessor does it all: warps that have nothing are not to be in the way.
+        // A single multiprocessor does this work, so warps without groups must not compete.
         if (THREADS_IN_SEGMENT <= WARP && begin + warp_id() * WARP * OWN_GROUPS >= span.groups) {
             break;
         }
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     uint32_t index_bytes = 0;
     if (INDEX == 2) {
-        // Of each index block the shortest group, the longest and the bits of all, by four lanes.
+        // For each index block the shortest group, the longest group and the sum of bits, by four lanes.
         constexpr uint32_t LANES = INDEX_BLOCK / OWN_GROUPS;
         const uint32_t blocks = ceil_div(live, INDEX_BLOCK);
         running = 0;
@@ -255,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         plan.codebooks = codebook_sums.used;
         plan.codebook_bytes = codebook_sums.bytes;
         plan.longest = codebook_sums.longest;
-        // A given codebook may have codewords though nothing is live: the stream then has an empty one.
+        // A given codebook may have codewords even if no group is live. The stream then has an empty codebook.
         if (live == 0) {
             plan.codebooks = 1;
             plan.codebook_bytes = EMPTY_CODEBOOK_BYTES;
@@ -286,8 +286,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (blocks_done == nullptr) {
         return;
     }
-    // The last block to get here offsets the streams one after another, each from a multiple of 16. `offsets` has one
-    // entry more, the end of the last.
+    // The last block computes the offsets of the streams, each a multiple of 16. `offsets` has one more entry, the end
+    // of the last stream.
     __shared__ bool last_block;
     if (threadIdx.x == 0) {
         last_block = atomicAdd(blocks_done, 1u) == gridDim.x - 1;
@@ -313,15 +313,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 }
 
-// The share of block `number` of `blocks_in_stream` in a stream's bytes: the codewords of WRITE_WARPS segments, and
-// some of the rest. The first has what is in no segment: others need not wait for it.
+// Writes block `number`'s part of a stream: block 0 the header, the codebooks and the padding, and each other block the
+// codewords of WRITE_WARPS segments and a part of the bitmap and the index.
 __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan *plans, const Codebooks &codebooks,
                                    const EncodeScratch &all, const uint32_t *all_slots, uint64_t slots_in_stream,
                                    const StreamInput *spans, uint32_t segments_in_stream, const uint64_t *offsets,
                                    const uint32_t *lengths_of_codewords, uint8_t *out, uint64_t out_bytes) {
     const bool is_header_block = number == 0;
     const uint32_t block = is_header_block ? 0 : number - 1;
-    // Where this warp's segment starts and ends: asked for together with the plan, index says whether exists is one.
+    // Loads the start and end of this warp's segment together with the plan that tells whether the segment exists.
     const EncodeScratch scratch = of_stream(all, stream, segments_in_stream);
     const uint32_t segment = block * WRITE_WARPS + warp_broadcast(warp_id(), 0);
     uint32_t starts[3];
@@ -376,18 +376,18 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
     const uint64_t first_slot =
         slots_in_stream > 0 ? stream * slots_in_stream : spans[stream].first_group * (GROUP * SYMBOL_BYTES / 4);
     const Slots slots{all_slots + first_slot, scratch.starts, segments, plan.bits};
-    // A segment has the words that start in it.
+    // A segment writes the words that start in it.
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
     const uint32_t *slot = slots.slots + uint64_t(segment) * SLOT_WORDS;
-    // Most often the rest of its last word is all in the next segment.
+    // The rest of the segment's last word is usually all in the next segment.
     const bool next_suffices = segment + 1 >= segments || next_end >= align_up(end, 32);
     uint32_t rest =
         lane_id() == 0 && next_suffices && end % 32 != 0 && next_end > end ? slot[SLOT_WORDS] >> end % 32 : 0;
     const uint32_t shift = (first * 32 - start) % 32;
-    // The last word may need the segments after this one; the others are two words of the slot each.
+    // The last word may need later segments. Each other word consists of two words of the slot.
     const uint32_t skipped = (first * 32 - start) / 32, whole = last > first ? last - 1 : first;
-    // From one line of 128 bytes of the output to another: what a warp stores at a time is then whole sectors.
+    // From one 128-byte line of the output to the next, so that a warp's stores cover whole sectors.
     const uint32_t in_line = uint32_t(reinterpret_cast<uint64_t>(words) / 4 % LINE_WORDS);
     const uint32_t aligned = min_of(align_up(first + in_line, LINE_WORDS) - in_line, whole);
     const uint32_t aligned_end = max_of((whole + in_line) / LINE_WORDS * LINE_WORDS, aligned + in_line) - in_line;
@@ -395,7 +395,7 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         const uint32_t *from = slot + skipped + (to - first);
         words[to] = shift == 0 ? from[0] : __funnelshift_l(from[1], from[0], shift);
     };
-    // Less than a line before the first vector, and after the last.
+    // Less than a line before the first vector and after the last.
     if (lane_id() < aligned - first) {
         move_word(first + lane_id());
     }
@@ -442,21 +442,22 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
 #endif
 }
 
-// Blocks to a multiprocessor: what registers are dealt out for.
+// Resident blocks per multiprocessor, for the allocation of registers.
 constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 
-// The streams' bytes, by as many blocks of each as the largest has segments for, and one more. A stream's slots have
-// `slots_in_stream` words, or, if that is 0, are where its symbols were. If exists is `laid_out`, the kernel before may
-// still be at work, on other parts of the output, and this one begins as soon as `laid_out` is `laid_out_number`: what
-// sets it has its offset on the device, and does not wait for this one. Whatever comes behind this one comes behind
-// both. `unwritten`, if it is given, has the number of blocks that a stream's record still waits for.
+// Writes the bytes of the streams, with as many blocks for each stream as the largest has segments for, and one more. A
+// stream's slots have `slots_in_stream` words; if that is 0, the slots are in place of the symbols.
+//
+// If `laid_out` is not null, the previous kernel may still write other parts of the output, and this one starts when
+// `laid_out` equals `laid_out_number`. The kernel that sets it is already running and does not wait for this one. The
+// next kernel waits for both. `unwritten`, if not null, counts the blocks that each stream's record still waits for.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     streams_write(StreamPlan *plans, Codebooks codebooks, EncodeScratch all, const uint32_t *all_slots,
                   uint64_t slots_in_stream, const StreamInput *spans, uint32_t segments_in_stream,
                   const uint64_t *offsets, const uint32_t *lengths_of_codewords, uint8_t *out, uint64_t out_bytes,
                   const uint64_t *laid_out, uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
     const uint32_t streams = gridDim.x / blocks_in_stream;
-    // Else from the last: what was encoded last may still be in the second-level cache.
+    // Otherwise starts with the last stream, whose segments may still be in the second-level cache.
     const uint32_t from_last = gridDim.x - 1 - blockIdx.x;
     const uint32_t stream = warp_broadcast(INTERLEAVED ? blockIdx.x % streams : from_last / blocks_in_stream, 0);
     const uint32_t number = INTERLEAVED ? blockIdx.x / streams : from_last % blocks_in_stream;
@@ -464,7 +465,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
         launch_dependents();
         grid_dependency_wait();
     } else {
-        // Streams are encoded when records are being laid out: who has no segment makes room at once.
+        // Streams are encoded while records are laid out, so blocks without a segment free their resources at once.
         if (number > 0 && (number - 1) * WRITE_WARPS * SEGMENT_GROUPS >= spans[stream].groups) {
             if (blockIdx.x == 0) {
                 grid_dependency_wait();
@@ -475,12 +476,12 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
             wait_for_signal(laid_out, laid_out_number);
         }
         __syncthreads();
-        // What comes next then finds the records laid out.
+        // The next kernel then finds the records laid out.
         launch_dependents();
     }
     write_block(stream, number, plans, codebooks, all, all_slots, slots_in_stream, spans, segments_in_stream, offsets,
                 lengths_of_codewords, out, out_bytes);
-    // Not with the gap index, index is not encoded in offset.
+    // Streams with the gap index are not encoded in place, so no counter is given.
     if (INDEX != 1 && unwritten != nullptr) {
         __syncthreads();
         if (threadIdx.x == 0) {
