@@ -1,6 +1,7 @@
-//! Batches that are encoded in one launch.
+//! Streams at the edges of the format, and codes over the length limit.
 
 use syncline_core::huffman::IndexKind;
+use syncline_core::huffman::lengths::{LengthScratch, code_lengths_limited};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamPlan, StreamSpan,
@@ -9,10 +10,10 @@ use syncline_cuda::huffman::encode::{
 use crate::common::{self, Share, Spread, pick, symbols};
 use crate::{check_encoder, clustered, format, sparse};
 
-/// Batches of one launch, at their edges: streams and blocks that end within a word, a byte of the bitmap or an entry
+/// Streams that end within a word, a byte of the bitmap or an entry
 /// of the index, or where a subsequence does.
 #[test]
-fn small_batches() {
+fn streams_and_blocks_of_every_length() {
     let Some(device) = common::device() else { return };
     let span = |first: u32, groups, free_symbol| StreamSpan { first_group: first.into(), groups, free_symbol };
     let longest = pick(1 << 21, 1 << 17);
@@ -52,7 +53,7 @@ fn small_batches() {
     }
 }
 
-/// Of streams that are encoded together each has its own errors.
+/// Each stream of a batch reports its own errors.
 #[test]
 fn errors_are_of_one_stream() {
     let Some(device) = common::device() else { return };
@@ -93,5 +94,58 @@ fn errors_with(device: &Device, format: &Format) {
         assert!(bytes[places[2] as usize..].iter().all(|&byte| byte == 0xA5));
         let whole = stream.clone_dtoh(encoded.bytes()).unwrap();
         assert!(bytes[..plans[0].1 as usize] == whole[..plans[0].1 as usize]);
+    }
+}
+
+/// `rare` symbols that occur once, and others of which each has the given share of what is left: their Huffman tree is
+/// deeper than the length limit.
+fn deep(rare: usize, share: f64, length: usize) -> Vec<u16> {
+    let mut input: Vec<u16> = (0..rare as u16).collect();
+    for symbol in rare as u16..1000 {
+        let left = length - input.len();
+        input.resize(input.len() + ((left as f64 * share) as usize).clamp(1, left), symbol);
+        if input.len() == length {
+            break;
+        }
+    }
+    input.resize(length, 1000);
+    input
+}
+
+/// The limit costs more than 1/2048 of some codes, so that their floor trees are built: with as many streams as have
+/// several blocks for a codebook, one block that builds all trees, and one block that builds them when needed.
+#[test]
+fn codes_over_the_length_limit() {
+    let Some(device) = common::device() else { return };
+    let length = 1 << 18;
+    let inputs = [(200, 0.6), (500, 0.3), (900, 0.3)].map(|(rare, share)| deep(rare, share, length));
+    let costs = inputs.iter().map(|input| {
+        let mut counts = vec![0; 1024];
+        input.iter().for_each(|&symbol| counts[usize::from(symbol)] += 1);
+        let bits = |limit| -> u64 {
+            let mut lengths = Vec::new();
+            code_lengths_limited(&counts, limit, &mut LengthScratch::default(), &mut lengths);
+            counts.iter().zip(&lengths).map(|(&count, &length)| u64::from(count) * u64::from(length)).sum()
+        };
+        bits(16) > bits(63) + bits(63) / 2048
+    });
+    assert!(costs.filter(|&is_over| is_over).count() >= 2, "some codes need floor trees");
+    let input = inputs.concat();
+    let groups = (length >> 7) as u32;
+    let multiprocessors = device.info().multiprocessors as usize;
+    for streams in [1, multiprocessors.min(24), (3 * multiprocessors + 1).min(pick(400, 25))] {
+        let span = |i: usize| StreamSpan {
+            first_group: (i % inputs.len()) as u64 * u64::from(groups),
+            groups,
+            free_symbol: 1023,
+        };
+        let spans: Vec<_> = (0..streams).map(span).collect();
+        for with_classes in [false, true] {
+            let format = Format { classes: with_classes, ..format(2, 7, 1024, IndexKind::Symbol) };
+            let classes: Vec<u8> = (0..input.len() >> 7).map(|group| (group % 4) as u8).collect();
+            let classes = if with_classes { &classes[..] } else { &[] };
+            let encoder = Encoder::new(device, &format).unwrap();
+            check_encoder(device, &format, &encoder, &input, classes, &spans, "deep trees");
+        }
     }
 }
