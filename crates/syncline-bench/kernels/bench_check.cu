@@ -1,18 +1,22 @@
-// Poisoning outputs and comparing them where they are: neither has to go through the host. And keeping the device from what is queued next.
+// Poisoning outputs and comparing them where they are: neither has to go through the host. And keeping the device from
+// what is queued next.
 
 typedef unsigned char uint8_t;
 typedef unsigned long long uint64_t;
 
 extern "C" __global__ void bench_fill(uint8_t *to, uint64_t bytes, uint8_t value) {
-    for (uint64_t i = blockIdx.x * uint64_t(blockDim.x) + threadIdx.x; i < bytes; i += uint64_t(gridDim.x) * blockDim.x) {
+    for (uint64_t i = blockIdx.x * uint64_t(blockDim.x) + threadIdx.x; i < bytes;
+         i += uint64_t(gridDim.x) * blockDim.x) {
         to[i] = value;
     }
 }
 
 // Adds up how many bytes differ.
-extern "C" __global__ void bench_differences(const uint8_t *a, const uint8_t *b, uint64_t bytes, uint64_t *differences) {
+extern "C" __global__ void bench_differences(const uint8_t *a, const uint8_t *b, uint64_t bytes,
+                                             uint64_t *differences) {
     uint64_t own = 0;
-    for (uint64_t i = blockIdx.x * uint64_t(blockDim.x) + threadIdx.x; i < bytes; i += uint64_t(gridDim.x) * blockDim.x) {
+    for (uint64_t i = blockIdx.x * uint64_t(blockDim.x) + threadIdx.x; i < bytes;
+         i += uint64_t(gridDim.x) * blockDim.x) {
         own += a[i] != b[i];
     }
     if (own != 0) {

@@ -24,7 +24,7 @@ constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 
 // Where quantizing leaves all this.
 struct RecordInputs {
-    StreamInput *spans;          // of `streams` streams, the chunks' first; null if no records are made
+    StreamInput *spans;      // of `streams` streams, the chunks' first; null if no records are made
     TileSums *tile_sums;     // as many for each chunk as blocks share it
     uint64_t *hash_progress; // progress of hashing, one word per chunk, to be cleared
     ChunkSummary *host;      // in the host's memory; null if not needed

@@ -127,13 +127,14 @@ macro_rules! device_struct {
             assert!(size_of::<$name>() == fields, "a device struct must not have padding");
         };
 
-        // SAFETY: every field is a `DeviceField`, so the struct is plain data without padding, as asserted; the C
-        // declaration is generated from the same fields and checks their offsets.
         #[allow(unsafe_code, reason = "the one place that asserts that structs are the same in Rust and C")]
         const _: () = {
+            // SAFETY: every field is a `DeviceField`, so the struct is plain data without padding, as asserted; the C
+            // declaration is generated from the same fields and checks their offsets.
             unsafe impl $crate::device::DeviceField for $name {
                 const C_TYPE: &'static str = $name::C.name;
             }
+            // SAFETY: as above.
             unsafe impl ::cudarc::driver::DeviceRepr for $name {}
         };
 

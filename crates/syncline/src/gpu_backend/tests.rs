@@ -300,7 +300,7 @@ fn the_library_says_where_it_worked() {
             let error = file.decompress(&gpu).unwrap_err();
             assert!(matches!(error, crate::Error::Corrupt { .. }), "{error}");
             let stop = |_, _| std::ops::ControlFlow::Break(());
-            let options = options.with_backend(cuda).with_progress(stop.clone());
+            let options = options.with_backend(cuda).with_progress(stop);
             let result = compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, std::io::sink());
             assert!(matches!(result, Err(crate::Error::Cancelled)));
             let file = StreamFile::open(stream.as_slice()).unwrap();
