@@ -222,7 +222,7 @@ fn progress_counts_up_and_cancels() {
     assert_eq!(most.load(Ordering::Relaxed), values.len() as u64);
 
     let cancel = |_: u64, _: u64| ControlFlow::Break(());
-    let options = CompressOptions::new(Bound::Rel(1e-3)).with_progress(cancel.clone());
+    let options = CompressOptions::new(Bound::Rel(1e-3)).with_progress(cancel);
     assert!(matches!(compress(&view, &options), Err(Error::Cancelled)));
     let options = DecompressOptions::default().with_progress(cancel);
     assert!(matches!(decompress(&stream, &options), Err(Error::Cancelled)));
