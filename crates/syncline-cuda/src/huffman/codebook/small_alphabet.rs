@@ -250,7 +250,7 @@ mod tests {
                     for blocks in [1, 2, 3, 10, 100] {
                         let trees = distribution.tree_bytes(symbols, blocks, shared_memory);
                         let codebook = codebook_shared_bytes(symbols);
-                        assert!(trees >= tree_shared_bytes(symbols) && codebook % 16 == 0, "{distribution:?}");
+                        assert!(trees >= tree_shared_bytes(symbols) && codebook.is_multiple_of(16), "{distribution:?}");
                         assert!(codebook + trees + STATIC_SHARED <= shared_memory, "{distribution:?}, {symbols}");
                     }
                 }
