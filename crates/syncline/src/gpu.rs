@@ -1,6 +1,6 @@
 //! Arrays in the memory of NVIDIA GPUs.
 //!
-//! Host arrays need none of this: [`compress`](crate::compress) and the other functions of the crate use GPUs through
+//! Host arrays need none of this: `compress` and the other functions of the crate use GPUs through
 //! [`Backend`](crate::Backend). A [`Codec`] is for arrays that are on a GPU already, such as those of PyTorch, CuPy or
 //! JAX. It takes raw device pointers and the caller's CUDA stream, and copies no elements to the host.
 //!

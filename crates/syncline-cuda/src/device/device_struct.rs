@@ -56,7 +56,7 @@ pub struct Field {
     pub offset: usize,
 }
 
-/// The declaration of a struct that [`device_struct!`] has made.
+/// The declaration of a struct that `device_struct` has made.
 #[derive(Debug)]
 pub struct DeviceStruct {
     /// Name in C.

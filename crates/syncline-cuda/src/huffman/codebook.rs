@@ -5,9 +5,9 @@
 //! GenerateCW assigns canonical codewords and the decoder's First and Entry arrays. It also applies the length limit of
 //! [`syncline_core::huffman::lengths`]. The strategy depends on the size of the alphabet:
 //!
-//! - [`small_alphabet`]: one block builds each codebook of an encoder's streams;
-//! - [`block`]: one block builds a codebook, and further blocks build the trees of the length limit;
-//! - [`cooperative`]: several blocks sort and write a codebook that exceeds the shared memory of one block.
+//! - `small_alphabet`: one block builds each codebook of an encoder's streams;
+//! - `block`: one block builds a codebook, and further blocks build the trees of the length limit;
+//! - `cooperative`: several blocks sort and write a codebook that exceeds the shared memory of one block.
 
 mod block;
 mod cooperative;

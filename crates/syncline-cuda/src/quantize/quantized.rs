@@ -111,7 +111,7 @@ impl<'a> Quantized<'a> {
     /// Copies the summaries to the host. Waits for the stream.
     ///
     /// # Errors
-    /// [`CudaError::Driver`].
+    /// `CudaError::Driver`.
     pub fn read_summaries(&self, stream: &Arc<CudaStream>) -> Result<Vec<ChunkSummary>> {
         if self.summaries.is_empty() {
             return Ok(Vec::new());
