@@ -2,6 +2,7 @@
 
 mod psnr;
 pub mod scan;
+mod stats;
 
 use crate::array::ElementType;
 use crate::error::{Error, Result};
@@ -9,6 +10,7 @@ use crate::quantize::log;
 
 pub use psnr::PsnrGoal;
 pub use scan::Scan;
+pub use stats::ArrayStats;
 
 /// Bound on the error of every finite value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -183,8 +185,14 @@ impl Resolved {
         let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
         let step =
             if magnitude.is_some() && bound - rounding >= bound / 2.0 { 2.0 * (bound - rounding) } else { 2.0 * bound };
-        let largest = magnitude.unwrap_or(0.0) / step;
-        if step >= limits.smallest_step && largest < limits.largest_integer {
+        // An absolute bound keeps its step if any value of the range can be quantized: values too far out are stored
+        // verbatim. Other bounds are shares of the range itself, so that nearly all values would be too far out.
+        let extreme = match (self.bound, self.range) {
+            (Bound::Abs(_), Some((low, high))) if low <= 0.0 && high >= 0.0 => 0.0,
+            (Bound::Abs(_), Some((low, high))) => low.abs().min(high.abs()),
+            _ => magnitude.unwrap_or(0.0),
+        };
+        if step >= limits.smallest_step && extreme / step < limits.largest_integer {
             (self.pipeline, self.step) = (Pipeline::Quantized, step);
         } else {
             self.give_up();
@@ -246,21 +254,23 @@ fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
     if extent.is_finite() { share * extent } else { share * high - share * low }
 }
 
-/// Resolves a bound with what a settled scan found.
+/// Resolves a bound for an array with these statistics: those of a settled scan, or stated ones. This alone decides
+/// the header of a stream, so that all encoders that know the same of an array write the same stream.
 ///
 /// Where no quantization can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is
 /// lossless.
 ///
 /// # Errors
 /// See [`Bound::validate`].
-pub fn resolve(bound: Bound, element: ElementType, scan: &Scan) -> Result<Resolved> {
+pub fn resolve(bound: Bound, element: ElementType, stats: impl Into<ArrayStats>) -> Result<Resolved> {
     bound.validate(element)?;
-    let mut resolved = Resolved { bound, range: scan.range(), ..Resolved::lossless() };
+    let stats = stats.into();
+    let mut resolved = Resolved { bound, range: stats.range(), ..Resolved::lossless() };
     if bound == Bound::Lossless {
         return Ok(resolved);
     }
-    resolved.patterns = scan.patterns(matches!(bound, Bound::PwRel(_)));
-    let range = scan.range().unwrap_or((0.0, 0.0));
+    resolved.patterns = stats.patterns(matches!(bound, Bound::PwRel(_)));
+    let range = stats.range().unwrap_or((0.0, 0.0));
     resolved.abs_bound = match bound {
         Bound::Lossless => 0.0,
         Bound::Abs(error) => error,

@@ -64,7 +64,7 @@ pub use reader::Reader;
 pub use report::{FillPattern, Report, Summary};
 pub use stream::{Header, StreamFile};
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
-pub use syncline_core::bound::{Bound, Fill, Pipeline};
+pub use syncline_core::bound::{ArrayStats, Bound, Fill, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, Location, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 use syncline_core::array::ElementType;
-use syncline_core::bound::{Bound, Fill, Resolved, Scan, resolve};
+use syncline_core::bound::{Bound, Resolved, Scan, resolve};
 use syncline_core::error::Result;
 
 use crate::io::ReadAt;
@@ -52,35 +52,4 @@ fn pass<S: ReadAt + ?Sized>(source: &ArraySource<S>, len: u64, empty: Scan, pool
             .map(|scan| scan.map(|(scan, _)| scan))
             .try_reduce(|| empty.clone(), |a, b| Ok(a.merge(b)))
     })
-}
-
-/// Resolves the bound of an array that will only be seen once: the range is what the caller states, the masked patterns
-/// are the quiet NaN, the given fill value and, where they cannot be quantized, zeros.
-pub(crate) fn resolve_stated(
-    element_type: ElementType,
-    options: &CompressOptions,
-    range: Option<(f64, f64)>,
-) -> Result<Resolved> {
-    options.bound().validate(element_type)?;
-    if options.bound() == Bound::Lossless {
-        return Ok(Resolved::lossless());
-    }
-    let fill = match options.fill() {
-        Fill::Value(value) => Some(value),
-        Fill::None | Fill::Auto => None,
-    };
-    let zero = matches!(options.bound(), Bound::PwRel(_)).then_some(0.0);
-    let (low, high) = range.unzip();
-    // The scan of an array that has just these values finds what was stated.
-    let values = [Some(f64::NAN), fill, zero, low, high];
-    let bytes: Vec<u8> = (values.into_iter().flatten())
-        .flat_map(|value| match element_type {
-            ElementType::F32 => (value as f32).to_le_bytes().to_vec(),
-            _ => value.to_le_bytes().to_vec(),
-        })
-        .collect();
-    let mut scan = Scan::new(element_type, bytes.len() as u64, fill.map_or(Fill::None, Fill::Value));
-    scan.add(0, &bytes);
-    let resolved = resolve(options.bound(), element_type, &scan)?;
-    Ok(if range.is_none() { Resolved { range: None, ..resolved } } else { resolved })
 }

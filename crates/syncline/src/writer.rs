@@ -5,7 +5,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::bound::Bound;
+use syncline_core::bound::{ArrayStats, Bound, Resolved, resolve};
 use syncline_core::container::{Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
@@ -14,14 +14,21 @@ use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 use crate::compress::header_for;
 use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
-use crate::range::resolve_stated;
 use crate::source::Part;
 
 /// Compresses elements that are pushed in C order, and writes each chunk as soon as its elements are there.
 ///
-/// The elements are not seen before they are compressed, so [`Bound::Rel`] and [`Bound::Psnr`] need the value range of
-/// the whole array ([`Writer::with_range`]), and of the fill values only NaN and a given one are recognized. It holds
-/// the elements of one layer of tiles (8 planes of a 3-D array, 32 rows of a 2-D one) and of a few chunks.
+/// The elements are compressed before all of them are known, so [`Bound::Rel`] and [`Bound::Psnr`] need the value range
+/// of the whole array. There are three ways to create a writer:
+///
+/// - [`Writer::new`] knows nothing of the array. Of the fill values it recognizes only quiet NaN and a given one.
+/// - [`Writer::with_range`] also knows the value range.
+/// - [`Writer::with_stats`] knows what [`compress`](crate::compress) finds in the array, and writes the same bytes. Only
+///   with [`Bound::Psnr`] may they differ: `compress` tries a smaller step if the first does not reach the bound, and a
+///   writer cannot.
+///
+/// A writer holds the elements of one layer of tiles (8 planes of a 3-D array, 32 rows of a 2-D one) and of a few
+/// chunks.
 ///
 /// A writer whose push failed stays failed, be it for its sink, the memory limit or because it was cancelled: what was
 /// pushed may have been taken in part, and a record written in part. The sink holds no stream then. Only a push of more
@@ -72,7 +79,7 @@ impl<W: Write> Writer<W> {
                 "a bound relative to the value range needs the range of the whole array: use Writer::with_range, or an absolute bound",
             ));
         }
-        Self::start(sink, element_type, shape, options, None)
+        Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.fill(), None))
     }
 
     /// As [`Writer::new`], with the smallest and largest finite value of the whole array, fill left out.
@@ -91,18 +98,27 @@ impl<W: Write> Writer<W> {
         if !(-most <= low && low <= high && high <= most) {
             return Err(Error::invalid(format!("{low} to {high} is not a value range")));
         }
-        Self::start(sink, element_type, shape, options, Some((low, high)))
+        Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.fill(), Some((low, high))))
     }
 
-    fn start(
-        mut sink: W,
-        element_type: ElementType,
-        shape: Shape,
-        options: &CompressOptions,
-        range: Option<(f64, f64)>,
-    ) -> Result<Self> {
+    /// As [`Writer::new`], for an array of `f32` or `f64` with these statistics. The fill option is not used: the
+    /// statistics name the fill value.
+    ///
+    /// # Errors
+    /// As [`Writer::new`].
+    pub fn with_stats(sink: W, shape: Shape, options: &CompressOptions, stats: &ArrayStats) -> Result<Self> {
+        Self::start(sink, shape, options, *stats)
+    }
+
+    fn start(mut sink: W, shape: Shape, options: &CompressOptions, stats: ArrayStats) -> Result<Self> {
+        let element_type = stats.element_type();
+        options.bound().validate(element_type)?;
         options.coder_options().validate(options.bound())?;
-        let header = header_for(element_type, shape, options, &resolve_stated(element_type, options, range)?);
+        let resolved = match options.bound() {
+            Bound::Lossless => Resolved::lossless(),
+            bound => resolve(bound, element_type, stats)?,
+        };
+        let header = header_for(element_type, shape, options, &resolved);
         sink.write_all(&header.to_bytes())?;
         let geometry = Geometry::new(shape);
         let pool = Pool::new(options.threads(), geometry.chunks())?;

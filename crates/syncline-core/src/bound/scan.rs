@@ -7,7 +7,7 @@ mod block;
 pub use block::BlockStats;
 use block::{Bytes, Key};
 
-use super::{Fill, Pattern};
+use super::{ArrayStats, Fill, Pattern};
 use crate::array::ElementType;
 
 /// About as many values are sampled to see whether an extreme repeats.
@@ -277,23 +277,7 @@ impl Scan {
     /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value,
     /// -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
-        let nan = self.first_nan.map(|(_, bits)| Pattern { bits, count: self.stats.nans });
-        let fill = self.excluded.map(|bits| Pattern { bits, count: self.stats.excluded });
-        let minus = Pattern { bits: bits_of(self.element, -0.0), count: self.stats.minus_zeros };
-        let zero = Pattern { bits: 0, count: self.stats.zeros };
-        let mut patterns: Vec<Pattern> = Vec::new();
-        let wanted = [
-            nan,
-            fill.filter(|p| p.count > 0),
-            Some(minus).filter(|p| p.count > self.len / 1024),
-            Some(zero).filter(|p| zeros && p.count > 0),
-        ];
-        for pattern in wanted.into_iter().flatten() {
-            if patterns.iter().all(|p| p.bits != pattern.bits) {
-                patterns.push(pattern);
-            }
-        }
-        patterns
+        ArrayStats::from(self).patterns(zeros)
     }
 
     fn bits(&self, key: i64) -> u64 {
@@ -315,7 +299,25 @@ impl Scan {
     }
 }
 
-fn bits_of(element: ElementType, value: f64) -> u64 {
+impl From<&Scan> for ArrayStats {
+    /// The statistics of a settled scan.
+    fn from(scan: &Scan) -> Self {
+        let minus = Pattern { bits: bits_of(scan.element, -0.0), count: scan.stats.minus_zeros };
+        let zero = Pattern { bits: 0, count: scan.stats.zeros };
+        let fill = scan.excluded.map(|bits| Pattern { bits, count: scan.stats.excluded });
+        Self {
+            element: scan.element,
+            range: scan.range(),
+            nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
+            fill: fill.filter(|pattern| pattern.count > 0),
+            minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 1024),
+            zero: Some(zero).filter(|pattern| pattern.count > 0),
+        }
+    }
+}
+
+/// Bits of a value as an element, zero-extended.
+pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
     match element {
         ElementType::F32 => u64::from(narrowed_bits(value)),
         _ => value.to_bits(),
