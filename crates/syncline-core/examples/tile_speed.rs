@@ -72,10 +72,10 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     let report = |name: &str, time: Duration| println!("  {name:26} {:6.2}", time.as_nanos() as f64 * clock / n as f64);
     println!("{} {shape}", T::TYPE);
 
-    let mut scan = Scan::new(T::TYPE, n as u64, Fill::Auto);
+    let mut scan = Scan::new(T::TYPE, n as u64, Bound::Rel(1e-3), Fill::Auto);
     scan.add(0, bytes);
-    report("scan", shortest(|| Scan::new(T::TYPE, n as u64, Fill::Auto).add(0, black_box(bytes))));
-    let resolved = resolve(Bound::Rel(1e-3), T::TYPE, &scan).expect("a good bound");
+    report("scan", shortest(|| Scan::new(T::TYPE, n as u64, Bound::Rel(1e-3), Fill::Auto).add(0, black_box(bytes))));
+    let resolved = resolve(&scan).expect("a valid bound");
     let linear = Linear::<T>::new(resolved.step, resolved.abs_bound);
 
     // As the pipeline does it: tile by tile, the stages' buffers in the cache.
@@ -192,7 +192,9 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
             _ => lossless::<u64>(&tiles, bytes, &geometry, false),
         }),
     );
-    let log = Log::<T>::new(resolve(Bound::PwRel(1e-3), T::TYPE, &scan).expect("a good bound").step, 1e-3);
+    let mut scan = Scan::new(T::TYPE, n as u64, Bound::PwRel(1e-3), Fill::Auto);
+    scan.add(0, bytes);
+    let log = Log::<T>::new(resolve(&scan).expect("a valid bound").step, 1e-3);
     report(
         "gather + log quantize",
         shortest(|| {

@@ -11,9 +11,9 @@ use syncline_core::quantize::log::{restore_signs, signs};
 use syncline_core::quantize::mask::TileMask;
 use syncline_core::quantize::{Linear, Log, Real};
 
-fn scan<T: Real>(bytes: &[u8], fill: Fill) -> Scan {
+fn scan<T: Real>(bytes: &[u8], bound: Bound, fill: Fill) -> Scan {
     let elements = (bytes.len() / size_of::<T>()) as u64;
-    let mut first = Scan::new(T::TYPE, elements, fill);
+    let mut first = Scan::new(T::TYPE, elements, bound, fill);
     first.add(0, bytes);
     match first.second_pass() {
         Some(mut second) => {
@@ -86,7 +86,7 @@ fn allowed<T: Real>(x: T, y: T, resolved: &Resolved) -> bool {
 fn check<T: Real>(x: &[T], extents: &[u64], bound: Bound, fill: Fill) -> Result<(), TestCaseError> {
     let geometry = Geometry::with_chunk_tiles(Shape::new(extents).unwrap(), 2).unwrap();
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.bits().to_le_bytes()[..size_of::<T>()].to_vec()).collect();
-    let resolved = resolve(bound, T::TYPE, &scan::<T>(&bytes, fill)).unwrap();
+    let resolved = resolve(&scan::<T>(&bytes, bound, fill)).unwrap();
     if resolved.pipeline == Pipeline::Lossless {
         return Ok(());
     }

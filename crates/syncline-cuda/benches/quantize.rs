@@ -72,9 +72,10 @@ fn time<T: Real + Element>(
     let (array, _) = fields::generate::<T>(stream, extents, data)?;
     let mut arena = Arena::new(stream.clone());
     let mut scan = BoundScan::new(device, T::TYPE)?;
-    let found = scan.scan(stream, &array.as_view(), Fill::Auto)?;
-    let (scan_time, _) = timing::seconds(stream, RUNS, || scan.scan(stream, &array.as_view(), Fill::None).map(|_| ()))?;
-    let resolved = resolve(bound, T::TYPE, &found).map_err(invalid)?;
+    let found = scan.scan(stream, &array.as_view(), bound, Fill::Auto)?;
+    let (scan_time, _) =
+        timing::seconds(stream, RUNS, || scan.scan(stream, &array.as_view(), bound, Fill::None).map(|_| ()))?;
+    let resolved = resolve(&found).map_err(invalid)?;
     let geometry = Geometry::new(shape);
     let header = Header {
         element_type: T::TYPE,

@@ -29,13 +29,13 @@ pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
         Some(second) => first.settle(pass(source, len, second, pool)?),
         None => first,
     };
-    resolve(options.bound(), element_type, &scan)
+    resolve(&scan)
 }
 
 /// The scan that a look at all elements starts with, for a bound that is not lossless.
 pub(crate) fn empty_scan(element_type: ElementType, len: u64, options: &CompressOptions) -> Result<Scan> {
     options.bound().validate(element_type)?;
-    Ok(Scan::new(element_type, len, options.fill()))
+    Ok(Scan::new(element_type, len, options.bound(), options.fill()))
 }
 
 /// Adds all elements to copies of `empty`, in parts, and merges them.

@@ -21,11 +21,15 @@ use crate::source::Part;
 /// The elements are compressed before all of them are known, so [`Bound::Rel`] and [`Bound::Psnr`] need the value range
 /// of the whole array. There are three ways to create a writer:
 ///
-/// - [`Writer::new`] knows nothing of the array. Of the fill values it recognizes only quiet NaN and a given one.
-/// - [`Writer::with_range`] also knows the value range.
-/// - [`Writer::with_stats`] knows what [`compress`](crate::compress) finds in the array, and writes the same bytes. Only
-///   with [`Bound::Psnr`] may they differ: `compress` tries a smaller step if the first does not reach the bound, and a
-///   writer cannot.
+/// - [`Writer::with_stats`] knows everything that [`compress`](crate::compress) finds in the array, and writes the same
+///   bytes. They differ only with [`Bound::Psnr`] and only if the first step misses it: `compress` then starts again
+///   with a smaller step, and a writer cannot, because it has already written chunks.
+/// - [`Writer::with_range`] knows the value range. It assumes that the first NaN of the array is the quiet NaN, that
+///   the given fill value occurs, that -0.0 is rare, and, for [`Bound::PwRel`], that zeros occur. It writes the bytes
+///   of `compress` if all of this is true, the array has no other fill value, and at most a quarter of the values are
+///   too large for an absolute bound. Otherwise its header lists other special values.
+/// - [`Writer::new`] makes the same assumptions. Its header has no range, so that its bytes are never those of
+///   `compress` with loss. Lossless streams are always equal.
 ///
 /// A writer holds the elements of one layer of tiles (8 planes of a 3-D array, 32 rows of a 2-D one) and of a few
 /// chunks.
@@ -79,7 +83,7 @@ impl<W: Write> Writer<W> {
                 "a bound relative to the value range needs the range of the whole array: use Writer::with_range, or an absolute bound",
             ));
         }
-        Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.fill(), None))
+        Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.bound(), options.fill(), None))
     }
 
     /// As [`Writer::new`], with the smallest and largest finite value of the whole array, fill left out.
@@ -98,15 +102,24 @@ impl<W: Write> Writer<W> {
         if !(-most <= low && low <= high && high <= most) {
             return Err(Error::invalid(format!("{low} to {high} is not a value range")));
         }
-        Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.fill(), Some((low, high))))
+        let range = Some((low, high));
+        Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.bound(), options.fill(), range))
     }
 
-    /// As [`Writer::new`], for an array of `f32` or `f64` with these statistics. The fill option is not used: the
-    /// statistics name the fill value.
+    /// Creates a writer of an array of `f32` or `f64` with these statistics. The fill option is not used, because the
+    /// statistics contain the fill value.
     ///
     /// # Errors
-    /// As [`Writer::new`].
+    /// [`Error::InvalidArgument`] if the statistics were made for another bound; errors of [`Writer::new`].
     pub fn with_stats(sink: W, shape: Shape, options: &CompressOptions, stats: &ArrayStats) -> Result<Self> {
+        if stats.bound() != options.bound() {
+            return Err(Error::invalid(format!(
+                "the statistics were made for another bound ({:?}) than that of the options ({:?}): \
+                 examine the array with the same bound",
+                stats.bound(),
+                options.bound()
+            )));
+        }
         Self::start(sink, shape, options, *stats)
     }
 
@@ -116,7 +129,7 @@ impl<W: Write> Writer<W> {
         options.coder_options().validate(options.bound())?;
         let resolved = match options.bound() {
             Bound::Lossless => Resolved::lossless(),
-            bound => resolve(bound, element_type, stats)?,
+            _ => resolve(stats)?,
         };
         let header = header_for(element_type, shape, options, &resolved);
         sink.write_all(&header.to_bytes())?;

@@ -1,13 +1,11 @@
 //! `compress` and a `Writer` that knows the same of an array write the same bytes.
 
 use proptest::prelude::*;
-use syncline::{
-    ArrayStats, ArrayView, Bound, CompressOptions, Element, Fill, Pipeline, Writer, compress, decompress, inspect,
-};
+use syncline::{ArrayStats, ArrayView, Bound, CompressOptions, Element, Fill, Writer, compress};
 
 fn written<T: Element>(values: &[T], options: &CompressOptions) -> Vec<u8> {
     let view = ArrayView::new(values, &[values.len() as u64]).unwrap();
-    let stats = ArrayStats::of(&view, options.fill()).unwrap();
+    let stats = ArrayStats::of(&view, options.bound(), options.fill()).unwrap();
     let mut writer = Writer::with_stats(Vec::new(), view.shape(), options, &stats).unwrap();
     for part in view.bytes().chunks(10_001) {
         writer.push(part).unwrap();
@@ -65,15 +63,54 @@ proptest! {
     }
 }
 
+/// The first NaN, the fill value and a zero are those that a writer assumes.
+fn with_assumed(mut values: Vec<f64>, fill: f64) -> Vec<f64> {
+    for value in &mut values {
+        if value.is_nan() || value.to_bits() == (-0.0f64).to_bits() {
+            *value = 0.25;
+        }
+    }
+    values.extend([f64::NAN, fill, 0.0, 0.5]);
+    values
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_writer_with_the_range_writes_the_stream_of_compress_if_its_assumptions_hold(
+        values in values(),
+        bound in prop_oneof![
+            (-3f64..3.0).prop_map(|e| Bound::Abs(10f64.powf(e))),
+            (-9f64..0.0).prop_map(|e| Bound::Rel(10f64.powf(e))),
+            (-7f64..-0.1).prop_map(|e| Bound::PwRel(10f64.powf(e))),
+            Just(Bound::Lossless),
+        ],
+    ) {
+        let fill = -777.0;
+        let values = with_assumed(values, fill);
+        let options = CompressOptions::new(bound).with_fill(Fill::Value(fill)).with_threads(1);
+        let view = ArrayView::new(&values, &[values.len() as u64]).unwrap();
+        let known = values.iter().filter(|value| value.is_finite() && **value != fill);
+        let (low, high) = known.fold((f64::MAX, f64::MIN), |(low, high), &value| (low.min(value), high.max(value)));
+        // If more values were too large, the stream of `compress` would be lossless.
+        let too_large = |value: &&f64| match bound {
+            Bound::Abs(error) => value.is_finite() && **value != fill && value.abs() >= error * 1e8,
+            _ => false,
+        };
+        prop_assume!(5 * values.iter().filter(too_large).count() <= values.len());
+        let mut writer =
+            Writer::with_range(Vec::new(), view.element_type(), view.shape(), &options, low, high).unwrap();
+        writer.push(view.bytes()).unwrap();
+        prop_assert!(writer.finish().unwrap() == compress(&view, &options).unwrap(), "{bound:?}");
+    }
+}
+
 #[test]
-fn an_outlier_beyond_all_steps_is_stored_verbatim() {
-    let mut values: Vec<f32> = (0..20_000).map(|i| (i as f32 * 0.01).sin()).collect();
-    values[7] = 1e30;
-    let stream = compressed(&values, &CompressOptions::new(Bound::Abs(1e-3)));
-    let report = inspect(&stream).unwrap();
-    assert_eq!((report.pipeline, report.totals.verbatim), (Pipeline::Quantized, 1));
-    assert!(report.ratio() > 4.0, "{}", report.ratio());
-    let back = decompress(&stream, &Default::default()).unwrap().to_vec::<f32>().unwrap();
-    assert_eq!(back[7], 1e30);
-    assert!(values.iter().zip(&back).all(|(a, b)| (a - b).abs() <= 1e-3));
+fn statistics_for_another_bound_are_refused() {
+    let view = ArrayView::new(&[1f32, 2.0], &[2]).unwrap();
+    let stats = ArrayStats::of(&view, Bound::Abs(1e-3), Fill::Auto).unwrap();
+    let options = CompressOptions::new(Bound::Abs(1e-2));
+    let error = Writer::with_stats(Vec::new(), view.shape(), &options, &stats).unwrap_err();
+    assert!(error.to_string().contains("another bound"), "{error}");
 }

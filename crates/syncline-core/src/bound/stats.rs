@@ -1,17 +1,20 @@
 //! The properties of a whole array that its stream depends on besides the elements themselves.
 
 use super::scan::{Scan, bits_of};
-use super::{Fill, Pattern};
+use super::{Bound, Fill, Pattern};
 use crate::array::{ArrayView, ElementType};
 use crate::error::{Error, Result};
 
-/// The value range of an array of `f32` or `f64`, and which special values it holds.
+/// The value range of an array of `f32` or `f64`, which special values it holds, and whether its values suit a bound.
 ///
-/// Two encoders that know the same of an array write the same stream.
+/// Two encoders that know the same about an array write the same stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrayStats {
     pub(super) element: ElementType,
+    pub(super) bound: Bound,
     pub(super) range: Option<(f64, f64)>,
+    /// Number of samples, and how many of them are too large to be quantized with the bound, if known.
+    pub(super) samples: Option<(u64, u64)>,
     pub(super) nan: Option<Pattern>,
     pub(super) fill: Option<Pattern>,
     pub(super) minus_zero: Option<Pattern>,
@@ -19,16 +22,20 @@ pub struct ArrayStats {
 }
 
 impl ArrayStats {
-    /// Examines all elements of an array in memory.
+    /// Examines all elements of an array in memory that is to be compressed with this bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the elements are not `f32` or `f64`.
-    pub fn of(array: &ArrayView<'_>, fill: Fill) -> Result<Self> {
+    /// [`Error::InvalidArgument`] if the elements are not `f32` or `f64`, or if the bound is invalid.
+    pub fn of(array: &ArrayView<'_>, bound: Bound, fill: Fill) -> Result<Self> {
         let element = array.element_type();
         if !element.is_lossy_capable() {
-            return Err(Error::invalid(format!("{element} is compressed without loss only: it needs no statistics")));
+            return Err(Error::invalid(format!(
+                "an array of {element} has no statistics, because only f32 and f64 are compressed with loss: \
+                 create the writer without statistics"
+            )));
         }
-        let mut first = Scan::new(element, array.shape().len(), fill);
+        bound.validate(element)?;
+        let mut first = Scan::new(element, array.shape().len(), bound, fill);
         first.add(0, array.bytes());
         let scan = match first.second_pass() {
             Some(mut second) => {
@@ -42,7 +49,7 @@ impl ArrayStats {
 
     /// States what is assumed of an array whose elements are not known yet: it may hold quiet NaN, the given fill value
     /// and 0.0, and has this value range, if it is known.
-    pub fn assumed(element: ElementType, fill: Fill, range: Option<(f64, f64)>) -> Self {
+    pub fn assumed(element: ElementType, bound: Bound, fill: Fill, range: Option<(f64, f64)>) -> Self {
         let pattern = |value: f64| Some(Pattern { bits: bits_of(element, value), count: 0 });
         // As a scan finds it: values of the element type, and no -0.0.
         let end = |value: f64| match element {
@@ -51,6 +58,8 @@ impl ArrayStats {
         };
         Self {
             element,
+            bound,
+            samples: None,
             range: range.map(|(low, high)| (end(low), end(high))),
             nan: pattern(f64::NAN),
             fill: match fill {
@@ -67,9 +76,24 @@ impl ArrayStats {
         self.element
     }
 
+    /// Returns the bound for which the array was examined.
+    pub fn bound(&self) -> Bound {
+        self.bound
+    }
+
     /// Returns the smallest and largest finite value that is not fill, if known and there is one.
     pub fn range(&self) -> Option<(f64, f64)> {
         self.range
+    }
+
+    /// Returns whether at least three quarters of the values are below a magnitude. If nothing is known about single
+    /// values, returns whether any value of the range is.
+    pub(super) fn most_values_fit(&self, magnitude: f64) -> bool {
+        match (self.samples, self.range) {
+            (Some((samples, too_large)), _) => 4 * too_large <= samples,
+            (None, Some((low, high))) => (low..=high).contains(&0.0) || low.abs().min(high.abs()) < magnitude,
+            (None, None) => true,
+        }
     }
 
     /// Returns the patterns to mask, in the order in which the stream numbers them; 0.0 only if zeros cannot be

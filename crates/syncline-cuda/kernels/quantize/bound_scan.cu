@@ -53,7 +53,7 @@ __device__ inline double value_of(Ordered value) {
 // Partial results. The counts of a block fit 32 bits, because its share of the elements that fit a device's memory is
 // far below 2^32.
 enum { LOWEST, HIGHEST, LOW, HIGH, MAXIMA };
-enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, SUMS };
+enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, TOO_LARGE, SUMS };
 template <typename Sum> struct Partial {
     // Complement of the number of the first NaN that is not excluded; 0 if there is none. Complements make the maximum
     // the most extreme value.
@@ -85,6 +85,7 @@ struct ScanReport {
     uint64_t samples, at_lowest, at_highest;
     uint64_t least_above;    // complement of the smallest `ordered` above the lowest
     uint64_t greatest_below; // largest `ordered` below the highest
+    uint64_t too_large;      // samples whose magnitude is at least the limit
     uint64_t nan_bits;
     Step step;       // if requested
     uint64_t number; // number of the scan, which tells the host that the report is complete
@@ -176,17 +177,18 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
     __syncthreads();
 }
 
-// Every `stride`-th element from number `first_sample` on is a sample; none with stride 0. `partials` has room for one
+// Every `stride`-th element from number `first_sample` on is a sample, if it is finite and not excluded. `limit` is the
+// magnitude from which on samples are too large to be quantized. `partials` has room for one
 // entry per block. `blocks_done` is 0 before and after. `step`, if not null, receives the quantizer's constants for the
 // bound `request`; a kernel launched early behind this one reads them.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    quantize_bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride,
-                        BlockPartial *partials, uint32_t *blocks_done, BoundRequest request, Step *step,
-                        uint64_t number, ScanReport *host) {
+    quantize_bound_scan(const Bits *elements, uint64_t length, Bits excluded, Bits limit, uint64_t first_sample,
+                        uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, BoundRequest request,
+                        Step *step, uint64_t number, ScanReport *host) {
     launch_dependents();
     Counter counter{MAX_KEY, MIN_KEY, {}, ~uint64_t(0)};
     // A thread's first sample is loaded in the background.
-    const uint64_t samples = stride > 0 && first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
+    const uint64_t samples = first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
     const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
     Bits sample = own_sample < samples ? elements[first_sample + own_sample * stride] : INFINITE;
 
@@ -254,9 +256,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     BlockPartial own = {};
     for (uint64_t i = own_sample; i < samples;) {
-        if ((sample & MAGNITUDE) < INFINITE) {
+        if ((sample & MAGNITUDE) < INFINITE && !(EXCLUDED && sample == excluded)) {
             const Ordered key = ordered(key_of(sample));
             ++own.sums[SAMPLES];
+            own.sums[TOO_LARGE] += (sample & MAGNITUDE) >= limit;
             own.add_sample(0, Ordered(~key), 0, 1);
             own.add_sample(1, key, 0, 1);
         }
@@ -323,6 +326,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         found.first_nan = all.first_nan;
         found.nan_bits = all.first_nan != 0 ? elements[~all.first_nan] : 0;
         found.samples = all.sums[SAMPLES];
+        found.too_large = all.sums[TOO_LARGE];
         // Samples are elements, so that none is beyond the extremes.
         const bool low = all.maxima[LOW] == all.maxima[LOWEST], high = all.maxima[HIGH] == all.maxima[HIGHEST];
         found.at_lowest = low ? all.repeats[0] : 0;

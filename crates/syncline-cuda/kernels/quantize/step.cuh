@@ -43,6 +43,10 @@ __device__ inline Step step_of(const BoundRequest &request, double low, double h
                  rounding = magnitude * (narrow ? 0x1p-24 : 0x1p-53);
     Step out = {};
     out.step = bound - rounding >= bound / 2.0 ? 2.0 * (bound - rounding) : 2.0 * bound;
+    if (!(magnitude / out.step < (narrow ? 0x1p22 : 0x1p29))) {
+        // Such values are stored verbatim, so that their rounding does not matter.
+        out.step = 2.0 * bound;
+    }
     out.inverse = 1.0 / out.step;
     out.limit = resolved;
     out.error_scale = 32768.0 / resolved;

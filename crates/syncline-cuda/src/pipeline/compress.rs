@@ -96,7 +96,6 @@ struct Pending<'i> {
     /// The scan, until it is waited for.
     begun: Option<PendingScan>,
     input: &'i CudaView<'i, u8>,
-    bound: Bound,
     /// The bound as the host resolves it, then.
     resolved: Option<Resolved>,
 }
@@ -217,7 +216,7 @@ impl<'d> Compressor<'d> {
         let (mut resolved, batches) = if is_early {
             let batches = prepared?;
             observer("scan")?;
-            let mut pending = Pending { begun: Some(begun), input, bound: options.bound, resolved: None };
+            let mut pending = Pending { begun: Some(begun), input, resolved: None };
             let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, Some(&mut pending))?;
             let resolved = pending.resolved.ok_or_else(|| CudaError::invalid("no bound was resolved"))?;
             if let Some((bytes, _)) = made {
@@ -225,7 +224,7 @@ impl<'d> Compressor<'d> {
             }
             (resolved, batches)
         } else {
-            let resolved = self.finish_scan(begun, input, element_type, options)?;
+            let resolved = self.finish_scan(begun, input)?;
             observer("scan")?;
             (resolved, prepared?)
         };
@@ -260,7 +259,7 @@ impl<'d> Compressor<'d> {
         options: &CompressOptions,
     ) -> Result<Resolved> {
         let begun = self.begin_scan(input, element_type, shape, options)?;
-        self.finish_scan(begun, input, element_type, options)
+        self.finish_scan(begun, input)
     }
 
     fn begin_scan(
@@ -281,20 +280,14 @@ impl<'d> Compressor<'d> {
             None => BoundScan::new(self.device, element_type)?,
         };
         let (_, scan) = self.scan.insert((element_type, scan));
-        scan.start(&self.stream, input, options.fill, Some(options.bound))
+        scan.start(&self.stream, input, options.bound, options.fill)
     }
 
-    fn finish_scan(
-        &mut self,
-        begun: PendingScan,
-        input: &CudaView<'_, u8>,
-        element_type: ElementType,
-        options: &CompressOptions,
-    ) -> Result<Resolved> {
+    fn finish_scan(&mut self, begun: PendingScan, input: &CudaView<'_, u8>) -> Result<Resolved> {
         let Some((_, scan)) = &mut self.scan else { return Err(CudaError::invalid("no scan was begun")) };
         let (found, _) = scan.finish(begun, &self.stream, input)?;
         self.minus_zeros = found.minus_zeros() > 0;
-        Ok(resolve(options.bound, element_type, &found)?)
+        Ok(resolve(&found)?)
     }
 
     /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab`

@@ -27,7 +27,7 @@ const UNROLL: u32 = 4;
 /// Minimum number of bytes that a block scans: one iteration.
 const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Maximum number of 64-bit words that a block leaves: `BlockPartial` in quantize/bound_scan.cu.
-const PARTIAL_WORDS: usize = 11;
+const PARTIAL_WORDS: usize = 12;
 
 /// `ScanReport` in quantize/bound_scan.cu. Extremes, and the number of the first NaN, are stored such that larger
 /// numbers are more extreme and 0 means none.
@@ -47,6 +47,7 @@ struct ScanReport {
     at_highest: u64,
     least_above: u64,
     greatest_below: u64,
+    too_large: u64,
     nan_bits: u64,
     /// The quantizer's constants, if requested.
     step: [u64; STEP_WORDS],
@@ -91,6 +92,7 @@ impl ScanReport {
             at_highest: self.at_highest,
             least_above: (self.least_above != 0).then(|| Self::key(!self.least_above)),
             greatest_below: (self.greatest_below != 0).then(|| Self::key(self.greatest_below)),
+            too_large: self.too_large,
         }
     }
 }
@@ -199,8 +201,16 @@ impl BoundScan {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless these are whole, aligned elements; [`CudaError::Driver`].
-    pub fn scan(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
-        let pending = self.start(stream, elements, fill, None)?;
+    pub fn scan(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        elements: &CudaView<'_, u8>,
+        bound: Bound,
+        fill: Fill,
+    ) -> Result<Scan> {
+        let scan = self.empty(elements, bound, fill);
+        self.launch(stream, elements, 0, &scan, None)?;
+        let pending = PendingScan(scan);
         Ok(self.finish(pending, stream, elements)?.0)
     }
 
@@ -229,12 +239,16 @@ impl BoundScan {
         &mut self,
         stream: &Arc<CudaStream>,
         elements: &CudaView<'_, u8>,
+        bound: Bound,
         fill: Fill,
-        bound: Option<Bound>,
     ) -> Result<PendingScan> {
-        let scan = Scan::new(self.element, (elements.len() / self.element.size()) as u64, fill);
-        self.launch(stream, elements, 0, &scan, bound.and_then(|bound| BoundRequest::of(bound, self.element)))?;
+        let scan = self.empty(elements, bound, fill);
+        self.launch(stream, elements, 0, &scan, BoundRequest::of(bound, self.element))?;
         Ok(PendingScan(scan))
+    }
+
+    fn empty(&self, elements: &CudaView<'_, u8>, bound: Bound, fill: Fill) -> Scan {
+        Scan::new(self.element, (elements.len() / self.element.size()) as u64, bound, fill)
     }
 
     /// Returns where the quantizer's constants will be once a scan that was started with a bound is complete.
@@ -283,25 +297,27 @@ impl BoundScan {
         let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
         let kernel = &self.scan[usize::from(empty.excluded().is_some())];
         let excluded = empty.excluded().unwrap_or(0);
-        let narrow = excluded as u32;
-        let stride = empty.sample_stride().unwrap_or(0);
-        let first_sample = empty.sample_stride().map_or(0, |stride| first.next_multiple_of(stride) - first);
+        let limit = empty.magnitude_limit();
+        let (narrow, narrow_limit) = (excluded as u32, limit as u32);
+        let stride = empty.sample_stride();
+        let first_sample = first.next_multiple_of(stride) - first;
         results.number += 1;
         let host = results.report.device_pointer();
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(elements).arg(&length);
         match self.element {
-            ElementType::F32 => launch.arg(&narrow),
-            _ => launch.arg(&excluded),
+            ElementType::F32 => launch.arg(&narrow).arg(&narrow_limit),
+            _ => launch.arg(&excluded).arg(&limit),
         };
         launch.arg(&first_sample).arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
         let step = if request.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
         let order_or_none = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
         launch.arg(&order_or_none).arg(&step).arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, BoundRequest,
-        // Step *, u64, ScanReport *), where Bits has the width of the elements. It reads `length` elements, which the
-        // view holds. `partials` has room for `self.blocks` blocks, and the grid has no more. It writes one
-        // `ScanReport` to page-locked memory, which the host reads only after the report's number has changed.
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, Bits, u64, u64, BlockPartial *, u32
+        // *, BoundRequest, Step *, u64, ScanReport *), where Bits has the width of the elements. It reads
+        // `length` elements, which the view holds. `partials` has room for `self.blocks` blocks, and the grid
+        // has no more. It writes one `ScanReport` to page-locked memory, which the host reads only after the
+        // report's number has changed.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
         // A kernel launched early behind a scan must directly follow it: an event between them would delay its start.
         results.event_recorded = request.is_none();

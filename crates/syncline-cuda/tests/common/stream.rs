@@ -83,12 +83,12 @@ pub fn compress_by(
         });
         parts.into_iter().fold(empty.clone(), Scan::merge)
     };
-    let first = pass(Scan::new(element, shape.len(), making.fill));
+    let first = pass(Scan::new(element, shape.len(), bound, making.fill));
     let scan = match first.second_pass() {
         Some(second) => first.settle(pass(second)),
         None => first,
     };
-    let resolved = resolve(bound, element, &scan).unwrap();
+    let resolved = resolve(&scan).unwrap();
     let header = Header {
         element_type: element,
         shape,

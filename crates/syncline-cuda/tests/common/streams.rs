@@ -88,12 +88,12 @@ impl Field {
             scan.add(0, &self.bytes);
             scan
         };
-        let first = pass(Scan::new(self.element, self.shape.len(), options.fill));
+        let first = pass(Scan::new(self.element, self.shape.len(), options.bound, options.fill));
         let scan = match first.second_pass() {
             Some(second) => first.settle(pass(second)),
             None => first,
         };
-        resolve(options.bound, self.element, &scan).unwrap()
+        resolve(&scan).unwrap()
     }
 
     /// Header of the stream for a resolved bound.

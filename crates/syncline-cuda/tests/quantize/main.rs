@@ -254,9 +254,17 @@ fn scans() {
                 if !share.takes() {
                     continue;
                 }
-                check_scan::<f32>(device, &bytes_of(&values), fill, &format!("scan {len} {round} {fill:?}"));
+                // Values of 1e20 are too large for it, and in some rounds all are.
+                let bound = Bound::Abs([1e-3, 1e-9][round as usize % 2]);
+                check_scan::<f32>(device, &bytes_of(&values), bound, fill, &format!("scan {len} {round} {fill:?}"));
                 let wide: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
-                check_scan::<f64>(device, &bytes_of(&wide), fill, &format!("scan of f64 {len} {round} {fill:?}"));
+                check_scan::<f64>(
+                    device,
+                    &bytes_of(&wide),
+                    bound,
+                    fill,
+                    &format!("scan of f64 {len} {round} {fill:?}"),
+                );
             }
         }
     }

@@ -185,7 +185,7 @@ impl<'g> Compression<'g> {
         let found = self.look(&empty, Some((array, pool.threads())))?;
         let nothing_to_load = None::<(&ArraySource<S>, usize)>;
         let scan = empty.settle_result(&found, |second| self.look(second, nothing_to_load))?;
-        resolve(options.bound(), self.element_type, &scan)
+        resolve(&scan)
     }
 
     /// What is in the array, part by part; each is first loaded to its device, if there is something to load it from.

@@ -27,7 +27,7 @@ impl Pending<'_> {
     ) -> Result<(bool, DeviceStep)> {
         let Some(begun) = self.begun.take() else { return Err(CudaError::invalid("no scan was begun")) };
         let (found, step) = scan.finish(begun, stream, self.input)?;
-        let resolved = self.resolved.insert(resolve(self.bound, header.element_type, &found)?);
+        let resolved = self.resolved.insert(resolve(&found)?);
         *header = Header {
             group_log2: header.group_log2,
             lzss_codes: header.lzss_codes,
