@@ -411,7 +411,7 @@ def main():
             bad.append(n)
         ver = used.get(src, '')
         rows.append([filename(n), 'byte' if dt == 'byte' else EXT[dt], 'x'.join(map(str, dims)), len(b),
-                     f'{src}=={ver}' if ver else src, lic, desc, 'auto' if fill == 'auto' else fill if fill is not None else '', h])
+                     f'{src}=={ver}' if ver else src, lic, desc, '' if fill is None else fill, h])
         say(f'{state:8}{filename(n):28}{len(b)/1e6:9.2f} MB')
     manifest = os.path.join(A.out, 'MANIFEST.tsv')
     table = {}

@@ -1,7 +1,7 @@
 """Runs Blosc2 for the bench: requests on standard input, replies on standard output.
 
-A request is a line of JSON (operation, codec, level, typesize, processor, bytes), then that many bytes; a reply is a line of
-JSON (seconds, bytes) or (error), then the bytes. One thread. Needs: pip install blosc2.
+A request is a line of JSON (operation, codec, level, typesize, processor, bytes), then that many bytes. A reply is a
+line of JSON (seconds, bytes) or (error), then the bytes. One thread. Needs: pip install blosc2.
 """
 import json
 import sys

@@ -47,7 +47,8 @@ type Compress = unsafe extern "C" fn(
 ) -> c_int;
 #[rustfmt::skip]
 type Decompress = unsafe extern "C" fn(
-    Pointers, *const usize, *const usize, *mut usize, usize, *mut c_void, usize, Pointers, Options, *mut c_int, *mut c_void,
+    Pointers, *const usize, *const usize, *mut usize, usize, *mut c_void, usize, Pointers, Options, *mut c_int,
+        *mut c_void,
 ) -> c_int;
 
 /// The library.

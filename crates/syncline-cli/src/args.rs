@@ -11,7 +11,7 @@ use crate::region::RegionSpec;
 
 const AFTER_HELP: &str = "\
 Files: '-' stands for stdin or stdout. Raw arrays are little-endian, last axis fastest; their type is guessed from names
-such as x.f32, x.d64 or x.f32.dat. .npy arrays bring their type and shape along; outputs named *.npy are written as such.
+such as x.f32, x.d64 or x.f32.dat. .npy arrays contain their type and shape; outputs named *.npy are written as .npy.
 
 Exit codes: 0 success; 1 the data, a file or the machine is at fault (damaged stream, missing file, bound not held,
 reader of the output gone before its end); 2 the command line is (unknown type, wrong shape, existing output without
@@ -21,7 +21,8 @@ reader of the output gone before its end); 2 the command line is (unknown type, 
 
 /// Error-bounded and lossless compression of numeric arrays.
 #[derive(Debug, Parser)]
-#[command(name = "syncline", version, after_help = AFTER_HELP, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "syncline", version, after_help = AFTER_HELP, subcommand_required = true,
+    arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -97,7 +98,8 @@ pub struct CompressArgs {
     pub bound: BoundArgs,
     /// Values that mean "no data", kept exactly and out of the range: none, auto (NaN and a detected sentinel), or a
     /// value.
-    #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill, allow_hyphen_values = true)]
+    #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill,
+        allow_hyphen_values = true)]
     pub fill: Fill,
     /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
     #[arg(long, value_name = "none|gap|symbol", default_value = "symbol")]
@@ -111,7 +113,8 @@ pub struct CompressArgs {
     #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
     pub symbol: SymbolChoice,
     /// LZSS level, 1 (fastest) to 9 (smallest).
-    #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true)]
+    #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9),
+        allow_hyphen_values = true)]
     pub level: u8,
     /// Replace an existing output.
     #[arg(short, long)]
@@ -237,7 +240,8 @@ pub struct Resources {
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Backend,
     /// Threads to use [default: one per core].
-    #[arg(long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true, default_value = "0",
+        hide_default_value = true)]
     pub threads: usize,
     /// Most memory to use, as 512MiB or 2G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]

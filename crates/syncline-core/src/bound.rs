@@ -79,7 +79,8 @@ impl Bound {
         }
         if matches!(self, Self::PwRel(r) if r >= 1.0) {
             return Err(Error::invalid(format!(
-                "a point-wise relative bound of {value} allows every value to become 0: give a number below 1, or an absolute bound"
+                "a point-wise relative bound of {value} allows every value to become 0: give a number below 1, or an \
+                 absolute bound"
             )));
         }
         Ok(())
@@ -451,7 +452,8 @@ mod tests {
 
         #[test]
         fn splitting_changes_nothing(
-            special in prop::collection::vec((0usize..3000, prop::sample::select(vec![f64::NAN, -f64::NAN, 1e30, -0.0, 0.0, f64::INFINITY, -9999.0])), 0..60),
+            special in prop::collection::vec((0usize..3000,
+                prop::sample::select(vec![f64::NAN, -f64::NAN, 1e30, -0.0, 0.0, f64::INFINITY, -9999.0])), 0..60),
             fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0)]),
             cuts in prop::collection::vec(0usize..3000, 0..5), n in 1usize..3000, reverse in any::<bool>(),
         ) {

@@ -465,12 +465,17 @@ mod tests {
                     prop_assert_eq!(tile, g.tile(number));
                     number += 1;
                     elements += tile.len() as u64;
-                    for z in 0..tile.extent[0] as u64 { for y in 0..tile.extent[1] as u64 { for x in 0..tile.extent[2] as u64 {
-                        let [b, oz, oy, ox] = tile.origin;
-                        let index = b * sb + (oz + z) * sz + (oy + y) * sy + ox + x;
-                        prop_assert!(span.contains(&index));
-                        seen[index as usize] += 1;
-                    }}}
+                    let [depth, height, width] = tile.extent.map(|extent| extent as u64);
+                    let [b, oz, oy, ox] = tile.origin;
+                    for z in 0..depth {
+                        for y in 0..height {
+                            for x in 0..width {
+                                let index = b * sb + (oz + z) * sz + (oy + y) * sy + ox + x;
+                                prop_assert!(span.contains(&index));
+                                seen[index as usize] += 1;
+                            }
+                        }
+                    }
                 }
                 prop_assert_eq!(elements, g.chunk_elements(c));
             }

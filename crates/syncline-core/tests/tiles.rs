@@ -123,19 +123,22 @@ proptest! {
     #[test]
     fn bounds_hold_and_special_values_are_exact(
         extents in prop_oneof![
-            prop::collection::vec(1u64..=9, 0..=4), Just(vec![8, 8, 16]), Just(vec![17, 18, 19]), Just(vec![40, 33]), Just(vec![2500]),
+            prop::collection::vec(1u64..=9, 0..=4), Just(vec![8, 8, 16]), Just(vec![17, 18, 19]), Just(vec![40, 33]),
+                Just(vec![2500]),
         ],
         bound in any_bound(),
         fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0), Fill::Value(1e20)]),
         specials in prop::collection::vec((
             any::<prop::sample::Index>(), 1usize..60,
-            prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, -9999.0, 1e20, 3e38, 1e-40, f64::from_bits(0x7FF8_0000_2000_0000)]),
+            prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, -9999.0, 1e20, 3e38, 1e-40,
+                f64::from_bits(0x7FF8_0000_2000_0000)]),
         ), 0..8),
         noise in any::<u64>(), amplitude in -3i32..8,
     ) {
         let n = extents.iter().product::<u64>() as usize;
         let mut x: Vec<f64> = (0..n as u64).map(|i| {
-            let random = (noise.wrapping_mul(2 * i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64;
+            let hash = noise.wrapping_mul(2 * i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let random = (hash >> 11) as f64 / (1u64 << 53) as f64;
             (i as f64 * 0.1).sin() * 50.0 + (random - 0.5) * 10f64.powi(amplitude)
         }).collect();
         for (at, run, value) in specials {

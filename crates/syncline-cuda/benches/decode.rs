@@ -2,8 +2,8 @@
 //! --bench decode`.
 //!
 //! Medians of CUDA-event times after warm-up; each covers a whole launch: tables, zero-bit groups, symbols, checksums.
-//! Outputs are filled with a pattern before and checked afterwards. Rates are in uncompressed bytes; the copy rate counts
-//! the payload once. Arguments: parts of the names of the lines to run.
+//! Outputs are filled with a pattern before and checked afterwards. Rates are in uncompressed bytes; the copy rate
+//! counts the payload once. Arguments: parts of the names of the lines to run.
 
 #![allow(unsafe_code)]
 

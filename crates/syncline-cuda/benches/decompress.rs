@@ -134,7 +134,8 @@ impl Bench<'_> {
         let length = info.decompressed_len() as f64;
         let of_copy = |seconds: f64| length / seconds / self.copy;
         println!(
-            "{name:44} {:6.2} {:6.0} {:8.1} {:6.2} {:8.1} {:6.2} |               {:7.1} {:7.1} {:7.1} {:7.1} | workspace {:.1} MiB",
+            "{name:44} {:6.2} {:6.0} {:8.1} {:6.2} {:8.1} {:6.2} |               {:7.1} {:7.1} {:7.1} {:7.1} | \
+             workspace {:.1} MiB",
             bytes.len() as f64 * 8.0 / info.elements() as f64,
             length / f64::from(1 << 20),
             queued * 1e6,

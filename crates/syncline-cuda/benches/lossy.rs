@@ -36,7 +36,8 @@ fn main() -> Result<()> {
     let copy = timing::copy_rate(&stream, RUNS)?;
     let bench = Bench { device: &device, stream, copy };
     println!(
-        "array, bound: ratio, GB/s (share of C), microseconds, workspace as a share of the array (what was foreseen); by kernel"
+        "array, bound: ratio, GB/s (share of C), microseconds, workspace as a share of the array (what was foreseen); \
+         by kernel"
     );
     let smooth = Data { noise: 0.002, fill: false };
     let rel = Bound::Rel(1e-3);
@@ -79,7 +80,8 @@ impl Bench<'_> {
             let rate = array.len() as f64 / median;
             let share = |bytes: u64| bytes as f64 / array.len() as f64;
             println!(
-                "{} {shape} {bound:?} {data:?}, batches of {batch} MiB: {:.2}, {:.0} GB/s ({:.2} C), {:.0} us, {:.2} ({:.2})",
+                "{} {shape} {bound:?} {data:?}, batches of {batch} MiB: {:.2}, {:.0} GB/s ({:.2} C), {:.0} us, {:.2} \
+                 ({:.2})",
                 T::TYPE,
                 array.len() as f64 / made.bytes as f64,
                 rate / 1e9,

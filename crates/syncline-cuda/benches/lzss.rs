@@ -172,7 +172,8 @@ impl Bench {
         let compressed: u64 = plans.iter().map(|plan| u64::from(plan.bytes)).sum();
         let rate = |seconds: f64| length as f64 / seconds / 1e9;
         println!(
-            "  {:3} MiB S {} level {level} (W {:5}): ratio {:6.2}  compress {:6.1} ({:.2})  decompress {:6.1} ({:.2})  published {}  [{parts}]",
+            "  {:3} MiB S {} level {level} (W {:5}): ratio {:6.2}  compress {:6.1} ({:.2})  decompress {:6.1} ({:.2})  \
+             published {}  [{parts}]",
             length >> 20,
             width.bytes(),
             params.window(),

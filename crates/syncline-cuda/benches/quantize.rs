@@ -31,7 +31,8 @@ fn main() -> Result<()> {
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
     println!(
-        "array, bound: scan | quantize | all of gather, in GB/s (share of C); verbatim, outliers, constant groups left out in %"
+        "array, bound: scan | quantize | all of gather, in GB/s (share of C); verbatim, outliers, constant groups left \
+         out in %"
     );
     let smooth = Data { noise: 0.002, fill: false };
     let cube = &[1024, 512, 512][..];

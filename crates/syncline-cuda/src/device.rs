@@ -80,7 +80,8 @@ impl fmt::Display for DeviceInfo {
         let gib = self.memory as f64 / f64::from(1 << 30);
         write!(
             f,
-            "{}: {}, sm_{}, {gib:.1} GiB, {} multiprocessors, driver for CUDA {}, NVRTC {} ({}), compiles for sm_{}, {}",
+            "{}: {}, sm_{}, {gib:.1} GiB, {} multiprocessors, driver for CUDA {}, NVRTC {} ({}), compiles for sm_{}, \
+             {}",
             self.ordinal,
             self.name,
             self.capability,

@@ -32,7 +32,8 @@ pub enum CudaError {
     },
     /// The run-time compiler is not on this machine, or none that suits the driver and the device.
     #[error(
-        "no usable NVRTC, CUDA's run-time compiler ({details}): install the CUDA toolkit or `pip install nvidia-cuda-nvrtc-cu12` \
+        "no usable NVRTC, CUDA's run-time compiler ({details}): install the CUDA toolkit or `pip install \
+         nvidia-cuda-nvrtc-cu12` \
          in an active environment of Python, or name the library in SYNCLINE_NVRTC"
     )]
     NoCompiler {
@@ -41,7 +42,8 @@ pub enum CudaError {
     },
     /// The run-time compiler that `SYNCLINE_NVRTC` names cannot be used. No other is taken in its place.
     #[error(
-        "SYNCLINE_NVRTC names {path}: no usable NVRTC ({details}): name another, or unset it to have the machine's looked for"
+        "SYNCLINE_NVRTC names {path}: no usable NVRTC ({details}): name another, or unset it to have the machine's \
+         looked for"
     )]
     ChosenCompiler {
         /// The library, or the folder of it.

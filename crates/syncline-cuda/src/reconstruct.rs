@@ -93,8 +93,8 @@ pub struct Reconstruction<'d, 'v> {
     /// unless parsing has written it. Elements of chunks with another status than 0 are worthless. Written only where
     /// the codes are decoded.
     pub status: &'d mut CudaViewMut<'v, u32>,
-    /// Words that checksums are added up in, [`sums_len`](crate::container::parsed::sums_len) of them: 0 at the start, and again when all is done. Needed
-    /// only where the codes are not decoded.
+    /// Words that checksums are added up in, [`sums_len`](crate::container::parsed::sums_len) of them: 0 at the start,
+    /// and again when all is done. Needed only where the codes are not decoded.
     pub sums: &'d mut CudaViewMut<'v, u32>,
 }
 

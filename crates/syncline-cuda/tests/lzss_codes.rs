@@ -102,7 +102,8 @@ fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u
             let (kind, expected_kind) = (own[16], record[16]);
             assert!(
                 own == record,
-                "{lossless:?}, {header:?}: chunk {chunk} has {length} bytes, not {expected_length}, kind {kind}, not {expected_kind}, and differs at {wrong:?}"
+                "{lossless:?}, {header:?}: chunk {chunk} has {length} bytes, not {expected_length}, kind {kind}, not \
+                 {expected_kind}, and differs at {wrong:?}"
             );
             at += length as usize;
         }

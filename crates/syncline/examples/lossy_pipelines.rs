@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let report = file.inspect()?;
             let speed = |seconds: f64| bytes.len() as f64 / seconds / 1e6;
             println!(
-                "  {:12} ratio {ratio:8.2}, {:6.2} of plain, {:3} of {:3} chunks LZSS, compress {:5.0} MB/s, decompress {:5.0} MB/s",
+                "  {:12} ratio {ratio:8.2}, {:6.2} of plain, {:3} of {:3} chunks LZSS, compress {:5.0} MB/s, \
+                 decompress {:5.0} MB/s",
                 pipeline.name(),
                 ratio / plain,
                 report.totals.lzss_chunks,

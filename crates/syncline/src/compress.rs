@@ -47,6 +47,34 @@ pub fn compress(array: &ArrayView, options: &CompressOptions) -> Result<Vec<u8>>
     }
 }
 
+/// Compresses an array in memory into memory of the caller. The stream is the first [`Summary::compressed_bytes`] bytes
+/// of `out`; the contents of the others are unspecified. [`max_compressed_len`] bytes are always enough.
+///
+/// ```
+/// use syncline::{ArrayView, CompressOptions, compress_into, max_compressed_len};
+/// let view = ArrayView::new(&[7u16; 1000], &[1000])?;
+/// let mut out = vec![0; max_compressed_len(view.element_type(), view.shape()) as usize];
+/// let summary = compress_into(&view, &mut out, &CompressOptions::default())?;
+/// out.truncate(summary.compressed_bytes as usize);
+/// assert!(out.len() < 500);
+/// # Ok::<(), syncline::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if the stream does not fit; otherwise as [`compress`]. The contents of `out` are
+/// unspecified after an error.
+pub fn compress_into(array: &ArrayView, out: &mut [u8], options: &CompressOptions) -> Result<Summary> {
+    let capacity = out.len();
+    let mut rest = out;
+    match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut rest) {
+        Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::WriteZero => Err(Error::invalid(format!(
+            "the stream does not fit in {capacity} bytes: {} are always enough",
+            max_compressed_len(array.element_type(), array.shape())
+        ))),
+        result => result,
+    }
+}
+
 /// A stream in memory that does not grow over a limit.
 struct Bounded {
     stream: Vec<u8>,
@@ -82,7 +110,8 @@ impl Write for Bounded {
 /// let source: Vec<u8> = [b"head".to_vec(), vec![0; 4 * 10_000]].concat();
 /// let mut stream = Vec::new();
 /// let shape = Shape::new(&[100, 100])?;
-/// let summary = compress_from(&source, 4, ElementType::F32, shape, &CompressOptions::new(Bound::Abs(0.1)), &mut stream)?;
+/// let options = CompressOptions::new(Bound::Abs(0.1));
+/// let summary = compress_from(&source, 4, ElementType::F32, shape, &options, &mut stream)?;
 /// assert_eq!((summary.uncompressed_bytes, summary.compressed_bytes), (40_000, stream.len() as u64));
 /// assert!(summary.ratio() > 20.0);
 /// # Ok::<(), syncline::Error>(())

@@ -88,7 +88,7 @@ impl fmt::Display for DeviceInfo {
 /// # Errors
 /// [`Error::Gpu`] if there is no driver, or one that is too old.
 pub fn device_count() -> Result<usize> {
-    Device::count().map_err(failure)
+    crate::gpu_backend::device_count()
 }
 
 /// Opens a GPU and describes it. It stays open for later calls.
@@ -153,10 +153,10 @@ impl Codec {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `input` does not have the length of the array or is not aligned to its elements,
-    /// if `output` is too short or not aligned to 16 bytes, for a bound that the element type does not support, and for a coder
-    /// that the GPU does not have (lossless streams need [`Coder::Lzss`](crate::Coder::Lzss) or
-    /// [`Coder::LzssHuffman`](crate::Coder::LzssHuffman)). [`Error::Gpu`] if the bound resolves to lossless compression,
-    /// or the GPU fails.
+    /// if `output` is too short or not aligned to 16 bytes, for a bound that the element type does not support, and for
+    /// a coder that the GPU does not have (lossless streams need [`Coder::Lzss`](crate::Coder::Lzss) or
+    /// [`Coder::LzssHuffman`](crate::Coder::LzssHuffman)). [`Error::Gpu`] if the bound resolves to lossless
+    /// compression, or the GPU fails.
     pub unsafe fn compress(
         &mut self,
         input: DeviceBytes,

@@ -13,7 +13,8 @@ mod plan;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use syncline_core::error::{Error, Result};
 use syncline_cuda::{CudaError, Device};
@@ -94,6 +95,7 @@ impl Gpus {
 
 /// Opens GPU number `ordinal`, once in this process: it is never closed.
 fn open_gpu(ordinal: usize) -> Result<&'static Gpu> {
+    device_count()?;
     static OPEN: Mutex<BTreeMap<usize, &'static Gpu>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(gpu) = open.get(&ordinal) {
@@ -110,8 +112,23 @@ pub(crate) fn open(ordinal: usize) -> Result<&'static Device> {
     open_gpu(ordinal).map(|gpu| &gpu.device)
 }
 
+/// Returns the number of GPUs that the driver reports.
+///
+/// # Errors
+/// [`Error::Gpu`] without a usable driver, and in a process that was forked from one that has used CUDA: the driver
+/// does not work there.
+pub(crate) fn device_count() -> Result<usize> {
+    static PROCESS: OnceLock<u32> = OnceLock::new();
+    if *PROCESS.get_or_init(process::id) != process::id() {
+        let message = "CUDA does not work in a process that was forked after its first use: start the process anew \
+                       (`spawn`), or use the CPU";
+        return Err(Error::Gpu { message: message.into(), source: None });
+    }
+    Device::count().map_err(failure)
+}
+
 fn ordinals(devices: CudaDevices) -> Result<Vec<usize>> {
-    let count = Device::count().map_err(failure)?;
+    let count = device_count()?;
     match devices {
         CudaDevices::One(ordinal) if ordinal < count => Ok(vec![ordinal]),
         CudaDevices::All if count > 0 => Ok((0..count).collect()),

@@ -50,6 +50,7 @@ mod reader;
 mod report;
 mod sink;
 mod source;
+mod sparse;
 mod stream;
 mod writer;
 
@@ -57,11 +58,12 @@ use std::ops::Range;
 
 pub use array::Array;
 pub use backend::{Backend, CudaDevices, Execution};
-pub use compress::{compress, compress_from};
+pub use compress::{compress, compress_from, compress_into};
 pub use io::{ReadAt, WriteAt};
 pub use options::{CompressOptions, DecompressOptions};
 pub use reader::Reader;
 pub use report::{FillPattern, Report, Summary};
+pub use sparse::SparseBytes;
 pub use stream::{Header, StreamFile};
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
 pub use syncline_core::bound::{ArrayStats, Bound, Fill, Pipeline};
@@ -88,6 +90,27 @@ pub fn decompress(stream: &[u8], options: &DecompressOptions) -> Result<Array> {
 /// The region leaves the array, or as [`decompress`].
 pub fn decompress_region(stream: &[u8], region: &[Range<u64>], options: &DecompressOptions) -> Result<Array> {
     StreamFile::open(stream)?.decompress_region(region, options)
+}
+
+/// Decompresses a stream in memory into memory of the caller, as [`StreamFile::decompress_into`].
+///
+/// # Errors
+/// As [`StreamFile::decompress_into`].
+pub fn decompress_into(stream: &[u8], out: &mut [u8], options: &DecompressOptions) -> Result<Execution> {
+    StreamFile::open(stream)?.decompress_into(out, options)
+}
+
+/// Decompresses a region of a stream in memory into memory of the caller, as [`StreamFile::decompress_region_into`].
+///
+/// # Errors
+/// As [`StreamFile::decompress_region_into`].
+pub fn decompress_region_into(
+    stream: &[u8],
+    region: &[Range<u64>],
+    out: &mut [u8],
+    options: &DecompressOptions,
+) -> Result<Execution> {
+    StreamFile::open(stream)?.decompress_region_into(region, out, options)
 }
 
 /// What a stream in memory holds and where its bytes go.

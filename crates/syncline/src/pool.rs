@@ -1,5 +1,6 @@
 //! The threads that a call may use.
 
+use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
@@ -20,7 +21,49 @@ impl<T: Default> Reused<T> {
     }
 }
 
-/// A number of threads, and the pool for them where it is not the global one.
+/// A thread pool of one process, and that of its child.
+///
+/// The threads of a pool do not exist in a process that `fork` makes, so that work sent to the pool would never be done
+/// there. A child therefore starts a pool of its own, which follows its parent's in the list.
+struct ProcessPool {
+    process: u32,
+    pool: Option<rayon::ThreadPool>,
+    child: OnceLock<Box<Self>>,
+}
+
+impl ProcessPool {
+    /// Starts a pool for this process, with one thread per core or as many as `RAYON_NUM_THREADS` states. Without the
+    /// resources for threads, there is none.
+    fn start() -> Self {
+        let pool = rayon::ThreadPoolBuilder::new().build().ok();
+        Self { process: process::id(), pool, child: OnceLock::new() }
+    }
+
+    /// Returns this process's pool of the list that starts at `first`.
+    fn current(first: &'static OnceLock<Self>) -> Option<&'static rayon::ThreadPool> {
+        let mut list = first.get_or_init(Self::start);
+        while list.process != process::id() {
+            list = list.child.get_or_init(|| Box::new(Self::start()));
+        }
+        list.pool.as_ref()
+    }
+}
+
+/// Returns the pool that calls share which may use all threads.
+fn shared() -> Option<&'static rayon::ThreadPool> {
+    static SHARED: OnceLock<ProcessPool> = OnceLock::new();
+    ProcessPool::current(&SHARED)
+}
+
+/// Returns the number of threads of the pool that the caller is part of, or of the shared one.
+pub(crate) fn all_threads() -> usize {
+    match rayon::current_thread_index() {
+        Some(_) => rayon::current_num_threads(),
+        None => shared().map_or(1, rayon::ThreadPool::current_num_threads),
+    }
+}
+
+/// A number of threads, and the pool for them unless they are the caller's or the shared ones.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pool: Option<rayon::ThreadPool>,
@@ -35,7 +78,7 @@ fn start(threads: usize) -> Result<rayon::ThreadPool> {
 /// Threads per core that are started at most: more only wait for each other.
 const MOST_PER_CORE: usize = 4;
 
-/// The number of threads to start for `tasks` independent tasks when the caller asks for `threads`; 0 means the global
+/// The number of threads to start for `tasks` independent tasks when the caller asks for `threads`; 0 means the shared
 /// pool, one thread per core.
 pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -44,9 +87,9 @@ pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
 }
 
 impl Pool {
-    /// All threads of the global pool.
+    /// All threads of the pool that the caller is part of, or of the shared one.
     pub(crate) fn all() -> Self {
-        Self { pool: None, threads: rayon::current_num_threads() }
+        Self { pool: None, threads: all_threads() }
     }
 
     /// `threads` threads, or one per core if that is 0; no more than are useful for `tasks` independent tasks.
@@ -85,16 +128,18 @@ impl Pool {
         match &self.pool {
             Some(pool) => pool.install(work),
             None if self.threads == 1 => start(1)?.install(work),
-            None => work(),
+            None => match shared().filter(|_| rayon::current_thread_index().is_none()) {
+                Some(pool) => pool.install(work),
+                None => work(),
+            },
         }
     }
 
-    /// As [`Self::install`], but never on the global pool, all of whose threads could be waiting for this one, where
-    /// arrays are decompressed side by side.
+    /// As [`Self::install`], but never on the caller's or the shared pool. All threads of these can be waiting for this
+    /// one if arrays are decompressed in parallel.
     pub(crate) fn install_apart<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        static APART: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
-        let apart = || APART.get_or_init(|| rayon::ThreadPoolBuilder::new().build().ok()).as_ref();
-        match self.pool.as_ref().or_else(apart) {
+        static APART: OnceLock<ProcessPool> = OnceLock::new();
+        match self.pool.as_ref().or_else(|| ProcessPool::current(&APART)) {
             Some(pool) => pool.install(work),
             None => work(),
         }

@@ -14,7 +14,11 @@
 //! | NRMSE | RMSE / range |
 //! | PSNR | `20 log10(range / RMSE)` in dB, infinite if all errors are 0 |
 //! | correlation | Pearson's: `cov(x, x') / sqrt(var x * var x')` |
-//! | SSIM | mean structural similarity (Wang et al. 2004) of the 2-D slices over the two fastest axes whose extent is not 1: uniform 7x7 windows at every position inside a slice, sample covariance, `K1 = 0.01`, `K2 = 0.03`, dynamic range = range. Windows that hold an excluded element are left out. |
+//! | SSIM | mean structural similarity, see below |
+//!
+//! SSIM is that of Wang et al. (2004) over the 2-D slices of the two fastest axes whose extent is not 1. It uses
+//! uniform 7x7 windows at every position inside a slice, the sample covariance, `K1 = 0.01`, `K2 = 0.03`, and the range
+//! as the dynamic range. Windows with an excluded element are left out.
 
 mod pointwise;
 mod range;

@@ -18,12 +18,15 @@ use crate::backend::{Backend, Choice, Execution, Work, decode_obstacle};
 use crate::gpu_backend::{Decompression, stretch};
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
-use crate::pool::{Pool, Reused, useful_threads};
+use crate::pool::{Pool, Reused, all_threads, useful_threads};
 use crate::report::Report;
 use crate::sink::FileSink;
 
 /// Bytes that a thread copies at a time of what comes from a GPU.
 const STEP_BYTES: usize = 1 << 20;
+
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 16 << 20;
 
 /// A stream behind positional access: a file, or bytes in memory. Only what is needed is read.
 ///
@@ -56,10 +59,9 @@ impl<S: ReadAt> StreamFile<S> {
     /// Not a stream, a newer version, truncated or damaged, or a failing source.
     pub fn open(source: S) -> Result<Self> {
         let stream_len = source.size()?;
-        let read = |offset: u64, length: usize| -> Result<Vec<u8>> {
-            let mut bytes = vec![0; length];
-            source.read_exact_at(&mut bytes, offset)?;
-            Ok(bytes)
+        let read = |offset: u64, length: usize| {
+            let mut bytes = Vec::new();
+            read_into(&source, offset, length, &mut bytes).map(|()| bytes)
         };
         let (header, geometry, table) = read_outline(stream_len, read)?;
         Ok(Self { source, header, geometry, table, stream_len })
@@ -105,6 +107,57 @@ impl<S: ReadAt> StreamFile<S> {
             return Err(Error::invalid(format!("the array has {needed} bytes, the output {}", out.len())));
         }
         self.fill(Output::Given(out), self.geometry.whole(), options)
+    }
+
+    /// Decompresses a region into memory of the caller: `out` receives the elements as little-endian bytes, in C order.
+    /// Returns which processor was used, and why.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the region is outside of the array or `out` does not have the length of the region
+    /// in bytes; otherwise as [`StreamFile::decompress`]. The contents of `out` are unspecified after an error.
+    pub fn decompress_region_into(
+        &self,
+        ranges: &[Range<u64>],
+        out: &mut [u8],
+        options: &DecompressOptions,
+    ) -> Result<Execution> {
+        let region = self.geometry.region(ranges)?;
+        let needed = region.len() * self.header.element_type.size() as u64;
+        if out.len() as u64 != needed {
+            return Err(Error::invalid(format!("the region has {needed} bytes, but the output has {}", out.len())));
+        }
+        self.fill(Output::Given(out), region, options)
+    }
+
+    /// Returns the ranges of bytes of the stream that decompressing a region reads, in ascending order. Ranges that
+    /// follow each other are merged.
+    ///
+    /// Together with [`SparseBytes`](crate::SparseBytes), this serves stores in which each read is a request.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the region is outside of the array.
+    pub fn byte_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Range<u64>>> {
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for chunk in self.geometry.chunks_in(&self.geometry.region(ranges)?) {
+            let (start, length) = self.table.record(chunk);
+            let end = start + length as u64;
+            match merged.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => merged.push(start..end),
+            }
+        }
+        Ok(merged)
+    }
+
+    /// Returns the source.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// Returns the source for changes, such as [`SparseBytes::insert`](crate::SparseBytes::insert). The bytes of the
+    /// stream that were read so far must stay the same.
+    pub fn source_mut(&mut self) -> &mut S {
+        &mut self.source
     }
 
     /// The elements of a region: one range for each axis, slowest first. Only the chunks that it meets are read, and
@@ -188,7 +241,7 @@ impl<S: ReadAt> StreamFile<S> {
     fn choose(&self, region: &Region, options: &DecompressOptions) -> Result<Choice> {
         let bytes = region.len() * self.header.element_type.size() as u64;
         let threads = match useful_threads(options.threads(), self.tasks(options)) {
-            0 => rayon::current_num_threads(),
+            0 => all_threads(),
             threads => threads,
         };
         let contiguous = stretch(&self.geometry, region).is_some();
@@ -363,10 +416,21 @@ impl<S: ReadAt> StreamFile<S> {
             // The table was checked against the length of the stream.
             return Ok(&stream[offset as usize..offset as usize + length]);
         }
-        buffer.resize(length, 0);
-        self.source.read_exact_at(buffer, offset)?;
+        read_into(&self.source, offset, length, buffer)?;
         Ok(buffer)
     }
+}
+
+/// Reads `length` bytes from an offset of a source. The buffer grows with what is there, because not every source knows
+/// its size better than from the stream itself.
+fn read_into<S: ReadAt + ?Sized>(source: &S, offset: u64, length: usize, buffer: &mut Vec<u8>) -> Result<()> {
+    buffer.clear();
+    while buffer.len() < length {
+        let start = buffer.len();
+        buffer.resize(length.min(start + READ_BYTES), 0);
+        source.read_exact_at(&mut buffer[start..], offset + start as u64)?;
+    }
+    Ok(())
 }
 
 impl<S> fmt::Debug for StreamFile<S> {

@@ -80,7 +80,8 @@ impl<W: Write> Writer<W> {
     pub fn new(sink: W, element_type: ElementType, shape: Shape, options: &CompressOptions) -> Result<Self> {
         if matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)) {
             return Err(Error::invalid(
-                "a bound relative to the value range needs the range of the whole array: use Writer::with_range, or an absolute bound",
+                "a bound relative to the value range needs the range of the whole array: use Writer::with_range, or an \
+                 absolute bound",
             ));
         }
         Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.bound(), options.fill(), None))

@@ -118,7 +118,8 @@ fn golden_file(case: &Case, extension: &str, contents: impl FnOnce() -> Vec<u8>)
     if !path.exists() {
         assert!(
             std::env::var_os("SYNCLINE_WRITE_GOLDEN").is_some(),
-            "{} is missing: restore it or, if its case is new, have it written with SYNCLINE_WRITE_GOLDEN=1 cargo test -p syncline --test golden",
+            "{} is missing: restore it or, if its case is new, have it written with SYNCLINE_WRITE_GOLDEN=1 cargo test \
+             -p syncline --test golden",
             path.display()
         );
         fs::create_dir_all(folder()).unwrap();

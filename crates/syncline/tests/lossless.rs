@@ -142,7 +142,8 @@ proptest! {
         seed in any::<u64>(), lzss in any::<bool>(), level in 1..=9u8, extents in [1..40u64, 1..60u64, 1..70u64],
         cut in [0.0..1.0f64, 0.0..1.0, 0.0..1.0], size in [0.0..1.0f64, 0.0..1.0, 0.0..1.0],
     ) {
-        let values: Vec<u16> = column(extents.iter().product::<u64>() as usize, seed).iter().map(|&v| v as u16).collect();
+        let values: Vec<u16> = column(extents.iter().product::<u64>() as usize,
+            seed).iter().map(|&v| v as u16).collect();
         let pipeline = if lzss { Coder::Lzss } else { Coder::LzssHuffman };
         let stream = check(&values, &extents, &options(pipeline, None, level));
         let region: [_; 3] = std::array::from_fn(|i| {

@@ -167,7 +167,8 @@ fn print_row(row: &Measurement, previous: Option<&Measurement>) {
 
 fn print_csv(rows: &[Measurement]) {
     println!(
-        "field,shape,codec,relative,threads,ratio,compress_best,compress_median,decompress_best,decompress_median,error_over_bound"
+        "field,shape,codec,relative,threads,ratio,compress_best,compress_median,decompress_best,decompress_median,\
+         error_over_bound"
     );
     for r in rows {
         let relative = r.relative.map_or_else(String::new, |v| v.to_string());

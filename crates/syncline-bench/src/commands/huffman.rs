@@ -254,7 +254,8 @@ fn print(rows: &[Row]) {
 
 fn print_csv(rows: &[Row]) {
     println!(
-        "set,bytes,device,direction,method,index,free_groups,bits,ratio,median,best,slowest,microseconds,share_of_copy,queued,one_after_another"
+        "set,bytes,device,direction,method,index,free_groups,bits,ratio,median,best,slowest,microseconds,\
+         share_of_copy,queued,one_after_another"
     );
     for r in rows {
         let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());

@@ -105,7 +105,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             if arguments.output.is_plain() {
                 let Copies { device, to_device, from_device } = gpu.copies();
                 println!(
-                    "{}\ndevice copy: {device:.0} GB/s of payload (C); from the host {to_device:.1}, to the host {from_device:.1}; medians\n",
+                    "{}\ndevice copy: {device:.0} GB/s of payload (C); from the host {to_device:.1}, to the host \
+                     {from_device:.1}; medians\n",
                     gpu.name()
                 );
             }

@@ -26,7 +26,8 @@ fn bound(row: &Row) -> Cell {
 pub fn speed(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Error-bounded compression: GB/s of elements (share of the device copy C)",
-        "medians; decompression from memory to memory, compression with and without the scan for the range; worst error of all values over the bound; \
+        "medians; decompression from memory to memory, compression with and without the scan for the range; worst \
+         error of all values over the bound; \
          workspace as a share of the array",
         &[
             "set",
@@ -78,8 +79,10 @@ pub fn speed(rows: &[Row]) -> Table {
 /// Figures 4 and 5 of the 2022 paper: with and without copies between host and device.
 fn copies(rows: &[Row]) -> Table {
     let mut table = Table::new(
-        "With and without copies between host and device (the 2022 paper's Figures 4 and 5), GB/s of elements (share of the device copy C)",
-        "from page-locked memory to page-locked memory, one after another: elements or stream there, work, stream or elements back",
+        "With and without copies between host and device (the 2022 paper's Figures 4 and 5), GB/s of elements (share \
+         of the device copy C)",
+        "from page-locked memory to page-locked memory, one after another: elements or stream there, work, stream or \
+         elements back",
         &["set", "relative", "compress", "with copies", "decompress", "with copies"],
     );
     for row in rows.iter().filter(|row| row.compress_copies.is_some()) {
@@ -99,7 +102,8 @@ fn copies(rows: &[Row]) -> Table {
 fn steps(results: &Results) -> Table {
     let mut table = Table::new(
         "By step",
-        "microseconds from the end of one step to the end of the next, medians: waits for the host are part of it; steps of several batches are added up",
+        "microseconds from the end of one step to the end of the next, medians: waits for the host are part of it; \
+         steps of several batches are added up",
         &["set", "relative", "direction", "step", "microseconds", "share", "GB/s"],
     );
     for Row { set, relative, .. } in &results.rows {
@@ -182,7 +186,8 @@ const PEERS_BOUND: f64 = 1e-3;
 fn peers(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Beside others on such a card, relative bound of 1e-3, GB/s of elements",
-        "theirs: of a run of 2026-11-21 on the same fields; rates are compared as shares of the copy of each run; - where the bound was broken",
+        "theirs: of a run of 2026-11-21 on the same fields; rates are compared as shares of the copy of each run; - \
+         where the bound was broken",
         &["set", "codec", "ratio", "compress", "decompress", "ours / its: ratio", "compress", "decompress"],
     );
     let ours = rows.iter().filter(|row| row.relative == PEERS_BOUND);

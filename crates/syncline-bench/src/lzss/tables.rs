@@ -123,7 +123,8 @@ fn grid(rows: &[Row], figure: Figure) -> Table {
         ),
         Figure::Compress => (
             "Compression over C, W and S, GB/s: the paper's Table 2",
-            "the format's blocks have 16,384 bytes: smaller chunks take as many threads for less; A100: the paper's, C = 2,048",
+            "the format's blocks have 16,384 bytes: smaller chunks take as many threads for less; A100: the paper's, C \
+             = 2,048",
         ),
         Figure::Decompress => {
             ("Decompression over C, W and S, GB/s", "the paper has an average alone: 29.1 GB/s on an A100")
@@ -179,7 +180,10 @@ fn rate(rate: Option<&Rate>) -> Cell {
 
 /// Our kernels beside those of the paper's design, both ours to run.
 fn published(rows: &[Row]) -> Table {
-    let mut note = "C: share of the device copy; the same bytes from both; the authors' own code on such a card, codes at 1e-3, GB/s:".to_owned();
+    let mut note =
+        "C: share of the device copy; the same bytes from both; the authors' own code on such a card, codes \
+     at 1e-3, GB/s:"
+            .to_owned();
     for (width, level, [low, high], [slow, fast]) in AUTHORS {
         let window = Params::new(SymbolWidth::One, level).window();
         let _ = write!(note, " S {width} W {window} in {low}-{high}, out {slow}-{fast};");
@@ -223,7 +227,8 @@ fn label(row: &Row) -> String {
 fn codecs(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Beside other codecs, GB/s (on a GPU: share of the device copy C)",
-        "stage: widths 2 and 4 of the paper's defaults, in blocks of the format; nvCOMP: chunks of 64 KiB, default options, the elements' type",
+        "stage: widths 2 and 4 of the paper's defaults, in blocks of the format; nvCOMP: chunks of 64 KiB, default \
+         options, the elements' type",
         &["set", "codec", "ratio", "compress", "decompress"],
     );
     for set in sets(rows) {
@@ -260,7 +265,8 @@ fn is_shown(row: &Row) -> bool {
 fn widths(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Symbol width: chosen from a sample (auto) and fixed; ratio / compress MB/s",
-        "gain: the ratio of auto over that of the elements' own width; over the best: over that of the best fixed width",
+        "gain: the ratio of auto over that of the elements' own width; over the best: over that of the best fixed \
+         width",
         &["set", "pipeline", "level", "auto", "S 1", "S 2", "S 4", "S 8", "gain", "over the best"],
     );
     for auto in rows.iter().filter(|row| row.symbol.is_none() && row.level.is_some()) {
@@ -329,7 +335,8 @@ fn levels(rows: &[Row]) -> Table {
 fn streams(rows: &[lossy::Row]) -> Table {
     let mut table = Table::new(
         "Lossy streams with codes as LZSS tokens, relative bound 1e-2, GB/s (share of the device copy C)",
-        "auto: in chunks where an estimate says that it pays; lzss+huffman: wherever that is shorter; x: over the ratio without",
+        "auto: in chunks where an estimate says that it pays; lzss+huffman: wherever that is shorter; x: over the \
+         ratio without",
         &["field", "shape", "codec", "ratio", "x", "compress", "decompress"],
     );
     let others = |field: &str| rows.iter().any(|row| row.field == field && row.codec == lossy::HUFFMAN);
@@ -352,7 +359,8 @@ fn streams(rows: &[lossy::Row]) -> Table {
 fn table_3(rows: &[lossy::Row]) -> Table {
     let mut table = Table::new(
         "Quantization codes with and without LZSS before Huffman coding, relative bound 1e-2: the paper's Table 3",
-        "ratio of the values (GB/s of values, coding of the codes alone, both ways); x: over Huffman coding of all groups, as the paper compares; syncline: its own codes, values to stream",
+        "ratio of the values (GB/s of values, coding of the codes alone, both ways); x: over Huffman coding of all \
+         groups, as the paper compares; syncline: its own codes, values to stream",
         &[
             "field",
             "huffman",

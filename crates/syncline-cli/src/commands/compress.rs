@@ -26,7 +26,8 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let array = ArrayInput::open(&args.input, args.dtype, args.shape, args.resources.memory_limit)?;
     if array.includes_header()? && !talk.quiet {
         message::warn(format_args!(
-            "{}: begins as a .npy file, and its header is compressed as elements: leave out --dtype and --shape if it is one",
+            "{}: begins as a .npy file, and its header is compressed as elements: leave out --dtype and --shape if it \
+             is one",
             array.input
         ));
     }

@@ -18,7 +18,12 @@ impl Waiting {
     fn new(w: &Workshop, ignored: &str) -> Self {
         w.write("out.syn", b"precious");
         let script = format!("trap '' {ignored}; exec {} {LINE}", env!("CARGO_BIN_EXE_syncline"));
-        let mut shell = Command::new("sh");
+        // A program that is started in the background of a script inherits ignored interrupts, which a shell cannot
+        // undo.
+        let mut shell = Command::new(if cfg!(target_os = "linux") { "env" } else { "sh" });
+        if cfg!(target_os = "linux") {
+            shell.args(["--default-signal", "sh"]);
+        }
         shell.args(["-c", &script]).current_dir(w.0.path()).stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = shell.spawn().unwrap();
         // Waiting for the program closes its stdin, which would end it another way.

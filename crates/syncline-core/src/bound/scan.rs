@@ -436,12 +436,14 @@ mod tests {
             // Arrays far longer than what is looked at have every so manieth element sampled.
             length in prop_oneof![Just(0u64), Just(5 << 16)],
             cuts in prop::collection::vec(0usize..300, 0..4),
-            fill in prop_oneof![Just(Fill::Auto), Just(Fill::None), Just(Fill::Value(f64::from(f32::from_bits(0x7FC0_0001))))],
+            fill in prop_oneof![Just(Fill::Auto), Just(Fill::None),
+                Just(Fill::Value(f64::from(f32::from_bits(0x7FC0_0001))))],
             error in prop::sample::select(vec![1e-7, 1e-3, 1e20]),
         ) {
             let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
             let empty = Scan::new(ElementType::F32, length.max(values.len() as u64), Bound::Abs(error), fill);
-            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(values.len())).chain([0, values.len()]).collect();
+            let cuts = cuts.into_iter().map(|cut| cut.min(values.len()));
+            let mut cuts: Vec<usize> = cuts.chain([0, values.len()]).collect();
             cuts.sort_unstable();
             let look = |empty: &Scan| {
                 let parts = cuts.windows(2).map(|cut| found(empty, cut[0] as u64, &bytes[4 * cut[0]..4 * cut[1]]));

@@ -155,7 +155,8 @@ mod tests {
         fn any_pieces(
             len in prop_oneof![0_usize..600, 0_usize..20_000, 300_000_usize..300_200],
             start in 0_usize..64,
-            pieces in prop::collection::vec((prop_oneof![1_usize..70, 1_usize..3000], any::<bool>(), 0_usize..64), 1..8),
+            pieces in prop::collection::vec((prop_oneof![1_usize..70, 1_usize..3000], any::<bool>(), 0_usize..64),
+                1..8),
         ) {
             let memory = message(start + len);
             let message = &memory[start..];

@@ -1,6 +1,7 @@
 //! The chunk table and the trailer at the end of a stream.
 
 use std::hash::Hasher;
+use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
@@ -63,6 +64,36 @@ pub fn read_outline(
     Ok((header, geometry, table))
 }
 
+/// Returns the range of bytes of a stream that holds the chunk table and the trailer, given bytes of the stream's end.
+/// The range ends with the stream.
+///
+/// # Errors
+/// [`Error::Truncated`] or [`Error::Corrupt`] if `tail` does not end with a trailer.
+pub fn outline_of_end(tail: &[u8]) -> Result<Range<u64>> {
+    let Some(at) = tail.len().checked_sub(TRAILER_LEN) else {
+        return Err(Error::truncated(PLACE, TRAILER_LEN as u64, tail.len() as u64));
+    };
+    let (table_at, count, _) = parse_trailer(&tail[at..])?;
+    let trailer_at = count
+        .checked_mul(4)
+        .and_then(|len| table_at.checked_add(len))
+        .and_then(|end| end.checked_next_multiple_of(ALIGNMENT as u64));
+    let end = trailer_at.and_then(|at| at.checked_add(TRAILER_LEN as u64));
+    let end = end.ok_or_else(|| Error::corrupt(PLACE, "an impossible number of chunks"))?;
+    Ok(table_at..end)
+}
+
+/// Returns the offset of the chunk table, the number of chunks and the checksum that a trailer states.
+fn parse_trailer(trailer: &[u8]) -> Result<(u64, u64, u64)> {
+    let mut fields = Fields::new(trailer, PLACE);
+    let stated = (fields.u64()?, fields.u64()?, fields.u64()?);
+    if fields.rest() != END_MAGIC {
+        let reason = "the stream does not end with a trailer: it was cut off or something was appended";
+        return Err(Error::corrupt(PLACE, reason));
+    }
+    Ok(stated)
+}
+
 /// Where each chunk record stands.
 #[derive(Clone, Debug)]
 pub struct ChunkTable {
@@ -83,14 +114,7 @@ impl ChunkTable {
         }
         let trailer_at = stream_len - TRAILER_LEN as u64;
         let trailer = read(trailer_at, TRAILER_LEN)?;
-        let mut fields = Fields::new(&trailer, PLACE);
-        let (table_at, count, stored) = (fields.u64()?, fields.u64()?, fields.u64()?);
-        if fields.rest() != END_MAGIC {
-            return Err(Error::corrupt(
-                PLACE,
-                "the stream does not end with a trailer: it was cut off or something was appended",
-            ));
-        }
+        let (table_at, count, stored) = parse_trailer(&trailer)?;
         let table_len = count.saturating_mul(4);
         let expected_at =
             table_at.checked_add(table_len).and_then(|end| end.checked_next_multiple_of(ALIGNMENT as u64));

@@ -6,9 +6,10 @@
 //!
 //! **Limit.** With limit L: (1) every depth over L becomes L; the Kraft sum, in units of 2^-L, is then `2^L + excess`.
 //! (2) `excess` times: take a leaf from the deepest level d < L that has one, put it and one leaf of level L at level
-//! d + 1. (A leaf at d becomes a node with two leaves; one of them comes from level L, which frees one unit.) The result
-//! is a complete code; the rarest symbols get its longest lengths. (3) If its bits are more than 2049/2048 of those
-//! without a limit, which no limited code can beat, then (1) and (2) are tried with every frequency raised to at least
+//! d + 1. (A leaf at d becomes a node with two leaves; one of them comes from level L, which frees one unit.) The
+//! result is a complete code; the rarest symbols get its longest lengths. (3) If its bits are more than 2049/2048 of
+//! those without a limit, which no limited code can beat, then (1) and (2) are tried with every frequency raised to at
+//! least
 //! `total * (4 + i mod 4) >> (L + 4 - i / 4)` for i = 0 to [`FLOORS`] - 1 (quarter steps from `total / 2^(L+2)` to
 //! seven times `total / 2^L`), and the code with the fewest bits, counted with the true frequencies, is taken, the
 //! earlier of equals.

@@ -94,7 +94,8 @@ proptest! {
 
     #[test]
     fn damaged_tokens_are_errors_or_other_bytes(
-        bytes in any_bytes(3000), params in any_params(), part in 0..5usize, at in any::<prop::sample::Index>(), bit in 0..8u32,
+        bytes in any_bytes(3000), params in any_params(), part in 0..5usize, at in any::<prop::sample::Index>(),
+            bit in 0..8u32,
     ) {
         let mut tokens = Tokens::default();
         encode(&bytes, &params, &mut EncodeScratch::default(), &mut tokens);

@@ -374,7 +374,8 @@ mod tests {
             let (start, extent, strides) = (region.start(), region.extent(), geometry.strides());
             let mut expected = Vec::new();
             for b in 0..extent[0] { for z in 0..extent[1] { for y in 0..extent[2] { for x in 0..extent[3] {
-                let index = (b + start[0]) * strides[0] + (z + start[1]) * strides[1] + (y + start[2]) * strides[2] + x + start[3];
+                let index = (b + start[0]) * strides[0] + (z + start[1]) * strides[1] + (y + start[2]) * strides[2] + x
+                    + start[3];
                 expected.extend(input[index as usize].to_le_bytes());
             }}}}
             prop_assert_eq!(output.written(), Some(expected));
@@ -384,7 +385,8 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_go_where_tiles_would(
-            len in 1_u64..20_000, from in 0_u64..20_000, to in 0_u64..20_000, chunk_tiles in 1_u32..9, tiles in 1_usize..5,
+            len in 1_u64..20_000, from in 0_u64..20_000, to in 0_u64..20_000, chunk_tiles in 1_u32..9,
+                tiles in 1_usize..5,
         ) {
             let geometry = Geometry::with_chunk_tiles(Shape::new(&[len]).unwrap(), chunk_tiles).unwrap();
             let (from, to) = (from.min(to).min(len), from.max(to).min(len));
@@ -395,7 +397,8 @@ mod tests {
             for mut sink in output.scatter(&geometry, region, 2) {
                 let last = geometry.chunk_range(sink.chunk()).end - 1;
                 while let Some((tile, wanted)) = sink.peek() {
-                    let values: Vec<u16> = (tile.origin[3]..).take(tiles * 1024 + 32).map(|i| (i * 40503) as u16).collect();
+                    let indices = (tile.origin[3]..).take(tiles * 1024 + 32);
+                    let values: Vec<u16> = indices.map(|i| (i * 40503) as u16).collect();
                     let filled = sink.fill(bytes, 64, |mut place| {
                         assert_eq!(place.len(), bytes + 64);
                         // What is behind is written over later.

@@ -299,7 +299,8 @@ mod tests {
 
         #[test]
         fn any_codes_decode_as_the_oracle_does(
-            extent in any_extent(), predictor in 0u8..4, base in any::<i32>(), radius in prop::sample::select(vec![NARROW_RADIUS, RADIUS, WIDE_RADIUS]),
+            extent in any_extent(), predictor in 0u8..4, base in any::<i32>(),
+                radius in prop::sample::select(vec![NARROW_RADIUS, RADIUS, WIDE_RADIUS]),
             seed in any::<u64>(), outliers in prop::collection::vec((0u32..1100, any::<i32>()), 0..5),
         ) {
             let n: usize = extent.iter().product();

@@ -63,7 +63,8 @@ impl<W: Word> Kernel for Predict<'_, W> {
             difference_along(xy, plane, xyz);
             consider(3, activity(xyz));
         }
-        // The first elements of predictors 1 and 2 are differenced along the other axes; nothing above reads them any more.
+        // The first elements of predictors 1 and 2 are differenced along the other axes; nothing above reads them any
+        // more.
         for row in (plane..n).step_by(plane).rev() {
             let along_z = v[row].minus(v[row - plane]);
             xy[row] = along_z;
@@ -273,7 +274,8 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn vectors_choose_as_the_oracle_does(extent in any_extent(), seed in any::<u64>(), axes in 1usize..=3, shift in 0u32..64, slope in 0u64..9) {
+        fn vectors_choose_as_the_oracle_does(extent in any_extent(), seed in any::<u64>(), axes in 1usize..=3,
+            shift in 0u32..64, slope in 0u64..9) {
             fn check<W: Word>(v: &[u64], extent: [usize; 3], axes: usize) -> Result<(), TestCaseError> {
                 let mut v: Vec<W> = v.iter().map(|&v| W::narrow(v)).collect();
                 let mut expected = v.clone();

@@ -126,7 +126,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn excluded_elements_are_filled_as_defined(extent in any_extent(), words in any::<[u64; 16]>(), and in any::<[u64; 16]>(), or in any::<bool>()) {
+        fn excluded_elements_are_filled_as_defined(extent in any_extent(), words in any::<[u64; 16]>(),
+            and in any::<[u64; 16]>(), or in any::<bool>()) {
             let [_, ny, nx] = extent;
             let len = extent.iter().product();
             let words = std::array::from_fn(|i| if or { words[i] | and[i] } else { words[i] & and[i] });

@@ -20,9 +20,9 @@ impl<T: Real> Linear<T> {
         Self { step: T::Step::new(step, bound), bound }
     }
 
-    /// Quantizes a tile of at most 1,024 values. Sets in `verbatim` the bits of the values that must be stored verbatim,
-    /// whose `q` becomes 0: NaN, infinities, -0.0, and values that are not reconstructed within the bound. Returns
-    /// whether there is any.
+    /// Quantizes a tile of at most 1,024 values. Sets in `verbatim` the bits of the values that must be stored
+    /// verbatim, whose `q` becomes 0: NaN, infinities, -0.0, and values that are not reconstructed within the bound.
+    /// Returns whether there is any.
     ///
     /// # Panics
     /// `q` is shorter than `x`.
@@ -67,8 +67,8 @@ impl<T: Real> Linear<T> {
 /// Units of error in a bound.
 pub const ERROR_UNITS: f64 = 32768.0;
 
-/// Returns the mean squared error of `count` values with this sum of [`Linear::squared_error`]. It is not below the true
-/// one, because each error was rounded by at most half a unit, and is the same on every machine.
+/// Returns the mean squared error of `count` values with this sum of [`Linear::squared_error`]. It is not below the
+/// true one, because each error was rounded by at most half a unit, and is the same on every machine.
 pub fn mean_squared_error(sum: u128, count: u64, bound: f64) -> f64 {
     let root = (sum as f64 / count.max(1) as f64).sqrt() + 0.5;
     (root * (bound / ERROR_UNITS)).powi(2)
@@ -231,7 +231,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
-        fn the_bound_holds_for_any_f32(bits in prop::collection::vec(any::<u32>(), 1..200), exponent in -40f64..38.0, tight in any::<bool>()) {
+        fn the_bound_holds_for_any_f32(bits in prop::collection::vec(any::<u32>(), 1..200), exponent in -40f64..38.0,
+            tight in any::<bool>()) {
             let x: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
             let bound = 10f64.powf(exponent);
             check(&x, bound, bound * if tight { 2.0 } else { 1.9 })?;
@@ -253,13 +254,15 @@ mod tests {
         }
 
         #[test]
-        fn ordinary_values_are_not_verbatim(x in prop::collection::vec(-1000f32..1000.0, 1..1024), bound in 1e-2f64..10.0) {
+        fn ordinary_values_are_not_verbatim(x in prop::collection::vec(-1000f32..1000.0, 1..1024),
+            bound in 1e-2f64..10.0) {
             let step = 2.0 * (bound - 1000.0 * 2f64.powi(-24));
             prop_assert_eq!(check(&x, bound, step)?, x.iter().filter(|x| x.to_bits() == 1 << 31).count());
         }
 
         #[test]
-        fn the_bound_holds_for_any_f64(bits in prop::collection::vec(any::<u64>(), 1..200), exponent in -300f64..300.0) {
+        fn the_bound_holds_for_any_f64(bits in prop::collection::vec(any::<u64>(), 1..200),
+            exponent in -300f64..300.0) {
             let x: Vec<f64> = bits.iter().map(|&b| f64::from_bits(b)).collect();
             let bound = 10f64.powf(exponent);
             check(&x, bound, bound * 2.0)?;

@@ -244,7 +244,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn the_bound_holds_for_any_value(bits in prop::collection::vec(any::<u64>(), 1..300), exponent in -6.4f64..-0.001) {
+        fn the_bound_holds_for_any_value(bits in prop::collection::vec(any::<u64>(), 1..300),
+            exponent in -6.4f64..-0.001) {
             let r = 10f64.powf(exponent);
             let wide: Vec<f64> = bits.iter().map(|&b| f64::from_bits(b)).collect();
             let narrow: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b as u32)).collect();
@@ -253,7 +254,8 @@ mod tests {
         }
 
         #[test]
-        fn ordinary_values_are_not_verbatim(y in prop::collection::vec(-120f64..120.0, 1..1024), negative in any::<bool>(), exponent in -6.0f64..-0.01) {
+        fn ordinary_values_are_not_verbatim(y in prop::collection::vec(-120f64..120.0, 1..1024),
+            negative in any::<bool>(), exponent in -6.0f64..-0.01) {
             let r = 10f64.powf(exponent);
             let sign = if negative { -1.0 } else { 1.0 };
             let wide: Vec<f64> = y.iter().map(|y| sign * y.exp2()).collect();

@@ -110,7 +110,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn masks_are_as_tested(x in prop::collection::vec(prop::sample::select(vec![0.0f32, -0.0, 1.0, -9999.0, f32::NAN]), 0..200)) {
+        fn masks_are_as_tested(x in prop::collection::vec(prop::sample::select(vec![0.0f32, -0.0, 1.0, -9999.0,
+            f32::NAN]), 0..200)) {
             for pattern in [-0.0f32, -9999.0, f32::NAN] {
                 let mask = matches(&x, pattern);
                 prop_assert!((0..x.len()).all(|i| mask.get(i) == (x[i].to_bits() == pattern.to_bits())));

@@ -1,6 +1,6 @@
 //! Gap arrays as published: Yamamoto, Nakano, Ito, Takafuji, Kasagi, Tabaru, "Huffman Coding with Gap Arrays
-//! for GPU Acceleration", ICPP 2020 (construction of the gap array while encoding; decoding with it in one kernel; the tables of encoding and
-//! decoding times).
+//! for GPU Acceleration", ICPP 2020 (construction of the gap array while encoding; decoding with it in one kernel; the
+//! tables of encoding and decoding times).
 //!
 //! Differences: subsequences have 128 bits instead of 256, as Syncline's gap index has them, and tables hold one symbol
 //! per entry. The gap array is computed from the symbols in a kernel of its own, which follows the encoder because the

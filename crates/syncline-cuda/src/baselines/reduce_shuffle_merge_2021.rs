@@ -1,5 +1,5 @@
-//! The encoder of Tian et al., "Revisiting Huffman Coding: Toward Extreme Performance on Modern GPU Architectures" (IPDPS
-//! 2021), and the encoders that the paper compares it with.
+//! The encoder of Tian et al., "Revisiting Huffman Coding: Toward Extreme Performance on Modern GPU Architectures"
+//! (IPDPS 2021), and the encoders that the paper compares it with.
 //!
 //! [`histogram`] reproduces the replicated shared-memory histogram (section IV-A). [`encoder`] reproduces
 //! reduce-shuffle-merge (section IV-C) over the chunk magnitudes and reduction factors of the paper's table of encoding

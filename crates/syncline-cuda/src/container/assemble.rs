@@ -223,8 +223,8 @@ impl<'d> Assembler<'d> {
         record_inputs.upload(stream, sums)
     }
 
-    /// Builds the codebooks of all chunks that do not take the wide radius, and lays out their codes. This needs nothing
-    /// from the host, so that it runs while the host waits for the summaries.
+    /// Builds the codebooks of all chunks that do not take the wide radius, and lays out their codes. This needs
+    /// nothing from the host, so that it runs while the host waits for the summaries.
     ///
     /// # Errors
     /// Any [`CudaError`](crate::CudaError) of allocations and launches.

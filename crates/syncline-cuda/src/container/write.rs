@@ -118,8 +118,8 @@ impl RecordWriter {
         unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }
     }
 
-    /// Writes the hashes of the records once everything else of them is written. `hash_progress` has a word that is 0 for
-    /// each record, and `scratch` is memory whose contents are no longer needed.
+    /// Writes the hashes of the records once everything else of them is written. `hash_progress` has a word that is 0
+    /// for each record, and `scratch` is memory whose contents are no longer needed.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].

@@ -188,13 +188,17 @@ mod tests {
 
     #[test]
     fn declarations_are_c() {
-        let expected = "struct ExampleFields {\n    const uint8_t *from[2];\n    Pair pairs[3];\n    double scale;\n};\n\
-                        static_assert(sizeof(ExampleFields) == 48, \"size of ExampleFields\");\n\
-                        static_assert(OFFSET_OF(ExampleFields, from) == 0, \"offset of ExampleFields::from\");\n\
-                        static_assert(OFFSET_OF(ExampleFields, pairs) == 16, \
-                        \"offset of ExampleFields::pairs\");\n\
-                        static_assert(OFFSET_OF(ExampleFields, scale) == 40, \
-                        \"offset of ExampleFields::scale\");\n";
+        let expected = concat!(
+            "struct ExampleFields {\n",
+            "    const uint8_t *from[2];\n",
+            "    Pair pairs[3];\n",
+            "    double scale;\n",
+            "};\n",
+            "static_assert(sizeof(ExampleFields) == 48, \"size of ExampleFields\");\n",
+            "static_assert(OFFSET_OF(ExampleFields, from) == 0, \"offset of ExampleFields::from\");\n",
+            "static_assert(OFFSET_OF(ExampleFields, pairs) == 16, \"offset of ExampleFields::pairs\");\n",
+            "static_assert(OFFSET_OF(ExampleFields, scale) == 40, \"offset of ExampleFields::scale\");\n",
+        );
         assert_eq!(Example::C.declaration(), expected);
         assert_eq!(Pair::C.name, "Pair");
     }

@@ -14,9 +14,9 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, LaunchConf
 use super::Kernel;
 use crate::error::{DriverContext, Result};
 
-/// A launch of a kernel that itself waits for the one before it (`grid_dependency_wait` in device/sync.cuh), so that its blocks
-/// may be dealt out, and clear their shared memory, while the one before still runs. Where the device knows nothing of
-/// that (before sm_90), it starts as any other.
+/// A launch of a kernel that itself waits for the one before it (`grid_dependency_wait` in device/sync.cuh), so that
+/// its blocks may be dealt out, and clear their shared memory, while the one before still runs. Where the device knows
+/// nothing of that (before sm_90), it starts as any other.
 #[must_use]
 pub struct ProgrammaticDependentLaunch<'a> {
     kernel: &'a Kernel,

@@ -76,8 +76,8 @@ struct BlockLayout {
 }
 
 impl BlockLayout {
-    /// Returns one block if its arrays fit into shared memory. Otherwise several blocks share device memory, at most one
-    /// on each multiprocessor so that all of them are resident.
+    /// Returns one block if its arrays fit into shared memory. Otherwise several blocks share device memory, at most
+    /// one on each multiprocessor so that all of them are resident.
     fn for_alphabet(symbols: u32, shared_memory: u32, multiprocessors: u32) -> Self {
         // Measured: with more threads, synchronization costs more than the threads save.
         let threads = match symbols {

@@ -1,9 +1,9 @@
 //! Encoding of batches of Huffman streams: launchers of `kernels/huffman/encode/`.
 //!
 //! A batch is a list of streams over one buffer of symbols: the chunks of a field. One kernel encodes *segments* of all
-//! streams in parallel, each into its own slot. A second kernel computes the layout of each stream from the sizes of its
-//! segments, and a third writes the bytes of the streams, which equal those of `syncline_core::huffman::encode`. Nothing
-//! is copied to the host.
+//! streams in parallel, each into its own slot. A second kernel computes the layout of each stream from the sizes of
+//! its segments, and a third writes the bytes of the streams, which equal those of `syncline_core::huffman::encode`.
+//! Nothing is copied to the host.
 
 mod batch;
 mod codebooks;

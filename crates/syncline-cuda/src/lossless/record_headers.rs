@@ -155,8 +155,8 @@ impl RecordHeaderParser {
         launch.arg(records.hashes).arg(&index);
         launch.arg(&mut heads.metas).arg(&mut heads.bases).arg(&mut heads.starts).arg(&mut heads.heads);
         // SAFETY: parameters (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *, u32, u8 *,
-        // word_t *, u32 *, RecordHeader *): a record in the input, its length and hash and a head for each chunk, which the
-        // caller sees to; a meta, a base and a start for each tile.
+        // word_t *, u32 *, RecordHeader *): a record in the input, its length and hash and a head for each chunk, which
+        // the caller sees to; a meta, a base and a start for each tile.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading records")?;
         Ok(heads)
     }

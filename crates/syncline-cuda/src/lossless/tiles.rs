@@ -318,8 +318,8 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.sections.function());
         launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
         launch.arg(places).arg(output);
-        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const TileSummary *, const u64 *, u8 *): a place for
-        // each chunk; what is written there is as long as the summaries say.
+        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const TileSummary *, const u64 *, u8 *): a place
+        // for each chunk; what is written there is as long as the summaries say.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
             .doing("writing tiles' sections")
             .map(drop)

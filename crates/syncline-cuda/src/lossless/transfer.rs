@@ -201,8 +201,8 @@ impl Pieces {
         launch.arg(&mut list).arg(noted);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
-        // SAFETY: parameters (const PlaneJoin *, const u32 *), blocks for each join; chunks have words, just checked; values
-        // are aligned to what they have of bytes, planes to their symbols.
+        // SAFETY: parameters (const PlaneJoin *, const u32 *), blocks for each join; chunks have words, just checked;
+        // values are aligned to what they have of bytes, planes to their symbols.
         unsafe { launch.launch(grid) }.doing("joining planes").map(drop)
     }
 

@@ -352,9 +352,9 @@ impl Decoder {
             .arg(&noted)
             .arg(&mut starts)
             .arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const DecodeSection *, u32, u32, const u32 *, Start *, u32 *): numbers of chunks
-        // are below the length of what is noted, if anything is; the counts of all blocks lie in the input, checked;
-        // there is a start for each, and a status for each chunk.
+        // SAFETY: parameters (const u8 *, const DecodeSection *, u32, u32, const u32 *, Start *, u32 *): numbers of
+        // chunks are below the length of what is noted, if anything is; the counts of all blocks lie in the input,
+        // checked; there is a start for each, and a status for each chunk.
         unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
         if blocks == 0 {
             return Ok(());

@@ -210,8 +210,8 @@ impl Encoder {
         let room = encoded.bytes.len() as u64;
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
-        // SAFETY: parameters (u32, u64, SectionPlan *, u64 *, u32 *): a plan and a length for each chunk, and a place more
-        // than those.
+        // SAFETY: parameters (u32, u64, SectionPlan *, u64 *, u32 *): a plan and a length for each chunk, and a place
+        // more than those.
         unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
         launched(self.places.name())?;
 
@@ -287,9 +287,9 @@ impl Encoder {
             let mut launch = stream.launch_builder(self.tokens.function());
             launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks);
             launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
-            // SAFETY: either kernel's parameters are (const u8 *, const EncodeSection *, u32, u32, u8 *, Counts *, u8 *).
-            // Sections lie in the input, checked; a block has its slot, of the size that the source asserts, and its
-            // counts (two words); each block of threads its work, in shared memory or in the scratch.
+            // SAFETY: either kernel's parameters are (const u8 *, const EncodeSection *, u32, u32, u8 *, Counts *, u8
+            // *). Sections lie in the input, checked; a block has its slot, of the size that the source asserts, and
+            // its counts (two words); each block of threads its work, in shared memory or in the scratch.
             unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
                 .doing("finding LZSS tokens")?;
             launched(self.tokens.name())?;
@@ -304,8 +304,8 @@ impl Encoder {
             .arg(&mut counts)
             .arg(&mut starts)
             .arg(&mut *plans);
-        // SAFETY: parameters (const EncodeSection *, u32, u32, u32, const Counts *, Start *, SectionPlan *): counts and starts for
-        // each block, a plan for each chunk, checked.
+        // SAFETY: parameters (const EncodeSection *, u32, u32, u32, const Counts *, Start *, SectionPlan *): counts and
+        // starts for each block, a plan for each chunk, checked.
         unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
         launched(self.layout.name())?;
         Ok(Found { slots, counts, starts })
@@ -329,8 +329,8 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.write.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(places).arg(&prefix).arg(&mut found.slots).arg(output);
-        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const u64 *, u32,
-        // const u8 *, u8 *): chunks whose sections do not fit the output have a status or no place, and are not
+        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const u64
+        // *, u32, const u8 *, u8 *): chunks whose sections do not fit the output have a status or no place, and are not
         // written; the blocks' parts follow each other within their sections.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
     }
@@ -358,9 +358,9 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.planes.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
-        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const PlaneStarts *,
-        // const u8 *, u8 *, u16 *, u32 *): planes start where the caller has laid them out by the plans, one behind the
-        // other.
+        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const
+        // PlaneStarts *, const u8 *, u8 *, u16 *, u32 *): planes start where the caller has laid them out by the plans,
+        // one behind the other.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
             .doing("splitting LZSS tokens")
             .map(drop)
@@ -379,8 +379,8 @@ pub(crate) struct Found<'a> {
 pub(crate) const WORD_PLANES: usize = 4;
 
 device_struct! {
-    /// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in
-    /// lzss/sections.cu.
+    /// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts`
+    /// in lzss/sections.cu.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct PlaneStarts {
         pub flags: u64,

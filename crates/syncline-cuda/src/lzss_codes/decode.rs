@@ -84,8 +84,8 @@ impl CodeTokens {
         let index = self.index as u32;
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
-        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *): a place, a chunk and a head each.
-        // Of a chunk whose status is 0 parsing has seen the record and its section of codes in the input.
+        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *): a place, a chunk and a head
+        // each. Of a chunk whose status is 0 parsing has seen the record and its section of codes in the input.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
         let heads = fetch(&stream, &heads, "reading what records have")?;
         observer("lzss_codes_parse")?;

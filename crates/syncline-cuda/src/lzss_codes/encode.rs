@@ -1,5 +1,5 @@
-//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/lzss_codes/encode.cu`, and the decision for or against
-//! tokens.
+//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/lzss_codes/encode.cu`, and the decision for or
+//! against tokens.
 
 #![allow(unsafe_code)]
 
@@ -171,8 +171,8 @@ impl CodeEncoder {
             launch.arg(&mut narrow.sample);
             let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
             grid.grid_dim.1 = sample_slot.div_ceil(SAMPLED).clamp(1, 1 << 15) as u32;
-            // SAFETY: parameters (const u8 *, u64, u64, const NarrowCounts *, u8 *): slots for each chunk, of which no more
-            // codes are read than it has.
+            // SAFETY: parameters (const u8 *, u64, u64, const NarrowCounts *, u8 *): slots for each chunk, of which no
+            // more codes are read than it has.
             unsafe { launch.launch(grid) }.doing("taking samples of codes")?;
         }
         Ok(narrow)

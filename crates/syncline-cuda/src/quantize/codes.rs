@@ -159,8 +159,8 @@ impl CodesKernel {
         }
         let threads = if self.staged { staged::threads(self.units) } else { direct::threads(self.units) };
         let grid = Kernel::grid(blocks.min(self.blocks), threads, self.shared_memory);
-        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, CodesLaunch, Outputs, u32 *),
-        // and for the staged kernel also const Step *. The caller checked that the slab holds the elements of the
+        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, CodesLaunch, Outputs, u32
+        // *), and for the staged kernel also const Step *. The caller checked that the slab holds the elements of the
         // batch's tiles. The outputs have an entry for each tile, and each chunk's codes stay within its slots, which
         // have room for all its tiles whatever the constants are. `control` was checked above: a line for tickets, a
         // line for each chunk and a state for each block of work, all 0. A launch that starts early, during the scan of

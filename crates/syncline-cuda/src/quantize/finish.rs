@@ -70,7 +70,8 @@ impl FinishKernel {
         let launch = launch.value(geometry).value(batch).value(u32::from(with_classes)).value(outputs);
         let launch = launch.writes(to.offsets).writes(to.group_classes).writes(to.summaries).value(to.records);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *,
-        // RecordInputs). `Quantized::new` allocated an entry for each tile, each group slot and each chunk of the batch.
+        // RecordInputs). `Quantized::new` allocated an entry for each tile, each group slot and each chunk of the
+        // batch.
         // `records` is all null, or was filled in by `RecordInputs`, which has room for the batch's chunks. The kernel
         // waits for the kernel before it prior to any access.
         unsafe { launch.launch(Kernel::grid(batch.chunks() * self.blocks_per_chunk, THREADS, 0)) }

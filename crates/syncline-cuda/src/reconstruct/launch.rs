@@ -133,7 +133,8 @@ impl Reconstructor {
         let shared_memory = device.info().shared_memory_per_block;
         if way.decodes() && !fuses(header.index, shared_memory) {
             return Err(CudaError::invalid(format!(
-                "only streams with the symbol index are decoded while they are reconstructed, on devices with {TO_FUSE} bytes of shared memory a block or more"
+                "only streams with the symbol index are decoded while they are reconstructed, on devices with \
+                 {TO_FUSE} bytes of shared memory a block or more"
             )));
         }
         if way == Way::Apart && format.axes != 3 {
@@ -326,12 +327,12 @@ impl Reconstructor {
         // It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel
         // for wide codes reads before that which chunks have any, as parsing has left it, for which the kernel for
         // others has waited. SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const
-        // Book *, const u16 *, u32 *, u32 *, Element *, BatchFinish). There are a stream, a word of status and four of sums
-        // for each chunk, MAX_CHUNKS at most, and four words more (`check`); streams lie in the input, and positions
-        // that codewords and index give are bounded by their bits, and in shared memory by the room behind the last
-        // warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or
-        // the rows of all slots, lie in the output. What the ending points to is of the batch whose chunks these are.
-        // When it reads and writes is said above.
+        // Book *, const u16 *, u32 *, u32 *, Element *, BatchFinish). There are a stream, a word of status and four of
+        // sums for each chunk, MAX_CHUNKS at most, and four words more (`check`); streams lie in the input, and
+        // positions that codewords and index give are bounded by their bits, and in shared memory by the room behind
+        // the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the
+        // tiles, or the rows of all slots, lie in the output. What the ending points to is of the batch whose chunks
+        // these are. When it reads and writes is said above.
         unsafe { launch.launch(grid) }
     }
 

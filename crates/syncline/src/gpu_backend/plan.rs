@@ -89,7 +89,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slabs_hold_their_chunks(extents in prop::collection::vec(1u64..60, 0..=4), chunk_tiles in 1u32..9, batch in 1u64..100_000) {
+        fn slabs_hold_their_chunks(extents in prop::collection::vec(1u64..60, 0..=4), chunk_tiles in 1u32..9,
+            batch in 1u64..100_000) {
             let geometry = Geometry::with_chunk_tiles(Shape::new(&extents).unwrap(), chunk_tiles).unwrap();
             let batches = chunk_batches(&geometry, 4, batch);
             prop_assert_eq!(batches.iter().map(|b| b.end - b.start).sum::<u64>(), geometry.chunks());
@@ -109,7 +110,8 @@ mod tests {
 
         #[test]
         fn layers_hold_just_their_tiles(
-            extents in prop::collection::vec(1u64..60, 0..=4), batch in 1u64..100_000, from in 0.0f64..1.0, share in 0.0f64..1.0,
+            extents in prop::collection::vec(1u64..60, 0..=4), batch in 1u64..100_000, from in 0.0f64..1.0,
+                share in 0.0f64..1.0,
         ) {
             let geometry = Geometry::new(Shape::new(&extents).unwrap());
             let count = geometry.elements();
@@ -121,14 +123,17 @@ mod tests {
                 at = Some(elements.end);
                 let mut count = 0;
                 for tile in geometry.range(tiles) {
-                    let last = [0, 1, 2, 3].map(|a| tile.origin[a] + if a == 0 { 0 } else { tile.extent[a - 1] as u64 - 1 });
-                    prop_assert!(elements.start <= geometry.element(tile.origin) && geometry.element(last) < elements.end);
+                    let last = [0, 1, 2, 3].map(|a| tile.origin[a]
+                        + if a == 0 { 0 } else { tile.extent[a - 1] as u64 - 1 });
+                    prop_assert!(elements.start <= geometry.element(tile.origin)
+                        && geometry.element(last) < elements.end);
                     count += tile.len() as u64;
                 }
                 prop_assert_eq!(count, elements.end - elements.start);
             }
             let batches = layer_batches(&geometry, &wanted, 4, batch);
-            prop_assert!(batches[0].elements.start <= wanted.start && wanted.end <= batches[batches.len() - 1].elements.end);
+            prop_assert!(batches[0].elements.start <= wanted.start
+                && wanted.end <= batches[batches.len() - 1].elements.end);
         }
 
         #[test]

@@ -9,7 +9,8 @@ pub fn table(codebooks: &[CodebookTime]) -> Table {
     let mut table = Table::new(
         "Codebooks from counts, microseconds: the phases of the 2021 paper",
         &format!(
-            "every symbol occurs; GenerateCL with sorting, GenerateCW with First, Entry and tables; the paper's serial thread of a V100 takes {:.0} for {symbols} symbols",
+            "every symbol occurs; GenerateCL with sorting, GenerateCW with First, Entry and tables; the paper's serial \
+             thread of a V100 takes {:.0} for {symbols} symbols",
             serial * 1e3
         ),
         &[

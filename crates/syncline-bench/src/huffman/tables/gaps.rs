@@ -8,7 +8,8 @@ use super::{Cell, Table, find, sets};
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Overheads of the gap array, as the 2020 paper counts them, and of the symbol index",
-        "against streams without an index, all groups coded; theirs: size below 1.5 % (a gap for 256 bits, here 128), encoding below 20 %, decoding 1.67x (6,450x where nothing synchronizes)",
+        "against streams without an index, all groups coded; theirs: size below 1.5 % (a gap for 256 bits, here 128), \
+         encoding below 20 %, decoding 1.67x (6,450x where nothing synchronizes)",
         &[
             "set",
             "gap: size %",

@@ -8,7 +8,8 @@ use super::{Cell, Table, find, papers, sets};
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Encoding by reduce-shuffle-merge over M and r, GB/s: the table of the 2021 paper",
-        "given codebooks, symbol index, free groups; ours ('merged') beside; last lines: theirs on nyx's codes, 1.027 bits",
+        "given codebooks, symbol index, free groups; ours ('merged') beside; last lines: theirs on nyx's codes, 1.027 \
+         bits",
         &["set", "r", "M = 12", "M = 11", "M = 10", "merged", "merged / best"],
     );
     for set in sets(rows) {

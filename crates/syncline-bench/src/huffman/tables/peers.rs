@@ -25,7 +25,8 @@ const ANS_RATES: [f64; 2] = [680.0, 1117.0];
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Ours over the 2022 authors' own code on such a card",
-        "rates as shares of the copy of each run; the same sets at their own size; ANS: nvCOMP 6.0, its best rate on any set",
+        "rates as shares of the copy of each run; the same sets at their own size; ANS: nvCOMP 6.0, its best rate on \
+         any set",
         &[
             "set",
             "gap GB/s",
@@ -69,7 +70,8 @@ pub fn table(rows: &[Row]) -> Table {
 pub fn codecs(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "nvCOMP in this run, GB/s of symbols (share of the device copy C)",
-        "ours: symbol index and free groups, histogram and codebooks included; nvCOMP's default options, the symbols' type, chunks of 64 KiB unless said",
+        "ours: symbol index and free groups, histogram and codebooks included; nvCOMP's default options, the symbols' \
+         type, chunks of 64 KiB unless said",
         &["set", "codec", "ratio", "compress", "decompress", "ours / its: ratio", "compress", "decompress"],
     );
     for set in sets(rows) {

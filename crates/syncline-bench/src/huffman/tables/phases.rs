@@ -22,7 +22,8 @@ pub fn table(phases: &[Phases]) -> Table {
     columns.push("overall");
     let mut table = Table::new(
         "Phases: Table II of the 2022 paper, GB/s",
-        "bytes of all symbols over each phase's time; the 2020 and 2018 decoders' output index is part of their decoding and writing, ours includes counting; tables and checksums are outside of the paper's",
+        "bytes of all symbols over each phase's time; the 2020 and 2018 decoders' output index is part of their \
+         decoding and writing, ours includes counting; tables and checksums are outside of the paper's",
         &columns,
     );
     for phase in phases {

@@ -8,7 +8,8 @@ use super::{Cell, Table, find, papers, sets};
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Ratios: Table IV of the 2022 paper",
-        "bytes of symbols over bytes of streams, codebooks and headers included; their fields are the originals, ours generated",
+        "bytes of symbols over bytes of streams, codebooks and headers included; their fields are the originals, ours \
+         generated",
         &[
             "set",
             "no index",

@@ -12,8 +12,10 @@ const GOAL: f64 = 0.25;
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "10 MB, GB/s of symbols: each call alone, and calls one after another",
-        "idle: one call from event to event on an idle device, launch included; queued: one call from event to event that the host has launched while the device was busy; one after another: 36 calls \
-         between two events, a call's share; the latter two with 12 copies of input and output in turn, so that they are in no cache",
+        "idle: one call from event to event on an idle device, launch included; queued: one call from event to event \
+         that the host has launched while the device was busy; one after another: 36 calls \
+         between two events, a call's share; the latter two with 12 copies of input and output in turn, so that they \
+          are in no cache",
         &[
             "set",
             "direction",

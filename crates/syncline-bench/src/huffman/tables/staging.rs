@@ -8,7 +8,10 @@ pub fn table(staging: &[Staging]) -> Table {
     let spans = SPAN_ROOMS.map(|room| room.map_or("spans".into(), |symbols| format!("spans, {symbols}")));
     let mut table = Table::new(
         "Shared memory of the gap decoder, GB/s of decoding and writing: Table I of the 2022 paper",
-        "blocks write sequences of 8 KiB; a class of them has room for its ratio, as published where one block at least fits a multiprocessor; two, three: classes only for ratios that leave room for so many; fixed: the same for all, every size tried; in percent how much faster than tuned; spans: decoded by warps, with all the room there is, and with room for so many symbols",
+        "blocks write sequences of 8 KiB; a class of them has room for its ratio, as published where one block at \
+         least fits a multiprocessor; two, three: classes only for ratios that leave room for so many; fixed: the same \
+         for all, every size tried; in percent how much faster than tuned; spans: decoded by warps, with all the room \
+         there is, and with room for so many symbols",
         &[
             "set",
             "tuned",

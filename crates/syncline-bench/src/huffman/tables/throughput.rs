@@ -73,7 +73,8 @@ pub fn decoding(rows: &[Row]) -> Table {
 pub fn encoding(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Encoding, GB/s of symbols (share of the device copy C)",
-        "symbol index and groups of the commonest symbol free unless said; 'whole' is histogram, codebooks and encoding",
+        "symbol index and groups of the commonest symbol free unless said; 'whole' is histogram, codebooks and \
+         encoding",
         &[
             "set",
             "MiB",

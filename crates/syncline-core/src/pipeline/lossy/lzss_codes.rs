@@ -228,7 +228,8 @@ mod tests {
             let symbol = SymbolWidth::ALL.get(width).copied();
             let options = CoderOptions { symbol, level, ..options(Coder::LzssHuffman) };
             let (mut buffers, mut section) = (EncodeBuffers::default(), Vec::new());
-            tokens.write(&options, IndexKind::Symbol, &mut buffers, &mut huffman::EncodeScratch::default(), &mut section);
+            tokens.write(&options, IndexKind::Symbol, &mut buffers, &mut huffman::EncodeScratch::default(),
+                &mut section);
             let params = params(&options);
             let mut symbols = tokens.codes.clone();
             symbols.resize(count.next_multiple_of(params.width.bytes()), 0);

@@ -133,8 +133,8 @@ impl<S: Symbol> Histogram<S> {
         self.layout.bins as usize + 1
     }
 
-    /// Writes the count of each symbol to the first `bins` entries of `counts`, and the number of symbols outside of the
-    /// alphabet to the next entry.
+    /// Writes the count of each symbol to the first `bins` entries of `counts`, and the number of symbols outside of
+    /// the alphabet to the next entry.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if `counts` has fewer than [`Self::counts_len`] entries; [`CudaError::Driver`].
@@ -160,9 +160,9 @@ impl<S: Symbol> Histogram<S> {
         grid.grid_dim.1 = alphabet_parts;
         let mut launch = stream.launch_builder(self.kernel.function());
         launch.arg(symbols).arg(&length).arg(&mut counts);
-        // SAFETY: the kernel's parameters are (const u8 *, u64, u64 *). It reads the `length` symbols of the view and adds
-        // to `bins + 1` counts, which `try_slice_mut` has checked. Counters of entries past `bins` stay 0 and are not
-        // added.
+        // SAFETY: the kernel's parameters are (const u8 *, u64, u64 *). It reads the `length` symbols of the view and
+        // adds to `bins + 1` counts, which `try_slice_mut` has checked. Counters of entries past `bins` stay 0 and are
+        // not added.
         unsafe { launch.launch(grid) }.doing("launching the histogram")?;
         Ok(())
     }

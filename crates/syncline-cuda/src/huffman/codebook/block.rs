@@ -105,10 +105,11 @@ impl BlockBuilder {
         launch.arg(counts).arg(&mut *codewords).arg(&mut *symbols).arg(&mut *summary);
         launch.arg(&blocks_per_codebook).arg(&mut needs_floors).arg(&mut arrived).arg(&mut floor_trees);
         let grid = Kernel::grid(count * blocks_per_codebook, self.threads, self.memory);
-        // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u32, u32 *, u32 *, u8 *). The blocks of
-        // codebook i access the i-th SYMBOLS counts, codewords and symbols, SUMMARY_WORDS words, one word of
+        // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u32, u32 *, u32 *, u8 *). The blocks
+        // of codebook i access the i-th SYMBOLS counts, codewords and symbols, SUMMARY_WORDS words, one word of
         // `needs_floors` and `arrived`, and FLOOR_TREES_BYTES. `CodebookBuilder::launch` and `DeviceCodebooks::new`
-        // check these lengths; the slices above have the others. `counters` returns zeros, and the kernel restores them.
+        // check these lengths; the slices above have the others. `counters` returns zeros, and the kernel restores
+        // them.
         unsafe { launch.launch(grid) }.doing("launching the codebook kernel")?;
         if blocks_per_codebook > 1 {
             return Ok(());

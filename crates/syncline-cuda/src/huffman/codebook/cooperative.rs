@@ -157,15 +157,16 @@ impl CooperativeBuilder {
             let mut launch = stream.launch_builder(self.sort.function());
             launch.arg(&counts).arg(&mut memory).arg(&mut control).arg(&mut sums);
             // SAFETY: the kernel's parameters are (const u64 *, u8 *, Control *, u64 *). It reads SYMBOLS counts, lays
-            // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and a `SortResult` behind them.
+            // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and a `SortResult` behind
+            // them.
             // `counters` returns zeros, and the third kernel restores them. `new` has checked that all blocks are
             // resident, as the cooperative launch requires.
             unsafe { launch.launch_cooperative(cooperative_grid) }.doing("launching the codebook's sort")?;
             let launch =
                 ProgrammaticDependentLaunch::new(&self.trees, &stream).writes(&mut memory).writes(&mut control);
             let launch = launch.reads(&sums).writes(&mut spill).writes(&mut trees);
-            // SAFETY: the kernel's parameters are (u8 *, Control *, const u64 *, u8 *, CandidateTrees *): the results of
-            // the first kernel, SPILL_BYTES for each block, and CANDIDATE_TREES_BYTES. It has SHARED_BYTES of shared
+            // SAFETY: the kernel's parameters are (u8 *, Control *, const u64 *, u8 *, CandidateTrees *): the results
+            // of the first kernel, SPILL_BYTES for each block, and CANDIDATE_TREES_BYTES. It has SHARED_BYTES of shared
             // memory, and waits for the first kernel before it reads or writes.
             unsafe { launch.launch(tree_grid) }?;
             let mut launch = stream.launch_builder(self.write.function());

@@ -205,9 +205,9 @@ impl SmallAlphabetBuilder {
     /// Builds all of `codebooks` from the 32-bit counts at `counts`, and clears the counts.
     ///
     /// # Safety
-    /// `counts` is the address of the counts of each stream's classes, each stream's followed by four words. They sum to
-    /// less than 2^26 for each stream, and to at most 2^20 for a stream that is sampled. The addresses in `streams` have
-    /// the lengths given there for `codebooks`.
+    /// `counts` is the address of the counts of each stream's classes, each stream's followed by four words. They sum
+    /// to less than 2^26 for each stream, and to at most 2^20 for a stream that is sampled. The addresses in `streams`
+    /// have the lengths given there for `codebooks`.
     pub(in crate::huffman) unsafe fn launch(
         &self,
         stream: &Arc<CudaStream>,
@@ -232,8 +232,8 @@ impl SmallAlphabetBuilder {
         let shared_bytes = codebook_shared_bytes(self.symbols) + tree_bytes;
         let grid = Kernel::grid(blocks, 32 * distribution.warps, shared_bytes);
         // SAFETY: the kernel's parameters are (uint32_t *, u32 *, u16 *, u32 *, u32, StreamCodes). Each block accesses
-        // its codebook's part of each array, whose lengths `DeviceCodebooks::new` and the caller guarantee. A tree takes
-        // at most TREE_BYTES, which `tree_bytes` never undercuts. The kernel waits before it reads counts.
+        // its codebook's part of each array, whose lengths `DeviceCodebooks::new` and the caller guarantee. A tree
+        // takes at most TREE_BYTES, which `tree_bytes` never undercuts. The kernel waits before it reads counts.
         unsafe { launch.launch(grid) }
     }
 }

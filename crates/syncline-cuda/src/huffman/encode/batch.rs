@@ -69,8 +69,8 @@ impl Batch {
     /// Uploads the list of streams.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless there are 1 to 2^20 streams, each with at most [`MAX_SYMBOLS`] symbols and a
-    /// free symbol of the alphabet; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] unless there are 1 to 2^20 streams, each with at most [`MAX_SYMBOLS`] symbols and
+    /// a free symbol of the alphabet; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, format: &Format, streams: &[StreamSpan]) -> Result<Self> {
         format.check()?;
         let mut batch = (0, 0_u64, 0_u64);
@@ -104,8 +104,8 @@ impl Batch {
         })
     }
 
-    /// Allocates a list of `streams` streams that a kernel fills. They have up to `most_groups` groups each, in an input
-    /// of `input_groups` groups. The writer of [`Self::spans_mut`] must respect these limits.
+    /// Allocates a list of `streams` streams that a kernel fills. They have up to `most_groups` groups each, in an
+    /// input of `input_groups` groups. The writer of [`Self::spans_mut`] must respect these limits.
     pub(crate) fn on_device(
         stream: &Arc<CudaStream>,
         format: &Format,

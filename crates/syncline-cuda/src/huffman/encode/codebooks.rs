@@ -304,8 +304,8 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         let grid = Kernel::grid(blocks, THREADS, counter.shared_memory);
         // SAFETY: the kernel's parameters are (const u8 *, const StreamInput *, const u8 *, u32, u32, Count *, u32 *).
         // `check_input` has checked that the streams lie within the input and the classes. Each stream's counts have
-        // CODEBOOKS * ALPHABET entries, or for small alphabets CLASSES * ALPHABET and a status; the kernel reduces every
-        // symbol modulo ALPHABET. It waits for the previous kernel before it reads.
+        // CODEBOOKS * ALPHABET entries, or for small alphabets CLASSES * ALPHABET and a status; the kernel reduces
+        // every symbol modulo ALPHABET. It waits for the previous kernel before it reads.
         unsafe { launch.launch(grid) }
     }
 
@@ -323,8 +323,8 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         let mut launch = stream.launch_builder(choose.function());
         let codewords = codebooks.codebooks.codewords();
         launch.arg(counts).arg(&codewords).arg(&codebooks.summaries).arg(&mut codebooks.used);
-        // SAFETY: the kernel's parameters are (const u64 *, const u32 *, const u32 *, u32 *). A block reads its stream's
-        // CODEBOOKS * ALPHABET counts and codewords and CODEBOOKS summaries, and writes one word.
+        // SAFETY: the kernel's parameters are (const u64 *, const u32 *, const u32 *, u32 *). A block reads its
+        // stream's CODEBOOKS * ALPHABET counts and codewords and CODEBOOKS summaries, and writes one word.
         unsafe { launch.launch(Kernel::grid(codebooks.streams, THREADS, 0)) }.doing("choosing codebooks").map(drop)
     }
 

@@ -257,8 +257,8 @@ impl<S: Symbol> Encoder<S> {
         let Scratch { sums, group_bits, lengths, .. } = &mut scratch;
         let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
         let Encoded { plans, offsets, blocks_done, done, needs_clearing, .. } = encoded;
-        // If almost all segments are resident at once, the layout kernel starts early and waits for the segments of each
-        // stream. With more segments that would gain little.
+        // If almost all segments are resident at once, the layout kernel starts early and waits for the segments of
+        // each stream. With more segments that would gain little.
         let counts_segments = in_place.is_some() && batch.symbols < self.kernels[0].0;
         if counts_segments && std::mem::replace(needs_clearing, true) {
             stream.memset_zeros(done).doing("clearing the counters of finished segments")?;
@@ -269,8 +269,8 @@ impl<S: Symbol> Encoder<S> {
             false => launch,
         };
         let blocks = batch.streams * segments.div_ceil(kernel.segments_in_block);
-        // SAFETY: the parameters of every segment kernel are (const u8 *, const StreamInput *, const u32 *, const u32 *,
-        // const u8 *, u32, u32 *, SegmentSums *, u16 *), and Syncline's own has two more u32 *. `check_input` has
+        // SAFETY: the parameters of every segment kernel are (const u8 *, const StreamInput *, const u32 *, const u32
+        // *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and Syncline's own has two more u32 *. `check_input` has
         // checked that streams lie within the input and the classes. `Scratch::new` has allocated the arrays for all
         // segments of all streams. A codeword has at most LONGEST bits, and symbols are reduced modulo ALPHABET, the
         // size of each codebook. The kernel waits before it reads. In place, a segment is written behind the symbols
@@ -287,8 +287,8 @@ impl<S: Symbol> Encoder<S> {
             if counts_segments { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
         let launch = launch.value(segments_done).value(streams_done);
         // SAFETY: the kernel's parameters are (const StreamInput *, Codebooks, EncodeScratch, u32, const u32 *,
-        // StreamPlan *, u64 *, u32 *, u32 *, u32 *). Block i accesses the i-th stream's part of each array; there is one
-        // plan for each stream and one offset more, as `check_result` has checked. The counters are 0, because each
+        // StreamPlan *, u64 *, u32 *, u32 *, u32 *). Block i accesses the i-th stream's part of each array; there is
+        // one plan for each stream and one offset more, as `check_result` has checked. The counters are 0, because each
         // launch, or the kernel that waits for them, resets them. The kernel waits for the segments before it reads
         // their results.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
@@ -302,8 +302,8 @@ impl<S: Symbol> Encoder<S> {
             let launch = launch.value(segments).value(addresses);
             let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
             // SAFETY: the kernel's parameters are (const u8 *, const StreamInput *, const u32 *, u32, EncodeScratch). A
-            // gap lies within its stream's codewords or at their end, for which `Scratch::new` has allocated memory. The
-            // kernel waits at its start.
+            // gap lies within its stream's codewords or at their end, for which `Scratch::new` has allocated memory.
+            // The kernel waits at its start.
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
             launched(gap_array.name())?;
         }
@@ -320,8 +320,8 @@ impl<S: Symbol> Encoder<S> {
         })
     }
 
-    /// Writes each stream to its offset in the output. Streams with [`NO_OFFSET`](super::NO_OFFSET), and streams that do
-    /// not fit, are not written, and the status of their plan says so.
+    /// Writes each stream to its offset in the output. Streams with [`NO_OFFSET`](super::NO_OFFSET), and streams that
+    /// do not fit, are not written, and the status of their plan says so.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the arguments belong to different batches; [`CudaError::Driver`].

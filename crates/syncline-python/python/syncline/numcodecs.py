@@ -1,0 +1,50 @@
+"""A numcodecs codec, for Zarr format 2, kerchunk, and whatever else takes one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numcodecs.abc import Codec
+from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
+
+from . import _core
+from ._array import Bound, as_bytes, compress, decompress
+
+
+class Syncline(Codec):
+    """Compresses chunks with Syncline. ``mode`` and ``value`` are those of :class:`syncline.Bound`.
+
+    ``rel`` and ``psnr`` bounds refer to the values of each chunk, since a codec sees one chunk at a time.
+    """
+
+    codec_id = "syncline"
+
+    def __init__(self, mode: str = "lossless", value: float = 0.0, coder: str | None = None, level: int | None = None):
+        bound = Bound(mode, value)  # type: ignore[arg-type]
+        self.mode, self.value, self.coder, self.level = bound.mode, bound.value, coder, level
+
+    def encode(self, buf: Any) -> bytes:
+        """Compresses an array, or the bytes of another buffer as `uint8`."""
+        array = ensure_ndarray(buf)
+        if array.dtype == object:
+            raise TypeError("object arrays cannot be compressed")
+        if array.dtype.kind in "mMb":
+            # Times and Booleans are compressed as integers.
+            kind = "u" if array.dtype.kind == "b" else "i"
+            array = array.view(np.dtype(f"{kind}{array.dtype.itemsize}").newbyteorder(array.dtype.byteorder))
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            # Codecs handle memory order; Zarr format 2 restores the order after decoding.
+            array = array.T
+        bound = Bound(self.mode, self.value)  # type: ignore[arg-type]
+        coder: Any = self.coder
+        return compress(array, bound=bound, coder=coder, level=self.level, threads=1, device="cpu")
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Decompresses to a flat array in memory order, or into ``out``."""
+        stream = ensure_contiguous_ndarray(buf).view(np.uint8)
+        if out is None:
+            return decompress(stream, threads=1, device="cpu").reshape(-1)
+        target = ensure_contiguous_ndarray(out)
+        _core.decompress_into(stream, as_bytes(target), threads=1, device="cpu")
+        return out

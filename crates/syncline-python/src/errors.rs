@@ -1,0 +1,43 @@
+//! Python exceptions for the library's errors.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use syncline::Error;
+
+// The module is `syncline`, not `syncline._core`: that is where users and pickle look the classes up.
+create_exception!(syncline, SynclineError, PyValueError, "A stream that Syncline cannot read.");
+create_exception!(syncline, NotSyncline, SynclineError, "The bytes are not a Syncline stream.");
+create_exception!(syncline, UnsupportedVersion, SynclineError, "A newer version of Syncline wrote the stream.");
+create_exception!(syncline, Truncated, SynclineError, "The stream ends before its contents do.");
+create_exception!(syncline, Corrupt, SynclineError, "The stream contradicts itself or one of its checksums.");
+create_exception!(syncline, GpuError, PyRuntimeError, "The requested GPU cannot be used, or failed.");
+
+/// Returns the exception for an error of the library.
+pub fn exception(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::NotSyncline { .. } => NotSyncline::new_err(text),
+        Error::UnsupportedVersion { .. } => UnsupportedVersion::new_err(text),
+        Error::Truncated { .. } => Truncated::new_err(text),
+        Error::Corrupt { .. } => Corrupt::new_err(text),
+        Error::MemoryLimit { .. } => PyMemoryError::new_err(text),
+        Error::Gpu { .. } => GpuError::new_err(text),
+        Error::Cancelled => PyKeyboardInterrupt::new_err(text),
+        // Keeps `errno`, so that a missing file is a `FileNotFoundError`.
+        Error::Io(error) => PyErr::from(error),
+        Error::InvalidArgument { .. } => PyValueError::new_err(text),
+        _ => PyOSError::new_err(text),
+    }
+}
+
+/// Adds the exception classes to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("SynclineError", py.get_type::<SynclineError>())?;
+    module.add("NotSyncline", py.get_type::<NotSyncline>())?;
+    module.add("UnsupportedVersion", py.get_type::<UnsupportedVersion>())?;
+    module.add("Truncated", py.get_type::<Truncated>())?;
+    module.add("Corrupt", py.get_type::<Corrupt>())?;
+    module.add("GpuError", py.get_type::<GpuError>())
+}
