@@ -6,7 +6,6 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, missing_debug_implementations)]
 
-pub mod arch;
 pub mod array;
 pub mod bits;
 pub mod bound;

@@ -1,38 +1,35 @@
-//! The LZSS stage: symbols of 1, 2, 4 or 8 bytes to literals and references to what stands shortly before, and back.
+//! The LZSS stage: encodes symbols of 1, 2, 4 or 8 bytes as literals and matches, and decodes them.
 //!
-//! Input is cut into blocks that know nothing of each other, small enough for the shared memory of a GPU's thread block
-//! (the design of GPULZ, Zhang et al., ICS 2023). Which tokens a block gets is specified in `docs/FORMAT.md`, "LZSS":
-//! [`encode`](fn@encode) finds them with hash chains, the module `oracle` by comparing with every position of the
-//! window.
+//! Input is cut into independent blocks that fit into the shared memory of a GPU's thread block (the design of GPULZ,
+//! Zhang et al., ICS 2023). `docs/FORMAT.md`, "LZSS", specifies the tokens of a block. [`encode`](fn@encode) finds them by
+//! several strategies; the module `oracle` finds them by comparing every position of the window.
 
 mod decode;
 mod encode;
-mod matcher;
-mod near;
-mod near_decode;
+mod match_finder;
 #[doc(hidden)]
 pub mod oracle;
 #[cfg(test)]
 mod tests;
 
 pub use decode::{SLACK, TokenParts, decode_block};
-pub(crate) use decode::{decode_block_ahead, decode_near_block};
+pub(crate) use decode::{decode_block_with_prefetch, decode_short_window_block};
 pub use encode::{EncodeScratch, encode};
 
-/// Longest match beyond the shortest: the length is stored in a byte.
+/// Greatest difference between the lengths of matches: it is stored in one byte.
 pub const LENGTH_SPAN: usize = 255;
-/// The search ends with the first match of so many symbols.
+/// The search ends at the first match of at least this many symbols.
 pub const ENOUGH: usize = 32;
-/// Bytes of a block up to level 4.
-pub(crate) const NEAR_BLOCK_BYTES: usize = 1 << 14;
-/// What numbers are hashed with: a prime near 2^32 over the golden ratio.
+/// Bytes of a block at levels 1 to 4.
+pub(crate) const SHORT_WINDOW_BLOCK_BYTES: usize = 1 << 14;
+/// Factor of multiplicative hashing: a prime near 2^32 divided by the golden ratio.
 pub(crate) const HASH_FACTOR: u32 = 0x9E37_79B1;
-/// Fastest and smallest level.
+/// The levels, from the fastest to the one with the best ratio.
 pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=9;
-/// Shortest matches may be no longer than this.
+/// Greatest value of [`Params::min_match`].
 pub const MAX_MIN_MATCH: u8 = 16;
 
-/// Bytes of a symbol.
+/// The number of bytes of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SymbolWidth {
@@ -47,21 +44,21 @@ pub enum SymbolWidth {
 }
 
 impl SymbolWidth {
-    /// Every width, narrowest first.
+    /// All widths, the narrowest first.
     pub const ALL: [Self; 4] = [Self::One, Self::Two, Self::Four, Self::Eight];
 
-    /// Width of so many bytes, if there is one.
+    /// Returns the width of this many bytes, if there is one.
     pub fn from_bytes(bytes: usize) -> Option<Self> {
         Self::ALL.into_iter().find(|width| width.bytes() == bytes)
     }
 
-    /// Bytes of a symbol.
+    /// Returns the bytes of a symbol.
     pub const fn bytes(self) -> usize {
         self as usize
     }
 }
 
-/// How symbols become tokens.
+/// The parameters of encoding and decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Width of a symbol.
@@ -73,32 +70,32 @@ pub struct Params {
 }
 
 impl Params {
-    /// Parameters with the shortest match that takes fewer bytes than its symbols.
+    /// Returns parameters with the shortest match that takes fewer bytes than its symbols.
     ///
     /// # Panics
-    /// The level is not one of [`LEVELS`].
+    /// `level` is not in [`LEVELS`].
     pub fn new(width: SymbolWidth, level: u8) -> Self {
         assert!(LEVELS.contains(&level), "levels are 1 to 9");
         let token = 1 + if level <= 4 { 1 } else { 2 };
         Self { width, level, min_match: (token / width.bytes() + 1) as u8 }
     }
 
-    /// Bytes of a distance.
+    /// Returns the bytes of a distance.
     pub fn distance_bytes(&self) -> usize {
         if self.level <= 4 { 1 } else { 2 }
     }
 
-    /// Bytes of a block.
+    /// Returns the bytes of a block.
     pub fn block_bytes(&self) -> usize {
-        if self.level <= 4 { NEAR_BLOCK_BYTES } else { 1 << 16 }
+        if self.level <= 4 { SHORT_WINDOW_BLOCK_BYTES } else { 1 << 16 }
     }
 
-    /// Symbols of a block.
+    /// Returns the symbols of a block.
     pub fn block_symbols(&self) -> usize {
         self.block_bytes() / self.width.bytes()
     }
 
-    /// Greatest distance, in symbols: 32, 64, 128 and 255 for levels 1 to 4 as GPULZ has them.
+    /// Returns the greatest distance in symbols. Levels 1 to 4 have the windows of GPULZ: 32, 64, 128 and 255.
     pub fn window(&self) -> usize {
         match self.level {
             1 => 32,
@@ -113,7 +110,7 @@ impl Params {
         }
     }
 
-    /// How many candidates are compared, the nearest first.
+    /// Returns how many candidates are compared, the nearest first.
     pub fn depth(&self) -> usize {
         match self.level {
             1 => 1,
@@ -128,43 +125,43 @@ impl Params {
         }
     }
 
-    /// Most symbols in a match.
+    /// Returns the most symbols in a match.
     pub fn max_match(&self) -> usize {
         usize::from(self.min_match) + LENGTH_SPAN
     }
 
-    /// Bytes by which a candidate is recognized: of the shortest match, but at most 8.
+    /// Returns the bytes of a key, which a candidate must share: those of the shortest match, at most 8.
     pub(crate) fn key_bytes(&self) -> usize {
         (usize::from(self.min_match) * self.width.bytes()).min(8)
     }
 }
 
-/// What a block takes of the tokens.
+/// The tokens of one block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCounts {
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: u32,
-    /// Tokens that are matches.
+    /// Number of tokens that are matches.
     pub matches: u32,
 }
 
-/// The tokens of a sequence of blocks, each kind of field by itself.
+/// The tokens of a sequence of blocks, with each field in an array of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// What each block has of the following.
+    /// The number of tokens in each block.
     pub blocks: Vec<BlockCounts>,
-    /// Bit `i mod 64` of word `i / 64` of a block is set if its token `i` is a match; each block starts a new word.
+    /// Bit `i % 64` of word `i / 64` of a block is set if its token `i` is a match. Each block starts a new word.
     pub flags: Vec<u64>,
-    /// The symbols of the literals.
+    /// Symbols of the literals.
     pub literals: Vec<u8>,
-    /// Of each match its length minus the shortest.
+    /// Length of each match minus [`Params::min_match`].
     pub lengths: Vec<u8>,
-    /// Of each match its distance in symbols, little-endian, in [`Params::distance_bytes`].
+    /// Distance of each match in symbols, little-endian, in [`Params::distance_bytes`].
     pub distances: Vec<u8>,
 }
 
 impl Tokens {
-    /// Forgets all tokens.
+    /// Removes all tokens.
     pub fn clear(&mut self) {
         self.blocks.clear();
         self.flags.clear();
@@ -173,7 +170,7 @@ impl Tokens {
         self.distances.clear();
     }
 
-    /// Bytes that the tokens take as they are.
+    /// Returns the bytes that the tokens take when stored without entropy coding.
     pub fn len(&self) -> usize {
         size_of_val(self.blocks.as_slice())
             + size_of_val(self.flags.as_slice())
@@ -182,7 +179,7 @@ impl Tokens {
             + self.distances.len()
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -24,7 +24,7 @@ use crate::mem::uninit::{UninitBytes, Written};
 #[doc(hidden)]
 pub use lossy::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
 #[doc(hidden)]
-pub use lzss::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
+pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 pub use options::{Coder, CoderOptions};
 pub use report::{ChunkReport, inspect_chunk};
 

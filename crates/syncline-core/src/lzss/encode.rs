@@ -1,78 +1,60 @@
-//! Tokens of blocks: greedy from each block's start.
+//! Encodes symbols as tokens, block by block.
 
-use super::matcher::{Chains, PADDING, Search};
-use super::near::{self, Near};
-use super::{BlockCounts, Params, SymbolWidth, Tokens};
+use super::match_finder::{HashChain, LastPosition, MatchFinder, ShortWindow, Strategy};
+use super::{Params, Tokens};
 
-/// Memory that the encoder keeps from call to call.
+/// Blocks for which a match finder is tried together: once it does not suit a block, the rest of the group is left to the
+/// general one.
+const GROUP_BLOCKS: usize = 16;
+
+/// Memory that the encoder reuses from call to call. Tokens do not depend on it.
 #[derive(Debug, Default)]
 pub struct EncodeScratch {
-    near: Near,
-    chains: Chains,
-    /// A block followed by zeros.
-    block: Vec<u8>,
-    literals: Vec<u8>,
+    hash_chain: HashChain,
+    last_position: LastPosition,
+    short_window: ShortWindow,
 }
 
-/// Appends the tokens of `bytes`, cut into blocks, to `tokens`. A last symbol that is not whole is filled up with zero
-/// bytes.
+/// Appends the tokens of `bytes`, cut into blocks, to `tokens`. An incomplete last symbol is padded with zero bytes.
 ///
 /// # Panics
-/// Parameters out of range: a mistake of the caller, whatever the data.
+/// `params` has a level or a shortest match that is out of range.
 pub fn encode(bytes: &[u8], params: &Params, scratch: &mut EncodeScratch, tokens: &mut Tokens) {
     assert!((1..=super::MAX_MIN_MATCH).contains(&params.min_match) && super::LEVELS.contains(&params.level));
-    if params.window() <= u8::MAX.into() {
-        return near::encode(bytes, params, &mut scratch.near, tokens);
-    }
-    for block in bytes.chunks(params.block_bytes()) {
-        scratch.block.clear();
-        scratch.block.extend_from_slice(block);
-        scratch.block.resize(block.len().next_multiple_of(params.width.bytes()) + PADDING, 0);
-        match params.width {
-            SymbolWidth::One => encode_block::<1>(params, scratch, tokens),
-            SymbolWidth::Two => encode_block::<2>(params, scratch, tokens),
-            SymbolWidth::Four => encode_block::<4>(params, scratch, tokens),
-            SymbolWidth::Eight => encode_block::<8>(params, scratch, tokens),
-        }
+    let EncodeScratch { hash_chain, last_position, short_window } = scratch;
+    // Literals take at most this much. Pages of a large reservation cost nothing until they are written.
+    tokens.literals.reserve(bytes.len() + size_of::<u64>());
+    match Strategy::choose(params) {
+        Strategy::HashChain => append_groups(bytes, params, None, hash_chain, tokens),
+        Strategy::LastPosition => append_groups(bytes, params, Some(last_position), short_window, tokens),
+        Strategy::ShortWindow => append_groups(bytes, params, None, short_window, tokens),
     }
 }
 
-fn encode_block<const WIDTH: usize>(params: &Params, scratch: &mut EncodeScratch, tokens: &mut Tokens) {
-    let EncodeScratch { chains, block, literals, .. } = scratch;
-    let symbols = (block.len() - PADDING) / WIDTH;
-    literals.resize(block.len(), 0);
-    let mut search = Search::<WIDTH>::new(chains, block, params);
-    let (mut at, mut literal_bytes, mut count) = (0, 0, 0u32);
-    let mut word = 0;
-    let matches_before = tokens.lengths.len();
-    while at < symbols {
-        let (length, distance) = search.step(at);
-        if length == 0 {
-            // Eight bytes, of which those of the symbol stay.
-            let symbol: [u8; 8] = block[at * WIDTH..at * WIDTH + 8].try_into().expect("8 bytes");
-            literals[literal_bytes..literal_bytes + 8].copy_from_slice(&symbol);
-            literal_bytes += WIDTH;
-            at += 1;
-        } else {
-            word |= 1 << (count % 64);
-            tokens.lengths.push((length - usize::from(params.min_match)) as u8);
-            let [low, high] = (distance as u16).to_le_bytes();
-            tokens.distances.push(low);
-            if params.distance_bytes() == 2 {
-                tokens.distances.push(high);
+/// Appends the tokens of `bytes` by the match finder `first` for those blocks at the start of each group that it suits,
+/// and by `general` for the others.
+fn append_groups(
+    bytes: &[u8],
+    params: &Params,
+    mut first: Option<&mut LastPosition>,
+    general: &mut dyn MatchFinder,
+    tokens: &mut Tokens,
+) {
+    let block_bytes = params.block_bytes();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let mut blocks = GROUP_BLOCKS;
+        if let Some(first) = &mut first {
+            while blocks > 0 && !rest.is_empty() {
+                let Some(taken) = first.append_tokens(rest, 1, params, tokens) else { break };
+                rest = &rest[taken..];
+                blocks -= 1;
             }
-            search.skip(at, length);
-            at += length;
         }
-        count += 1;
-        if count.is_multiple_of(64) {
-            tokens.flags.push(std::mem::take(&mut word));
+        if blocks > 0 && !rest.is_empty() {
+            let taken = general.append_tokens(rest, blocks, params, tokens).expect("a general match finder");
+            debug_assert_eq!(taken, rest.len().min(blocks * block_bytes));
+            rest = &rest[taken..];
         }
     }
-    if !count.is_multiple_of(64) {
-        tokens.flags.push(word);
-    }
-    tokens.literals.extend_from_slice(&literals[..literal_bytes]);
-    let matches = (tokens.lengths.len() - matches_before) as u32;
-    tokens.blocks.push(BlockCounts { tokens: count, matches });
 }

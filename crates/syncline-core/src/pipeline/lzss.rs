@@ -1,13 +1,15 @@
 //! LZSS chunks: the elements, or their residuals, as tokens; the tokens as they are or Huffman-coded.
 
+mod cost_model;
 mod decode;
-mod estimate;
-mod parts;
-mod sample;
+mod token_sections;
+mod trial;
 
+pub(super) use cost_model::{Choice, choose, coded_bits, counted_bits, sample_tiles};
 pub(super) use decode::{BlockReader, DecodeBuffers, decode};
-pub(super) use estimate::{Choice, choose, coded_bits, counted_bits, sample_tiles};
-pub use sample::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
+pub use trial::{
+    LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials,
+};
 
 use super::lossless::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};
@@ -123,10 +125,10 @@ pub(super) fn write_tokens(
 ) {
     let blocks_at = sections.section(out, |out| write_blocks(out, tokens, params));
     let planes = match coder {
-        Some(coder) => parts::write_coded(sections, out, (tokens, literals), params, coder, may_have_words),
+        Some(coder) => token_sections::write_coded(sections, out, (tokens, literals), params, coder, may_have_words),
         None => {
-            parts::write_plain(sections, out, tokens);
-            parts::Planes::default()
+            token_sections::write_plain(sections, out, tokens);
+            token_sections::StoredPlanes::default()
         }
     };
     out[blocks_at + 3] = planes.literal_bytes;

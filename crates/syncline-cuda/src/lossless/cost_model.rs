@@ -6,7 +6,7 @@ use std::sync::Arc;
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{
-    CoderOptions, LzssChoice, LzssTrial, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss,
+    CoderOptions, LzssChoice, LzssTrial, LzssEstimate, best_lzss, lzss_sample, lzss_trials, estimate_lzss,
 };
 
 use super::compress::Job;
@@ -67,7 +67,7 @@ impl Samples {
         let chunks: Vec<Weighing> = self.chunks.iter().map(weighing).collect();
         let weigher = Weigher { element, geometry: job.geometry.clone(), options, samples: Arc::new(self) };
         let mut choices = Choices { weigher, chunks, first: None };
-        choices.first = Some(choices.begin(|_| true, |trial| !trial.is_spare));
+        choices.first = Some(choices.begin(|_| true, |trial| !trial.is_fallback));
         choices
     }
 }
@@ -79,7 +79,7 @@ struct Weighing {
     /// How many are waited for.
     waits: usize,
     trials: Vec<LzssTrial>,
-    weighed: Vec<Option<WeighedLzss>>,
+    weighed: Vec<Option<LzssEstimate>>,
 }
 
 /// What weighing a trial takes.
@@ -92,17 +92,17 @@ struct Weigher {
 }
 
 impl Weigher {
-    fn weigh(&self, chunk: usize, trial: LzssTrial) -> Option<WeighedLzss> {
+    fn weigh(&self, chunk: usize, trial: LzssTrial) -> Option<LzssEstimate> {
         let (elements, runs, bytes) = &self.samples.chunks[chunk];
         let all = self.samples.bytes.wait().ok()?;
-        weigh_lzss(self.element, &self.geometry, runs, *elements, &self.options, &all[bytes.clone()], trial)
+        estimate_lzss(self.element, &self.geometry, runs, *elements, &self.options, &all[bytes.clone()], trial)
     }
 }
 
 /// Trials that are made: of each task the chunk and the trial's number.
 struct Trials {
     tasks: Vec<(usize, usize)>,
-    weighed: Results<Option<WeighedLzss>>,
+    weighed: Results<Option<LzssEstimate>>,
 }
 
 /// What is chosen for chunks, as it becomes known.
@@ -139,7 +139,7 @@ impl Choices {
         }
         let open: Vec<usize> = chunks.clone().filter(|&chunk| self.best(chunk).is_none()).collect();
         if !open.is_empty() {
-            let mut spare = self.begin(|chunk| open.contains(&chunk), |trial| trial.is_spare);
+            let mut spare = self.begin(|chunk| open.contains(&chunk), |trial| trial.is_fallback);
             self.receive(&mut spare, chunks.clone())?;
         }
         chunks.map(|chunk| self.best(chunk).ok_or_else(nobody)).collect()

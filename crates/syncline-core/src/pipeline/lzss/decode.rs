@@ -1,6 +1,6 @@
 //! LZSS chunks back to elements.
 
-use super::parts::{Padded, PlaneReader};
+use super::token_sections::{PaddedBytes, PlaneReader};
 use super::{
     BLOCKS, DISTANCES, DISTANCES_BIT, FLAGS, FLAGS_BIT, LENGTHS, LENGTHS_BIT, LITERALS, LITERALS_BIT, PARAMETER_BYTES,
 };
@@ -8,7 +8,8 @@ use crate::container::{Fields, RecordChecksum, Sections, TileSection, read_bases
 use crate::error::Result;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::lzss::{
-    BlockCounts, LEVELS, MAX_MIN_MATCH, Params, SLACK, SymbolWidth, TokenParts, decode_block_ahead, decode_near_block,
+    BlockCounts, LEVELS, MAX_MIN_MATCH, Params, SLACK, SymbolWidth, TokenParts, decode_block_with_prefetch,
+    decode_short_window_block,
 };
 use crate::mem::prefetch::PrefetchTargets;
 use crate::mem::uninit::{UninitBytes, Written};
@@ -157,9 +158,9 @@ impl Chunk {
 /// The tokens of a chunk, each part followed by [`SLACK`] bytes.
 struct Parts<'b> {
     flags: &'b [u64],
-    lengths: Padded<'b>,
-    distances: Padded<'b>,
-    literals: Padded<'b>,
+    lengths: PaddedBytes<'b>,
+    distances: PaddedBytes<'b>,
+    literals: PaddedBytes<'b>,
 }
 
 /// Finds flags, lengths, distances and literals; decodes to the buffers what is coded.
@@ -267,7 +268,7 @@ impl<'b> BlockReader<'b> {
                 self.make_room(from.min(start), start, end);
                 let (place, parts) = (start - self.base..end - self.base, self.next_parts());
                 let out = bytemuck::cast_slice_mut(self.out);
-                decode_block_ahead(&parts, &self.chunk.params, out, place, ahead)?;
+                decode_block_with_prefetch(&parts, &self.chunk.params, out, place, ahead)?;
             }
             self.leave_next();
         }
@@ -292,7 +293,7 @@ impl<'b> BlockReader<'b> {
     ) -> std::result::Result<Written<'m>, &'static str> {
         let params = self.chunk.params;
         let ahead = PrefetchTargets { read, written: Some(place.address().wrapping_add(params.block_bytes())) };
-        let written = decode_near_block(&self.next_parts(), &params, place, ahead)?;
+        let written = decode_short_window_block(&self.next_parts(), &params, place, ahead)?;
         self.leave_next();
         Ok(written)
     }

@@ -1,47 +1,55 @@
-//! Distances of symbols from tokens, 64 at a time.
+//! Expands the distances of matches to one distance for each symbol, 64 tokens at a time.
 //!
-//! Addresses instead of positions in slices, hardly anything called, and short words by themselves: so that nothing is
-//! put aside in memory. Loads from the stack soon after stores there, with stores of vectors between them, took half of
-//! the time again wherever the system had put stack and entries on the wrong two pages, one pair in eight
-//! (docs/SPEED.md, "Lossless, integers").
+//! The code uses addresses instead of slices, hardly any calls, and a separate loop for words of short matches, so that no
+//! register is spilled. Loads from the stack soon after stores there, with vector stores between them, took up to half of
+//! the time again where stack and entries had unlucky page addresses, one pair of pages in eight.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "vector instructions and pointers")]
 
 use std::arch::x86_64::*;
 
-use super::super::{
-    Aligned, BlockTokens, FEW, MANY, ROW, ROWS, SHORT, SPREAD_ROOM, SPREAD_SLACK, VECTOR, asks_for_few, later_in_match,
+use super::super::expand_matches::{
+    Aligned, BlockTokens, EXPAND_ROOM, FEW, MANY, ROW, ROWS, SHORT, VECTOR, distance_after_row,
 };
+use super::super::token_parts::SLACK;
 use super::lanes::load;
 use crate::mem::prefetch::prefetch;
 
-/// Tokens that are taken at a time where some have more than [`FEW`] symbols: as many as a word has bytes.
+/// Tokens that are processed at once where some have more than [`FEW`] symbols: as many as a word has bytes.
 const BYTES: usize = 8;
-/// Of 64 tokens of columns of integers as bytes 35 to 46 are left so.
+/// Pairs in most words of 64 tokens. Integer columns as bytes have 35 to 46.
 const MOSTLY_PAIRS: usize = 48;
-/// Bytes from what is read to what is asked for: the machine's own prefetching ends with each page.
-const SOON: usize = 2048;
-/// What it costs to take all tokens of a word in groups, and for each long one, in matches taken one by one.
+/// How many bytes ahead tokens are prefetched. The hardware prefetcher stops at each page.
+const PREFETCH_DISTANCE: usize = 2048;
+/// Costs of processing the tokens of a word in groups, and of each long match, in matches processed one by one.
 const GROUPS_COST: u32 = 8;
 const LONG_COST: u32 = 5;
 
-/// As [`Spread::note`](super::Spread::note).
+/// Does what [`expand_distances`](super::super::expand_matches::expand_distances) does.
 ///
 /// # Safety
-/// The machine has AVX-512 VBMI2.
+/// The processor has AVX-512 VBMI2.
+///
+/// # Panics
+/// `entries`, lengths or distances are shorter than described there.
 #[inline(always)]
-pub unsafe fn note(entries: &mut [u8], symbols: usize, block: &BlockTokens) -> Option<usize> {
+pub(in super::super) unsafe fn expand_distances(
+    entries: &mut [u8],
+    symbols: usize,
+    block: &BlockTokens,
+) -> Option<usize> {
     let matches = block.flags.iter().map(|flags| flags.count_ones() as usize).sum::<usize>();
-    assert!(entries.len() >= symbols + SPREAD_ROOM && block.flags.len() == block.tokens.div_ceil(64));
-    assert!(block.lengths.len() >= matches + SPREAD_SLACK && block.distances.len() >= matches + SPREAD_SLACK);
+    assert!(entries.len() >= symbols + EXPAND_ROOM && block.flags.len() == block.tokens.div_ceil(64));
+    assert!(block.lengths.len() >= matches + SLACK && block.distances.len() >= matches + SLACK);
     assert!(block.min_match > 0);
-    let asks_for_few = asks_for_few(&block.lengths[..matches], block.min_match);
+    let tests_for_few = pays_to_test_for_few(&block.lengths[..matches], block.min_match);
     let start = entries.as_mut_ptr();
-    // SAFETY: `start` has so many entries, and room; the rest has just been asserted, and is the caller's.
+    // SAFETY: there are `symbols` entries and `EXPAND_ROOM` more, and enough lengths and distances, as asserted above. The
+    // caller promises the instructions.
     unsafe {
         let end = start.add(symbols);
-        let left = Left::begin(block, start);
-        let to = match (asks_for_few, block.min_match < MANY) {
+        let left = Remaining::new(block, start);
+        let to = match (tests_for_few, block.min_match < MANY) {
             (_, true) => words::<true, false>(left, end, block.min_match),
             (true, false) => words::<true, true>(left, end, block.min_match),
             (false, false) => words::<false, true>(left, end, block.min_match),
@@ -50,20 +58,36 @@ pub unsafe fn note(entries: &mut [u8], symbols: usize, block: &BlockTokens) -> O
     }
 }
 
+/// Returns whether it pays to test each word for matches of at most [`FEW`] symbols. It does not if a literal and the
+/// match after it are processed together and more than one in about six words has longer matches: the mispredicted
+/// branches would cost more than the test saves. `lengths` are those of the block's matches minus `min_match`.
+#[inline(always)]
+fn pays_to_test_for_few(lengths: &[u8], min_match: usize) -> bool {
+    if min_match < MANY {
+        return true;
+    }
+    let few = FEW.saturating_sub(min_match) as u8;
+    let mut longer = 0;
+    for &length in lengths {
+        longer += u32::from(length > few);
+    }
+    longer as usize * 6 * 32 < lengths.len()
+}
+
 /// Up to 64 tokens.
 #[derive(Clone, Copy)]
 struct Word {
-    /// Which are matches.
+    /// One bit for each token, set for a match.
     flags: u64,
-    /// At least one.
+    /// Number of tokens, at least one.
     tokens: usize,
-    /// Of the matches, and at least a vector of bytes.
+    /// Lengths of the matches, followed by at least a vector of bytes, as are the distances.
     lengths: *const u8,
     distances: *const u8,
 }
 
-/// The tokens of a block that are left, and where they go.
-struct Left {
+/// The remaining tokens of a block, and where their distances go.
+struct Remaining {
     flags: *const u64,
     tokens: usize,
     lengths: *const u8,
@@ -71,34 +95,34 @@ struct Left {
     to: *mut u8,
 }
 
-impl Left {
+impl Remaining {
     #[inline(always)]
-    fn begin(block: &BlockTokens, to: *mut u8) -> Self {
+    fn new(block: &BlockTokens, to: *mut u8) -> Self {
         let [lengths, distances] = [block.lengths, block.distances].map(<[u8]>::as_ptr);
         Self { flags: block.flags.as_ptr(), tokens: block.tokens, lengths, distances, to }
     }
 
-    /// The next word.
+    /// Returns the next word.
     ///
     /// # Safety
-    /// There is one.
+    /// There are tokens left.
     #[inline(always)]
     unsafe fn word(&self) -> Word {
         let Self { lengths, distances, .. } = *self;
-        prefetch(lengths.wrapping_add(SOON), 1);
-        prefetch(distances.wrapping_add(SOON), 1);
-        // SAFETY: the caller's.
+        prefetch(lengths.wrapping_add(PREFETCH_DISTANCE), 1);
+        prefetch(distances.wrapping_add(PREFETCH_DISTANCE), 1);
+        // SAFETY: the caller promises that there is another word of flags.
         Word { flags: unsafe { *self.flags }, tokens: self.tokens.min(64), lengths, distances }
     }
 
-    /// What is left behind the next word, whose symbols end at `to`.
+    /// Returns what remains after the word, whose symbols end at `to`.
     ///
     /// # Safety
-    /// It is that word.
+    /// `word` is the next word.
     #[inline(always)]
-    unsafe fn behind(self, word: &Word, to: *mut u8) -> Self {
+    unsafe fn after(self, word: &Word, to: *mut u8) -> Self {
         let matches = word.flags.count_ones() as usize;
-        // SAFETY: a word has flags, and as many lengths and distances as are set.
+        // SAFETY: the word has flags, and as many lengths and distances as bits are set.
         unsafe {
             Self {
                 flags: self.flags.add(1),
@@ -111,26 +135,26 @@ impl Left {
     }
 }
 
-/// Notes all words, and returns where their symbols end, unless that is behind `end`. If it `ASKS` for few, words whose
-/// matches have at most [`FEW`] symbols are taken by themselves; `PAIRS` are of literals and matches behind them, if
-/// those have [`MANY`] symbols.
+/// Expands all words. Returns where their symbols end, or `None` if that is after `end`. With `TESTS`, words whose matches
+/// have at most [`FEW`] symbols have a loop of their own. With `PAIRS`, a literal and the match after it are processed
+/// together; matches then have at least [`MANY`] symbols.
 ///
 /// # Safety
-/// There are [`SPREAD_ROOM`] entries behind `end`, and words, lengths and distances as [`note`] asserts; the machine
-/// has AVX-512 VBMI2.
+/// There are [`EXPAND_ROOM`] entries after `end`, and words, lengths and distances as [`expand_distances`] asserts; the
+/// processor has AVX-512 VBMI2.
 #[inline(always)]
-unsafe fn words<const ASKS: bool, const PAIRS: bool>(
-    mut left: Left,
+unsafe fn words<const TESTS: bool, const PAIRS: bool>(
+    mut left: Remaining,
     end: *mut u8,
     min_match: usize,
 ) -> Option<*mut u8> {
     while left.tokens > 0 {
-        // SAFETY: the caller's. `left.to` is no farther than `end`.
+        // SAFETY: as the caller promises; `left.to` is not after `end`.
         unsafe {
-            left = short_words::<ASKS, PAIRS>(left, end, min_match)?;
+            left = short_words::<TESTS, PAIRS>(left, end, min_match)?;
             while left.tokens > 0 {
                 let word = left.word();
-                let lengths = Lengths::new::<ASKS>(&word, min_match);
+                let lengths = Lengths::new::<TESTS>(&word, min_match);
                 if !lengths.are_few_or_long(&word) {
                     break;
                 }
@@ -139,7 +163,7 @@ unsafe fn words<const ASKS: bool, const PAIRS: bool>(
                 } else {
                     between_long(left.to, end, &word, min_match, &lengths)?
                 };
-                left = left.behind(&word, to);
+                left = left.after(&word, to);
                 if to > end {
                     return None;
                 }
@@ -149,23 +173,23 @@ unsafe fn words<const ASKS: bool, const PAIRS: bool>(
     Some(left.to)
 }
 
-/// The same up to a word that has few or long matches. By itself, so that there are registers for everything.
+/// Does the same up to a word that has few or long matches. Not inlined, so that everything fits into registers.
 ///
 /// # Safety
 /// As [`words`].
 #[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn short_words<const ASKS: bool, const PAIRS: bool>(
-    mut left: Left,
+#[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512vpopcntdq,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn short_words<const TESTS: bool, const PAIRS: bool>(
+    mut left: Remaining,
     end: *mut u8,
     min_match: usize,
-) -> Option<Left> {
+) -> Option<Remaining> {
     while left.tokens > 0 {
-        // SAFETY: the caller's. `left.to` is no farther than `end`, behind which there is room for 64 tokens of `SHORT`
+        // SAFETY: as the caller promises; `left.to` is not after `end`, which is followed by room for 64 tokens of `SHORT`
         // symbols and a vector.
         unsafe {
             let word = left.word();
-            let lengths = Lengths::new::<ASKS>(&word, min_match);
+            let lengths = Lengths::new::<TESTS>(&word, min_match);
             if lengths.are_few_or_long(&word) {
                 break;
             }
@@ -176,7 +200,7 @@ unsafe fn short_words<const ASKS: bool, const PAIRS: bool>(
             } else {
                 in_groups::<BYTES>(left.to, &word, &lengths)
             };
-            left = left.behind(&word, to);
+            left = left.after(&word, to);
             if to > end {
                 return None;
             }
@@ -185,111 +209,113 @@ unsafe fn short_words<const ASKS: bool, const PAIRS: bool>(
     Some(left)
 }
 
-/// Notes a word's tokens match by match. Returns where the next go, or `None` if a match reaches behind `end`.
+/// Expands a word's tokens match by match. Returns where the next word's distances go, or `None` if a match ends after
+/// `end`.
 ///
 /// # Safety
-/// `to` is no farther than `end`, behind which there are [`SPREAD_ROOM`] entries; the machine has AVX-512 VBMI2.
+/// `to` is not after `end`, which is followed by [`EXPAND_ROOM`] entries; the processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn match_by_match(to: *mut u8, end: *mut u8, word: &Word, min_match: usize) -> Option<*mut u8> {
     let mut flags = word.flags;
-    // Where the word's tokens would start, which their positions are added to, if matches were as long as literals.
+    // Plus the position of a token in the word, this is where the token starts.
     let mut start = to;
-    // SAFETY: `to` and the end of each match are no farther than `end`, and there is a vector's room behind them; there
-    // are as many lengths and distances as flags.
+    // SAFETY: `to` and the end of each match are not after `end`, which is followed by room for a vector. There are as many
+    // lengths and distances as set flags.
     unsafe {
-        // As many literals as there may be, before the first match and behind each.
+        // Clears the entries of all literals that may precede the first match or follow a match.
         _mm512_storeu_si512(to.cast(), _mm512_setzero_si512());
         for i in 0..flags.count_ones() as usize {
             let first = start.add(flags.trailing_zeros() as usize);
             flags &= flags.wrapping_sub(1);
             let length = usize::from(*word.lengths.add(i)) + min_match;
-            let behind = first.wrapping_add(length);
-            if behind > end {
+            let match_end = first.wrapping_add(length);
+            if match_end > end {
                 return None;
             }
             start = start.add(length - 1);
             write_match(first, length, *word.distances.add(i));
-            _mm512_storeu_si512(behind.cast(), _mm512_setzero_si512());
+            _mm512_storeu_si512(match_end.cast(), _mm512_setzero_si512());
         }
         Some(start.add(word.tokens))
     }
 }
 
-/// Writes the distances of one match, and up to a vector behind them.
+/// Writes the distances of one match, and up to a vector after them.
 ///
 /// # Safety
-/// There are so many entries from `to` on, and a vector more; the machine has AVX-512 VBMI2.
+/// There are `length` entries from `to` on and a vector more; the processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn write_match(to: *mut u8, length: usize, distance: u8) {
-    // SAFETY: a row is loaded; stores start in the match.
+    // SAFETY: the load is of a whole row; every store starts in the match.
     unsafe {
         _mm256_storeu_si256(to.cast(), _mm256_loadu_si256(ROWS[usize::from(distance)].as_ptr().cast()));
         let mut done = ROW;
         while done < length {
-            let later = _mm512_set1_epi8(later_in_match(distance) as i8);
+            let later = _mm512_set1_epi8(distance_after_row(distance) as i8);
             _mm512_storeu_si512(to.add(done).cast(), later);
             done += VECTOR;
         }
     }
 }
 
-/// What is known of 64 tokens before any is written.
+/// The lengths of 64 tokens.
 struct Lengths {
-    /// Of each match its symbols beyond the first, at most 255; what follows is not theirs.
+    /// Symbols of each match after its first, at most 255. Lanes after the last match are unspecified.
     beyond: __m512i,
-    /// Tokens of more than [`FEW`] symbols, or all matches, and those of more than [`SHORT`].
+    /// Tokens of more than [`FEW`] symbols, or all matches if that is not tested.
     middle: u64,
+    /// Tokens of more than [`SHORT`] symbols.
     long: u64,
 }
 
 impl Lengths {
     /// # Safety
-    /// The word has a vector of lengths; the machine has AVX-512 VBMI2.
+    /// The word has a vector of lengths; the processor has AVX-512 VBMI2.
     #[inline(always)]
-    unsafe fn new<const ASKS: bool>(word: &Word, min_match: usize) -> Self {
-        // SAFETY: the caller's.
+    unsafe fn new<const TESTS: bool>(word: &Word, min_match: usize) -> Self {
+        // SAFETY: the caller promises the vector and the instructions.
         unsafe {
             let beyond = _mm512_adds_epu8(load(word.lengths), _mm512_set1_epi8((min_match - 1) as i8));
             let more_than = |symbols: usize| {
                 let more = _mm512_cmpgt_epu8_mask(beyond, _mm512_set1_epi8((symbols - 1) as i8));
                 _pdep_u64(more, word.flags)
             };
-            let middle = if ASKS { more_than(FEW) } else { word.flags };
+            let middle = if TESTS { more_than(FEW) } else { word.flags };
             Self { beyond, middle, long: if middle == 0 { 0 } else { more_than(SHORT) } }
         }
     }
 
-    /// Whether it does not pay to take many of the word's tokens at a time, or some have to be taken by themselves.
+    /// Returns whether groups of tokens do not pay off, or some matches are too long for them.
     #[inline(always)]
     fn are_few_or_long(&self, word: &Word) -> bool {
         word.flags.count_ones() < GROUPS_COST || self.long != 0
     }
 }
 
-/// Distances of tokens, 0 of literals, and how many symbols they have, but for 256: one a byte.
+/// Returns the distance of each token, 0 for a literal, and its number of symbols modulo 256, one byte each.
 ///
 /// # Safety
-/// The word has a vector of distances; the machine has AVX-512 VBMI2.
+/// The word has a vector of distances; the processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn by_token(word: &Word, lengths: &Lengths) -> (__m512i, __m512i) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises the vector and the instructions.
     unsafe {
         let distances = _mm512_maskz_expand_epi8(word.flags, load(word.distances));
         let beyond = _mm512_maskz_expand_epi8(word.flags, lengths.beyond);
-        // None of what is no token.
+        // Lanes after the last token have no symbols.
         (distances, _mm512_maskz_add_epi8(u64::MAX >> (VECTOR - word.tokens), beyond, _mm512_set1_epi8(1)))
     }
 }
 
-/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`BYTES`]) symbols, as many at a time as have room in
-/// a vector with so many places each. Returns where the next go.
+/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`BYTES`]) symbols. A vector has `PLACES` lanes for each
+/// of its tokens. Returns where the next distances go.
 ///
 /// # Safety
-/// The word has a vector of distances; from `to` on there is room for as much as its tokens take, and a vector; the
-/// machine has AVX-512 VBMI2.
+/// The word has a vector of distances; from `to` on there is room for the symbols of its tokens and a vector; the
+/// processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn in_groups<const PLACES: usize>(mut to: *mut u8, word: &Word, lengths: &Lengths) -> *mut u8 {
-    // SAFETY: loads are of the distances, and of arrays; the rest is the caller's.
+    // SAFETY: loads are of the distances and of static arrays. The caller promises the room and the instructions.
     unsafe {
         let (distances, symbols) = by_token(word, lengths);
         let tokens = load(TOKENS[PLACES / BYTES].0.as_ptr());
@@ -303,11 +329,11 @@ unsafe fn in_groups<const PLACES: usize>(mut to: *mut u8, word: &Word, lengths: 
     to
 }
 
-/// The same of tokens of at most [`SHORT`] symbols, where a literal and a match behind it are one: tokens of columns of
-/// integers as bytes alternate.
+/// Does the same for tokens of at most [`SHORT`] symbols, and processes a literal and the match after it as one token: in
+/// integer columns as bytes they alternate.
 ///
 /// # Safety
-/// As [`in_groups`], and the machine has BMI2.
+/// As [`in_groups`], and the processor has BMI2.
 #[inline(always)]
 unsafe fn in_pairs(mut to: *mut u8, word: &Word, lengths: &Lengths) -> *mut u8 {
     const { assert!(SHORT + 1 == BYTES) };
@@ -315,7 +341,7 @@ unsafe fn in_pairs(mut to: *mut u8, word: &Word, lengths: &Lengths) -> *mut u8 {
     let literals = tokens & !word.flags;
     let joined = word.flags & literals << 1;
     let starts = tokens & !joined;
-    // SAFETY: loads are of the distances, and of arrays; the rest is the caller's.
+    // SAFETY: loads are of the distances and of static arrays. The caller promises the room and the instructions.
     unsafe {
         let with_match = _pext_u64(word.flags | joined >> 1, starts);
         let with_literal = _pext_u64(literals, starts);
@@ -326,7 +352,7 @@ unsafe fn in_pairs(mut to: *mut u8, word: &Word, lengths: &Lengths) -> *mut u8 {
         let symbols = _mm512_mask_add_epi8(symbols, with_literal, symbols, one);
         let numbers = load(TOKENS[1].0.as_ptr());
         let places = load(PLACES_OF[1].0.as_ptr());
-        // Few words have more, and fewer would have to be jumped over.
+        // Few words have more pairs, and a fixed count is predicted better than a smaller one.
         let count = (starts.count_ones() as usize).max(MOSTLY_PAIRS);
         for first in (0..count).step_by(BYTES) {
             let numbers = _mm512_add_epi8(numbers, _mm512_set1_epi8(first as i8));
@@ -338,11 +364,12 @@ unsafe fn in_pairs(mut to: *mut u8, word: &Word, lengths: &Lengths) -> *mut u8 {
     to
 }
 
-/// Of each lane the token, and the place in it, where each has [`FEW`], or [`BYTES`].
+/// The token of each lane, for [`FEW`] and for [`BYTES`] lanes each.
 static TOKENS: [Aligned<VECTOR>; 2] = [lanes(FEW, 64), lanes(BYTES, 64)];
+/// The symbol of its token that each lane has.
 static PLACES_OF: [Aligned<VECTOR>; 2] = [lanes(1, FEW), lanes(1, BYTES)];
 
-/// Of the number of each lane the quotient by `divisor`, then the remainder by `modulus`.
+/// Returns `lane / divisor % modulus` for each lane.
 const fn lanes(divisor: usize, modulus: usize) -> Aligned<VECTOR> {
     let mut lanes = [0; VECTOR];
     let mut i = 0;
@@ -353,11 +380,11 @@ const fn lanes(divisor: usize, modulus: usize) -> Aligned<VECTOR> {
     Aligned(lanes)
 }
 
-/// As [`in_groups`], but what is longer by itself; `None` if that reaches behind `end`.
+/// Does what [`in_groups`] does, and writes long matches one by one. Returns `None` if one of these ends after `end`.
 ///
 /// # Safety
-/// `to` is no farther than `end`, behind which there are [`SPREAD_ROOM`] entries; the word has a vector of distances;
-/// the machine has AVX-512 VBMI2.
+/// `to` is not after `end`, which is followed by [`EXPAND_ROOM`] entries; the word has a vector of distances; the
+/// processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn between_long(
     mut to: *mut u8,
@@ -367,15 +394,15 @@ unsafe fn between_long(
     lengths: &Lengths,
 ) -> Option<*mut u8> {
     let mut token = 0;
-    // SAFETY: loads are of distances and lengths, and of arrays. Neither the word's start nor a long match's end is
-    // behind `end`, so that 64 tokens of `SHORT` symbols have room behind each. A long token is a match, of which there
-    // are a length and a distance.
+    // SAFETY: loads are of distances, lengths and static arrays. Neither the start of the word nor the end of a long match
+    // is after `end`, so 64 tokens of `SHORT` symbols have room after each. A long token is a match, which has a length
+    // and a distance.
     unsafe {
         let (distances, symbols) = by_token(word, lengths);
         let (numbers, places) = (load(TOKENS[1].0.as_ptr()), load(PLACES_OF[1].0.as_ptr()));
         while token < word.tokens {
             let next_long = (lengths.long >> token) as u8;
-            // Lanes of tokens behind the word have others' numbers.
+            // Lanes after the last token of the word wrap around to other tokens.
             let count = (next_long.trailing_zeros() as usize).min(word.tokens - token).min(BYTES);
             let numbers = _mm512_add_epi8(numbers, _mm512_set1_epi8(token as i8));
             let taken = _mm512_cmplt_epu8_mask(places, _mm512_permutexvar_epi8(numbers, symbols));
@@ -385,12 +412,12 @@ unsafe fn between_long(
             if next_long != 0 {
                 let number = (word.flags & !(u64::MAX << token)).count_ones() as usize;
                 let length = usize::from(*word.lengths.add(number)) + min_match;
-                let behind = to.wrapping_add(length);
-                if behind > end {
+                let match_end = to.wrapping_add(length);
+                if match_end > end {
                     return None;
                 }
                 write_match(to, length, *word.distances.add(number));
-                to = behind;
+                to = match_end;
                 token += 1;
             }
         }
@@ -398,14 +425,14 @@ unsafe fn between_long(
     Some(to)
 }
 
-/// Writes the lanes that are taken one after another from `to` on, and 0 behind them up to a vector. Returns where the
-/// next go.
+/// Writes the lanes that are set in `taken` contiguously from `to` on, and 0 after them up to a vector. Returns where the
+/// next distances go.
 ///
 /// # Safety
-/// There is a vector of entries from `to` on, and the machine has AVX-512 VBMI2.
+/// There is a vector of entries from `to` on, and the processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn compress(lanes: __m512i, taken: u64, to: *mut u8) -> *mut u8 {
-    // SAFETY: what the caller has promised.
+    // SAFETY: the caller promises the vector of entries and the instructions.
     unsafe {
         _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi8(taken, lanes));
         to.add(taken.count_ones() as usize)

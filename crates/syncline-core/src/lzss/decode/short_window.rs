@@ -1,37 +1,46 @@
-//! Tokens of a block back to symbols, where distances have one byte (levels 1 to 4).
+//! Decodes blocks of levels 1 to 4, whose distances have one byte.
 //!
-//! In two passes over the block. The first goes from match to match and notes for every symbol how far back its source
-//! is (0: it is a literal). The second makes the symbols, without looking at tokens.
+//! Two passes over the block. The first writes the distance from every symbol to its source, 0 for a literal. The second
+//! produces the symbols from distances and literals without looking at tokens.
+
+#![allow(unsafe_code, reason = "calls of functions that are compiled for AVX-512")]
 
 use std::cell::RefCell;
 
-use super::decode::{OUTSIDE, TOO_EARLY};
-use super::{SymbolWidth, TokenParts};
-use crate::arch::spread::{Aligned, BlockTokens, Reach, SPREAD_ROOM, Spread, Spreading, are_inside, with_best};
+use super::super::SymbolWidth;
+use super::expand_matches::{
+    Aligned, BlockTokens, DistanceRange, EXPAND_ROOM, are_inside, expand_distances, resolve_copies,
+};
+use super::token_parts::{ENDS_EARLY, OUTSIDE_BLOCK, TokenParts};
+#[cfg(target_arch = "x86_64")]
+use super::x86;
 use crate::mem::prefetch::PrefetchTargets;
 use crate::mem::uninit::{UninitBytes, Written};
+use crate::simd::{self, InstructionSet, Isa, Kernel};
 
-/// Most bytes in a block.
+/// Most bytes of a block.
 const MAX_BYTES: usize = 1 << 14;
 
-/// Decodes a block to the first `symbols` symbols of `out`. Counts have been checked. As many bytes as it has may be
-/// asked for meanwhile.
+/// Decodes a block, whose counts have been checked, to the first `symbols` symbols of `out`. Meanwhile prefetches as many
+/// bytes as the block has.
 pub(super) fn decode<'m>(
     parts: &TokenParts,
     (width, min_match): (SymbolWidth, usize),
     out: UninitBytes<'m>,
     symbols: usize,
-    ahead: PrefetchTargets,
+    prefetch: PrefetchTargets,
 ) -> Result<Written<'m>, &'static str> {
-    let decode = Decode { parts, width, min_match, out, symbols, ahead };
-    ENTRIES.with_borrow_mut(|entries| decode.in_two_passes(entries, |note| with_best(note), |follow| with_best(follow)))
+    let decode = Decode { parts, width, min_match, out, symbols, prefetch };
+    ENTRIES.with_borrow_mut(|entries| {
+        decode.in_two_passes(entries, |expand| simd::run(expand), |resolve| simd::run(resolve))
+    })
 }
 
-/// Of each symbol of a block how far back its source is, and room for what is written behind.
-type Entries = Aligned<{ MAX_BYTES + SPREAD_ROOM }>;
+/// The distances of a block's symbols, and room for stores after them.
+type Entries = Aligned<{ MAX_BYTES + EXPAND_ROOM }>;
 
 thread_local! {
-    /// From block to block: to fill it with zeros for each took a thirtieth of the time.
+    /// Kept from block to block, because clearing it took a thirtieth of the decoding time.
     static ENTRIES: RefCell<Box<Entries>> = RefCell::new(Box::new(Aligned([0; _])));
 }
 
@@ -41,74 +50,99 @@ struct Decode<'a, 'm> {
     min_match: usize,
     out: UninitBytes<'m>,
     symbols: usize,
-    ahead: PrefetchTargets,
+    prefetch: PrefetchTargets,
 }
 
 impl<'m> Decode<'_, 'm> {
-    /// The passes are given how to be run. They are compiled apart, each with registers enough.
+    /// Runs both passes by the given functions. They are compiled separately, so that each has enough registers.
     fn in_two_passes(
         self,
         Aligned(entries): &mut Entries,
-        note: impl FnOnce(Note) -> Result<Reach, &'static str>,
-        follow: impl FnOnce(Follow<'_, 'm>) -> Written<'m>,
+        expand: impl FnOnce(ExpandDistances) -> Result<DistanceRange, &'static str>,
+        resolve: impl FnOnce(ResolveCopies<'_, 'm>) -> Written<'m>,
     ) -> Result<Written<'m>, &'static str> {
-        let Self { parts, width, min_match, out, symbols, ahead } = self;
+        let Self { parts, width, min_match, out, symbols, prefetch } = self;
         let &TokenParts { tokens, matches, flags, literals, lengths, distances } = parts;
         let block = BlockTokens { flags, tokens, lengths, distances, min_match };
-        let reach = note(Note { entries, symbols, block, matches })?;
-        Ok(follow(Follow { out, width, symbols, distances: entries, reach, ahead, literals }))
+        let range = expand(ExpandDistances { entries, symbols, block, matches })?;
+        Ok(resolve(ResolveCopies { out, width, symbols, distances: entries, range, prefetch, literals }))
     }
 }
 
-/// The first pass: [`Spread::note`], and what is to be known before the second.
-struct Note<'a> {
+/// The first pass, and the checks that the second pass relies on.
+struct ExpandDistances<'a> {
     entries: &'a mut [u8],
     symbols: usize,
     block: BlockTokens<'a>,
     matches: usize,
 }
 
-impl Spreading for Note<'_> {
-    type Output = Result<Reach, &'static str>;
+impl Kernel for ExpandDistances<'_> {
+    type Output = Result<DistanceRange, &'static str>;
+
+    const WIDEST: Isa = Isa::Avx512Vbmi2;
 
     #[inline(always)]
-    fn run<S: Spread>(self, spread: S) -> Self::Output {
+    fn run<I: InstructionSet>(self, isa: I) -> Self::Output {
         let Self { entries, symbols, block, matches } = self;
-        let reach = Reach::of(&block.distances[..matches]).ok_or(OUTSIDE)?;
-        let end = spread.note(entries, symbols, &block).ok_or(OUTSIDE)?;
-        // A match may start before there is anything so far back.
+        let range = DistanceRange::new(&block.distances[..matches]).ok_or(OUTSIDE_BLOCK)?;
+        let end = match isa.avx512_vbmi2() {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token proves that the processor has the instructions.
+            Some(_) => unsafe { x86::expand_distances(entries, symbols, &block) },
+            _ => expand_distances(entries, symbols, &block),
+        };
+        let end = end.ok_or(OUTSIDE_BLOCK)?;
+        // The first matches may reach back further than the start of the block.
         if !are_inside(&entries[..end]) {
-            return Err(OUTSIDE);
+            return Err(OUTSIDE_BLOCK);
         }
         if end < symbols {
-            return Err(TOO_EARLY);
+            return Err(ENDS_EARLY);
         }
-        Ok(reach)
+        Ok(range)
     }
 }
 
-/// The second: [`Spread::follow`].
-struct Follow<'a, 'm> {
+/// The second pass.
+struct ResolveCopies<'a, 'm> {
     out: UninitBytes<'m>,
     width: SymbolWidth,
     symbols: usize,
     distances: &'a [u8],
-    reach: Reach,
-    ahead: PrefetchTargets,
+    range: DistanceRange,
+    prefetch: PrefetchTargets,
     literals: &'a [u8],
 }
 
-impl<'m> Spreading for Follow<'_, 'm> {
+impl<'m> Kernel for ResolveCopies<'_, 'm> {
     type Output = Written<'m>;
 
+    const WIDEST: Isa = Isa::Avx512Vbmi2;
+
     #[inline(always)]
-    fn run<S: Spread>(self, spread: S) -> Self::Output {
-        let Self { out, width, symbols, distances, reach, ahead, literals } = self;
-        match width {
-            SymbolWidth::One => spread.follow::<1>(out, symbols, distances, reach, ahead, literals),
-            SymbolWidth::Two => spread.follow::<2>(out, symbols, distances, reach, ahead, literals),
-            SymbolWidth::Four => spread.follow::<4>(out, symbols, distances, reach, ahead, literals),
-            SymbolWidth::Eight => spread.follow::<8>(out, symbols, distances, reach, ahead, literals),
+    fn run<I: InstructionSet>(self, isa: I) -> Self::Output {
+        match self.width {
+            SymbolWidth::One => self.symbols_of::<1, I>(isa),
+            SymbolWidth::Two => self.symbols_of::<2, I>(isa),
+            SymbolWidth::Four => self.symbols_of::<4, I>(isa),
+            SymbolWidth::Eight => self.symbols_of::<8, I>(isa),
+        }
+    }
+}
+
+impl<'m> ResolveCopies<'_, 'm> {
+    #[inline(always)]
+    fn symbols_of<const WIDTH: usize, I: InstructionSet>(self, isa: I) -> Written<'m> {
+        let Self { out, symbols, distances, range, prefetch, literals, .. } = self;
+        match isa.avx512_vbmi2() {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token proves that the processor has the instructions.
+            Some(_) => unsafe { x86::resolve_copies::<WIDTH>(out, symbols, distances, range, prefetch, literals) },
+            _ => {
+                let _ = (range, prefetch);
+                resolve_copies::<WIDTH>(out, symbols, distances, literals)
+            }
         }
     }
 }
@@ -117,11 +151,11 @@ impl<'m> Spreading for Follow<'_, 'm> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{BlockCounts, MAX_MIN_MATCH, Params, SLACK, Tokens, oracle};
+    use super::super::super::{BlockCounts, MAX_MIN_MATCH, Params, SLACK, Tokens, oracle};
     use super::*;
-    use crate::arch::spread::Portable;
+    use crate::simd::Portable;
 
-    /// Values that repeat at once, soon, late and never, with runs between.
+    /// Values that repeat at short, medium and long distances and never, with runs between them.
     fn bytes(length: usize) -> Vec<u8> {
         let mut state = 11_u64;
         let mut next = || {
@@ -139,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_gives_the_same() {
+    fn every_instruction_set_decodes_the_same() {
         for (length, level) in [(8, 1), (1000, 2), (9000, 3), (MAX_BYTES, 3), (MAX_BYTES, 4), (5000, 4)] {
             let bytes = bytes(length);
             for width in SymbolWidth::ALL {
@@ -155,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Tokens that lie are the same error, or the same bytes.
+    /// Checks that damaged tokens give the same error or the same bytes with every instruction set. Returns the errors.
     fn damage(tokens: &Tokens, params: &Params, length: usize) -> usize {
         let mut errors = 0;
         for i in 0..30 {
@@ -185,19 +219,14 @@ mod tests {
         };
         let [mut best, mut portable] = [0xA5, 0x5A].map(|byte| vec![byte; length + SLACK]);
         let (width, min_match, symbols) = (params.width, params.min_match.into(), length / params.width.bytes());
-        let one = decode(&parts, (width, min_match), best.as_mut_slice().into(), symbols, PrefetchTargets::default())
-            .map(|_| ());
-        let decode = Decode {
-            parts: &parts,
-            width,
-            min_match,
-            out: portable.as_mut_slice().into(),
-            symbols,
-            ahead: PrefetchTargets::default(),
-        };
+        let none = PrefetchTargets::default();
+        let one = decode(&parts, (width, min_match), best.as_mut_slice().into(), symbols, none).map(|_| ());
+        let decode =
+            Decode { parts: &parts, width, min_match, out: portable.as_mut_slice().into(), symbols, prefetch: none };
         let mut entries = Aligned([0xA5; _]);
-        let other =
-            decode.in_two_passes(&mut entries, |note| note.run(Portable), |follow| follow.run(Portable)).map(|_| ());
+        let other = decode
+            .in_two_passes(&mut entries, |expand| expand.run(Portable), |resolve| resolve.run(Portable))
+            .map(|_| ());
         assert_eq!(one, other, "{params:?}");
         best.truncate(length);
         portable.truncate(length);
@@ -205,7 +234,8 @@ mod tests {
         one.map(|()| best)
     }
 
-    /// Tokens of a block at random: lengths up to `longest`, distances from `nearest` on.
+    /// Random tokens of a block, and its symbols. One match in `rare` is longer than the shortest, by less than
+    /// `longest`; distances are at least `nearest`.
     fn random_tokens(width: SymbolWidth, nearest: usize, longest: u64, rare: u64, seed: u64) -> (Tokens, usize) {
         let mut state = seed;
         let mut next = |below: u64| {
@@ -254,7 +284,7 @@ mod tests {
         }
     }
 
-    /// The simple way.
+    /// Decodes token by token.
     fn by_symbol(tokens: &Tokens, width: SymbolWidth) -> Vec<u8> {
         let (mut bytes, mut literal, mut number) = (Vec::new(), 0, 0);
         for i in 0..tokens.blocks[0].tokens as usize {

@@ -1,11 +1,17 @@
-#![allow(unsafe_code)]
+//! Tests of the AVX-512 strategies that the tests of the whole encoder do not reach in all cases.
+
+#![allow(unsafe_code, reason = "calls of functions that are compiled for AVX-512")]
 
 use proptest::prelude::*;
 
-use super::*;
+use super::super::block_tokens::{MAX_BYTES, SearchRules, TokenCounts, TokensOut, WRITE_SLACK};
+use super::super::window_bitmap::{ShortTokens, find_short_tokens};
+use super::last_position;
+use super::symbol_keys::{KeyKind, write_keys};
 use crate::lzss::{Params, SymbolWidth, Tokens, oracle};
+use crate::simd::Avx512Vbmi2;
 
-/// Blocks of numbers of four bytes, a few or many different ones; of few values or noise; of repeated pieces; of runs.
+/// Blocks of 32-bit numbers with few or many values, of noise with few or many values, of repeated pieces, and of runs.
 fn any_block() -> impl Strategy<Value = Vec<u8>> {
     const MOST: usize = 2500;
     let number =
@@ -20,7 +26,7 @@ fn any_block() -> impl Strategy<Value = Vec<u8>> {
     });
     let runs = prop::collection::vec((any::<u8>(), 1..400usize), 1..20)
         .prop_map(|runs| runs.into_iter().flat_map(|(byte, length)| std::iter::repeat_n(byte, length)).collect());
-    // A last symbol or two that are no number.
+    // One to three bytes after the last number.
     let ragged = (numbers, 0..4usize).prop_map(|(mut bytes, more)| {
         bytes.extend(std::iter::repeat_n(0, more));
         bytes
@@ -36,9 +42,9 @@ struct Fields {
 }
 
 impl Fields {
-    /// What nobody has cleared.
+    /// Memory that is not cleared.
     fn new() -> Self {
-        Self { flags: vec![u64::MAX; MAX_BYTES / 64], bytes: [(); 3].map(|()| vec![0xA5; MAX_BYTES + BITMAP_SLACK]) }
+        Self { flags: vec![u64::MAX; MAX_BYTES / 64], bytes: [(); 3].map(|()| vec![0xA5; MAX_BYTES + WRITE_SLACK]) }
     }
 
     fn out(&mut self) -> TokensOut<'_> {
@@ -58,75 +64,72 @@ impl Fields {
     }
 }
 
-fn rule(params: &Params) -> Rule {
-    let (min_match, max_match) = (usize::from(params.min_match), params.max_match());
-    Rule { window: params.window(), depth: params.depth(), key_symbols: params.key_bytes(), min_match, max_match }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn links_give_the_tokens_of_the_oracle(blocks in prop::collection::vec(any_block(), 1..4), level in 2..=3u8) {
+    fn short_tokens_are_those_of_the_oracle(blocks in prop::collection::vec(any_block(), 1..4), level in 2..=3u8) {
         let params = Params::new(SymbolWidth::One, level);
-        let mut memory = Box::<links::Memory>::default();
-        // What other blocks have left in memory does not matter.
-        for block in blocks.iter().filter(|block| !block.is_empty() && is_fast()) {
+        let rules = SearchRules::new(&params);
+        let mut buffers = Box::<last_position::LastPositionBuffers>::default();
+        // What earlier blocks have left in the buffers must not matter.
+        for block in blocks.iter().filter(|block| !block.is_empty() && Avx512Vbmi2::detected().is_some()) {
             let mut fields = Fields::new();
-            let (rule, most, out) = (rule(&params), usize::MAX, fields.out());
-            // SAFETY: `is_fast` has just found every feature that these enable.
+            let out = fields.out();
+            // SAFETY: every feature that the functions enable has been detected.
             let counts = unsafe {
                 match level {
-                    2 => links::tokens::<2>(block, &rule, most, &[], &mut memory, out),
-                    _ => links::tokens::<4>(block, &rule, most, &[], &mut memory, out),
+                    2 => last_position::find_tokens::<2>(block, &rules, usize::MAX, &[], &mut buffers, out),
+                    _ => last_position::find_tokens::<4>(block, &rules, usize::MAX, &[], &mut buffers, out),
                 }
             };
-            let counts = counts.expect("nothing is too much");
+            let counts = counts.expect("no limit of longer matches");
             prop_assert!(fields.tokens(counts) == oracle::encode(block, &params), "{block:?}");
         }
     }
 }
 
 #[test]
-fn blocks_with_long_matches_are_left_to_bitmaps() {
-    let rule = rule(&Params::new(SymbolWidth::One, 3));
-    let (mut scratch, mut fields) = (Scratch::default(), Fields::new());
-    let mut is_taken = |bytes: &[u8]| short_tokens(bytes, &rule, &[], &mut scratch, fields.out()).is_some();
+fn blocks_with_long_matches_do_not_suit_short_tokens() {
+    let rules = SearchRules::new(&Params::new(SymbolWidth::One, 3));
+    let (mut scratch, mut fields) = (ShortTokens::default(), Fields::new());
+    let mut suits = |bytes: &[u8]| find_short_tokens(bytes, &rules, &[], &mut scratch, fields.out()).is_some();
     let numbers = |values: u32| -> Vec<u8> {
         let numbers = (0..2000_u32).map(|i| i.wrapping_mul(0x9E37_79B1) >> 7);
         numbers.flat_map(|number| (number % values).to_le_bytes()).collect()
     };
     let (short, long) = (numbers(3000), numbers(7));
-    let is_possible = is_taken(&short);
-    assert!(!is_taken(&long));
-    // For a while none are tried.
-    let tried = (1..50).find(|_| is_taken(&short));
-    assert_eq!(tried, is_possible.then_some(LIKEWISE.into()));
+    assert_eq!(suits(&short), Avx512Vbmi2::detected().is_some());
+    assert!(!suits(&long));
+    // Independently of the blocks before.
+    assert_eq!(suits(&short), Avx512Vbmi2::detected().is_some());
 }
 
 proptest! {
     #[test]
-    fn multiples_have_keys_of_one_byte(quotients in prop::collection::vec(0..=255u16, 100..300), divisor in 2..=257u16, base in any::<u16>()) {
-        let mut symbols: Vec<u32> = quotients.iter().map(|&q| u32::from(q) * u32::from(divisor) + u32::from(base)).collect();
-        // Two that are neighbors, so that there is no greater divisor.
-        symbols[..3].copy_from_slice(&[0, 254, 255].map(|q| q * u32::from(divisor) + u32::from(base)));
+    fn multiples_have_keys_of_one_byte(
+        quotients in prop::collection::vec(0..=255u16, 100..300), divisor in 2..=257u16, base in any::<u16>(),
+    ) {
+        let (divisor, base) = (u32::from(divisor), u32::from(base));
+        let mut symbols: Vec<u32> = quotients.iter().map(|&q| u32::from(q) * divisor + base).collect();
+        // Two of them are neighbors, so that there is no greater divisor.
+        symbols[..3].copy_from_slice(&[0, 254, 255].map(|q| q * divisor + base));
         let keys = |symbols: &[u32]| {
             let mut keys = vec![0xA5; symbols.len() * 2];
             let bytes: Vec<u8> = symbols.iter().copied().flat_map(u32::to_le_bytes).collect();
-            // SAFETY: `is_fast` has just found every feature that it enables.
-            (unsafe { pieces::take_keys::<4>(&bytes, &mut keys) }, keys)
+            // SAFETY: every feature that the function enables has been detected.
+            (unsafe { write_keys::<4>(&bytes, &mut keys) }, keys)
         };
-        if is_fast() {
+        if Avx512Vbmi2::detected().is_some() {
             let (kind, found) = keys(&symbols);
-            prop_assert_eq!(kind, pieces::Keys::Narrow);
-            let offset = |symbol: u32| (symbol - u32::from(base)) / u32::from(divisor);
-            prop_assert!(found.iter().zip(&symbols).all(|(&key, &symbol)| u32::from(key) == offset(symbol)));
-            symbols[99] = 300 * u32::from(divisor) / 2 + u32::from(base) + 1;
+            prop_assert_eq!(kind, KeyKind::Narrow);
+            prop_assert!(found.iter().zip(&symbols).all(|(&key, &symbol)| u32::from(key) == (symbol - base) / divisor));
+            symbols[99] = 300 * divisor / 2 + base + 1;
             let (kind, found) = keys(&symbols);
-            let is_multiple = (symbols[99] - u32::from(base)).is_multiple_of(divisor.into());
-            prop_assert_eq!(kind, if is_multiple { pieces::Keys::Narrow } else { pieces::Keys::Wide });
+            let is_multiple = (symbols[99] - base).is_multiple_of(divisor);
+            prop_assert_eq!(kind, if is_multiple { KeyKind::Narrow } else { KeyKind::Wide });
             let wide = |i: usize| u16::from_le_bytes([found[2 * i], found[2 * i + 1]]);
-            prop_assert!(is_multiple || (0..symbols.len()).all(|i| u32::from(wide(i)) == symbols[i] - u32::from(base)));
+            prop_assert!(is_multiple || (0..symbols.len()).all(|i| u32::from(wide(i)) == symbols[i] - base));
         }
     }
 }

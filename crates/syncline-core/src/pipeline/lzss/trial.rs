@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::super::lossless::Residuals;
-use super::super::options::{Coder, CoderOptions};
-pub use super::estimate::Way as LzssWay;
-use super::estimate::{Case, sample_runs};
+use super::super::options::{CoderOptions, Coder};
+pub use super::cost_model::Strategy as LzssStrategy;
+use super::cost_model::{ChunkModel, sample_runs};
 use super::{Choice, EncodeBuffers, bytes_of};
 use crate::array::ElementType;
 use crate::geometry::{Geometry, Tile};
@@ -34,22 +34,24 @@ pub fn lzss_sample(geometry: &Geometry, chunk: u64, element_bytes: usize, level:
     runs.into_iter().map(|run| tiles.start + run.start as u64..tiles.start + run.end as u64).collect()
 }
 
-/// One attempt at a chunk: a way to code it, and the number of its shortest match among those that are tried.
+/// One attempt at a chunk: a strategy to code it, and the number of its shortest match among those that are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LzssTrial {
-    /// The way.
-    pub way: LzssWay,
+    /// The strategy.
+    pub strategy: LzssStrategy,
     /// The number of its shortest match.
     pub number: usize,
     /// Whether it need not be made where others save enough, which [`best_lzss`] says by not asking for it.
-    pub is_spare: bool,
+    pub is_fallback: bool,
 }
 
 /// All that is tried of a chunk of `elements` elements of which `sampled` are in its sample.
 pub fn lzss_trials(element: ElementType, options: &CoderOptions, sampled: u64, elements: u64) -> Vec<LzssTrial> {
-    let case = case(element.size(), options, sampled as usize, elements);
-    let trials = |way| (0..case.trials()).map(move |number| LzssTrial { way, number, is_spare: case.is_spare(way) });
-    case.ways().into_iter().flat_map(trials).collect()
+    let model = model(element.size(), options, sampled as usize, elements);
+    let trials = |strategy| {
+        (0..model.trials()).map(move |number| LzssTrial { strategy, number, is_fallback: model.is_fallback(strategy) })
+    };
+    model.strategies().into_iter().flat_map(trials).collect()
 }
 
 /// The best of them, from what each was found to come to, in this order. `None` if one is missing that has to be made,
@@ -59,43 +61,43 @@ pub fn best_lzss(
     options: &CoderOptions,
     sampled: u64,
     elements: u64,
-    weighed: &[Option<WeighedLzss>],
+    estimates: &[Option<LzssEstimate>],
 ) -> Option<LzssChoice> {
-    let case = case(element.size(), options, sampled as usize, elements);
-    let (entropy_coded, trials) = (case.entropy_coded, case.trials());
-    if weighed.len() != case.ways().len() * trials {
+    let model = model(element.size(), options, sampled as usize, elements);
+    let (entropy_coded, trials) = (model.entropy_coded, model.trials());
+    if estimates.len() != model.strategies().len() * trials {
         return None;
     }
-    let choice = |weighed: WeighedLzss| {
-        let WeighedLzss { choice: LzssChoice { of_residuals, params, has_matches, has_words }, bytes } = weighed;
+    let choice = |estimates: LzssEstimate| {
+        let LzssEstimate { choice: LzssChoice { of_residuals, params, has_matches, has_words }, bytes } = estimates;
         Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes }
     };
-    let best = case.best(|number, _| {
+    let best = model.best(|number, _| {
         // The first is always made.
-        let made = &weighed[number * trials..][..trials];
+        let made = &estimates[number * trials..][..trials];
         made[0]?;
         made.iter().copied().flatten().map(choice).reduce(Choice::shorter)
     });
-    best.map(|choice| choice.for_others())
+    best.map(|choice| choice.to_public())
 }
 
 impl Choice {
     /// What other implementations know of it.
-    fn for_others(self) -> LzssChoice {
+    fn to_public(self) -> LzssChoice {
         let Self { of_residuals, params, has_matches, has_words, .. } = self;
         LzssChoice { of_residuals, params, has_matches, has_words }
     }
 }
 
-fn case(element_bytes: usize, options: &CoderOptions, sampled: usize, elements: u64) -> Case<'_> {
+fn model(element_bytes: usize, options: &CoderOptions, sampled: usize, elements: u64) -> ChunkModel<'_> {
     // A chunk has at most 2^22 elements.
     let elements = elements as usize;
-    Case { options, entropy_coded: options.coder != Coder::Lzss, element_bytes, sampled, elements }
+    ChunkModel { options, entropy_coded: options.coder != Coder::Lzss, element_bytes, sampled, elements }
 }
 
 /// What the sample of a chunk says of one attempt; see [`best_lzss`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WeighedLzss {
+pub struct LzssEstimate {
     /// How the chunk is coded.
     pub choice: LzssChoice,
     /// About how many bytes it will take, and what is added for being slow.
@@ -107,7 +109,7 @@ pub struct WeighedLzss {
 ///
 /// # Panics
 /// `sample` has not the tiles' elements.
-pub fn weigh_lzss(
+pub fn estimate_lzss(
     element: ElementType,
     geometry: &Geometry,
     tiles: &[Range<u64>],
@@ -115,17 +117,17 @@ pub fn weigh_lzss(
     options: &CoderOptions,
     sample: &[u8],
     trial: LzssTrial,
-) -> Option<WeighedLzss> {
-    let weigh = match element.size() {
-        1 => by_sample::<u8>,
-        2 => by_sample::<u16>,
-        4 => by_sample::<u32>,
-        _ => by_sample::<u64>,
+) -> Option<LzssEstimate> {
+    let estimate = match element.size() {
+        1 => estimate_words::<u8>,
+        2 => estimate_words::<u16>,
+        4 => estimate_words::<u32>,
+        _ => estimate_words::<u64>,
     };
-    weigh(element, geometry, tiles, elements, options, sample, trial)
+    estimate(element, geometry, tiles, elements, options, sample, trial)
 }
 
-fn by_sample<W: Word>(
+fn estimate_words<W: Word>(
     element: ElementType,
     geometry: &Geometry,
     tiles: &[Range<u64>],
@@ -133,26 +135,26 @@ fn by_sample<W: Word>(
     options: &CoderOptions,
     sample: &[u8],
     trial: LzssTrial,
-) -> Option<WeighedLzss> {
+) -> Option<LzssEstimate> {
     let sample = words_of::<W>(sample);
     thread_local! {
         /// From sample to sample: pages that are new take a fifth of the time.
         static BUFFERS: RefCell<EncodeBuffers> = RefCell::default();
     }
-    let case = case(size_of::<W>(), options, sample.len(), elements);
-    let weigh = |bytes: &[u8], bases| {
-        BUFFERS.with_borrow_mut(|buffers| case.weigh_trial(trial.way, trial.number, bytes, bases, buffers))
+    let model = model(size_of::<W>(), options, sample.len(), elements);
+    let estimate = |bytes: &[u8], bases| {
+        BUFFERS.with_borrow_mut(|buffers| model.estimate_trial(trial.strategy, trial.number, bytes, bases, buffers))
     };
-    let choice = if trial.way.of_residuals {
+    let choice = if trial.strategy.of_residuals {
         let tiles: Vec<Tile> = tiles.iter().flat_map(|run| geometry.range(run.clone())).collect();
         let mut memory = Vec::new();
         let residuals = Residuals::new(element, geometry.axes(), &tiles, &sample, &mut memory);
-        weigh(&bytes_of(residuals.words), residuals.bases.len())
+        estimate(&bytes_of(residuals.words), residuals.bases.len())
     } else {
-        weigh(&bytes_of(&sample), 0)
+        estimate(&bytes_of(&sample), 0)
     };
     let choice = choice?;
-    Some(WeighedLzss { choice: choice.for_others(), bytes: choice.bytes })
+    Some(LzssEstimate { choice: choice.to_public(), bytes: choice.bytes })
 }
 
 /// Little-endian bytes as words.
@@ -199,17 +201,18 @@ mod tests {
                 let coded = pipeline != Coder::Lzss;
                 let at_once = choose(&options, coded, &words, &residuals, 40_000, &mut EncodeBuffers::default());
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);
-                let weigh = |trial| weigh_lzss(element, &geometry, &runs, 40_000, &options, &bytes, trial);
-                let weighed: Vec<Option<WeighedLzss>> = trials.into_iter().map(weigh).collect();
-                let best = best_lzss(element, &options, sampled as u64, 40_000, &weighed).unwrap();
-                assert_eq!(best, at_once.for_others(), "{options:?}");
-                assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &weighed[1..]), None);
+                let estimate = |trial| estimate_lzss(element, &geometry, &runs, 40_000, &options, &bytes, trial);
+                let estimates: Vec<Option<LzssEstimate>> = trials.into_iter().map(estimate).collect();
+                let best = best_lzss(element, &options, sampled as u64, 40_000, &estimates).unwrap();
+                assert_eq!(best, at_once.to_public(), "{options:?}");
+                assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &estimates[1..]), None);
                 without_matches += usize::from(!best.has_matches);
                 without_words += usize::from(!best.has_words);
                 // Those that are spared change nothing where they are not asked for.
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);
-                let made = |(weighed, trial): (&Option<WeighedLzss>, &LzssTrial)| weighed.filter(|_| !trial.is_spare);
-                let spared: Vec<Option<WeighedLzss>> = weighed.iter().zip(&trials).map(made).collect();
+                let made =
+                    |(estimates, trial): (&Option<LzssEstimate>, &LzssTrial)| estimates.filter(|_| !trial.is_fallback);
+                let spared: Vec<Option<LzssEstimate>> = estimates.iter().zip(&trials).map(made).collect();
                 let without = best_lzss(element, &options, sampled as u64, 40_000, &spared);
                 assert!(without.is_none_or(|without| without == best), "{options:?}");
             }

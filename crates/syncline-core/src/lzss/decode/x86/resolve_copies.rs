@@ -1,81 +1,72 @@
-//! Distances and symbols 64 bytes at a time.
+//! Resolves each symbol to its literal or to a copy of an earlier symbol, 64 bytes at a time.
+//!
+//! One instruction expands the literals of 64 bytes to their places. Registers hold the window, so that permutations find
+//! the copied symbols whatever the lengths of matches.
 
-#![allow(unsafe_code)]
-
-mod lanes;
-mod note;
+#![allow(unsafe_code, reason = "vector instructions, and output memory that need not be initialized")]
 
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-use self::lanes::{Lanes, load};
-use crate::mem::prefetch::{prefetch, prefetch_second};
+use super::super::expand_matches::{DistanceRange, VECTOR, are_inside};
+use super::super::token_parts::SLACK;
+use super::lanes::{Lanes, load};
+use crate::mem::prefetch::{PrefetchTargets, prefetch, prefetch_second};
 use crate::mem::uninit::{UninitBytes, Written};
 
-use super::{BlockTokens, Reach, SPREAD_SLACK, Spread, VECTOR, are_inside};
-use crate::mem::prefetch::PrefetchTargets;
+/// How many bytes ahead literals are prefetched. The hardware prefetcher stops at each page.
+const PREFETCH_DISTANCE: usize = 1024;
 
-/// Bytes from the literals that are read to those that are asked for: the machine's own prefetching ends with each
-/// page.
-const SOON_LITERALS: usize = 1024;
-
-/// Vectors of 64 bytes, of which some lanes are loaded, stored, expanded and permuted.
-#[derive(Clone, Copy, Debug)]
-pub struct Avx512(pub(super) ());
-
-impl Spread for Avx512 {
-    #[inline(always)]
-    fn note(self, entries: &mut [u8], symbols: usize, block: &BlockTokens) -> Option<usize> {
-        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature that is asked for.
-        unsafe { note::note(entries, symbols, block) }
-    }
-
-    #[inline(always)]
-    fn follow<'m, const WIDTH: usize>(
-        self,
-        mut out: UninitBytes<'m>,
-        symbols: usize,
-        distances: &[u8],
-        reach: Reach,
-        ahead: PrefetchTargets,
-        literals: &[u8],
-    ) -> Written<'m> {
-        assert!(matches!(WIDTH, 1 | 2 | 4 | 8) && out.len() >= symbols * WIDTH + SPREAD_SLACK);
-        assert!(distances.len() >= symbols + SPREAD_SLACK && are_inside(&distances[..symbols]));
-        let near = !reach.is_far;
-        // SAFETY: only symbols are written.
-        let bytes = unsafe { out.as_mut_slice() };
-        // SAFETY: the features as above; there is slack, and no distance leads out of the block, as has just been
-        // asserted.
-        unsafe {
-            match WIDTH {
-                1 if near && !reach.is_close => in_registers::<1, 2, 4>(bytes, symbols, distances, literals, ahead),
-                1 if near => in_registers::<1, 2, 6>(bytes, symbols, distances, literals, ahead),
-                2 if near => in_registers::<2, 4, 5>(bytes, symbols, distances, literals, ahead),
-                2 => in_registers::<2, 8, 5>(bytes, symbols, distances, literals, ahead),
-                4 if near => in_registers::<4, 8, 4>(bytes, symbols, distances, literals, ahead),
-                4 => in_registers::<4, 16, 4>(bytes, symbols, distances, literals, ahead),
-                _ => {
-                    place_literals::<WIDTH>(bytes, symbols, distances, literals);
-                    copy_symbols::<WIDTH>(bytes, symbols, distances);
-                }
+/// Does what [`resolve_copies`](super::super::expand_matches::resolve_copies) does. `out`, `distances` and `literals` have
+/// [`SLACK`] bytes more. Meanwhile prefetches as many bytes as it writes.
+///
+/// # Safety
+/// The processor has AVX-512 VBMI2.
+///
+/// # Panics
+/// A slice is too short, or a distance leads out of the block.
+#[inline(always)]
+pub(in super::super) unsafe fn resolve_copies<'m, const WIDTH: usize>(
+    mut out: UninitBytes<'m>,
+    symbols: usize,
+    distances: &[u8],
+    range: DistanceRange,
+    prefetch: PrefetchTargets,
+    literals: &[u8],
+) -> Written<'m> {
+    assert!(matches!(WIDTH, 1 | 2 | 4 | 8) && out.len() >= symbols * WIDTH + SLACK);
+    assert!(distances.len() >= symbols + SLACK && are_inside(&distances[..symbols]));
+    let near = !range.has_far;
+    // SAFETY: the caller promises the instructions. There are `SLACK` bytes, and no distance leads out of the block, as
+    // asserted above. All symbols are written, whole vectors of literals and of earlier symbols, all initialized.
+    unsafe {
+        let bytes = out.as_mut_slice();
+        match WIDTH {
+            1 if near && !range.has_close => in_registers::<1, 2, 4>(bytes, symbols, distances, literals, prefetch),
+            1 if near => in_registers::<1, 2, 6>(bytes, symbols, distances, literals, prefetch),
+            2 if near => in_registers::<2, 4, 5>(bytes, symbols, distances, literals, prefetch),
+            2 => in_registers::<2, 8, 5>(bytes, symbols, distances, literals, prefetch),
+            4 if near => in_registers::<4, 8, 4>(bytes, symbols, distances, literals, prefetch),
+            4 => in_registers::<4, 16, 4>(bytes, symbols, distances, literals, prefetch),
+            _ => {
+                place_literals::<WIDTH>(bytes, symbols, distances, literals);
+                copy_symbols::<WIDTH>(bytes, symbols, distances);
             }
-            // All symbols have been written, whole vectors of them, from literals and from symbols before.
-            out.assume_written(symbols * WIDTH)
         }
+        out.assume_written(symbols * WIDTH)
     }
 }
 
-/// The next literals, of symbols of `WIDTH` bytes, in the lanes of a mask; 0 in the others.
+/// Returns the next literals, symbols of `WIDTH` bytes, in the lanes of a mask, and 0 in the others.
 ///
 /// # Safety
-/// The machine has AVX-512 VBMI2.
+/// The processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn expand<const WIDTH: usize>(mask: u64, literals: &[u8], used: &mut usize) -> __m512i {
-    let next: &[u8; VECTOR] = literals[*used..*used + VECTOR].try_into().expect("as many");
+    let next: &[u8; VECTOR] = literals[*used..*used + VECTOR].try_into().expect("VECTOR bytes");
     *used += mask.count_ones() as usize * WIDTH;
-    prefetch(next.as_ptr().wrapping_add(SOON_LITERALS), 1);
-    // SAFETY: the load is of the array; the features are the caller's.
+    prefetch(next.as_ptr().wrapping_add(PREFETCH_DISTANCE), 1);
+    // SAFETY: an unaligned load of the array. The caller promises the instructions.
     unsafe {
         let next = _mm512_loadu_si512(next.as_ptr().cast());
         match WIDTH {
@@ -87,10 +78,10 @@ unsafe fn expand<const WIDTH: usize>(mask: u64, literals: &[u8], used: &mut usiz
     }
 }
 
-/// Writes the literals to their places, and 0 to the others.
+/// Writes the literals to their places, and 0 to the other places.
 ///
 /// # Safety
-/// The machine has AVX-512 VBMI2; `out` and `distances` have [`SPREAD_SLACK`] bytes more than `symbols` symbols.
+/// The processor has AVX-512 VBMI2; `out` and `distances` have [`SLACK`] bytes more than `symbols` symbols.
 #[inline(always)]
 unsafe fn place_literals<const WIDTH: usize>(
     out: &mut [MaybeUninit<u8>],
@@ -101,7 +92,7 @@ unsafe fn place_literals<const WIDTH: usize>(
     let lanes = VECTOR / WIDTH;
     let mut used = 0;
     for at in (0..symbols).step_by(lanes) {
-        // SAFETY: a vector from a symbol of the block on reaches no farther than the slack behind the last.
+        // SAFETY: a vector that starts at a symbol of the block ends within the slack after the last symbol.
         unsafe {
             let distances = distances.as_ptr().add(at);
             let mask = match WIDTH {
@@ -125,17 +116,15 @@ unsafe fn place_literals<const WIDTH: usize>(
     }
 }
 
-/// Copies each symbol from its source; a literal onto itself.
+/// Copies each symbol from its source. Literals are copied onto themselves.
 ///
 /// # Safety
-/// `out`, which is initialized, and `distances` have `symbols` symbols, and no distance is greater than the symbols
-/// before it.
+/// `out` and `distances` have `symbols` symbols, `out` is initialized, and no distance leads out of the block.
 #[inline(always)]
 unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [MaybeUninit<u8>], symbols: usize, distances: &[u8]) {
     let start = out.as_mut_ptr().cast::<u8>();
     for (at, &distance) in distances[..symbols].iter().enumerate() {
-        // SAFETY: `at` is a symbol of the block, and so is what the distance leads to, says the caller. Loads and
-        // stores are unaligned.
+        // SAFETY: `at` and the source are symbols of the block, as the caller promises. Loads and stores are unaligned.
         unsafe {
             let (from, to) = (start.add((at - usize::from(distance)) * WIDTH), start.add(at * WIDTH));
             match WIDTH {
@@ -148,19 +137,18 @@ unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [MaybeUninit<u8>], symbols:
     }
 }
 
-/// Symbols 64 bytes at a time, none farther from its source than `VECTORS` registers hold, and of these no more than
-/// `2^ROUNDS` in a row of which each is the source of the next.
+/// Resolves 64 bytes at a time. `VECTORS` registers hold the window, and 64 bytes contain chains of at most `2^ROUNDS`
+/// symbols that copy from each other.
 ///
 /// # Safety
-/// The machine has AVX-512 VBMI and VBMI2; `out` and `distances` have [`SPREAD_SLACK`] bytes more than `symbols`
-/// symbols.
+/// The processor has AVX-512 VBMI2; `out` and `distances` have [`SLACK`] bytes more than `symbols` symbols.
 #[inline(always)]
 unsafe fn in_registers<const WIDTH: usize, const VECTORS: usize, const ROUNDS: usize>(
     out: &mut [MaybeUninit<u8>],
     symbols: usize,
     distances: &[u8],
     literals: &[u8],
-    ahead: PrefetchTargets,
+    prefetch: PrefetchTargets,
 ) where
     [__m512i; VECTORS]: Window,
 {
@@ -168,43 +156,42 @@ unsafe fn in_registers<const WIDTH: usize, const VECTORS: usize, const ROUNDS: u
     let mut numbers = [0u8; VECTOR];
     numbers.iter_mut().zip(0..).for_each(|(number, i)| *number = i);
     let mut used = 0;
-    // What is not to be asked for is replaced by what is written at once: a prefetch more instead of a jump.
-    let (read, written) = (ahead.read.unwrap_or(out.as_ptr().cast()), ahead.written.unwrap_or(out.as_ptr().cast()));
-    // SAFETY: a vector from a symbol of the block on reaches no farther than the slack behind the last.
+    // Without a target the output is prefetched, which is cheaper than a branch.
+    let [read, written] = [prefetch.read, prefetch.written].map(|start| start.unwrap_or(out.as_ptr().cast()));
+    // SAFETY: a vector that starts at a symbol of the block ends within the slack after the last symbol.
     unsafe {
         let numbers = Lanes::<WIDTH>::widen(numbers.as_ptr());
-        // The oldest first.
         let mut window = [_mm512_setzero_si512(); VECTORS];
         for at in (0..symbols).step_by(lanes) {
             prefetch_second(read.wrapping_add(at * WIDTH));
             prefetch_second(written.wrapping_add(at * WIDTH));
             let distances = Lanes::<WIDTH>::widen(distances.as_ptr().add(at));
-            let of_matches = Lanes::<WIDTH>::having(distances, -1);
+            let of_matches = Lanes::<WIDTH>::any_bit(distances, -1);
             let literals = expand::<WIDTH>(!of_matches & (u64::MAX >> (VECTOR - lanes)), literals, &mut used);
-            // Counted from the first of these symbols: negative where it is before them. A literal is its own source.
+            // Relative to the first of these symbols, so negative for earlier ones. A literal is its own source.
             let sources = Lanes::<WIDTH>::subtract(numbers, distances);
             let before = Lanes::<WIDTH>::negative(sources);
-            // What is before them is found, and is its own source now.
+            // A symbol with an earlier source is the root of its chain.
             let mut roots = Lanes::<WIDTH>::blend(before, sources, numbers);
-            // A source becomes that one's source, until it is there.
+            // Each round replaces a source by the source of that source.
             for _ in 0..ROUNDS {
                 roots = Lanes::<WIDTH>::permute(roots, roots);
             }
             let found = if WIDTH == 1 && VECTORS == 2 {
-                // The highest bit but one says which vector; it is not set in a literal.
+                // The second-highest bit selects the vector; it is not set in a literal.
                 let last = Lanes::<WIDTH>::negative(_mm512_add_epi8(sources, sources));
                 let found = _mm512_mask_permutexvar_epi8(literals, before, sources, window[0]);
                 _mm512_mask_permutexvar_epi8(found, last, sources, window[1])
             } else {
-                // Pairs of vectors, then pairs of pairs, chosen by the bits of the source above those of its lane.
+                // Permutes pairs of vectors, then selects between the results by the higher bits of the source.
                 let mut found = window;
                 let mut left = VECTORS / 2;
                 for i in 0..left {
-                    found[i] = Lanes::<WIDTH>::permute_both(found[2 * i], sources, found[2 * i + 1]);
+                    found[i] = Lanes::<WIDTH>::permute2(found[2 * i], sources, found[2 * i + 1]);
                 }
                 let mut bit = 2 * lanes as i32;
                 while left > 1 {
-                    let odd = Lanes::<WIDTH>::having(sources, bit);
+                    let odd = Lanes::<WIDTH>::any_bit(sources, bit);
                     left /= 2;
                     for i in 0..left {
                         found[i] = Lanes::<WIDTH>::blend(odd, found[2 * i], found[2 * i + 1]);
@@ -220,13 +207,13 @@ unsafe fn in_registers<const WIDTH: usize, const VECTORS: usize, const ROUNDS: u
     }
 }
 
-/// The last vectors of symbols, the oldest first.
+/// The vectors of the window, the oldest first.
 trait Window {
-    /// Puts another behind them, in place of the oldest.
+    /// Appends a vector and drops the oldest.
     fn push(&mut self, made: __m512i);
 }
 
-/// Name by name: of a loop, or a rotation, the compiler makes a move of memory, and of the registers memory.
+/// Moves each element by name. The compiler would turn a loop or a rotation into a copy in memory.
 macro_rules! window {
     ($count:literal: $($kept:ident)*) => {
         impl Window for [__m512i; $count] {

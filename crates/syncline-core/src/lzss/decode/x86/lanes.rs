@@ -1,30 +1,30 @@
-//! Vectors of 64 bytes as lanes of one, two or four.
+//! Vectors of 64 bytes as lanes of one, two or four bytes.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "vector instructions")]
 
 use std::arch::x86_64::*;
 
-/// A vector from anywhere.
+/// Loads a vector from any address.
 ///
 /// # Safety
-/// 64 bytes from `at` on may be read; the machine has AVX-512.
+/// 64 bytes from `at` on may be read; the processor has AVX-512.
 #[inline(always)]
-pub unsafe fn load(at: *const u8) -> __m512i {
-    // SAFETY: the caller's.
+pub(super) unsafe fn load(at: *const u8) -> __m512i {
+    // SAFETY: the caller promises that the bytes may be read. The load is unaligned.
     unsafe { _mm512_loadu_si512(at.cast()) }
 }
 
 /// Instructions on lanes of `WIDTH` (1, 2 or 4) bytes.
-pub struct Lanes<const WIDTH: usize>;
+pub(super) struct Lanes<const WIDTH: usize>;
 
 impl<const WIDTH: usize> Lanes<WIDTH> {
-    /// Bytes from `at` on, one a lane.
+    /// Loads bytes from `at` on, one into each lane.
     ///
     /// # Safety
-    /// `64 / WIDTH` bytes from `at` on may be read, and the machine has AVX-512 BW.
+    /// `64 / WIDTH` bytes from `at` on may be read, and the processor has AVX-512 BW.
     #[inline(always)]
-    pub unsafe fn widen(at: *const u8) -> __m512i {
-        // SAFETY: what the caller has promised.
+    pub(super) unsafe fn widen(at: *const u8) -> __m512i {
+        // SAFETY: the caller promises that the processor has these instructions.
         unsafe {
             match WIDTH {
                 1 => load(at),
@@ -34,13 +34,13 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
         }
     }
 
-    /// `a` less `b`, lane by lane.
+    /// Subtracts `b` from `a` in each lane.
     ///
     /// # Safety
-    /// The machine has AVX-512 BW.
+    /// The processor has AVX-512 BW.
     #[inline(always)]
-    pub unsafe fn subtract(a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
+    pub(super) unsafe fn subtract(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises that the processor has these instructions.
         unsafe {
             match WIDTH {
                 1 => _mm512_sub_epi8(a, b),
@@ -50,13 +50,13 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
         }
     }
 
-    /// The lanes that have any of these bits.
+    /// Returns the lanes in which any of these bits is set.
     ///
     /// # Safety
-    /// The machine has AVX-512 BW.
+    /// The processor has AVX-512 BW.
     #[inline(always)]
-    pub unsafe fn having(a: __m512i, bits: i32) -> u64 {
-        // SAFETY: what the caller has promised.
+    pub(super) unsafe fn any_bit(a: __m512i, bits: i32) -> u64 {
+        // SAFETY: the caller promises that the processor has these instructions.
         unsafe {
             match WIDTH {
                 1 => _mm512_test_epi8_mask(a, _mm512_set1_epi8(bits as i8)),
@@ -66,13 +66,13 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
         }
     }
 
-    /// The lanes whose highest bit is set: unlike [`Lanes::having`], no work for the unit that permutes.
+    /// Returns the lanes whose highest bit is set. Unlike [`Lanes::any_bit`] this does not use the unit that permutes.
     ///
     /// # Safety
-    /// The machine has AVX-512 BW and DQ.
+    /// The processor has AVX-512 BW and DQ.
     #[inline(always)]
-    pub unsafe fn negative(a: __m512i) -> u64 {
-        // SAFETY: what the caller has promised.
+    pub(super) unsafe fn negative(a: __m512i) -> u64 {
+        // SAFETY: the caller promises that the processor has these instructions.
         unsafe {
             match WIDTH {
                 1 => _mm512_movepi8_mask(a),
@@ -82,13 +82,13 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
         }
     }
 
-    /// What `a` has in the lanes that `index` names.
+    /// Returns the lanes of `a` at the indices `index`.
     ///
     /// # Safety
-    /// The machine has AVX-512 VBMI.
+    /// The processor has AVX-512 VBMI.
     #[inline(always)]
-    pub unsafe fn permute(index: __m512i, a: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
+    pub(super) unsafe fn permute(index: __m512i, a: __m512i) -> __m512i {
+        // SAFETY: the caller promises that the processor has these instructions.
         unsafe {
             match WIDTH {
                 1 => _mm512_permutexvar_epi8(index, a),
@@ -98,13 +98,13 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
         }
     }
 
-    /// What the lanes of `a`, then of `b`, have that `index` names.
+    /// Returns the lanes of `a` and `b` together at the indices `index`.
     ///
     /// # Safety
-    /// The machine has AVX-512 VBMI.
+    /// The processor has AVX-512 VBMI.
     #[inline(always)]
-    pub unsafe fn permute_both(a: __m512i, index: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
+    pub(super) unsafe fn permute2(a: __m512i, index: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises that the processor has these instructions.
         unsafe {
             match WIDTH {
                 1 => _mm512_permutex2var_epi8(a, index, b),
@@ -114,13 +114,13 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
         }
     }
 
-    /// `b` in the lanes of the mask, `a` elsewhere.
+    /// Returns `b` in the lanes of the mask and `a` elsewhere.
     ///
     /// # Safety
-    /// The machine has AVX-512 BW.
+    /// The processor has AVX-512 BW.
     #[inline(always)]
-    pub unsafe fn blend(mask: u64, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
+    pub(super) unsafe fn blend(mask: u64, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises that the processor has these instructions.
         unsafe {
             match WIDTH {
                 1 => _mm512_mask_blend_epi8(mask, a, b),

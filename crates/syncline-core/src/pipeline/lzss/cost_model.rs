@@ -11,7 +11,7 @@ use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::word::Word;
 
 /// Runs of tiles in a sample.
-const PIECES: usize = 4;
+const RUNS: usize = 4;
 /// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to
 /// on columns of integers.
 const MATCH_BITS: u64 = 6;
@@ -66,24 +66,24 @@ pub(super) fn sample_runs(
     let block = Params::new(SymbolWidth::One, level).block_bytes();
     let typical = first.map_or(1, |length| length * element_bytes);
     let run = (block / 2).div_ceil(typical);
-    if run * PIECES * 2 > tiles {
+    if run * RUNS * 2 > tiles {
         return std::iter::once(0..tiles).collect();
     }
-    (0..PIECES).map(|i| (tiles - run) * i / (PIECES - 1)).map(|first| first..first + run).collect()
+    (0..RUNS).map(|i| (tiles - run) * i / (RUNS - 1)).map(|first| first..first + run).collect()
 }
 
-/// A way to code a chunk, but for the shortest match.
+/// A strategy to code a chunk, but for the shortest match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Strategy {
     /// Whether the residuals are coded, not the elements.
     pub of_residuals: bool,
     /// Width of the symbols.
     pub width: SymbolWidth,
 }
 
-/// What the choice of a chunk's way depends on beside its sample.
+/// What the choice of a chunk's strategy depends on beside its sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Case<'o> {
+pub(super) struct ChunkModel<'o> {
     pub options: &'o CoderOptions,
     pub entropy_coded: bool,
     /// Bytes of an element.
@@ -93,8 +93,8 @@ pub(super) struct Case<'o> {
     pub elements: usize,
 }
 
-/// The sample in one way.
-struct Seen<'b> {
+/// The sample in one strategy.
+struct SampleStatistics<'b> {
     bytes: &'b [u8],
     /// Of its planes of bytes, in 2^-16 bits; 0 if nobody asks.
     entropy: u64,
@@ -103,18 +103,18 @@ struct Seen<'b> {
     has_words: bool,
 }
 
-impl Case<'_> {
+impl ChunkModel<'_> {
     /// Whether speed is what was asked for. Where the sample is the whole chunk there is no time to save.
     fn is_fast(&self) -> bool {
         self.options.level <= FAST_LEVELS && self.sampled < self.elements
     }
 
-    fn is_narrow(&self, way: Way) -> bool {
-        way.width.bytes() < self.element_bytes
+    fn is_narrow(&self, strategy: Strategy) -> bool {
+        strategy.width.bytes() < self.element_bytes
     }
 
-    /// The ways that may be tried, in order.
-    pub fn ways(&self) -> Vec<Way> {
+    /// The strategies that may be tried, in order.
+    pub fn strategies(&self) -> Vec<Strategy> {
         let (own, fast) = (self.element_bytes, self.is_fast());
         let widths = || {
             SymbolWidth::ALL.into_iter().rev().filter(move |&width| match self.options.symbol {
@@ -124,31 +124,34 @@ impl Case<'_> {
                 None => width.bytes() <= own,
             })
         };
-        let ways =
-            [false, true].into_iter().flat_map(|of_residuals| widths().map(move |width| Way { of_residuals, width }));
+        let strategies = [false, true]
+            .into_iter()
+            .flat_map(|of_residuals| widths().map(move |width| Strategy { of_residuals, width }));
         // Where speed is what was asked for, narrow symbols are not tried of residuals.
-        ways.filter(|&way| !(fast && !self.entropy_coded && self.is_narrow(way) && way.of_residuals)).collect()
+        strategies
+            .filter(|&strategy| !(fast && !self.entropy_coded && self.is_narrow(strategy) && strategy.of_residuals))
+            .collect()
     }
 
-    /// Whether a way is tried only where others do not save enough: narrow symbols where speed is what was asked for
+    /// Whether a strategy is tried only where others do not save enough: narrow symbols where speed is what was asked for
     /// (as GPULZ does).
-    pub fn is_spare(&self, way: Way) -> bool {
-        self.is_fast() && !self.entropy_coded && self.is_narrow(way)
+    pub fn is_fallback(&self, strategy: Strategy) -> bool {
+        self.is_fast() && !self.entropy_coded && self.is_narrow(strategy)
     }
 
-    /// Whether a way is tried if those before came to so many bytes at least: a third less is enough.
-    fn is_tried(&self, way: Way, best: u64) -> bool {
+    /// Whether a strategy is tried if those before came to so many bytes at least: a third less is enough.
+    fn is_tried(&self, strategy: Strategy, best: u64) -> bool {
         let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
-        !(self.is_spare(way) && saved)
+        !(self.is_fallback(strategy) && saved)
     }
 
-    /// The best of all ways, which `weigh` weighs; the first of those that come to as much. `None` if there is a way
-    /// that it does not weigh.
-    pub fn best(&self, mut weigh: impl FnMut(usize, Way) -> Option<Choice>) -> Option<Choice> {
+    /// The best of all strategies, which `estimate` weighs; the first of those that come to as much. `None` if there is a strategy
+    /// that it does not estimate.
+    pub fn best(&self, mut estimate: impl FnMut(usize, Strategy) -> Option<Choice>) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        for (number, way) in self.ways().into_iter().enumerate() {
-            if best.as_ref().is_none_or(|best| self.is_tried(way, best.bytes)) {
-                let choice = weigh(number, way)?;
+        for (number, strategy) in self.strategies().into_iter().enumerate() {
+            if best.as_ref().is_none_or(|best| self.is_tried(strategy, best.bytes)) {
+                let choice = estimate(number, strategy)?;
                 if best.as_ref().is_none_or(|best| choice.bytes < best.bytes) {
                     best = Some(choice);
                 }
@@ -157,52 +160,53 @@ impl Case<'_> {
         best
     }
 
-    /// How many shortest matches are tried of each way, no matches included.
+    /// How many shortest matches are tried of each strategy, no matches included.
     pub fn trials(&self) -> usize {
         if self.is_fast() && self.entropy_coded { LITERALS + 1 } else { 1 }
     }
 
-    /// What the chunk comes to in one way, by its sample: as bytes, with so many bases beside them.
-    pub fn weigh(&self, way: Way, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
-        let seen = self.look_at(way, bytes);
-        let first = self.weigh_seen(way, 0, &seen, bases, scratch).expect("there is a first trial");
-        let others = (1..self.trials()).filter_map(|trial| self.weigh_seen(way, trial, &seen, bases, scratch));
+    /// What the chunk comes to in one strategy, by its sample: as bytes, with so many bases beside them.
+    pub fn estimate(&self, strategy: Strategy, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
+        let statistics = self.statistics(strategy, bytes);
+        let first = self.estimate_trial_of(strategy, 0, &statistics, bases, scratch).expect("there is a first trial");
+        let others =
+            (1..self.trials()).filter_map(|trial| self.estimate_trial_of(strategy, trial, &statistics, bases, scratch));
         others.fold(first, Choice::shorter)
     }
 
     /// The same with one of the shortest matches that are tried, or `None` if that is left out, as it is the same as
     /// the first.
-    pub fn weigh_trial(
+    pub fn estimate_trial(
         &self,
-        way: Way,
+        strategy: Strategy,
         trial: usize,
         bytes: &[u8],
         bases: usize,
         scratch: &mut EncodeBuffers,
     ) -> Option<Choice> {
-        self.weigh_seen(way, trial, &self.look_at(way, bytes), bases, scratch)
+        self.estimate_trial_of(strategy, trial, &self.statistics(strategy, bytes), bases, scratch)
     }
 
-    /// What all trials of a way need to know.
-    fn look_at<'b>(&self, way: Way, bytes: &'b [u8]) -> Seen<'b> {
-        let entropy = if self.entropy_coded { entropy(bytes, way.width.bytes()) } else { 0 };
+    /// What all trials of a strategy need to know.
+    fn statistics<'b>(&self, strategy: Strategy, bytes: &'b [u8]) -> SampleStatistics<'b> {
+        let entropy = if self.entropy_coded { entropy(bytes, strategy.width.bytes()) } else { 0 };
         // Codewords have no less than a bit; but the literals that matches leave have them, too.
-        let as_literals = entropy.max((bytes.len() / way.width.bytes()) as u64 * (3 << (LOG_BITS - 2)));
+        let as_literals = entropy.max((bytes.len() / strategy.width.bytes()) as u64 * (3 << (LOG_BITS - 2)));
         // Planes of 16-bit symbols are tried unless it is known that they do not pay.
-        let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, way.width);
-        Seen { bytes, entropy, as_literals, has_words }
+        let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, strategy.width);
+        SampleStatistics { bytes, entropy, as_literals, has_words }
     }
 
-    fn weigh_seen(
+    fn estimate_trial_of(
         &self,
-        way: Way,
+        strategy: Strategy,
         trial: usize,
-        &Seen { bytes, entropy, as_literals, has_words }: &Seen,
+        &SampleStatistics { bytes, entropy, as_literals, has_words }: &SampleStatistics,
         bases: usize,
         scratch: &mut EncodeBuffers,
     ) -> Option<Choice> {
-        let Way { of_residuals, width } = way;
-        let (narrow, entropy_coded) = (self.is_narrow(way), self.entropy_coded);
+        let Strategy { of_residuals, width } = strategy;
+        let (narrow, entropy_coded) = (self.is_narrow(strategy), self.entropy_coded);
         let side = bases * self.element_bytes;
         let mut params = Params::new(width, self.options.level);
         if entropy_coded {
@@ -251,12 +255,12 @@ pub(in super::super) fn choose<W: Word>(
     elements: usize,
     scratch: &mut EncodeBuffers,
 ) -> Choice {
-    let case = Case { options, entropy_coded, element_bytes: size_of::<W>(), sampled: sample.len(), elements };
+    let model = ChunkModel { options, entropy_coded, element_bytes: size_of::<W>(), sampled: sample.len(), elements };
     let (of_elements, of_residuals) = (bytes_of(sample), bytes_of(residuals.words));
-    let best = case.best(|_, way| {
-        Some(match way.of_residuals {
-            true => case.weigh(way, &of_residuals, residuals.bases.len(), scratch),
-            false => case.weigh(way, &of_elements, 0, scratch),
+    let best = model.best(|_, strategy| {
+        Some(match strategy.of_residuals {
+            true => model.estimate(strategy, &of_residuals, residuals.bases.len(), scratch),
+            false => model.estimate(strategy, &of_elements, 0, scratch),
         })
     });
     best.expect("there is a width of one byte")
@@ -317,12 +321,12 @@ pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
 
 /// The same from how often each byte comes in each plane of the tokens, of so many blocks.
 pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u64 {
-    (planes.iter().map(information).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
+    (planes.iter().map(entropy_of_counts).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
 }
 
 /// Entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
-    let varying = dispatch::run(Varying { bytes, stride });
+    let varying = dispatch::run(VaryingBytes { bytes, stride });
     let count = match stride {
         1 => count::<1>,
         2 => count::<2>,
@@ -331,16 +335,16 @@ fn entropy(bytes: &[u8], stride: usize) -> u64 {
     };
     // A plane whose bytes are all the same says nothing.
     let planes = (0..stride).filter(|plane| varying >> (8 * plane) & 0xff != 0);
-    planes.map(|plane| information(&count(bytes, plane))).sum()
+    planes.map(|plane| entropy_of_counts(&count(bytes, plane))).sum()
 }
 
 /// Finds which planes have bytes that differ: the bits that do, plane 0 in the lowest byte.
-struct Varying<'a> {
+struct VaryingBytes<'a> {
     bytes: &'a [u8],
     stride: usize,
 }
 
-impl Kernel for Varying<'_> {
+impl Kernel for VaryingBytes<'_> {
     type Output = u64;
 
     #[inline(always)]
@@ -384,7 +388,7 @@ fn count<const STRIDE: usize>(bytes: &[u8], plane: usize) -> [u32; 256] {
 }
 
 /// What symbols with these counts take, in 2^-16 bits.
-fn information(counts: &[u32; 256]) -> u64 {
+fn entropy_of_counts(counts: &[u32; 256]) -> u64 {
     let all: u32 = counts.iter().sum();
     let all = if all == 0 { 0 } else { log2(all) };
     // Counts of samples are small, and many: bit by bit, logarithms took as long as finding the tokens.
@@ -432,7 +436,7 @@ mod tests {
         for (stride, length) in [(1, 0), (1, 3), (2, 1001), (4, 5), (4, 4003), (8, 7), (8, 4009)] {
             let bytes: Vec<u8> = (0..length).map(|i| if i % stride % 3 == 1 { 9 } else { (i * i / 7) as u8 }).collect();
             let plane = |plane: usize| bytes.iter().copied().skip(plane).step_by(stride).collect::<Vec<u8>>();
-            let expected: u64 = (0..stride).map(|number| information(&count::<1>(&plane(number), 0))).sum();
+            let expected: u64 = (0..stride).map(|number| entropy_of_counts(&count::<1>(&plane(number), 0))).sum();
             assert_eq!(entropy(&bytes, stride), expected, "{stride} {length}");
         }
     }

@@ -16,7 +16,7 @@ const GROUP: usize = 1 << GROUP_LOG2;
 
 /// How the parts are stored.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Planes {
+pub(super) struct StoredPlanes {
     /// Bytes of a symbol of the literals' planes, 0 if nothing is in planes.
     pub literal_bytes: u8,
     /// Which planes are coded.
@@ -47,22 +47,23 @@ pub(super) fn write_coded(
     (tokens, literals): (&Tokens, &[u8]),
     params: &Params,
     (index, scratch): (IndexKind, &mut huffman::EncodeScratch),
-    may_have_words: bool,
-) -> Planes {
+    may_use_words: bool,
+) -> StoredPlanes {
     let mut coded = 0;
-    let mut coder = Coder { index, scratch };
-    let mut one = |out: &mut Vec<u8>, bytes: &[u8], stride, bit| coded |= coder.planes::<u8>(out, bytes, stride) << bit;
-    sections.section(out, |out| one(out, &flag_bytes(&tokens.flags), 1, FLAGS_BIT));
-    sections.section(out, |out| one(out, &tokens.lengths, 1, LENGTHS_BIT));
-    sections.section(out, |out| one(out, &tokens.distances, params.distance_bytes(), DISTANCES_BIT));
+    let mut coder = SectionEncoder { index, scratch };
+    let mut write =
+        |out: &mut Vec<u8>, bytes: &[u8], stride, bit| coded |= coder.planes::<u8>(out, bytes, stride) << bit;
+    sections.section(out, |out| write(out, &flag_bytes(&tokens.flags), 1, FLAGS_BIT));
+    sections.section(out, |out| write(out, &tokens.lengths, 1, LENGTHS_BIT));
+    sections.section(out, |out| write(out, &tokens.distances, params.distance_bytes(), DISTANCES_BIT));
     let width = params.width.bytes();
     // Bytes of a value depend on each other: 16-bit symbols are worth their longer codebook where values are few.
     let (mut literal_mask, mut literal_bytes) = (0, 1);
     sections.section(out, |out| {
         // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
         let used = used_bits(literals, width);
-        let may_have_words = may_have_words && width > 1;
-        if may_have_words && used < 256 {
+        let may_use_words = may_use_words && width > 1;
+        if may_use_words && used < 256 {
             let wide = coder.plan::<u16>(literals, width / 2, used, literals.len() / width);
             if let Some(wide) = wide {
                 (literal_mask, literal_bytes) = (coder.write(out, wide), 2);
@@ -70,7 +71,7 @@ pub(super) fn write_coded(
             }
         }
         let mut narrow = coder.plan::<u8>(literals, width, used, usize::MAX).expect("a plan of any length");
-        let mut wide = if may_have_words { coder.plan::<u16>(literals, width / 2, used, narrow.most) } else { None };
+        let mut wide = if may_use_words { coder.plan::<u16>(literals, width / 2, used, narrow.most) } else { None };
         // To know lengths to the byte takes a pass over the symbols.
         if wide.as_ref().is_some_and(|wide| narrow.fewest <= wide.most) {
             let length = coder.measure(&mut narrow);
@@ -83,13 +84,13 @@ pub(super) fn write_coded(
         }
         (literal_mask, literal_bytes) = match wide {
             Some(wide) => {
-                coder.forget(narrow);
+                coder.recycle(narrow);
                 (coder.write(out, wide), 2)
             }
             None => (coder.write(out, narrow), 1),
         };
     });
-    Planes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
+    StoredPlanes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
 }
 
 /// The bits that any of the symbols of `width` bytes has.
@@ -121,13 +122,13 @@ impl Kernel for UsedBits<'_> {
     }
 }
 
-struct Coder<'a> {
+struct SectionEncoder<'a> {
     index: IndexKind,
     scratch: &'a mut huffman::EncodeScratch,
 }
 
-/// Planes of a section, each as it will be stored.
-struct Planned<S> {
+/// The planes of a section, each as it will be stored.
+struct PlannedPlanes<S> {
     /// The symbols, in memory of the scratch's (none for zeros), filled up to whole groups, how many there are, and how
     /// they are coded if they are.
     planes: Vec<(Vec<u16>, usize, Option<huffman::Plan>)>,
@@ -137,7 +138,7 @@ struct Planned<S> {
     symbol: PhantomData<S>,
 }
 
-impl<S> Planned<S> {
+impl<S> PlannedPlanes<S> {
     /// Counts a plane more, of `raw` bytes if it is not coded.
     fn add(&mut self, plan: Option<&huffman::Plan>, raw: usize) {
         let (fewest, most) = plan.map_or((raw, raw), huffman::Plan::stream_bytes);
@@ -146,7 +147,7 @@ impl<S> Planned<S> {
     }
 }
 
-impl Coder<'_> {
+impl SectionEncoder<'_> {
     /// Appends every `stride`-th symbol of `bytes` as a plane, then every one after these, and so on, each after
     /// align(16). Returns which are coded.
     fn planes<S: Symbol>(&mut self, out: &mut Vec<u8>, bytes: &[u8], stride: usize) -> u16 {
@@ -157,9 +158,9 @@ impl Coder<'_> {
 
     /// Plans these planes, if they take less than `limit` bytes. `used` has the bits that any of the symbols together
     /// have.
-    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, used: u64, limit: usize) -> Option<Planned<S>> {
+    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, used: u64, limit: usize) -> Option<PlannedPlanes<S>> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, zero_bit_symbol: Some(0) };
-        let mut planned = Planned { planes: Vec::with_capacity(stride), fewest: 0, most: 0, symbol: PhantomData };
+        let mut planned = PlannedPlanes { planes: Vec::with_capacity(stride), fewest: 0, most: 0, symbol: PhantomData };
         let count = bytes.len() / (stride * S::BYTES);
         for first in 0..stride {
             let raw = count * S::BYTES;
@@ -171,7 +172,7 @@ impl Coder<'_> {
                     planned.add(Some(&plan), raw);
                     planned.planes.push((Vec::new(), count, Some(plan)));
                     if planned.fewest >= limit {
-                        self.forget(planned);
+                        self.recycle(planned);
                         return None;
                     }
                     continue;
@@ -187,10 +188,10 @@ impl Coder<'_> {
             plane[count..].fill(S::truncate(0));
             let some = &mut plane[..count];
             match stride * S::BYTES {
-                1 => dispatch::run(Extract::<S, 1> { bytes, first, plane: some }),
-                2 => dispatch::run(Extract::<S, 2> { bytes, first, plane: some }),
-                4 => dispatch::run(Extract::<S, 4> { bytes, first, plane: some }),
-                _ => dispatch::run(Extract::<S, 8> { bytes, first, plane: some }),
+                1 => dispatch::run(ExtractPlane::<S, 1> { bytes, first, plane: some }),
+                2 => dispatch::run(ExtractPlane::<S, 2> { bytes, first, plane: some }),
+                4 => dispatch::run(ExtractPlane::<S, 4> { bytes, first, plane: some }),
+                _ => dispatch::run(ExtractPlane::<S, 8> { bytes, first, plane: some }),
             }
             let before = planned.fewest.next_multiple_of(ALIGNMENT).min(limit);
             let mut plan = None;
@@ -200,7 +201,7 @@ impl Coder<'_> {
             planned.add(plan.as_ref(), raw);
             planned.planes.push((memory, count, plan));
             if planned.fewest >= limit {
-                self.forget(planned);
+                self.recycle(planned);
                 return None;
             }
         }
@@ -208,7 +209,7 @@ impl Coder<'_> {
     }
 
     /// Finds out how many bytes planes have.
-    fn measure<S: Symbol>(&mut self, planned: &mut Planned<S>) -> usize {
+    fn measure<S: Symbol>(&mut self, planned: &mut PlannedPlanes<S>) -> usize {
         (planned.fewest, planned.most) = (0, 0);
         let mut planes = std::mem::take(&mut planned.planes);
         for (memory, count, plan) in &mut planes {
@@ -222,12 +223,12 @@ impl Coder<'_> {
     }
 
     /// Takes back the memory of planes.
-    fn forget<S>(&mut self, planned: Planned<S>) {
+    fn recycle<S>(&mut self, planned: PlannedPlanes<S>) {
         self.scratch.spare.extend(planned.planes.into_iter().map(|plane| plane.0).filter(|memory| !memory.is_empty()));
     }
 
     /// Appends planes. Returns which are coded.
-    fn write<S: Symbol>(&mut self, out: &mut Vec<u8>, planned: Planned<S>) -> u16 {
+    fn write<S: Symbol>(&mut self, out: &mut Vec<u8>, planned: PlannedPlanes<S>) -> u16 {
         let mut mask = 0;
         for (i, (memory, count, plan)) in planned.planes.into_iter().enumerate() {
             align(out, ALIGNMENT);
@@ -253,13 +254,13 @@ fn plane_in<S: Symbol>(memory: &[u16], count: usize) -> &[S] {
 }
 
 /// Takes symbol `first` of every `SIZE` bytes.
-struct Extract<'a, S, const SIZE: usize> {
+struct ExtractPlane<'a, S, const SIZE: usize> {
     bytes: &'a [u8],
     first: usize,
     plane: &'a mut [S],
 }
 
-impl<S: Symbol, const SIZE: usize> Kernel for Extract<'_, S, SIZE> {
+impl<S: Symbol, const SIZE: usize> Kernel for ExtractPlane<'_, S, SIZE> {
     type Output = ();
 
     #[inline(always)]
@@ -291,21 +292,21 @@ fn append_raw<S: Symbol>(out: &mut Vec<u8>, plane: &[S]) {
 
 /// Bytes of which pieces are read, each with [`SLACK`] bytes more.
 #[derive(Clone, Copy)]
-pub(super) struct Padded<'p> {
+pub(super) struct PaddedBytes<'p> {
     bytes: &'p [u8],
     /// Those from `end_at` on and [`SLACK`] more, if that is not all.
     end: &'p [u8],
     end_at: usize,
 }
 
-impl<'p> From<&'p [u8]> for Padded<'p> {
+impl<'p> From<&'p [u8]> for PaddedBytes<'p> {
     /// All but the last [`SLACK`] of these bytes.
     fn from(bytes: &'p [u8]) -> Self {
         Self { bytes, end: &[], end_at: bytes.len() }
     }
 }
 
-impl<'p> Padded<'p> {
+impl<'p> PaddedBytes<'p> {
     /// The bytes from `at` on: `length`, and [`SLACK`] or more.
     pub fn piece(&self, at: usize, length: usize) -> &'p [u8] {
         if at + length + SLACK <= self.bytes.len() { &self.bytes[at..] } else { &self.end[at - self.end_at..] }
@@ -335,7 +336,7 @@ impl PlaneReader<'_> {
         tail: &'p [u8],
         (length, most): (usize, usize),
         buffer: &'p mut Vec<u8>,
-    ) -> Result<Padded<'p>> {
+    ) -> Result<PaddedBytes<'p>> {
         self.check_length(section, length)?;
         if let Some(section) = tail.get(..length + SLACK) {
             return Ok(section.into());
@@ -344,7 +345,7 @@ impl PlaneReader<'_> {
         buffer.clear();
         buffer.extend_from_slice(&section[end_at..]);
         buffer.resize(length - end_at + SLACK, 0);
-        Ok(Padded { bytes: section, end: buffer, end_at })
+        Ok(PaddedBytes { bytes: section, end: buffer, end_at })
     }
 
     /// A section of `stride` planes of `count` symbols each; `out` becomes their symbols in turn and [`SLACK`] zeros.
