@@ -1,8 +1,8 @@
 //! The LZSS stage: encodes symbols of 1, 2, 4 or 8 bytes as literals and matches, and decodes them.
 //!
 //! Input is cut into independent blocks that fit into the shared memory of a GPU's thread block (the design of GPULZ,
-//! Zhang et al., ICS 2023). `docs/FORMAT.md`, "LZSS", specifies the tokens of a block. [`encode`](fn@encode) finds them by
-//! several strategies; the module `oracle` finds them by comparing every position of the window.
+//! Zhang et al., ICS 2023). `docs/FORMAT.md`, "LZSS", specifies the tokens of a block. [`encode`](fn@encode) finds them
+//! by several strategies; the module `oracle` finds them by comparing every position of the window.
 
 mod decode;
 mod encode;

@@ -1,7 +1,7 @@
 //! Decodes the tokens of one block to symbols.
 //!
-//! Levels 1 to 4, whose distances have one byte, are decoded by [`short_window`]; levels 5 to 9, whose distances have two
-//! bytes, by [`long_window`].
+//! Levels 1 to 4, whose distances have one byte, are decoded by [`short_window`]; levels 5 to 9, whose distances have
+//! two bytes, by [`long_window`].
 
 mod expand_matches;
 mod long_window;
@@ -37,7 +37,8 @@ pub fn decode_block(
     decode_block_with_prefetch(parts, params, out, start..end, PrefetchTargets::default())
 }
 
-/// Decodes a block as [`decode_block`] does, and meanwhile prefetches as many bytes as the block has from the targets of `prefetch`.
+/// Decodes a block as [`decode_block`] does, and meanwhile prefetches as many bytes as the block has from the targets
+/// of `prefetch`.
 ///
 /// # Errors
 /// As [`decode_block`].
@@ -67,7 +68,8 @@ pub(crate) fn decode_block_with_prefetch(
 /// As [`decode_block`].
 ///
 /// # Panics
-/// `out` has fewer than [`SLACK`] bytes, and without these is longer than a block or not a multiple of the symbol width.
+/// `out` has fewer than [`SLACK`] bytes, and without these is longer than a block or not a multiple of the symbol
+/// width.
 pub(crate) fn decode_short_window_block<'m>(
     parts: &TokenParts,
     params: &Params,

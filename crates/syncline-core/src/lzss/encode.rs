@@ -3,8 +3,8 @@
 use super::match_finder::{HashChain, LastPosition, MatchFinder, ShortWindow, Strategy};
 use super::{Params, Tokens};
 
-/// Blocks for which a match finder is tried together: once it does not suit a block, the rest of the group is left to the
-/// general one.
+/// Blocks for which a match finder is tried together: once it does not suit a block, the rest of the group is left to
+/// the general one.
 const GROUP_BLOCKS: usize = 16;
 
 /// Memory that the encoder reuses from call to call. Tokens do not depend on it.

@@ -23,8 +23,8 @@ use super::{Params, Tokens};
 
 /// A strategy that finds the tokens of blocks.
 pub(super) trait MatchFinder {
-    /// Appends the tokens of the first blocks of `bytes`, at most `max_blocks`, to `tokens`. Returns the number of bytes
-    /// in these blocks, or `None`, without tokens appended, if the strategy does not suit the first block.
+    /// Appends the tokens of the first blocks of `bytes`, at most `max_blocks`, to `tokens`. Returns the number of
+    /// bytes in these blocks, or `None`, without tokens appended, if the strategy does not suit the first block.
     fn append_tokens(&mut self, bytes: &[u8], max_blocks: usize, params: &Params, tokens: &mut Tokens)
     -> Option<usize>;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{
-    CoderOptions, LzssChoice, LzssTrial, LzssEstimate, best_lzss, lzss_sample, lzss_trials, estimate_lzss,
+    CoderOptions, LzssChoice, LzssEstimate, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials,
 };
 
 use super::compress::Job;

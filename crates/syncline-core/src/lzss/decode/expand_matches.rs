@@ -24,8 +24,8 @@ pub(super) const SHORT: usize = 7;
 /// Symbols of a match whose distances come from [`ROWS`].
 pub(super) const ROW: usize = 32;
 
-/// For each distance, the distances of the first symbols of a match: multiples that lead to symbols before the match, so
-/// that no symbol of it waits for another one.
+/// For each distance, the distances of the first symbols of a match: multiples that lead to symbols before the match,
+/// so that no symbol of it waits for another one.
 pub(super) static ROWS: [[u8; ROW]; 256] = {
     let mut rows = [[0; ROW]; 256];
     let mut distance = 1;

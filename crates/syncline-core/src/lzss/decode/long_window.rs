@@ -1,9 +1,9 @@
 //! Decodes blocks of levels 5 to 9, whose distances have two bytes.
 //!
 //! Two passes alternate every few hundred symbols. The first pass goes from match to match: it copies literals to their
-//! places and records the source of every symbol, without a branch on the length of matches up to [`LANES`] symbols. The
-//! second pass copies symbol by symbol, because wider loads would span several recent stores and wait until those have
-//! reached the cache.
+//! places and records the source of every symbol, without a branch on the length of matches up to [`LANES`] symbols.
+//! The second pass copies symbol by symbol, because wider loads would span several recent stores and wait until those
+//! have reached the cache.
 
 use super::super::{Params, SymbolWidth};
 use super::token_parts::{ENDS_EARLY, OUTSIDE_BLOCK, SLACK, TokenParts};
@@ -85,8 +85,8 @@ impl Decode<'_> {
         let end = (out.len() - SLACK) / WIDTH;
         let min_match = usize::from(params.min_match);
         let mut sources = [0; MAX_SOURCES + LANES];
-        // Symbols whose sources are recorded, symbols that the second pass has copied, and the literal bytes and matches
-        // that have been consumed.
+        // Symbols whose sources are recorded, symbols that the second pass has copied, and the literal bytes and
+        // matches that have been consumed.
         let (mut at, mut first, mut literal, mut number) = (0, 0, 0, 0);
         for (i, &flags) in parts.flags.iter().enumerate() {
             let tokens = (parts.tokens - i * 64).min(64);

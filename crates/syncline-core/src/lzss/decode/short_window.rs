@@ -1,7 +1,7 @@
 //! Decodes blocks of levels 1 to 4, whose distances have one byte.
 //!
-//! Two passes over the block. The first writes the distance from every symbol to its source, 0 for a literal. The second
-//! produces the symbols from distances and literals without looking at tokens.
+//! Two passes over the block. The first writes the distance from every symbol to its source, 0 for a literal. The
+//! second produces the symbols from distances and literals without looking at tokens.
 
 #![allow(unsafe_code, reason = "calls of functions that are compiled for AVX-512")]
 
@@ -21,8 +21,8 @@ use crate::simd::{self, InstructionSet, Isa, Kernel};
 /// Most bytes of a block.
 const MAX_BYTES: usize = 1 << 14;
 
-/// Decodes a block, whose counts have been checked, to the first `symbols` symbols of `out`. Meanwhile prefetches as many
-/// bytes as the block has.
+/// Decodes a block, whose counts have been checked, to the first `symbols` symbols of `out`. Meanwhile prefetches as
+/// many bytes as the block has.
 pub(super) fn decode<'m>(
     parts: &TokenParts,
     (width, min_match): (SymbolWidth, usize),

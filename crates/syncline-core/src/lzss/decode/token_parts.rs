@@ -3,7 +3,8 @@
 use super::super::Params;
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// Bytes after a block that its decoder may overwrite, and bytes after literals, lengths and distances that it may load.
+/// Bytes after a block that its decoder may overwrite, and bytes after literals, lengths and distances that it may
+/// load.
 pub const SLACK: usize = 64;
 
 /// The error of a match or literal run that does not fit into its block.

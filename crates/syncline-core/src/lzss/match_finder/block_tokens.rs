@@ -37,7 +37,8 @@ impl SearchRules {
     }
 }
 
-/// Memory for the tokens of a block. Except for `flags`, each slice has [`WRITE_SLACK`] bytes more than the block needs.
+/// Memory for the tokens of a block. Except for `flags`, each slice has [`WRITE_SLACK`] bytes more than the block
+/// needs.
 #[derive(Debug)]
 pub(super) struct TokensOut<'a> {
     /// One bit for each token, set for a match. Unused bits of the last word are cleared.

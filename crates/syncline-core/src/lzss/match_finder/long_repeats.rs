@@ -28,8 +28,8 @@ impl Default for GroupHashes {
     }
 }
 
-/// Returns whether the hash of an aligned group of symbols equals that of symbols at most `window` before it. If not, the
-/// block has no match of [`LONG`] symbols.
+/// Returns whether the hash of an aligned group of symbols equals that of symbols at most `window` before it. If not,
+/// the block has no match of [`LONG`] symbols.
 #[inline(always)]
 pub(super) fn may_repeat<const WIDTH: usize>(
     bytes: &[u8],

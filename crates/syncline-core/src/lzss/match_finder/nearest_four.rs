@@ -2,8 +2,8 @@
 //!
 //! First each position gets the distances of the nearest four positions with the same hash, packed into one word. So no
 //! chain is followed link by link, where each step would wait for the previous one. Then the candidates of a token are
-//! compared side by side, without a branch for each. Candidates are compared one by one where that is not enough: after a
-//! hash collision, for a match longer than a vector, and at the end of the block.
+//! compared side by side, without a branch for each. Candidates are compared one by one where that is not enough: after
+//! a hash collision, for a match longer than a vector, and at the end of the block.
 
 use std::hint::select_unpredictable;
 
@@ -40,8 +40,8 @@ impl Default for Heads {
     }
 }
 
-/// For each position, the distances of the nearest four positions with the same hash, the nearest in the lowest 16 bits.
-/// Missing ones are outside the window. With four lanes, positions instead of distances: see [`positions`].
+/// For each position, the distances of the nearest four positions with the same hash, the nearest in the lowest 16
+/// bits. Missing ones are outside the window. With four lanes, positions instead of distances: see [`positions`].
 #[derive(Debug)]
 pub(super) struct Distances(Box<[u64; MAX_SYMBOLS]>);
 
@@ -99,7 +99,8 @@ impl<const WIDTH: usize, const LANES: usize, I: InstructionSet> NearestFour<'_, 
         }
     }
 
-    /// Returns the length and distance of the match at `at` in symbols. Without a match the length is below the shortest.
+    /// Returns the length and distance of the match at `at` in symbols. Without a match the length is below the
+    /// shortest.
     #[inline(always)]
     pub(super) fn longest(&self, block: &TokenBlock, distances: &Distances, at: usize) -> (usize, usize) {
         match self.side_by_side(block, distances, at) {

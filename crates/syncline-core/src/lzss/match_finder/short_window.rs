@@ -1,7 +1,7 @@
 //! Finds the tokens of blocks of levels 1 to 4, whose windows have at most 255 symbols.
 //!
-//! Up to level 3 and with AVX-512, [`window_bitmap`] finds all matches of a block if 16 bits tell its symbols apart. For
-//! other blocks and processors [`NearestFour`] finds the match of each token. Four blocks are searched alternately,
+//! Up to level 3 and with AVX-512, [`window_bitmap`] finds all matches of a block if 16 bits tell its symbols apart.
+//! For other blocks and processors [`NearestFour`] finds the match of each token. Four blocks are searched alternately,
 //! because the latencies from one token to the next add up to some 45 cycles.
 
 use super::super::{Params, SymbolWidth, Tokens};

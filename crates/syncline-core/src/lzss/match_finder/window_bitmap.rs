@@ -1,5 +1,5 @@
-//! Safe calls of the searches that compare whole windows by vector instructions. Each returns `None` where the processor
-//! does not have these instructions.
+//! Safe calls of the searches that compare whole windows by vector instructions. Each returns `None` where the
+//! processor does not have these instructions.
 
 #![allow(unsafe_code, reason = "calls of functions that are compiled for AVX-512")]
 
@@ -17,8 +17,8 @@ pub(super) struct WindowBitmap {
 }
 
 /// Finds the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes at the start of `bytes`, by bitmaps
-/// of equal symbols in windows of 32, 64 or 128 symbols for 1, 2 or 4 candidates. Returns `None`, with `out` unspecified,
-/// if 16 bits do not tell the symbols apart and many seem to repeat.
+/// of equal symbols in windows of 32, 64 or 128 symbols for 1, 2 or 4 candidates. Returns `None`, with `out`
+/// unspecified, if 16 bits do not tell the symbols apart and many seem to repeat.
 ///
 /// # Panics
 /// A slice is too short, the block is too long, or the rules are others.

@@ -133,8 +133,8 @@ impl ChunkModel<'_> {
             .collect()
     }
 
-    /// Whether a strategy is tried only where others do not save enough: narrow symbols where speed is what was asked for
-    /// (as GPULZ does).
+    /// Whether a strategy is tried only where others do not save enough: narrow symbols where speed is what was asked
+    /// for (as GPULZ does).
     pub fn is_fallback(&self, strategy: Strategy) -> bool {
         self.is_fast() && !self.entropy_coded && self.is_narrow(strategy)
     }
@@ -145,8 +145,8 @@ impl ChunkModel<'_> {
         !(self.is_fallback(strategy) && saved)
     }
 
-    /// The best of all strategies, which `estimate` weighs; the first of those that come to as much. `None` if there is a strategy
-    /// that it does not estimate.
+    /// The best of all strategies, which `estimate` weighs; the first of those that come to as much. `None` if there is
+    /// a strategy that it does not estimate.
     pub fn best(&self, mut estimate: impl FnMut(usize, Strategy) -> Option<Choice>) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for (number, strategy) in self.strategies().into_iter().enumerate() {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::super::lossless::Residuals;
-use super::super::options::{CoderOptions, Coder};
+use super::super::options::{Coder, CoderOptions};
 pub use super::cost_model::Strategy as LzssStrategy;
 use super::cost_model::{ChunkModel, sample_runs};
 use super::{Choice, EncodeBuffers, bytes_of};

@@ -1,8 +1,8 @@
 //! Expands the distances of matches to one distance for each symbol, 64 tokens at a time.
 //!
-//! The code uses addresses instead of slices, hardly any calls, and a separate loop for words of short matches, so that no
-//! register is spilled. Loads from the stack soon after stores there, with vector stores between them, took up to half of
-//! the time again where stack and entries had unlucky page addresses, one pair of pages in eight.
+//! The code uses addresses instead of slices, hardly any calls, and a separate loop for words of short matches, so that
+//! no register is spilled. Loads from the stack soon after stores there, with vector stores between them, took up to
+//! half of the time again where stack and entries had unlucky page addresses, one pair of pages in eight.
 
 #![allow(unsafe_code, reason = "vector instructions and pointers")]
 
@@ -44,8 +44,8 @@ pub(in super::super) unsafe fn expand_distances(
     assert!(block.min_match > 0);
     let tests_for_few = pays_to_test_for_few(&block.lengths[..matches], block.min_match);
     let start = entries.as_mut_ptr();
-    // SAFETY: there are `symbols` entries and `EXPAND_ROOM` more, and enough lengths and distances, as asserted above. The
-    // caller promises the instructions.
+    // SAFETY: there are `symbols` entries and `EXPAND_ROOM` more, and enough lengths and distances, as asserted above.
+    // The caller promises the instructions.
     unsafe {
         let end = start.add(symbols);
         let left = Remaining::new(block, start);
@@ -135,9 +135,9 @@ impl Remaining {
     }
 }
 
-/// Expands all words. Returns where their symbols end, or `None` if that is after `end`. With `TESTS`, words whose matches
-/// have at most [`FEW`] symbols have a loop of their own. With `PAIRS`, a literal and the match after it are processed
-/// together; matches then have at least [`MANY`] symbols.
+/// Expands all words. Returns where their symbols end, or `None` if that is after `end`. With `TESTS`, words whose
+/// matches have at most [`FEW`] symbols have a loop of their own. With `PAIRS`, a literal and the match after it are
+/// processed together; matches then have at least [`MANY`] symbols.
 ///
 /// # Safety
 /// There are [`EXPAND_ROOM`] entries after `end`, and words, lengths and distances as [`expand_distances`] asserts; the
@@ -185,8 +185,8 @@ unsafe fn short_words<const TESTS: bool, const PAIRS: bool>(
     min_match: usize,
 ) -> Option<Remaining> {
     while left.tokens > 0 {
-        // SAFETY: as the caller promises; `left.to` is not after `end`, which is followed by room for 64 tokens of `SHORT`
-        // symbols and a vector.
+        // SAFETY: as the caller promises; `left.to` is not after `end`, which is followed by room for 64 tokens of
+        // `SHORT` symbols and a vector.
         unsafe {
             let word = left.word();
             let lengths = Lengths::new::<TESTS>(&word, min_match);
@@ -219,8 +219,8 @@ unsafe fn match_by_match(to: *mut u8, end: *mut u8, word: &Word, min_match: usiz
     let mut flags = word.flags;
     // Plus the position of a token in the word, this is where the token starts.
     let mut start = to;
-    // SAFETY: `to` and the end of each match are not after `end`, which is followed by room for a vector. There are as many
-    // lengths and distances as set flags.
+    // SAFETY: `to` and the end of each match are not after `end`, which is followed by room for a vector. There are as
+    // many lengths and distances as set flags.
     unsafe {
         // Clears the entries of all literals that may precede the first match or follow a match.
         _mm512_storeu_si512(to.cast(), _mm512_setzero_si512());
@@ -307,8 +307,8 @@ unsafe fn by_token(word: &Word, lengths: &Lengths) -> (__m512i, __m512i) {
     }
 }
 
-/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`BYTES`]) symbols. A vector has `PLACES` lanes for each
-/// of its tokens. Returns where the next distances go.
+/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`BYTES`]) symbols. A vector has `PLACES` lanes for
+/// each of its tokens. Returns where the next distances go.
 ///
 /// # Safety
 /// The word has a vector of distances; from `to` on there is room for the symbols of its tokens and a vector; the
@@ -329,8 +329,8 @@ unsafe fn in_groups<const PLACES: usize>(mut to: *mut u8, word: &Word, lengths: 
     to
 }
 
-/// Does the same for tokens of at most [`SHORT`] symbols, and processes a literal and the match after it as one token: in
-/// integer columns as bytes they alternate.
+/// Does the same for tokens of at most [`SHORT`] symbols, and processes a literal and the match after it as one token:
+/// in integer columns as bytes they alternate.
 ///
 /// # Safety
 /// As [`in_groups`], and the processor has BMI2.
@@ -394,9 +394,9 @@ unsafe fn between_long(
     lengths: &Lengths,
 ) -> Option<*mut u8> {
     let mut token = 0;
-    // SAFETY: loads are of distances, lengths and static arrays. Neither the start of the word nor the end of a long match
-    // is after `end`, so 64 tokens of `SHORT` symbols have room after each. A long token is a match, which has a length
-    // and a distance.
+    // SAFETY: loads are of distances, lengths and static arrays. Neither the start of the word nor the end of a long
+    // match is after `end`, so 64 tokens of `SHORT` symbols have room after each. A long token is a match, which has a
+    // length and a distance.
     unsafe {
         let (distances, symbols) = by_token(word, lengths);
         let (numbers, places) = (load(TOKENS[1].0.as_ptr()), load(PLACES_OF[1].0.as_ptr()));
@@ -425,8 +425,8 @@ unsafe fn between_long(
     Some(to)
 }
 
-/// Writes the lanes that are set in `taken` contiguously from `to` on, and 0 after them up to a vector. Returns where the
-/// next distances go.
+/// Writes the lanes that are set in `taken` contiguously from `to` on, and 0 after them up to a vector. Returns where
+/// the next distances go.
 ///
 /// # Safety
 /// There is a vector of entries from `to` on, and the processor has AVX-512 VBMI2.

@@ -1,7 +1,7 @@
 //! Resolves each symbol to its literal or to a copy of an earlier symbol, 64 bytes at a time.
 //!
-//! One instruction expands the literals of 64 bytes to their places. Registers hold the window, so that permutations find
-//! the copied symbols whatever the lengths of matches.
+//! One instruction expands the literals of 64 bytes to their places. Registers hold the window, so that permutations
+//! find the copied symbols whatever the lengths of matches.
 
 #![allow(unsafe_code, reason = "vector instructions, and output memory that need not be initialized")]
 
@@ -17,8 +17,8 @@ use crate::mem::uninit::{UninitBytes, Written};
 /// How many bytes ahead literals are prefetched. The hardware prefetcher stops at each page.
 const PREFETCH_DISTANCE: usize = 1024;
 
-/// Does what [`resolve_copies`](super::super::expand_matches::resolve_copies) does. `out`, `distances` and `literals` have
-/// [`SLACK`] bytes more. Meanwhile prefetches as many bytes as it writes.
+/// Does what [`resolve_copies`](super::super::expand_matches::resolve_copies) does. `out`, `distances` and `literals`
+/// have [`SLACK`] bytes more. Meanwhile prefetches as many bytes as it writes.
 ///
 /// # Safety
 /// The processor has AVX-512 VBMI2.

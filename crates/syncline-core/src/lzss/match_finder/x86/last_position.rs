@@ -1,11 +1,11 @@
 //! Finds the tokens of a block of one-byte symbols whose matches mostly have the shortest length, three symbols, by a
 //! table of the last position with each hash.
 //!
-//! Every position updates the table, whether it starts a token or not, so that no lookup waits for a token and no branch
-//! is mispredicted. Everything else handles 64 positions at a time. Three vectors hold the window, so that one
-//! permutation fetches a symbol or a link at the candidates of all 64 positions. A match of three symbols covers the next
-//! two positions, so the greedy choice takes a few shifts of a word. Only matches of four or more symbols that start a
-//! token are measured one by one.
+//! Every position updates the table, whether it starts a token or not, so that no lookup waits for a token and no
+//! branch is mispredicted. Everything else handles 64 positions at a time. Three vectors hold the window, so that one
+//! permutation fetches a symbol or a link at the candidates of all 64 positions. A match of three symbols covers the
+//! next two positions, so the greedy choice takes a few shifts of a word. Only matches of four or more symbols that
+//! start a token are measured one by one.
 
 use std::arch::x86_64::*;
 use std::hint::select_unpredictable;
@@ -154,8 +154,8 @@ fn look_up(buffers: &mut LastPositionBuffers, piece: usize, end: usize) {
     }
 }
 
-/// Writes the hashes of the keys at the first [`LINE`] symbols. Keys that differ only in the third symbol have different
-/// hashes.
+/// Writes the hashes of the keys at the first [`LINE`] symbols. Keys that differ only in the third symbol have
+/// different hashes.
 #[inline]
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512vpopcntdq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 fn hash_line(bytes: &[u8], hashes: &mut [u8]) {

@@ -1,9 +1,9 @@
-//! Finds the tokens of blocks where only the nearest candidate counts (level 1): the distance and length of the match of
-//! each position, a vector of positions at a time. Then several blocks go from token to token alternately.
+//! Finds the tokens of blocks where only the nearest candidate counts (level 1): the distance and length of the match
+//! of each position, a vector of positions at a time. Then several blocks go from token to token alternately.
 //!
-//! The keys of a vector of positions are compared with the keys at each distance before them, from the greatest distance
-//! to the least, so that the nearest equal key remains. Permutations compare the symbols after the key, because two
-//! vectors hold all candidates.
+//! The keys of a vector of positions are compared with the keys at each distance before them, from the greatest
+//! distance to the least, so that the nearest equal key remains. Permutations compare the symbols after the key,
+//! because two vectors hold all candidates.
 
 #![allow(unsafe_code, reason = "vector loads and stores")]
 
