@@ -107,6 +107,7 @@ pub fn bound(bound: Bound) -> String {
         Bound::Rel(x) => format!("{} of the value range", number(x)),
         Bound::Psnr(x) => format!("PSNR {}", psnr(Some(x))),
         Bound::PwRel(x) => format!("{} of each value", number(x)),
+        _ => format!("{} {}", bound.name(), number(bound.value())),
     }
 }
 

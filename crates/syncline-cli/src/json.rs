@@ -11,16 +11,9 @@ pub fn print(value: &Value) -> Outcome {
     message::print(format!("{value:#}\n").as_bytes())
 }
 
-/// Kind and value of a bound that was asked for.
+/// Returns the kind and the number of a requested bound.
 fn bound(bound: Bound) -> Value {
-    let kind = match bound {
-        Bound::Lossless => "lossless",
-        Bound::Abs(_) => "abs",
-        Bound::Rel(_) => "rel",
-        Bound::Psnr(_) => "psnr",
-        Bound::PwRel(_) => "pw_rel",
-    };
-    json!({ "kind": kind, "value": bound.value() })
+    json!({ "kind": bound.name(), "value": bound.value() })
 }
 
 fn shape(shape: Shape) -> Value {

@@ -6,10 +6,12 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// Most dimensions an array may have.
+/// The largest number of dimensions of an array.
 pub const MAX_RANK: usize = 4;
 
-/// Type of one array element. The discriminant is the type's code in the stream (`docs/FORMAT.md`).
+/// The type of an array's elements. The discriminant is the type's code in the stream (`docs/FORMAT.md`).
+///
+/// The types are those of a format version, so that a match may name them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ElementType {

@@ -1,4 +1,4 @@
-//! What error is allowed, and how that is resolved to a quantization step over the whole array.
+//! Error bounds, and the quantization steps that hold them.
 
 mod psnr;
 pub mod scan;
@@ -12,23 +12,25 @@ pub use psnr::PsnrGoal;
 pub use scan::Scan;
 pub use stats::ArrayStats;
 
-/// Bound on the error of every finite value.
+/// A bound on the error of every finite value. Values that are not finite, and fill values, are always kept exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Bound {
-    /// No error at all.
+    /// No error: every element is restored bit for bit.
     Lossless,
-    /// Absolute error.
+    /// Largest absolute error, in the unit of the values.
     Abs(f64),
-    /// Absolute error as a share of the range of the finite values that are not fill.
+    /// Largest absolute error as a fraction of the value range: the largest minus the smallest finite value that is not
+    /// fill.
     Rel(f64),
-    /// Peak signal-to-noise ratio in dB, the peak being that range.
+    /// Smallest peak signal-to-noise ratio in dB. The peak is the value range. Single errors are not limited.
     Psnr(f64),
-    /// Error of each value as a share of its magnitude.
+    /// Largest error of each value as a fraction of its magnitude.
     PwRel(f64),
 }
 
 impl Bound {
-    /// Code in the stream.
+    /// Returns the code of the kind of bound in the stream.
     pub fn code(self) -> u8 {
         match self {
             Self::Lossless => 0,
@@ -39,7 +41,18 @@ impl Bound {
         }
     }
 
-    /// The number asked for, 0 if lossless.
+    /// Returns the name of the kind of bound: `lossless`, `abs`, `rel`, `psnr`, or `pw_rel`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lossless => "lossless",
+            Self::Abs(_) => "abs",
+            Self::Rel(_) => "rel",
+            Self::Psnr(_) => "psnr",
+            Self::PwRel(_) => "pw_rel",
+        }
+    }
+
+    /// Returns the number of the bound; 0 if lossless.
     pub fn value(self) -> f64 {
         match self {
             Self::Lossless => 0.0,
@@ -47,7 +60,7 @@ impl Bound {
         }
     }
 
-    /// Bound with this code and number, as a stream's header has them. None if there is no such code.
+    /// Returns the bound with a code and a number from the header of a stream; `None` for an unknown code.
     pub fn from_code(code: u8, value: f64) -> Option<Self> {
         Some(match code {
             0 => Self::Lossless,
@@ -59,55 +72,61 @@ impl Bound {
         })
     }
 
-    /// Checks that the bound makes sense for elements of this type.
+    /// Checks that elements of this type can be compressed with the bound.
     ///
     /// # Errors
-    /// A number that is not positive and finite, a point-wise relative bound of 1 or more, or a lossy bound for a type
-    /// without lossy pipeline.
+    /// [`Error::InvalidArgument`] if the number is not positive and finite, for a point-wise relative bound of 1 or
+    /// more, and for a bound with loss on elements that are not `f32` or `f64`.
     pub fn validate(self, element: ElementType) -> Result<()> {
         if self == Self::Lossless {
             return Ok(());
         }
         if !element.is_lossy_capable() {
-            return Err(Error::invalid(format!("{element} is compressed without loss only: ask for lossless")));
+            return Err(Error::invalid(format!(
+                "arrays of {element} can only be compressed losslessly: choose the lossless bound"
+            )));
         }
         let value = self.value();
         if !(value.is_finite() && value > 0.0) {
             return Err(Error::invalid(format!(
-                "an error bound of {value}: give a positive number, or ask for lossless"
+                "the error bound is {value}, but it must be positive and finite: use another number, or lossless"
             )));
         }
         if matches!(self, Self::PwRel(r) if r >= 1.0) {
             return Err(Error::invalid(format!(
-                "a point-wise relative bound of {value} allows every value to become 0: give a number below 1, or an \
-                 absolute bound"
+                "the point-wise relative bound is {value}, which would allow every value to become 0: use a number \
+                 below 1, or an absolute bound"
             )));
         }
         Ok(())
     }
 }
 
-/// Which value, besides NaN, stands for missing data.
+/// Which value, besides NaN, stands for missing data. Fill values are kept exactly and do not count in the value range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub enum Fill {
-    /// None.
+    /// No value.
     None,
-    /// This one.
+    /// The given value.
     Value(f64),
-    /// The one that the data suggest, if any.
+    /// A value that is detected: the smallest or largest value, if it occurs often and lies far from all others. See
+    /// "Fill values" in `docs/ENCODER.md`.
     #[default]
     Auto,
 }
 
-/// Which stages a stream goes through; the discriminant is the code in the stream.
+/// The kind of a stream: how elements become integers. The discriminant is the code in the stream.
+///
+/// The kinds are those of a format version, so that a match may name them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Pipeline {
-    /// Exact integers.
+    /// The elements' bits.
     Lossless = 1,
-    /// Linear quantization.
+    /// Linear quantization, for absolute bounds.
     Quantized = 2,
-    /// Quantization of the logarithm.
+    /// Quantization of the logarithm, for point-wise relative bounds.
     LogQuantized = 3,
 }
 
@@ -128,34 +147,34 @@ impl std::fmt::Display for Pipeline {
     }
 }
 
-/// A bit pattern that is masked rather than predicted.
+/// A bit pattern whose elements are masked instead of being predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The element's bits, zero-extended.
     pub bits: u64,
-    /// Elements counted by the scan that hold it; for NaN, elements that hold any NaN.
+    /// Number of elements that hold it, as far as counted; for NaN, of elements that hold any NaN.
     pub count: u64,
 }
 
-/// A bound resolved over the whole array.
+/// The pipeline and the quantization step for an array and a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
-    /// The stages to go through.
+    /// The kind of stream.
     pub pipeline: Pipeline,
-    /// The bound asked for.
+    /// The requested bound.
     pub bound: Bound,
-    /// The error that holds: absolute, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
+    /// The bound that holds: an absolute error, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
     pub abs_bound: f64,
     /// Quantization step; 0 if lossless.
     pub step: f64,
-    /// Smallest and largest finite value that is not fill, if scanned and there is one.
+    /// Smallest and largest finite value that is not fill; `None` if unknown or if there is none.
     pub range: Option<(f64, f64)>,
     /// Patterns to mask, at most 4, all different.
     pub patterns: Vec<Pattern>,
 }
 
 impl Resolved {
-    /// Resolution that needs no scan: [`Bound::Lossless`].
+    /// Returns the resolution of [`Bound::Lossless`], which needs no scan.
     pub fn lossless() -> Self {
         Self {
             pipeline: Pipeline::Lossless,
@@ -167,7 +186,7 @@ impl Resolved {
         }
     }
 
-    /// The same with the absolute bound scaled by `factor` below 1: for a PSNR that was just missed.
+    /// Returns this resolution with the absolute bound multiplied by `factor`, which is below 1.
     pub fn tightened(&self, element: ElementType, factor: f64) -> Self {
         let mut tighter = self.clone();
         if self.pipeline == Pipeline::Quantized {

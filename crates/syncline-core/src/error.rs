@@ -1,4 +1,4 @@
-//! The error type of the codec. Each message says on one line what is wrong, where, and what to do about it.
+//! The error type of the codec. Each message says in one line what is wrong, where, and what to do.
 
 /// An error while compressing or decompressing.
 ///
@@ -14,7 +14,7 @@ pub enum Error {
     #[error("not a Syncline stream: {0}")]
     NotSyncline(String),
     /// The stream was written in a newer version of the format.
-    #[error("stream has format version {found}, this build reads up to {supported}: update Syncline to read it")]
+    #[error("the stream has format version {found}, and this build reads versions up to {supported}: update Syncline")]
     UnsupportedVersion {
         /// Version of the stream.
         found: u16,
@@ -22,7 +22,9 @@ pub enum Error {
         supported: u16,
     },
     /// The stream ends too early.
-    #[error("truncated stream in {place}: {needed} bytes needed, {available} available; fetch the file again")]
+    #[error(
+        "the stream is truncated in {place}, which has {available} of {needed} bytes: copy or download the stream again"
+    )]
     Truncated {
         /// The part of the stream that is incomplete.
         place: String,
@@ -44,7 +46,7 @@ pub enum Error {
         location: Location,
     },
     /// The work needs more memory than the caller allows.
-    #[error("{what} needs {needed} bytes, the memory limit is {limit}: raise the limit or work on a smaller part")]
+    #[error("{what} needs {needed} bytes, and the memory limit is {limit}: raise the limit or use a smaller region")]
     MemoryLimit {
         /// The purpose of the memory.
         what: String,
@@ -67,6 +69,43 @@ pub enum Error {
     /// Reading or writing failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
+}
+
+/// The kind of an [`Error`]. Its number is stable, so that bindings can pass it to programs in other languages: a
+/// number keeps its meaning in all later versions, and new kinds get new numbers.
+///
+/// | number | kind | meaning | remedy |
+/// |---|---|---|---|
+/// | 1 | `InvalidArgument` | a call or option is invalid | change the call |
+/// | 2 | `NotSyncline` | the data are not a Syncline stream | check which file it is |
+/// | 3 | `UnsupportedVersion` | a newer version of Syncline wrote the stream | update Syncline |
+/// | 4 | `Truncated` | the stream ends too early | copy or download it again |
+/// | 5 | `Corrupt` | the stream is damaged | copy or download it again |
+/// | 6 | `MemoryLimit` | the memory limit is too low | raise it, or use a smaller region |
+/// | 7 | `Gpu` | the GPU cannot be used or failed | follow the text, or use the CPU |
+/// | 8 | `Cancelled` | the progress callback cancelled the work | none |
+/// | 9 | `Io` | reading or writing failed | follow the text |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u32)]
+#[expect(missing_docs, reason = "the table describes them")]
+pub enum ErrorKind {
+    InvalidArgument = 1,
+    NotSyncline = 2,
+    UnsupportedVersion = 3,
+    Truncated = 4,
+    Corrupt = 5,
+    MemoryLimit = 6,
+    Gpu = 7,
+    Cancelled = 8,
+    Io = 9,
+}
+
+impl ErrorKind {
+    /// Returns the stable number of the kind.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
 }
 
 /// A position in a stream.
@@ -118,6 +157,21 @@ impl Error {
         Self::Gpu { message: source.to_string(), source: Some(source) }
     }
 
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::InvalidArgument(_) => ErrorKind::InvalidArgument,
+            Self::NotSyncline(_) => ErrorKind::NotSyncline,
+            Self::UnsupportedVersion { .. } => ErrorKind::UnsupportedVersion,
+            Self::Truncated { .. } => ErrorKind::Truncated,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::MemoryLimit { .. } => ErrorKind::MemoryLimit,
+            Self::Gpu { .. } => ErrorKind::Gpu,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::Io(_) => ErrorKind::Io,
+        }
+    }
+
     /// Returns the position in the stream that the error is about, as far as it is known.
     pub fn location(&self) -> Location {
         match self {
@@ -164,27 +218,29 @@ pub type Result<T> = std::result::Result<T, Error>;
 mod tests {
     use std::io::{self, ErrorKind};
 
-    use super::*;
+    use super::{Error, Location};
 
     #[test]
     fn as_errors_of_readers_and_writers_they_keep_their_kind_and_text() {
         let full = Error::from(io::Error::from(ErrorKind::StorageFull));
+        assert_eq!(full.kind().code(), 9);
         let error = io::Error::from(full);
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert!(error.get_ref().is_none(), "not wrapped");
 
         let truncated = Error::truncated("the header", 2, 1);
         let limit = Error::MemoryLimit { what: "the array".into(), needed: 2, limit: 1 };
-        for (error, kind) in [
-            (Error::invalid("a bound"), ErrorKind::InvalidInput),
-            (Error::NotSyncline("a picture".into()), ErrorKind::InvalidData),
-            (Error::UnsupportedVersion { found: 2, supported: 1 }, ErrorKind::Unsupported),
-            (truncated, ErrorKind::UnexpectedEof),
-            (Error::corrupt("chunk 1", "its checksum"), ErrorKind::InvalidData),
-            (limit, ErrorKind::OutOfMemory),
-            (Error::gpu("none"), ErrorKind::Other),
-            (Error::Cancelled, ErrorKind::Other),
+        for (error, code, kind) in [
+            (Error::invalid("a bound"), 1, ErrorKind::InvalidInput),
+            (Error::NotSyncline("a picture".into()), 2, ErrorKind::InvalidData),
+            (Error::UnsupportedVersion { found: 2, supported: 1 }, 3, ErrorKind::Unsupported),
+            (truncated, 4, ErrorKind::UnexpectedEof),
+            (Error::corrupt("chunk 1", "its checksum"), 5, ErrorKind::InvalidData),
+            (limit, 6, ErrorKind::OutOfMemory),
+            (Error::gpu("none"), 7, ErrorKind::Other),
+            (Error::Cancelled, 8, ErrorKind::Other),
         ] {
+            assert_eq!(error.kind().code(), code, "{error}");
             let text = error.to_string();
             let error = io::Error::from(error);
             assert_eq!((error.kind(), error.to_string()), (kind, text));

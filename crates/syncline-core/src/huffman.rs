@@ -78,30 +78,31 @@ impl Symbol for u16 {
     }
 }
 
-/// What a stream holds beside its codewords, to let a decoder start in many places. The discriminant is its code in the
-/// stream.
+/// The index of a Huffman stream: positions at which decoders can start. The discriminant is its code in the stream.
+///
+/// The kinds are those of a format version, so that a match may name them all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum IndexKind {
-    /// Nothing: smallest.
+    /// No index. The stream is smallest and is decoded slowly.
     None = 0,
-    /// For every 128 bits, where the first codeword in them starts.
+    /// The start of the first codeword in every 128 bits: for parallel decoding of whole chunks.
     Gap = 1,
-    /// Where every live group starts.
+    /// The start of every group of 64 or 128 symbols: for the fastest decoding, and for regions.
     #[default]
     Symbol = 2,
 }
 
 impl IndexKind {
-    /// Every kind, in the order of their codes.
+    /// All kinds, in the order of their codes.
     pub const ALL: [Self; 3] = [Self::None, Self::Gap, Self::Symbol];
 
-    /// Kind with this code in the stream.
+    /// Returns the kind with this code in the stream.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|k| *k as u8 == code)
     }
 
-    /// Name as on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -111,27 +112,28 @@ impl IndexKind {
     }
 }
 
-/// A way to decode. All give the same symbols.
+/// A Huffman decoder of the CPU. All decoders return the same symbols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Decoder {
-    /// The fastest that the stream's index allows.
+    /// The fastest decoder for the index of the stream.
     #[default]
     Auto,
-    /// One symbol after the other: the baseline and the oracle of the others.
+    /// Sequential decoding of each chunk: the reference for the other decoders.
     Chunked,
-    /// In parallel without an index: decoders started anywhere synchronize by themselves.
+    /// Parallel decoding without an index: decoders that start at any bit synchronize after some codewords.
     SelfSync,
-    /// In parallel from the starts that the gap index gives.
+    /// Parallel decoding with the gap index.
     Gap,
-    /// Several groups side by side from the starts that the symbol index gives.
+    /// Parallel decoding with the symbol index, several groups at once in each thread.
     Indexed,
 }
 
 impl Decoder {
-    /// Every decoder.
+    /// All decoders.
     pub const ALL: [Self; 5] = [Self::Auto, Self::Chunked, Self::SelfSync, Self::Gap, Self::Indexed];
 
-    /// Name as on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",

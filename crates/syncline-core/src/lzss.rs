@@ -29,7 +29,7 @@ pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=9;
 /// Greatest value of [`Params::min_match`].
 pub const MAX_MIN_MATCH: u8 = 16;
 
-/// The number of bytes of a symbol.
+/// The width of an LZSS symbol. There are no others, so that a match may name them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SymbolWidth {

@@ -44,31 +44,33 @@ fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
     (bytes / (rates.thread * threads as f64).min(rates.cpu), GPU_START + bytes / rates.gpu)
 }
 
-/// Which processor does the work. Streams and arrays are the same whichever it is.
+/// The processor that does the work. Streams and arrays are the same on each.
 ///
-/// The GPU does the lossy pipelines of `f32` and `f64` and, if it is asked for, lossless streams of the pipelines
-/// `lzss` and `lzss+huffman`. Other lossless streams, and regions whose elements do not lie one after another in the
-/// array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
+/// GPUs compress and decompress streams of `f32` and `f64` with an error bound, and lossless streams of the coders
+/// `lzss` and `lzss+huffman` if [`Backend::Cuda`] is chosen. The CPU does everything else, even if a GPU is chosen; for
+/// example regions whose elements are not contiguous in the array. [`Execution`] reports which processor did the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Backend {
-    /// The first GPU where that is likely to be sooner done, its start included, and if there is one that can be used;
-    /// else the CPU. Compressing, that is from about 1.2 GB of elements on with 2 threads and from 7 GB with 16;
-    /// decompressing, where writing is the limit, only with one thread. A GPU that is missing or does not work is no
-    /// error.
+    /// The first GPU if it is usable and likely to be faster, its start included; otherwise the CPU. For compression,
+    /// the GPU is chosen from about 1.2 GB of elements with 2 threads, and from 7 GB with 16 threads. For
+    /// decompression, which is limited by writing to memory, it is chosen only with one thread. A missing or failing
+    /// GPU is not an error.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// NVIDIA GPUs: an error without them, or if the feature `cuda` is left out of the build.
+    /// NVIDIA GPUs. An error if there are none, or if the library was built without the feature `cuda`.
     Cuda(CudaDevices),
 }
 
-/// Which of a machine's NVIDIA GPUs to use.
+/// The NVIDIA GPUs to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CudaDevices {
-    /// The one with this number, from 0 on.
+    /// The GPU with this number, counted from 0.
     One(usize),
-    /// All, sharing the work.
+    /// All GPUs. They share the work.
     All,
 }
 

@@ -68,7 +68,7 @@ pub use stream::{Header, StreamFile};
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
 pub use syncline_core::bound::{ArrayStats, Bound, Fill, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
-pub use syncline_core::error::{Error, Location, Result};
+pub use syncline_core::error::{Error, ErrorKind, Location, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};
 pub use syncline_core::lzss::SymbolWidth;
 pub use syncline_core::pipeline::{ChunkReport, Coder, max_compressed_len};

@@ -38,12 +38,12 @@ use ssim::Ssim;
 
 use crate::pool::Pool;
 
-/// Error that each element may have.
+/// The error that each element may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
-    /// Any: errors are measured, not judged.
+    /// Any error: errors are only measured.
     Any,
-    /// None at all: every element equal bit for bit.
+    /// No error: every element must be equal bit for bit.
     Exact,
     /// At most this absolute error.
     Absolute(f64),

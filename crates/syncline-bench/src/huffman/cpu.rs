@@ -98,7 +98,7 @@ fn reads(decoder: Decoder, index: IndexKind) -> bool {
     match decoder {
         Decoder::Chunked | Decoder::SelfSync => index == IndexKind::None,
         Decoder::Gap => index == IndexKind::Gap,
-        Decoder::Indexed | Decoder::Auto => index == IndexKind::Symbol,
+        _ => index == IndexKind::Symbol,
     }
 }
 

@@ -82,8 +82,8 @@ pub(crate) fn workspace(decoder: Decoder, sizes: &batch::BatchSizes) -> usize {
     match decoder {
         Decoder::Gap => shared + counts + subsequences::workspace(sizes),
         Decoder::SelfSync => shared + counts + subsequences::workspace(sizes) + self_sync::workspace(sizes),
-        Decoder::Chunked | Decoder::Indexed => shared,
         Decoder::Auto => tables,
+        _ => shared,
     }
 }
 
@@ -147,6 +147,7 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
             Decoder::Gap => sizes.index == Some(syncline_core::huffman::IndexKind::Gap),
             Decoder::SelfSync => sizes.max_codebooks <= 1,
             Decoder::Auto | Decoder::Chunked => true,
+            _ => false,
         };
         let short = |length: usize, needed: u64| (length as u64) < needed;
         let problems = [
