@@ -21,6 +21,7 @@ mod handles;
 mod launches;
 mod memory;
 mod modules;
+mod objects;
 mod operations;
 mod streams;
 

@@ -7,6 +7,7 @@ mod assemble;
 mod copies;
 mod exchange;
 mod grid;
+mod lanes;
 mod opcodes;
 mod order;
 mod program;

@@ -8,7 +8,7 @@ use crate::array::ElementType;
 use crate::error::{Error, Result};
 use crate::quantize::log;
 
-pub use psnr::PsnrGoal;
+pub use psnr::{ErrorSummary, PsnrGoal};
 pub use scan::Scan;
 pub use stats::ArrayStats;
 

@@ -11,7 +11,7 @@ mod report;
 use bytemuck::Pod;
 
 use crate::array::{ElementType, Shape};
-use crate::bound::Pipeline;
+use crate::bound::{ErrorSummary, Pipeline};
 use crate::container::{
     ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, Unchecked, parse_unchecked,
 };
@@ -104,16 +104,6 @@ pub struct DecodeScratch {
     lzss: lzss::DecodeBuffers,
 }
 
-/// What became of a chunk.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChunkSummary {
-    /// Sum of the squared errors, if the bound is a PSNR;
-    /// [`mean_squared_error`](crate::quantize::linear::mean_squared_error) knows its unit.
-    pub squared_error: u128,
-    /// Elements that the sum is over: neither masked nor verbatim.
-    pub counted: u64,
-}
-
 /// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the
 /// geometry, the chunk's elements and, in a lossless stream or one of [`Header::lzss_codes`], `lossless` alone.
 ///
@@ -127,7 +117,7 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     lossless: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
-) -> Result<ChunkSummary> {
+) -> Result<ErrorSummary> {
     scratch.tiles.clear();
     scratch.tiles.extend(geometry.chunk(chunk));
     let start = out.len();
@@ -139,7 +129,7 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
                 4 => lossless::encode::<u32, S>(header, geometry, chunk, source, lossless, scratch, out),
                 _ => lossless::encode::<u64, S>(header, geometry, chunk, source, lossless, scratch, out),
             }?;
-            ChunkSummary::default()
+            ErrorSummary::default()
         }
         (_, ElementType::F32) => lossy::encode::<f32, S>(header, geometry, chunk, source, lossless, scratch, out)?,
         (_, ElementType::F64) => lossy::encode::<f64, S>(header, geometry, chunk, source, lossless, scratch, out)?,

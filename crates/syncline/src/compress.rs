@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::io::Write;
 
 use syncline_core::array::{ArrayView, ElementType, Shape};
-use syncline_core::bound::{Bound, Pattern, Pipeline, PsnrGoal, Resolved};
+use syncline_core::bound::{Bound, ErrorSummary, Pattern, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::mem;
-use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk, max_compressed_len};
+use syncline_core::pipeline::{self, EncodeScratch, encode_chunk, max_compressed_len};
 
 use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
 use crate::gpu_backend::Compression;
@@ -248,7 +248,7 @@ struct Job<'a, 'g, S: ?Sized> {
 impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
     /// Compresses all chunks and writes them in order, with the chunk table and trailer.
     /// Returns the bytes of the whole stream and the chunks' summaries added up.
-    fn write_chunks<W: Write>(&mut self, sink: &mut W) -> Result<(u64, ChunkSummary)> {
+    fn write_chunks<W: Write>(&mut self, sink: &mut W) -> Result<(u64, ErrorSummary)> {
         let meter = || Meter::new(&self.options.progress, self.geometry.elements());
         let written = Cell::new(false);
         let mut write = |record: &[u8]| {
@@ -282,7 +282,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         &self,
         meter: &Meter,
         write: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<(Vec<u32>, ChunkSummary)> {
+    ) -> Result<(Vec<u32>, ErrorSummary)> {
         let chunks = self.geometry.chunks() as usize;
         let chunk_bytes = u64::from(self.geometry.tiles_per_chunk())
             * self.geometry.unclipped_len()
@@ -303,7 +303,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         };
         let ahead = ((waiting / chunk_bytes) as usize).max(least);
         let mut lengths = Vec::new();
-        let mut total = ChunkSummary::default();
+        let mut total = ErrorSummary::default();
         let scratch = Reused::<EncodeScratch>::default();
         let encode = |chunk: usize, record: &mut Vec<u8>| {
             let summary = scratch.with(|scratch| {
@@ -313,7 +313,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
             Ok(summary)
         };
-        let mut finish = |record: &[u8], summary: ChunkSummary| {
+        let mut finish = |record: &[u8], summary: ErrorSummary| {
             lengths.push(record.len() as u32);
             total.squared_error += summary.squared_error;
             total.counted += summary.counted;

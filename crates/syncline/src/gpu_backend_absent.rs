@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use syncline_core::array::ElementType;
-use syncline_core::bound::Resolved;
+use syncline_core::bound::{ErrorSummary, Resolved};
 use syncline_core::container::Header;
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
-use syncline_core::pipeline::ChunkSummary;
 
 use crate::backend::CudaDevices;
 use crate::io::ReadAt;
@@ -56,7 +55,7 @@ impl<'g> Compression<'g> {
         _: &Pool,
         _: &Meter,
         _: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<(Vec<u32>, ChunkSummary)> {
+    ) -> Result<(Vec<u32>, ErrorSummary)> {
         match *self.0 {}
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::errors::{Code, Result, guard, put};
 use super::handles::{Handle, fresh};
-use super::streams::Stream;
+use super::objects::Stream;
 use crate::machine::Shape;
 
 /// Memory of a device in bytes.

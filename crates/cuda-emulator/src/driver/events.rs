@@ -1,71 +1,20 @@
-//! Events: the time at which they were recorded, or the place in a capture.
+//! Functions of the driver API that create, destroy and record events.
 
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::captures::{Capture, Done};
 use super::contexts::current;
-use super::errors::{Code, Result, guard, put};
-use super::handles::{Handle, Handles};
-use super::lock;
+use super::errors::{Code, guard, put};
+use super::handles::Handle;
+use super::objects::{EVENTS, Event, Recorded, event};
 use super::streams::stream;
-
-static EVENTS: Handles<Event> = Handles::new();
 
 /// The flag of events that need not tell the time.
 const DISABLE_TIMING: u32 = 2;
 
 /// Flags that there are: waiting without spinning, no timing, shared with other processes.
 const ALL_FLAGS: u32 = 7;
-
-/// An event.
-#[derive(Debug)]
-pub struct Event {
-    ordinal: i32,
-    timed: bool,
-    recorded: Mutex<Recorded>,
-}
-
-/// Where an event was recorded last.
-#[derive(Debug, Clone)]
-pub enum Recorded {
-    /// Nowhere so far.
-    Never,
-    /// On a stream, at that time, when all before it was done.
-    At(Instant),
-    /// In a capture, behind what was done until then.
-    Captured(Arc<Capture>, Done),
-}
-
-impl Event {
-    /// Where it was recorded last.
-    pub fn recorded(&self) -> Recorded {
-        lock(&self.recorded).clone()
-    }
-
-    /// Finds fault with a question about an event that is part of a graph.
-    fn forbid_captured(&self) -> Result<()> {
-        let Recorded::Captured(capture, _) = self.recorded() else { return Ok(()) };
-        capture.invalidate();
-        Err(Code::CapturedEvent)
-    }
-
-    /// When it was recorded, for events that tell.
-    fn time(&self) -> Result<Instant> {
-        self.forbid_captured()?;
-        match self.recorded() {
-            Recorded::At(time) if self.timed => Ok(time),
-            _ => Err(Code::InvalidHandle),
-        }
-    }
-}
-
-/// The event that a handle stands for.
-pub fn event(handle: Handle) -> Result<Arc<Event>> {
-    EVENTS.get(handle)
-}
 
 /// Makes an event.
 #[unsafe(no_mangle)]
@@ -76,7 +25,7 @@ pub unsafe extern "C" fn cuEventCreate(place: *mut Handle, flags: u32) -> i32 {
             return Err(Code::InvalidValue);
         }
         let timed = flags & DISABLE_TIMING == 0;
-        let event = Event { ordinal: device.ordinal, timed, recorded: Mutex::new(Recorded::Never) };
+        let event = Event::new(device.ordinal, timed);
         // SAFETY: the caller's place for it.
         unsafe { put(place, EVENTS.insert(event)) }
     })
@@ -96,13 +45,13 @@ pub unsafe extern "C" fn cuEventRecord(handle: Handle, recording: Handle) -> i32
         if event.ordinal != stream.ordinal {
             return Err(Code::InvalidHandle);
         }
-        *lock(&event.recorded) = match stream.capture() {
+        event.record(match stream.capture() {
             Some(capture) => {
                 let done = capture.done(stream.id())?;
                 Recorded::Captured(capture, done)
             }
             None => Recorded::At(Instant::now()),
-        };
+        });
         Ok(())
     })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::MEMORY;
 use super::errors::{Code, Result};
-use super::modules::Function;
+use super::objects::Function;
 use crate::machine::{Launch, Shape};
 use crate::memory::Memory;
 

@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use super::copies::Copy;
+use super::lanes::lanes;
 use super::program::{Address, LANES, Lanes, MOST_PARTS, Operation, Space};
 use super::surroundings::Surroundings;
-use super::warp::{Warp, lanes};
+use super::warp::Warp;
 use crate::memory::POISON;
 
 /// Bits of an address in a cluster's shared memory that say where in a block's; those above are the block's rank.

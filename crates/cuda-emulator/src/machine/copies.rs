@@ -1,8 +1,8 @@
 //! Copies that go on beside their warp. Nothing is copied before it waits for that or ends, so that a wait that is
 //! missing shows.
 
+use super::lanes::lanes;
 use super::program::LANES;
-use super::warp::lanes;
 
 /// A lane's copy that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! What lanes of a warp tell each other.
 
+use super::lanes::{lanes, mask_of};
 use super::program::{Exchange, LANES, Lanes, Shuffle};
 use super::surroundings::Surroundings;
-use super::warp::{Warp, lanes, mask_of};
+use super::warp::Warp;
 use crate::memory::POISON;
 
 /// What lanes get from one that takes no part: on a device anything.

@@ -1,8 +1,9 @@
 //! Lanes that wait: for others of their warp, at the block's barriers and for the cluster.
 
+use super::lanes::{lanes, mask_of};
 use super::program::{ALL, Exchange, LANES, Lanes, Operation, Reduction, Source};
 use super::surroundings::{Arrival, Surroundings};
-use super::warp::{Flow, Warp, lanes, mask_of};
+use super::warp::{Flow, Warp};
 
 impl Warp {
     /// Lanes tell each other something, or wait until all that are to are there.

@@ -5,6 +5,7 @@
 //! for them. With a seed lanes at the same place need not go on together.
 
 use super::copies::Copies;
+use super::lanes::{lanes, mask_of};
 use super::program::{ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Side, Source, Special};
 use super::surroundings::Surroundings;
 
@@ -335,19 +336,4 @@ impl Warp {
         let places: Vec<_> = places.iter().map(|place| program.place(*place)).collect();
         format!("warp {} at {}", self.number, places.join(" and "))
     }
-}
-
-/// The mask of lanes.
-pub(super) fn mask_of(lanes: impl Iterator<Item = usize>) -> u32 {
-    lanes.fold(0, |mask, lane| mask | 1 << lane)
-}
-
-/// The lanes of a mask.
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    let mut left = mask;
-    std::iter::from_fn(move || {
-        let lane = left.trailing_zeros() as usize;
-        left &= left.wrapping_sub(1);
-        (lane < LANES).then_some(lane)
-    })
 }

@@ -4,9 +4,17 @@ use std::f64::consts::LOG2_10;
 
 use super::{Resolved, of_extent};
 use crate::array::ElementType;
-use crate::pipeline::ChunkSummary;
 use crate::quantize::linear::mean_squared_error;
 use crate::quantize::math::exp2;
+
+/// The squared errors of the elements of a chunk or a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ErrorSummary {
+    /// Sum of the squared errors if the bound is a PSNR, otherwise 0, in the unit of [`mean_squared_error`].
+    pub squared_error: u128,
+    /// Number of elements in the sum: those that are neither masked nor stored verbatim.
+    pub counted: u64,
+}
 
 /// The absolute bound to try first for so many dB of an array with this range: the error is uniform in +-bound, so that
 /// its root mean square is bound / sqrt(3).
@@ -46,7 +54,7 @@ impl PsnrGoal {
         &self,
         element: ElementType,
         resolved: &Resolved,
-        summary: &ChunkSummary,
+        summary: &ErrorSummary,
         attempt: usize,
     ) -> Option<Resolved> {
         let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.abs_bound / self.unit);
@@ -79,7 +87,7 @@ mod tests {
         let sum = u128::from((32768_u64 * 32768) / 3);
         let next = |scale: f64| {
             let resolved = resolved(0.0, scale, 60.0);
-            let summary = ChunkSummary { squared_error: sum + sum / 50, counted: 1 };
+            let summary = ErrorSummary { squared_error: sum + sum / 50, counted: 1 };
             PsnrGoal::new(60.0, &resolved).next(ElementType::F64, &resolved, &summary, 0).expect("missed").abs_bound
                 / scale
         };
@@ -96,7 +104,7 @@ mod tests {
         let mut now = resolved(0.0, 1.0, 0.5);
         let goal = PsnrGoal::new(0.5, &now);
         // Every value is off by the whole bound.
-        let summary = ChunkSummary { squared_error: 1 << 30, counted: 1 };
+        let summary = ErrorSummary { squared_error: 1 << 30, counted: 1 };
         let mut attempts = 0;
         while let Some(tightened) = goal.next(ElementType::F64, &now, &summary, attempts) {
             (now, attempts) = (tightened, attempts + 1);

@@ -11,8 +11,8 @@ pub use lzss_codes::{
 
 use self::lzss_codes::CodeTokens;
 use super::options::CoderOptions;
-use super::{ChunkSummary, ElementSource, EncodeScratch};
-use crate::bound::{Bound, Pipeline};
+use super::{ElementSource, EncodeScratch};
+use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{
     ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
 };
@@ -85,7 +85,7 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
-) -> Result<ChunkSummary> {
+) -> Result<ErrorSummary> {
     let (summary, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
     write_record(header, chunk, radius, options, scratch, out);
     Ok(summary)
@@ -98,7 +98,7 @@ fn quantize<T: Real, S: ElementSource + ?Sized>(
     geometry: &Geometry,
     source: &S,
     scratch: &mut EncodeScratch,
-) -> Result<(ChunkSummary, u32)> {
+) -> Result<(ErrorSummary, u32)> {
     let buffers = &mut scratch.quantized;
     buffers.clear();
     let mut quantize = TileEncoder::<T>::new(header, geometry);
@@ -190,7 +190,7 @@ struct TileEncoder<'a, T: Real> {
     /// Elements of the tiles before.
     position: u32,
     base: i32,
-    summary: ChunkSummary,
+    summary: ErrorSummary,
 }
 
 impl<'a, T: Real> TileEncoder<'a, T> {
@@ -205,7 +205,7 @@ impl<'a, T: Real> TileEncoder<'a, T> {
             q: [0; MAX_TILE_ELEMENTS],
             position: 0,
             base: 0,
-            summary: ChunkSummary::default(),
+            summary: ErrorSummary::default(),
         }
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::bound::{Bound, Resolved};
+use syncline_core::bound::{Bound, ErrorSummary, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary, Coder, CoderOptions, LzssChoice};
+use syncline_core::pipeline::{Coder, CoderOptions, LzssChoice};
 
 use super::cost_model::Samples;
 use super::records::{HEAD_BYTES, Record};
@@ -162,7 +162,7 @@ impl<'d> LosslessCompressor<'d> {
         let job = Job { header, geometry, options, slab };
         let lengths = self.records(job, chunks, 0, output, &mut |_| Ok(()))?;
         self.stream.synchronize().doing("waiting for compression")?;
-        Ok(ChunkRecords { lengths, errors: ChunkSummary::default() })
+        Ok(ChunkRecords { lengths, errors: ErrorSummary::default() })
     }
 
     /// Writes the records of some chunks from byte `start` of the output on; their lengths.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::bound::{Bound, Fill, Pipeline, PsnrGoal, Resolved, resolve};
+use syncline_core::bound::{Bound, ErrorSummary, Fill, Pipeline, PsnrGoal, Resolved, resolve};
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary as Errors, CoderOptions, max_compressed_len};
+use syncline_core::pipeline::{CoderOptions, max_compressed_len};
 
 use crate::container::assemble::Assembler;
 use crate::container::progress::Progress;
@@ -67,7 +67,7 @@ pub struct ChunkRecords {
     /// Bytes of each; they stand one after another.
     pub lengths: Vec<u32>,
     /// Errors, if the bound is a PSNR.
-    pub errors: Errors,
+    pub errors: ErrorSummary,
 }
 
 /// Compresses arrays of `f32` and `f64` on one stream of a device. Keeps its workspace from call to call.
@@ -329,7 +329,7 @@ impl<'d> Compressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
         pending: Option<&mut Pending<'_>>,
-    ) -> Result<Option<(u64, Errors)>> {
+    ) -> Result<Option<(u64, ErrorSummary)>> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
             return Err(CudaError::NoRoom { needed: max_compressed_len(header.element_type, header.shape), available });
@@ -370,13 +370,13 @@ impl<'d> Compressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
         mut pending: Option<&mut Pending<'_>>,
-    ) -> Result<Option<Errors>> {
+    ) -> Result<Option<ErrorSummary>> {
         check_output(&self.stream, output)?;
         self.prepare_quantizer(header, geometry, batches)?;
         if let Some(progress) = &mut self.progress {
             progress.start(start)?;
         }
-        let mut errors = Errors::default();
+        let mut errors = ErrorSummary::default();
         for (first, batch) in batches.numbered() {
             let most = batches.most_chunks() as u32;
             let of_batch = self.batch(header, batch, most, first, slab, output, observer, pending.take())?;

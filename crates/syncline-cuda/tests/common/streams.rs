@@ -1,12 +1,12 @@
 //! Arrays and the CPU's streams of them.
 
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::bound::{Bound, Fill, PsnrGoal, Resolved, Scan, resolve};
+use syncline_core::bound::{Bound, ErrorSummary, Fill, PsnrGoal, Resolved, Scan, resolve};
 use syncline_core::container::{Header, table_and_trailer};
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary, CoderOptions, ElementSource, EncodeScratch, encode_chunk};
+use syncline_core::pipeline::{CoderOptions, ElementSource, EncodeScratch, encode_chunk};
 
 use super::Random;
 
@@ -102,11 +102,11 @@ impl Field {
     }
 
     /// The CPU's stream with this header, and its summary.
-    pub fn stream_with(&self, header: &Header) -> (Vec<u8>, ChunkSummary) {
+    pub fn stream_with(&self, header: &Header) -> (Vec<u8>, ErrorSummary) {
         let geometry = Geometry::with_chunk_tiles(self.shape, header.chunk_tiles).unwrap();
         let mut out = header.to_bytes().to_vec();
         let mut scratch = EncodeScratch::default();
-        let (mut lengths, mut total) = (Vec::new(), ChunkSummary::default());
+        let (mut lengths, mut total) = (Vec::new(), ErrorSummary::default());
         for chunk in 0..geometry.chunks() {
             let start = out.len();
             let lossless = CoderOptions::default();

@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use syncline_core::array::ElementType;
 use syncline_core::bound::scan::ScanResult;
-use syncline_core::bound::{Bound, Pipeline, Resolved, Scan, resolve};
+use syncline_core::bound::{Bound, ErrorSummary, Pipeline, Resolved, Scan, resolve};
 use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::{ChunkSummary, CoderOptions};
+use syncline_core::pipeline::CoderOptions;
 use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::device::Pinned;
@@ -229,7 +229,7 @@ impl<'g> Compression<'g> {
         pool: &Pool,
         meter: &Meter,
         write: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<(Vec<u32>, ChunkSummary)> {
+    ) -> Result<(Vec<u32>, ErrorSummary)> {
         let threads = pool.threads().div_ceil(self.lanes.len().max(1));
         let (geometry, batches, lane_of, parts) = (&self.geometry, &self.batches, &self.lane_of, &self.parts);
         let job = Job { array, header, geometry, lossless: &self.lossless, threads };
@@ -253,7 +253,7 @@ impl<'g> Compression<'g> {
                 });
             }
             let mut lengths = Vec::new();
-            let mut total = ChunkSummary::default();
+            let mut total = ErrorSummary::default();
             for (batch, &lane) in batches.iter().zip(lane_of) {
                 let (take, give_back) = &ends[lane];
                 let next = || take.recv().unwrap_or_else(|_| Err(Error::gpu("a thread of the GPU's work ended early")));

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
-use syncline_core::bound::resolve;
+use syncline_core::bound::{ErrorSummary, resolve};
 use syncline_core::container::Header;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::ChunkSummary as Errors;
 
 use super::{Compressor, Pending};
 use crate::container::assemble::{BatchInput, BatchPlan, Bitmaps, Codes, RecordOutput, TokenCodes};
@@ -52,7 +51,7 @@ impl Compressor<'_> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
         pending: Option<&mut Pending<'_>>,
-    ) -> Result<Option<Errors>> {
+    ) -> Result<Option<ErrorSummary>> {
         let (Some(assembler), Some(quantizer), Some(progress), Some(host), Some(control)) =
             (&mut self.assembler, &mut self.quantizer, &mut self.progress, &mut self.summaries, &mut self.control)
         else {
@@ -141,6 +140,6 @@ impl Compressor<'_> {
         let to = RecordOutput { progress, first, output };
         assembler.finish(&mut frame, started, input, codes, to, observer)?;
         let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
-        Ok(Some(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() }))
+        Ok(Some(ErrorSummary { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() }))
     }
 }
