@@ -1,4 +1,4 @@
-//! Element types, shapes and borrowed arrays.
+//! Element types, shapes, and borrowed arrays.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -42,7 +42,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// Every element type, in the order of their codes.
+    /// All element types, in the order of their codes.
     pub const ALL: [Self; 12] = [
         Self::F32,
         Self::F64,
@@ -58,12 +58,12 @@ impl ElementType {
         Self::I64,
     ];
 
-    /// Type with this code in the stream.
+    /// Returns the type with this code in the stream.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|t| *t as u8 == code)
     }
 
-    /// Bytes of one element.
+    /// Returns the bytes of one element.
     pub const fn size(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
@@ -73,22 +73,22 @@ impl ElementType {
         }
     }
 
-    /// Whether the lossy pipelines take this type.
+    /// Returns whether arrays of this type can be compressed with loss.
     pub const fn is_lossy_capable(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// Whether this is one of the floating-point types.
+    /// Returns whether this is a floating-point type.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::Bf16)
     }
 
-    /// Whether this is one of the signed integer types.
+    /// Returns whether this is a signed integer type.
     pub const fn is_signed_integer(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
-    /// Short lower-case name, as on the command line.
+    /// Returns the short lower-case name that the command line uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -128,9 +128,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that an array may hold.
+/// A Rust type for the elements of an array.
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync {
-    /// Its code in the stream.
+    /// The element type.
     const TYPE: ElementType;
 }
 
@@ -155,18 +155,18 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Shape with these extents, slowest axis first.
+    /// Creates a shape from its extents, slowest axis first.
     ///
     /// # Errors
-    /// More than [`MAX_RANK`] extents, or a product over 2^60 elements.
+    /// [`Error::InvalidArgument`] for more than [`MAX_RANK`] extents, or more than 2^60 elements.
     pub fn new(extents: &[u64]) -> Result<Self> {
         if extents.len() > MAX_RANK {
             return Err(Error::invalid(format!(
-                "{} dimensions: at most {MAX_RANK} are supported; merge some axes",
+                "the array has {} dimensions, but at most {MAX_RANK} are supported: merge some axes",
                 extents.len()
             )));
         }
-        // Even with an extent of 0 the others are bounded, so strides never overflow.
+        // Even with an extent of 0 the others are limited, so that strides never overflow.
         let product = extents.iter().try_fold(1u64, |p, &e| p.checked_mul(e.max(1)));
         if product.is_none_or(|p| p > 1 << 60) {
             return Err(Error::invalid(format!("shape {extents:?} has more than 2^60 elements")));
@@ -176,22 +176,22 @@ impl Shape {
         Ok(Self { extents: all, rank: extents.len() as u8 })
     }
 
-    /// Extents, slowest first.
+    /// Returns the extents, slowest axis first.
     pub fn extents(&self) -> &[u64] {
         &self.extents[..self.rank as usize]
     }
 
-    /// Number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.rank as usize
     }
 
-    /// Number of elements: the product of the extents (1 for rank 0).
+    /// Returns the number of elements: the product of the extents, which is 1 without dimensions.
     pub fn len(&self) -> u64 {
         self.extents().iter().product()
     }
 
-    /// Whether the array has no element.
+    /// Returns whether the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -216,7 +216,7 @@ impl fmt::Debug for Shape {
 impl FromStr for Shape {
     type Err = Error;
 
-    /// Parses `100x500x500` or `100,500,500`, slowest first.
+    /// Parses extents, slowest first: `100x500x500` or `100,500,500`.
     fn from_str(text: &str) -> Result<Self> {
         let extents: std::result::Result<Vec<u64>, _> = text.split(['x', 'X', ',']).map(|p| p.trim().parse()).collect();
         match extents {
@@ -228,7 +228,8 @@ impl FromStr for Shape {
     }
 }
 
-/// A borrowed array: little-endian elements in C order (last axis fastest), with type and shape.
+/// A borrowed array: little-endian elements in C order (the last axis is the fastest), with an element type and a
+/// shape.
 ///
 /// ```
 /// use syncline_core::array::ArrayView;
@@ -245,10 +246,10 @@ pub struct ArrayView<'a> {
 }
 
 impl<'a> ArrayView<'a> {
-    /// View of typed elements; `extents` are slowest first.
+    /// Creates a view of typed elements. `extents` are slowest first.
     ///
     /// # Errors
-    /// The extents do not multiply to the number of elements.
+    /// [`Error::InvalidArgument`] if the product of the extents is not the number of elements.
     pub fn new<T: Element>(elements: &'a [T], extents: &[u64]) -> Result<Self> {
         let native: &'a [u8] = bytemuck::cast_slice(elements);
         let bytes = if cfg!(target_endian = "little") {
@@ -259,10 +260,10 @@ impl<'a> ArrayView<'a> {
         Self::build(bytes, T::TYPE, Shape::new(extents)?)
     }
 
-    /// View of little-endian bytes, as read from a file on any host; no alignment is needed.
+    /// Creates a view of little-endian bytes, as read from a file on any host. They need no alignment.
     ///
     /// # Errors
-    /// The shape times the element size is not the number of bytes.
+    /// [`Error::InvalidArgument`] if the number of bytes is not that of the elements of the shape.
     pub fn from_bytes(bytes: &'a [u8], element_type: ElementType, shape: Shape) -> Result<Self> {
         Self::build(Cow::Borrowed(bytes), element_type, shape)
     }
@@ -271,24 +272,24 @@ impl<'a> ArrayView<'a> {
         let expected = shape.len() as u128 * element_type.size() as u128;
         if bytes.len() as u128 != expected {
             return Err(Error::invalid(format!(
-                "shape {shape} of {element_type} takes {expected} bytes, the data has {}",
+                "an array of shape {shape} and type {element_type} has {expected} bytes, but the data has {}",
                 bytes.len()
             )));
         }
         Ok(Self { bytes, element_type, shape })
     }
 
-    /// The elements as little-endian bytes.
+    /// Returns the elements as little-endian bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub fn element_type(&self) -> ElementType {
         self.element_type
     }
 
-    /// Shape.
+    /// Returns the shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }

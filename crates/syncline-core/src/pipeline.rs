@@ -240,29 +240,29 @@ impl Context<'_> {
     }
 }
 
-/// Most bytes of a stream of `bytes` bytes of elements in `chunks` chunks: every chunk raw, with its record header,
-/// padding and entry in the table.
+/// Returns the largest length of a stream with `bytes` bytes of elements in `chunks` chunks: each chunk is raw, and has
+/// a record header, padding, and an entry in the table.
 pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
     let each = (RECORD_HEADER_LEN + ALIGNMENT + 4) as u64;
     bytes.saturating_add(chunks.saturating_mul(each)).saturating_add((HEADER_LEN + TRAILER_LEN + ALIGNMENT) as u64)
 }
 
-/// Most bytes that a stream of this array can have: the raw escape keeps it within 1 % + 1 KiB of the array, whatever
-/// its contents.
+/// Returns the largest length in bytes of a stream of an array of this type and shape. Raw chunks keep it within 1 % +
+/// 1 KiB of the array's length.
 pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
     let bytes = shape.len().saturating_mul(element_type.size() as u64);
     max_stream_len(bytes, Geometry::new(shape).chunks())
 }
 
-/// Bytes of memory that a thread needs to decode a chunk, output not counted: the record at its longest, the codes, and
-/// side lists.
+/// Returns the bytes of memory that a thread needs to decode a chunk, without the output: the longest record, the
+/// codes, and side lists.
 pub fn decode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
-    // LZSS chunks: elements and literals decoded, lengths and distances; the others take less.
+    // LZSS chunks need decoded elements and literals, lengths, and distances. Other chunks need less.
     elements * (4 * header.element_type.size() as u64 + 4) + (1 << 20)
 }
 
-/// Bytes of memory that a thread needs to encode a chunk, the source not counted.
+/// Returns the bytes of memory that a thread needs to encode a chunk, without the source.
 pub fn encode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
     elements * (6 * header.element_type.size() as u64 + 8) + (1 << 20)

@@ -1,9 +1,9 @@
-//! Owned arrays.
+//! Arrays that own their elements.
 
 use syncline_core::array::{ArrayView, Element, ElementType, Shape};
 use syncline_core::error::{Error, Result};
 
-/// An owned array: little-endian elements in C order, with type and shape.
+/// An array that owns its elements: little-endian bytes in C order, with an element type and a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
     bytes: Vec<u8>,
@@ -17,41 +17,41 @@ impl Array {
         Self { bytes, element_type, shape }
     }
 
-    /// The elements as little-endian bytes.
+    /// Returns the elements as little-endian bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The elements as little-endian bytes, without a copy.
+    /// Converts the array into its elements as little-endian bytes, without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub fn element_type(&self) -> ElementType {
         self.element_type
     }
 
-    /// Shape.
+    /// Returns the shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The array borrowed, ready to be compressed again.
+    /// Borrows the array, for example to compress it again.
     ///
     /// # Panics
-    /// Never: an array's bytes fit its shape.
+    /// Never, because the bytes of an array fit its shape.
     pub fn view(&self) -> ArrayView<'_> {
         ArrayView::from_bytes(&self.bytes, self.element_type, self.shape).expect("an array's bytes fit its shape")
     }
 
-    /// The elements as a vector of their Rust type.
+    /// Returns the elements as a vector of their Rust type.
     ///
     /// # Errors
-    /// The array holds another type.
+    /// [`Error::InvalidArgument`] if the array has another element type.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if T::TYPE != self.element_type {
-            return Err(Error::invalid(format!("the array holds {}, not {}", self.element_type, T::TYPE)));
+            return Err(Error::invalid(format!("the array has elements of {}, not of {}", self.element_type, T::TYPE)));
         }
         let mut elements = vec![T::zeroed(); self.bytes.len() / size_of::<T>()];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);

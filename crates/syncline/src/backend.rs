@@ -1,4 +1,4 @@
-//! Which processor does the work, and why that one.
+//! The choice of the processor for a piece of work, and the reason for it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,30 +11,30 @@ use syncline_core::pipeline::{Coder, CoderOptions};
 
 use crate::gpu_backend::Gpus;
 
-/// Rates from file to file, in bytes of elements a second, measured with a field of 6.4 GB and ratio 10 in
+/// Speeds from file to file, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
 /// memory-backed files (`docs/SPEED.md`).
 struct Rates {
     /// Of each thread of a CPU.
     thread: f64,
-    /// Of a CPU with as many threads as you like: memory and files are the limit.
+    /// Of a CPU with any number of threads: memory and files are the limit.
     cpu: f64,
-    /// Of a GPU once it has started: reading, writing and page-locked memory are the limit, not its own work.
+    /// Of a GPU after its start: reading, writing, and page-locked memory are the limit, not the GPU itself.
     gpu: f64,
 }
 
 const COMPRESS: Rates = Rates { thread: 1.1e9, cpu: 7e9, gpu: 13e9 };
 const DECOMPRESS: Rates = Rates { thread: 1.5e9, cpu: 2.6e9, gpu: 2.5e9 };
-/// Seconds that it takes to open a GPU, load kernels, lock memory, and close all of it in the end.
+/// Seconds to open a GPU, load kernels, lock memory, and release all of it.
 const GPU_START: f64 = 0.45;
 
-/// What is to be done.
+/// The kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Compress,
     Decompress,
 }
 
-/// Seconds that `bytes` bytes of elements are likely to take on so many threads, and on a GPU.
+/// Returns the estimated seconds for `bytes` bytes of elements on this number of threads, and on a GPU.
 fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
     let rates = match work {
         Work::Compress => COMPRESS,
@@ -98,7 +98,7 @@ impl FromStr for Backend {
             "cuda:all" => Ok(Self::Cuda(CudaDevices::All)),
             _ => {
                 let number = name.strip_prefix("cuda:").ok_or_else(unknown)?;
-                // `parse` would take a sign.
+                // `parse` would accept a sign.
                 let digits = number.bytes().all(|byte| byte.is_ascii_digit());
                 number.parse().ok().filter(|_| digits).map(|n| Self::Cuda(CudaDevices::One(n))).ok_or_else(unknown)
             }
@@ -106,13 +106,13 @@ impl FromStr for Backend {
     }
 }
 
-/// Where a piece of work was done, and why there.
+/// The processor that did a piece of work, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Execution {
-    /// GPUs that did it, as "cuda:0 (NVIDIA H200)"; none if it was the CPU.
+    /// The GPUs that did the work, such as "cuda:0 (NVIDIA H200)"; empty if the CPU did it.
     pub gpus: Vec<String>,
-    /// Why there.
+    /// The reason for the choice.
     pub reason: String,
 }
 
@@ -121,7 +121,7 @@ impl Execution {
         Self { gpus: Vec::new(), reason: reason.into() }
     }
 
-    /// Whether a GPU did it.
+    /// Returns whether a GPU did the work.
     pub fn on_gpu(&self) -> bool {
         !self.gpus.is_empty()
     }
@@ -136,7 +136,7 @@ impl fmt::Display for Execution {
 
 /// The processor chosen for a piece of work.
 pub(crate) struct Choice {
-    /// None for the CPU.
+    /// The GPUs; `None` for the CPU.
     pub(crate) gpus: Option<Gpus>,
     pub(crate) reason: String,
 }
@@ -146,11 +146,11 @@ impl Choice {
         Self { gpus: None, reason: reason.into() }
     }
 
-    /// Chooses for work on `bytes` bytes of elements that `threads` threads could do, too; `obstacle` says why only the
-    /// CPU can do it, if so.
+    /// Chooses the processor for `bytes` bytes of elements, if the CPU would use `threads` threads. `obstacle` is the
+    /// reason why only the CPU can do the work, if there is one.
     ///
     /// # Errors
-    /// A GPU is asked for and not to be had, whether or not it would do this work.
+    /// [`Error::Gpu`] if a GPU is requested and cannot be used, even if the CPU would do this work.
     pub(crate) fn new(
         backend: Backend,
         work: Work,
@@ -170,11 +170,12 @@ impl Choice {
             }
             (Backend::Auto, Some(obstacle)) => Ok(Self::cpu(obstacle)),
             (Backend::Auto, None) if cpu <= gpu => Ok(Self::cpu(format!(
-                "{threads} threads are likely to take {cpu:.2} s, a GPU with its start {gpu:.2} s"
+                "estimated time: {cpu:.2} s with {threads} threads, {gpu:.2} s with a GPU and its start"
             ))),
             (Backend::Auto, None) => Ok(match Gpus::open(CudaDevices::One(0)) {
                 Ok(gpus) => {
-                    let reason = format!("likely to take {gpu:.2} s with its start, {threads} threads {cpu:.2} s");
+                    let reason =
+                        format!("estimated time: {gpu:.2} s with its start, {cpu:.2} s with {threads} threads");
                     Self { gpus: Some(gpus), reason }
                 }
                 Err(error) => Self::cpu(error.to_string()),
@@ -182,38 +183,38 @@ impl Choice {
         }
     }
 
-    /// Where the work is done if nothing comes in between.
+    /// Returns the processor that does the work unless it fails.
     pub(crate) fn execution(&self) -> Execution {
         Execution { gpus: self.gpus.as_ref().map_or_else(Vec::new, Gpus::names), reason: self.reason.clone() }
     }
 }
 
-/// Whether the GPU makes and reads lossless chunks of this pipeline.
+/// Returns whether GPUs encode and decode lossless chunks of this coder.
 pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
     matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
 }
 
-/// Why only the CPU compresses an array with such a bound, one that its element type can have, if so.
+/// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
 pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &CoderOptions) -> Option<String> {
     match (bound, backend) {
         (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(lossless.coder) => None,
         (Bound::Lossless, Backend::Cuda(_)) => Some(format!(
-            "lossless compression by pipeline {} is done on the CPU: the GPU has lzss and lzss+huffman",
+            "lossless compression with the coder {} runs on the CPU: GPUs have lzss and lzss+huffman",
             lossless.coder
         )),
-        (Bound::Lossless, _) => Some("lossless compression is done on the CPU unless a GPU is asked for".into()),
+        (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
         _ => None,
     }
 }
 
-/// Why only the CPU compresses an array whose bound was resolved to this pipeline, if so.
+/// Returns the reason why only the CPU compresses an array whose stream is of this kind, if there is one.
 pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &CoderOptions) -> Option<String> {
-    let text = "no quantization step serves this bound: the stream is lossless, which is done on the CPU";
+    let text = "the bound is too small for quantization, so that the stream is lossless and made on the CPU";
     (pipeline == Pipeline::Lossless && !is_on_gpu(lossless.coder)).then(|| text.into())
 }
 
-/// Why only the CPU decompresses from such a stream, if so. `has_planes` says whether it has lossless chunks of planes,
-/// which is asked only if it matters.
+/// Returns the reason why only the CPU decompresses from such a stream, if there is one. `has_planes` returns whether
+/// it has lossless chunks of planes; it is called only if that matters.
 pub(crate) fn decode_obstacle(
     backend: Backend,
     header: &Header,
@@ -222,10 +223,10 @@ pub(crate) fn decode_obstacle(
     has_planes: impl FnOnce() -> Result<bool>,
 ) -> Result<Option<String>> {
     let text = match header.pipeline {
-        _ if decoder != Decoder::Auto => "a decoder that is named is the CPU's",
-        _ if !contiguous => "a region whose elements do not lie one after another is decompressed on the CPU",
+        _ if decoder != Decoder::Auto => "the requested decoder runs on the CPU",
+        _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
-            "lossless decompression is done on the CPU unless a GPU is asked for"
+            "lossless decompression runs on the CPU unless a GPU is requested"
         }
         Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
         _ => return Ok(None),

@@ -21,8 +21,8 @@ use crate::range::{SCAN_PART, resolve_by_scan};
 use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
 
-/// Bytes of elements in chunks that are compressed or wait to be written: enough of them to keep all threads busy, and
-/// little memory even if nothing gets smaller.
+/// Limit on the bytes of elements in chunks that are being compressed or wait to be written: enough to keep all threads
+/// busy, and little memory even if no chunk becomes smaller.
 const WAITING_BYTES: u64 = 128 << 20;
 
 /// Compresses an array in memory.
@@ -36,7 +36,8 @@ const WAITING_BYTES: u64 = 128 << 20;
 /// ```
 ///
 /// # Errors
-/// A bound that the element type cannot have, the memory limit, or cancellation.
+/// [`Error::InvalidArgument`] if the element type does not support the bound; [`Error::MemoryLimit`];
+/// [`Error::Cancelled`].
 pub fn compress(array: &ArrayView, options: &CompressOptions) -> Result<Vec<u8>> {
     let mut sink = Bounded { stream: Vec::new(), limit: options.memory_limit().unwrap_or(u64::MAX), needed: 0 };
     match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut sink) {
@@ -47,8 +48,8 @@ pub fn compress(array: &ArrayView, options: &CompressOptions) -> Result<Vec<u8>>
     }
 }
 
-/// Compresses an array in memory into memory of the caller. The stream is the first [`Summary::compressed_bytes`] bytes
-/// of `out`; the contents of the others are unspecified. [`max_compressed_len`] bytes are always enough.
+/// Compresses an array in memory into a buffer of the caller. The stream is the first [`Summary::compressed_bytes`]
+/// bytes of `out`; the contents of the other bytes are unspecified. [`max_compressed_len`] bytes are always enough.
 ///
 /// ```
 /// use syncline::{ArrayView, CompressOptions, compress_into, max_compressed_len};
@@ -68,18 +69,18 @@ pub fn compress_into(array: &ArrayView, out: &mut [u8], options: &CompressOption
     let mut rest = out;
     match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut rest) {
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::WriteZero => Err(Error::invalid(format!(
-            "the stream does not fit in {capacity} bytes: {} are always enough",
+            "the output has {capacity} bytes, which is too short for the stream: {} bytes are always enough",
             max_compressed_len(array.element_type(), array.shape())
         ))),
         result => result,
     }
 }
 
-/// A stream in memory that does not grow over a limit.
+/// A stream in memory with a limited length.
 struct Bounded {
     stream: Vec<u8>,
     limit: u64,
-    /// What it would have had to grow to, once that was too much.
+    /// The length that would have exceeded the limit, or 0.
     needed: u64,
 }
 
@@ -101,8 +102,8 @@ impl Write for Bounded {
 }
 
 /// Compresses an array that starts at byte `offset` of a source (a file, or bytes in memory), and writes the stream to
-/// `sink` from start to end. Elements are read once for the range and once for compression, a few chunks at a time, so
-/// that arrays may be larger than memory.
+/// `sink` from start to end. Elements are read twice, once for the range and once for compression, and only a few
+/// chunks are in memory at a time, so that arrays may be larger than memory.
 ///
 /// ```
 /// use syncline::{Bound, ElementType, CompressOptions, Shape, compress_from};
@@ -118,8 +119,8 @@ impl Write for Bounded {
 /// ```
 ///
 /// # Errors
-/// A bound that the element type cannot have, a source that is too short, the memory limit, cancellation, or failing
-/// reads and writes.
+/// [`Error::InvalidArgument`] if the element type does not support the bound or the source is too short;
+/// [`Error::MemoryLimit`]; [`Error::Cancelled`]; [`Error::Io`] if reading or writing fails.
 pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     source: &S,
     offset: u64,
@@ -132,10 +133,11 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     let available = source.size()?.saturating_sub(offset);
     if available < bytes {
         return Err(Error::invalid(format!(
-            "shape {shape} of {element_type} takes {bytes} bytes, the data has {available}"
+            "an array of shape {shape} and type {element_type} has {bytes} bytes, but the data has \
+             {available}: check the shape, the type, and the offset"
         )));
     }
-    // Before any processor is looked for: what cannot be is no matter of a missing GPU.
+    // Invalid options are reported before GPUs are opened, whose absence is another error.
     options.bound().validate(element_type)?;
     options.coder_options().validate(options.bound())?;
     let geometry = Geometry::new(shape);
@@ -153,13 +155,13 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     if let Some(gpus) = &gpus {
         match Compression::new(gpus, element_type, &geometry, options) {
             Ok(compression) => gpu = Some((compression, gpus.names())),
-            // A GPU that is busy or small is none for whom any processor will do.
+            // With `Auto`, a GPU that is busy or too small counts as none.
             Err(error) if options.backend() == Backend::Auto => choice.reason = error.to_string(),
             Err(error) => return Err(error),
         }
     }
     let resolved = match gpu.as_mut().map(|(gpu, _)| gpu.resolve(&array, options, &pool)) {
-        // Nor is one that fails before anything is written.
+        // So does one that fails before anything is written.
         Some(Err(Error::Gpu { message, .. })) if options.backend() == Backend::Auto => {
             (gpu, choice.reason) = (None, message);
             resolve_by_scan(&array, element_type, shape.len(), options, &pool)?
@@ -195,7 +197,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     Ok(summary(&header, options.bound(), &resolved, compressed_bytes, execution))
 }
 
-/// What was done to make a stream with this header.
+/// Returns the summary of a compression that wrote this header.
 pub(crate) fn summary(
     header: &Header,
     bound: Bound,
@@ -218,7 +220,7 @@ pub(crate) fn summary(
     }
 }
 
-/// The header of a stream of an array whose bound is resolved.
+/// Returns the header of a stream for a resolved bound.
 pub(crate) fn header_for(
     element_type: ElementType,
     shape: Shape,
@@ -230,24 +232,24 @@ pub(crate) fn header_for(
     Header { lzss_codes, ..header }
 }
 
-/// One array on its way to a stream.
+/// The compression of one array.
 struct Job<'a, 'g, S: ?Sized> {
     header: Header,
     geometry: Geometry,
     array: ArraySource<'a, S>,
     options: &'a CompressOptions,
     pool: Pool,
-    /// The GPUs' side of it, if they do it.
+    /// The GPUs, if they compress the array.
     gpu: Option<&'a mut Compression<'g>>,
-    /// Why they did not do it.
+    /// The reason why the GPUs failed, if they did.
     gpu_failed: Option<String>,
-    /// Bytes that are kept while chunks are compressed.
+    /// Bytes that are kept in memory while chunks are compressed.
     held: u64,
 }
 
 impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
-    /// Compresses all chunks and writes them in order, with the chunk table and trailer.
-    /// Returns the bytes of the whole stream and the chunks' summaries added up.
+    /// Compresses all chunks and writes them in order, with the chunk table and trailer. Returns the length of the
+    /// stream in bytes and the sum of the chunks' summaries.
     fn write_chunks<W: Write>(&mut self, sink: &mut W) -> Result<(u64, ErrorSummary)> {
         let meter = || Meter::new(&self.options.progress, self.geometry.elements());
         let written = Cell::new(false);
@@ -262,7 +264,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             _ => None,
         };
         let (lengths, total) = match by_gpu {
-            // A GPU that fails is none for whom any processor will do, as long as nothing has been written.
+            // With `Auto`, a failing GPU counts as none, unless something has been written.
             Some(Err(Error::Gpu { message, .. })) if self.options.backend() == Backend::Auto && !written.get() => {
                 let made = self.encode_chunks(&meter(), &mut write)?;
                 (self.gpu, self.gpu_failed) = (None, Some(message));
@@ -277,7 +279,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         Ok((HEADER_LEN as u64 + records + end.len() as u64, total))
     }
 
-    /// Compresses all chunks on the CPU's threads; `write` gets the records in order.
+    /// Compresses all chunks on the CPU; `write` receives the records in order.
     fn encode_chunks(
         &self,
         meter: &Meter,
@@ -287,7 +289,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let chunk_bytes = u64::from(self.geometry.tiles_per_chunk())
             * self.geometry.unclipped_len()
             * self.header.element_type.size() as u64;
-        // Each thread holds its window of the source, what it is coding, and some finished chunks.
+        // Each thread holds its window of the source, the chunk that it encodes, and some finished chunks.
         let each = pipeline::encode_memory(&self.header, &self.geometry);
         let available = |limit: u64| limit.saturating_sub(self.held);
         let limited = match self.options.memory_limit() {
@@ -296,7 +298,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         };
         let pool = limited.as_ref().unwrap_or(&self.pool);
         let threads = pool.threads();
-        // With a chunk more for each thread, nobody waits for the slowest.
+        // One more chunk for each thread keeps threads from waiting for the slowest one.
         let (waiting, least) = match self.options.memory_limit() {
             Some(limit) => (WAITING_BYTES.min(available(limit).saturating_sub(threads as u64 * each)), threads),
             None => (WAITING_BYTES, 2 * threads),
@@ -320,7 +322,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             write(record)
         };
         if threads == 1 {
-            // Each in the memory of the one before.
+            // Each chunk reuses the memory of an earlier one.
             let mut record = Vec::new();
             for chunk in 0..chunks {
                 record.clear();
@@ -342,11 +344,11 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         Ok((lengths, total))
     }
 
-    /// Compresses with ever tighter bounds until the PSNR is reached; writes the stream that reaches it.
+    /// Compresses with smaller and smaller bounds until the PSNR is reached, and writes that stream.
     fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, sink: &mut W) -> Result<u64> {
         let goal = PsnrGoal::new(target, &resolved);
-        // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays
-        // bounded.
+        // A small stream is kept in memory until its PSNR is known. A large one is made twice instead, so that memory
+        // stays bounded.
         let most = max_compressed_len(self.header.element_type, self.header.shape);
         let least = pipeline::encode_memory(&self.header, &self.geometry);
         let fits = self.options.memory_limit().is_none_or(|limit| most.saturating_add(least) <= limit);

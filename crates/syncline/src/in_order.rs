@@ -1,19 +1,19 @@
-//! Work done side by side whose results are wanted one after another.
+//! Parallel work whose results are needed in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use syncline_core::error::{Error, Result};
 
-/// Runs `work` for the numbers below `count` on `threads` threads and gives what comes of it to `take`, on this thread
-/// and in order, while later numbers are worked on. Numbers are begun in order, and at most `ahead` of them that are
-/// not taken yet: so many results are in memory.
+/// Runs `work` for the numbers below `count` on `threads` threads, and passes the results in order to `take` on this
+/// thread while later numbers are worked on. Numbers are started in order, at most `ahead` of them before they are
+/// taken, which limits the results in memory.
 ///
-/// The threads are new ones. Those of a pool could all be waiting for somebody's `in_order`, where arrays are
-/// compressed side by side.
+/// The threads are new ones: if arrays are compressed in parallel, all threads of a pool could be waiting in
+/// `in_order`.
 ///
 /// # Errors
-/// The first of `work`, by number, or of `take`. Nothing more is begun then.
+/// The first error of `work`, by number, or of `take`. No further number is started after it.
 pub(crate) fn in_order<T: Send>(
     threads: usize,
     count: usize,
@@ -23,7 +23,7 @@ pub(crate) fn in_order<T: Send>(
 ) -> Result<()> {
     let board = Board { state: Mutex::new(State::new(count)), changed: Condvar::new() };
     std::thread::scope(|scope| {
-        // However this thread ends, others do not begin anything more.
+        // Other threads start nothing more, however this thread ends.
         let _stop = Stop(&board);
         for _ in 0..threads.clamp(1, count.max(1)) {
             scope.spawn(|| {
@@ -37,20 +37,20 @@ pub(crate) fn in_order<T: Send>(
     })
 }
 
-/// Who has begun what, and the results that wait.
+/// The numbers that were started, and the results that wait to be taken.
 struct Board<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
 }
 
 struct State<T> {
-    /// The next number to begin.
+    /// The next number to start.
     next: usize,
-    /// Numbers from here on are not begun.
+    /// Numbers from this one on are not started.
     end: usize,
     taken: usize,
     done: BTreeMap<usize, Result<T>>,
-    /// Whether a thread panicked: what it worked on never comes.
+    /// Whether a thread panicked, so that its result is missing.
     broken: bool,
 }
 
@@ -65,7 +65,7 @@ impl<T> Board<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next number, once it is one of the `ahead` that may be begun; `None` if there are no more.
+    /// Returns the next number as soon as it may be started; `None` if there are no more.
     fn begin(&self, ahead: usize) -> Option<usize> {
         let full = |state: &mut State<T>| state.next < state.end && state.next >= state.taken + ahead;
         let mut state = self.changed.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
@@ -85,19 +85,19 @@ impl<T> Board<T> {
         self.changed.notify_all();
     }
 
-    /// What came of a number, the one after the last that was taken.
+    /// Returns the result after the last one that was taken.
     fn take(&self, number: usize) -> Result<T> {
-        // It is begun before any later one, so that it comes unless a thread panicked.
+        // This number is started before all later ones, so that its result arrives unless a thread panicked.
         let missing = |state: &mut State<T>| !state.done.contains_key(&number) && !state.broken;
         let mut state = self.changed.wait_while(self.state(), missing).unwrap_or_else(PoisonError::into_inner);
         state.taken = number + 1;
         self.changed.notify_all();
-        // The scope passes the panic on; this only ends the waiting.
+        // The scope passes on the panic. This only ends the waiting.
         state.done.remove(&number).unwrap_or(Err(Error::Cancelled))
     }
 }
 
-/// Ends all work when a thread does.
+/// Stops all work when a thread ends.
 struct Stop<'a, T>(&'a Board<T>);
 
 impl<T> Drop for Stop<'_, T> {
@@ -135,7 +135,7 @@ mod tests {
             let take = |number| {
                 assert_eq!(number, taken);
                 taken += 1;
-                // This one counts as taken already.
+                // This number already counts as taken.
                 assert!(begun.load(Ordering::SeqCst) <= taken + ahead);
                 Ok(())
             };

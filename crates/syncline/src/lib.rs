@@ -1,4 +1,5 @@
-//! Syncline makes arrays of numbers smaller: lossless, or lossy with an error bound that is a guarantee.
+//! Error-bounded compression of numeric arrays. Lossy streams have an error bound that holds for every value; lossless
+//! streams restore every bit.
 //!
 //! ```
 //! use syncline::{ArrayView, Bound, DecompressOptions, CompressOptions, compress, decompress, decompress_region};
@@ -16,16 +17,17 @@
 //! ```
 //!
 //! - Arrays in memory: [`compress`], [`decompress`], [`decompress_region`], [`inspect`].
-//! - Larger than memory: [`compress_from`] and [`StreamFile`], on anything with positional access ([`ReadAt`],
-//!   [`WriteAt`]), such as files.
-//! - On NVIDIA GPUs: large arrays go there by themselves, all on demand ([`Backend`]); the bytes are the same.
-//! - Streaming: [`Writer`] takes elements in order; [`Reader`] gives them, from anything that can seek.
+//! - Arrays larger than memory: [`compress_from`] and [`StreamFile`], with files or anything else that has positional
+//!   access ([`ReadAt`], [`WriteAt`]).
+//! - NVIDIA GPUs: used automatically for large arrays, or for all arrays on request ([`Backend`]). The bytes are the
+//!   same.
+//! - Streaming: [`Writer`] takes elements in C order, and [`Reader`] returns them from anything that can seek.
 //!
-//! The stream is described byte by byte in `docs/FORMAT.md` of the repository.
+//! `docs/FORMAT.md` in the repository describes the stream byte by byte.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, missing_debug_implementations)]
 
-/// The README's snippet is tested with the documentation's.
+/// Tests the code of the README together with that of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
@@ -78,21 +80,22 @@ pub use writer::Writer;
 /// Decompresses a stream in memory.
 ///
 /// # Errors
-/// Not a stream, a newer version, truncated or damaged; the memory limit; cancellation.
+/// [`Error::NotSyncline`], [`Error::UnsupportedVersion`], [`Error::Truncated`], or [`Error::Corrupt`] for bytes that
+/// cannot be read; [`Error::MemoryLimit`]; [`Error::Cancelled`].
 pub fn decompress(stream: &[u8], options: &DecompressOptions) -> Result<Array> {
     StreamFile::open(stream)?.decompress(options)
 }
 
-/// Decompresses a region of a stream in memory: one range for each axis, slowest first. Only the chunks that the region
-/// meets are looked at, and with the symbol index only its tiles are decoded.
+/// Decompresses a region of a stream in memory, given as one range for each axis, slowest first. Only the chunks that
+/// contain parts of the region are read. With the symbol index, only the tiles of the region are decoded.
 ///
 /// # Errors
-/// The region leaves the array, or as [`decompress`].
+/// [`Error::InvalidArgument`] if the region is outside of the array; otherwise as [`decompress`].
 pub fn decompress_region(stream: &[u8], region: &[Range<u64>], options: &DecompressOptions) -> Result<Array> {
     StreamFile::open(stream)?.decompress_region(region, options)
 }
 
-/// Decompresses a stream in memory into memory of the caller, as [`StreamFile::decompress_into`].
+/// Decompresses a stream in memory into a buffer of the caller. See [`StreamFile::decompress_into`].
 ///
 /// # Errors
 /// As [`StreamFile::decompress_into`].
@@ -100,7 +103,7 @@ pub fn decompress_into(stream: &[u8], out: &mut [u8], options: &DecompressOption
     StreamFile::open(stream)?.decompress_into(out, options)
 }
 
-/// Decompresses a region of a stream in memory into memory of the caller, as [`StreamFile::decompress_region_into`].
+/// Decompresses a region of a stream in memory into a buffer of the caller. See [`StreamFile::decompress_region_into`].
 ///
 /// # Errors
 /// As [`StreamFile::decompress_region_into`].
@@ -113,7 +116,7 @@ pub fn decompress_region_into(
     StreamFile::open(stream)?.decompress_region_into(region, out, options)
 }
 
-/// What a stream in memory holds and where its bytes go.
+/// Returns the contents of a stream in memory, the options that it was made with, and the sizes of its parts.
 ///
 /// # Errors
 /// As [`decompress`].

@@ -1,4 +1,4 @@
-//! The threads that a call may use.
+//! The threads of a call.
 
 use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -6,12 +6,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 use syncline_core::error::{Error, Result};
 
-/// Memory that work on one chunk leaves for the next, on whatever thread: fresh pages cost more than they are used for.
+/// Reusable memory for the work on a chunk, shared by all threads: touching new pages would take longer than using
+/// them.
 #[derive(Default)]
 pub(crate) struct Reused<T>(Mutex<Vec<T>>);
 
 impl<T: Default> Reused<T> {
-    /// Runs `work` with an item that nobody else uses, a new one if there is none.
+    /// Runs `work` with an item that is not in use, or with a new one.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let items = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut item = items().pop().unwrap_or_default();
@@ -49,13 +50,13 @@ impl ProcessPool {
     }
 }
 
-/// Returns the pool that calls share which may use all threads.
+/// Returns the shared pool of calls that may use all threads.
 fn shared() -> Option<&'static rayon::ThreadPool> {
     static SHARED: OnceLock<ProcessPool> = OnceLock::new();
     ProcessPool::current(&SHARED)
 }
 
-/// Returns the number of threads of the pool that the caller is part of, or of the shared one.
+/// Returns the number of threads of the pool that the caller is part of, or of the shared pool.
 pub(crate) fn all_threads() -> usize {
     match rayon::current_thread_index() {
         Some(_) => rayon::current_num_threads(),
@@ -63,7 +64,7 @@ pub(crate) fn all_threads() -> usize {
     }
 }
 
-/// A number of threads, and the pool for them unless they are the caller's or the shared ones.
+/// A number of threads, and a pool for them unless they are the caller's or the shared pool's.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pool: Option<rayon::ThreadPool>,
@@ -75,11 +76,11 @@ fn start(threads: usize) -> Result<rayon::ThreadPool> {
     pool.map_err(|e| Error::invalid(format!("{threads} threads cannot be started: {e}")))
 }
 
-/// Threads per core that are started at most: more only wait for each other.
+/// The largest number of threads per core: more threads would only wait for each other.
 const MOST_PER_CORE: usize = 4;
 
-/// The number of threads to start for `tasks` independent tasks when the caller asks for `threads`; 0 means the shared
-/// pool, one thread per core.
+/// Returns the number of threads for `tasks` independent tasks if the caller requests `threads`; 0 means the shared
+/// pool, which has one thread per core.
 pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let tasks = usize::try_from(tasks).unwrap_or(usize::MAX).max(1);
@@ -87,16 +88,16 @@ pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
 }
 
 impl Pool {
-    /// All threads of the pool that the caller is part of, or of the shared one.
+    /// Returns all threads of the pool that the caller is part of, or of the shared pool.
     pub(crate) fn all() -> Self {
         Self { pool: None, threads: all_threads() }
     }
 
-    /// `threads` threads, or one per core if that is 0; no more than are useful for `tasks` independent tasks.
+    /// Returns `threads` threads, or one per core for 0, but no more than are useful for `tasks` independent tasks.
     pub(crate) fn new(threads: usize, tasks: u64) -> Result<Self> {
         Ok(match useful_threads(threads, tasks) {
             0 => Self::all(),
-            // Started where it is needed: mostly the caller's thread will do.
+            // A thread is only started where the caller's own does not suffice.
             1 => Self { pool: None, threads: 1 },
             threads => Self { pool: Some(start(threads)?), threads },
         })
@@ -106,11 +107,11 @@ impl Pool {
         self.threads
     }
 
-    /// A pool with as many threads as `available` bytes have room for, at `each` bytes a thread; `None` if they have
-    /// room for all of this one's.
+    /// Returns a pool with as many threads as fit in `available` bytes of memory, at `each` bytes per thread; `None` if
+    /// all threads of this pool fit.
     ///
     /// # Errors
-    /// Not even one thread has room.
+    /// [`Error::MemoryLimit`] if not even one thread fits.
     pub(crate) fn limited(&self, available: u64, each: u64, what: &str, limit: u64) -> Result<Option<Self>> {
         let room = available / each.max(1);
         match usize::try_from(room) {
@@ -123,7 +124,7 @@ impl Pool {
     /// Runs `work` so that its parallel iterators use these threads.
     ///
     /// # Errors
-    /// The work's, or the thread cannot be started.
+    /// Errors of `work`; [`Error::InvalidArgument`] if a thread cannot be started.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         match &self.pool {
             Some(pool) => pool.install(work),
@@ -135,8 +136,8 @@ impl Pool {
         }
     }
 
-    /// As [`Self::install`], but never on the caller's or the shared pool. All threads of these can be waiting for this
-    /// one if arrays are decompressed in parallel.
+    /// Does the same as [`Self::install`], but never on the caller's pool or the shared pool: if arrays are
+    /// decompressed in parallel, all threads of those can be waiting for this call.
     pub(crate) fn install_apart<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         static APART: OnceLock<ProcessPool> = OnceLock::new();
         match self.pool.as_ref().or_else(|| ProcessPool::current(&APART)) {
@@ -145,11 +146,11 @@ impl Pool {
         }
     }
 
-    /// What `work` makes of each item. A single thread is the caller's: one that is started for it takes its memory
-    /// from a fresh place, and the first touch of that costs more than some chunks do.
+    /// Returns the results of `work` for all items. A single thread is the caller's, because a new thread takes memory
+    /// from a new place, and touching that memory for the first time would cost more than some chunks.
     ///
     /// # Errors
-    /// The first of the work's.
+    /// The first error of `work`.
     pub(crate) fn map<T: Send, R: Send>(
         &self,
         items: impl IntoIterator<Item = T>,

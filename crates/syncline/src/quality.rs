@@ -1,11 +1,11 @@
-//! How far a reconstructed array is from its original.
+//! Metrics of the difference between an array and its reconstruction.
 //!
-//! Arrays are compared block by block in the order of their elements, so that two files larger than memory can be
-//! compared: [`RangeScan`] finds the value range of the original, [`Comparison`] takes both arrays in pieces and
-//! [`Comparison::finish`] gives the [`Quality`]. [`compare`] does it all for arrays in memory.
+//! Arrays are compared block by block in the order of their elements, so that files larger than memory can be compared:
+//! [`RangeScan`] finds the value range of the original, [`Comparison`] takes both arrays in pieces, and
+//! [`Comparison::finish`] returns the [`Quality`]. For arrays in memory, [`compare`] does all of this.
 //!
-//! NaN, infinities and fill values of the original must come back bit for bit; they are counted, and take part in
-//! nothing else. With `x` the original, `x'` the reconstruction, and the sums over the `n` other elements:
+//! NaN, infinities, and fill values of the original must be restored bit for bit. They are counted, and are excluded
+//! from all other metrics. With `x` the original, `x'` the reconstruction, and sums over the `n` other elements:
 //!
 //! | metric | definition |
 //! |---|---|
@@ -51,18 +51,19 @@ pub enum Tolerance {
     PointwiseRelative(f64),
 }
 
-/// What two arrays are compared under.
+/// The arrays to compare, and the error that is allowed.
 #[derive(Clone, Debug)]
 pub struct Criteria {
-    /// Type of the elements of both.
+    /// Element type of both arrays.
     pub element_type: ElementType,
-    /// Shape of both.
+    /// Shape of both arrays.
     pub shape: Shape,
-    /// Bit patterns (zero-extended) that stand for "no value here".
+    /// Bit patterns of fill values, zero-extended.
     pub fills: Vec<u64>,
-    /// Smallest and largest value of the original that count (see [`RangeScan`]); `None` if there is none.
+    /// Smallest and largest value of the original that is finite and not fill (see [`RangeScan`]); `None` if there is
+    /// none.
     pub range: Option<(f64, f64)>,
-    /// What each element must fulfil.
+    /// The error that each element may have.
     pub tolerance: Tolerance,
 }
 
@@ -72,39 +73,40 @@ pub struct Criteria {
 pub struct Quality {
     /// Elements in the array.
     pub elements: u64,
-    /// Elements that the error metrics are about: finite in both arrays and not fill.
+    /// Elements in the error metrics: those that are finite in both arrays and not fill.
     pub compared: u64,
     /// Elements of the original that are NaN, infinite or fill.
     pub special: u64,
-    /// Elements that had to come back bit for bit and did not: special ones, negative zeros whose sign was lost, and
-    /// finite ones that became NaN or infinite.
+    /// Elements that had to be restored bit for bit and were not: special ones, negative zeros that lost their sign,
+    /// and finite ones that became NaN or infinite.
     pub mismatches: u64,
-    /// Elements whose bits differ at all.
+    /// Elements with any different bit.
     pub differing: u64,
-    /// Compared elements beyond the tolerance.
+    /// Compared elements whose error exceeds the tolerance.
     pub violations: u64,
     /// Smallest and largest value of the original.
     pub range: Option<(f64, f64)>,
-    /// Largest absolute error and where it is.
+    /// Largest absolute error, and its element.
     pub max_absolute: Option<Peak>,
-    /// Largest error relative to the value itself, and where; over the values that are not 0.
+    /// Largest error relative to the value, and its element; of the values that are not 0.
     pub max_relative: Option<Peak>,
     /// Root of the mean squared error.
     pub rmse: Option<f64>,
-    /// RMSE over the range.
+    /// RMSE divided by the range.
     pub nrmse: Option<f64>,
     /// Peak signal-to-noise ratio in dB; infinite if there is no error.
     pub psnr: Option<f64>,
-    /// Mean structural similarity; `None` for arrays with fewer than two axes of at least 7 elements, or no range.
+    /// Mean structural similarity; `None` for arrays with fewer than two axes of at least 7 elements, or without a
+    /// range.
     pub ssim: Option<f64>,
     /// Pearson correlation; `None` if either array is constant.
     pub correlation: Option<f64>,
-    /// What was asked of each element.
+    /// The error that each element may have.
     pub tolerance: Tolerance,
 }
 
 impl Quality {
-    /// Whether every element is within the tolerance and every special one came back bit for bit.
+    /// Returns whether every element is within the tolerance and every special one is restored bit for bit.
     pub fn holds(&self) -> bool {
         match self.tolerance {
             Tolerance::Any => true,
@@ -113,7 +115,8 @@ impl Quality {
         }
     }
 
-    /// Largest error over the tolerance: 1 is just within it. `None` without a tolerance above 0 or without elements.
+    /// Returns the largest error divided by the tolerance: 1 is just allowed. `None` without a tolerance above 0 or
+    /// without elements.
     pub fn bound_ratio(&self) -> Option<f64> {
         let (peak, bound) = match self.tolerance {
             Tolerance::Any | Tolerance::Exact => return None,
@@ -124,7 +127,7 @@ impl Quality {
     }
 }
 
-/// A comparison under way: memory stays at a few MiB plus seven rows, whatever the size of the arrays.
+/// A comparison in progress. Its memory is a few MiB plus seven rows, whatever the size of the arrays.
 #[derive(Debug)]
 pub struct Comparison {
     criteria: Criteria,
@@ -138,36 +141,41 @@ impl Comparison {
     /// Elements that are compared as one piece of work.
     const BLOCK: usize = 1 << 20;
 
-    /// A comparison that has seen nothing yet.
+    /// Creates a comparison without elements.
     pub fn new(criteria: Criteria) -> Self {
         let ssim = Ssim::new(criteria.shape, criteria.range);
         Self { criteria, pushed: 0, pointwise: Pointwise::default(), ssim, pool: Pool::all() }
     }
 
-    /// Sets the number of threads, 0 for all as before. The result is the same.
+    /// Sets the number of threads; 0 means all. The result is the same.
     ///
     /// # Errors
-    /// So many threads cannot be started.
+    /// [`Error::InvalidArgument`] if the threads cannot be started.
     pub fn with_threads(self, threads: usize) -> Result<Self> {
         Ok(Self { pool: Pool::new(threads, u64::MAX)?, ..self })
     }
 
-    /// Takes the next elements of both arrays, as little-endian bytes.
+    /// Adds the next elements of both arrays, as little-endian bytes.
     ///
     /// # Errors
-    /// Different lengths, a broken element, more elements than the shape holds, or a thread that cannot be started.
+    /// [`Error::InvalidArgument`] for pieces of different lengths, an incomplete element, more elements than the shape
+    /// has, or if a thread cannot be started.
     pub fn push(&mut self, original: &[u8], reconstructed: &[u8]) -> Result<()> {
         let size = self.criteria.element_type.size();
         if original.len() != reconstructed.len() || !original.len().is_multiple_of(size) {
             return Err(Error::invalid(format!(
-                "compared pieces have {} and {} bytes: they must be equal and whole elements of {size} bytes",
+                "the compared pieces have {} and {} bytes, but must have equal lengths in whole \
+                 elements of {size} bytes",
                 original.len(),
                 reconstructed.len()
             )));
         }
         let elements = (original.len() / size) as u64;
         if elements > self.criteria.shape.len() - self.pushed {
-            return Err(Error::invalid(format!("more elements to compare than shape {} holds", self.criteria.shape)));
+            return Err(Error::invalid(format!(
+                "there are more elements to compare than shape {} has",
+                self.criteria.shape
+            )));
         }
         let Self { criteria, pushed, pointwise, ssim, pool } = self;
         let blocks = original.chunks(Self::BLOCK * size).zip(reconstructed.chunks(Self::BLOCK * size));
@@ -185,14 +193,14 @@ impl Comparison {
         })
     }
 
-    /// The result.
+    /// Returns the result.
     ///
     /// # Errors
-    /// Fewer elements than the shape holds have been pushed.
+    /// [`Error::InvalidArgument`] if fewer elements were pushed than the shape has.
     pub fn finish(self) -> Result<Quality> {
         if self.pushed != self.criteria.shape.len() {
             return Err(Error::invalid(format!(
-                "{} elements were compared, shape {} holds {}",
+                "{} elements were compared, but shape {} has {}",
                 self.pushed,
                 self.criteria.shape,
                 self.criteria.shape.len()
@@ -203,10 +211,10 @@ impl Comparison {
     }
 }
 
-/// Compares two arrays in memory. `fills` are bit patterns (zero-extended) that stand for "no value here".
+/// Compares two arrays in memory. `fills` are the bit patterns of fill values, zero-extended.
 ///
 /// # Errors
-/// The arrays differ in type or shape.
+/// [`Error::InvalidArgument`] if the arrays differ in type or shape.
 ///
 /// ```
 /// use syncline::quality::{Tolerance, compare};

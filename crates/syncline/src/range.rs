@@ -1,4 +1,4 @@
-//! The look over the whole array before compression: its range and fill values, and the bound resolved with them.
+//! The scan of the whole array before compression, for its range, its fill values, and the step.
 
 use rayon::prelude::*;
 use syncline_core::array::ElementType;
@@ -10,10 +10,10 @@ use crate::options::CompressOptions;
 use crate::pool::Pool;
 use crate::source::ArraySource;
 
-/// Elements that a thread looks at before it takes the next part.
+/// Elements that a thread scans at a time.
 pub(crate) const SCAN_PART: u64 = 1 << 18;
 
-/// Resolves the bound of an array that can be read, twice if an extreme value looks like fill.
+/// Resolves the bound of an array. Reads it twice if its smallest or largest value may be a fill value.
 pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
     source: &ArraySource<S>,
     element_type: ElementType,
@@ -32,13 +32,13 @@ pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
     resolve(&scan)
 }
 
-/// The scan that a look at all elements starts with, for a bound that is not lossless.
+/// Returns the empty scan of an array for a bound that is not lossless.
 pub(crate) fn empty_scan(element_type: ElementType, len: u64, options: &CompressOptions) -> Result<Scan> {
     options.bound().validate(element_type)?;
     Ok(Scan::new(element_type, len, options.bound(), options.fill()))
 }
 
-/// Adds all elements to copies of `empty`, in parts, and merges them.
+/// Adds all elements to copies of `empty`, in parts, and merges these.
 fn pass<S: ReadAt + ?Sized>(source: &ArraySource<S>, len: u64, empty: Scan, pool: &Pool) -> Result<Scan> {
     let scan_part = |(mut scan, mut buffer): (Scan, Vec<u8>), part: u64| -> Result<(Scan, Vec<u8>)> {
         let first = part * SCAN_PART;

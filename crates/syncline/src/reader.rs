@@ -1,4 +1,4 @@
-//! Decompression of a stream that is read by seeking: its elements in order, or regions.
+//! Decompression of a stream from a source that can seek: elements in order, or regions.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,10 +14,10 @@ use crate::options::DecompressOptions;
 use crate::report::Report;
 use crate::stream::{Header, StreamFile};
 
-/// Elements that a layer should at least have, so that all threads have a chunk to decode.
+/// The smallest number of elements of a layer, so that all threads have a chunk to decode.
 const LAYER_ELEMENTS: u64 = 1 << 22;
 
-/// A `Read + Seek` as positional access; reads from several threads take turns.
+/// Positional access to a `Read + Seek`. Threads read in turns.
 struct Seekable<R>(Mutex<R>);
 
 impl<R: Read + Seek + Send> ReadAt for Seekable<R> {
@@ -32,8 +32,8 @@ impl<R: Read + Seek + Send> ReadAt for Seekable<R> {
     }
 }
 
-/// Reads a stream from anything that can seek. As [`Read`] it gives the array's elements as little-endian bytes in C
-/// order, holding one layer of tiles at a time.
+/// Reads a stream from anything that can seek. As [`Read`], it returns the elements of the array as little-endian bytes
+/// in C order. It holds one layer of tiles at a time.
 ///
 /// ```
 /// use std::io::{Cursor, Read};
@@ -51,39 +51,41 @@ impl<R: Read + Seek + Send> ReadAt for Seekable<R> {
 pub struct Reader<R: Read + Seek + Send> {
     stream: StreamFile<Seekable<R>>,
     options: DecompressOptions,
-    /// Layers not decoded yet.
+    /// The layers that are not decoded yet.
     layers: std::vec::IntoIter<Vec<Range<u64>>>,
     layer: io::Cursor<Vec<u8>>,
 }
 
 impl<R: Read + Seek + Send> Reader<R> {
-    /// Opens a stream; header and chunk table are read and checked.
+    /// Opens a stream. Its header and chunk table are read and checked.
     ///
     /// # Errors
-    /// Not a stream, a newer version, truncated or damaged.
+    /// [`Error::NotSyncline`], [`Error::UnsupportedVersion`], [`Error::Truncated`], [`Error::Corrupt`], or
+    /// [`Error::Io`].
     pub fn new(reader: R, options: DecompressOptions) -> Result<Self> {
         let stream = StreamFile::open(Seekable(Mutex::new(reader)))?;
         let layers = layers(stream.header()).into_iter();
         Ok(Self { stream, options, layers, layer: io::Cursor::default() })
     }
 
-    /// What the stream holds and how it was made.
+    /// Returns the header: the contents of the stream and the options that it was made with.
     pub fn header(&self) -> &Header {
         self.stream.header()
     }
 
-    /// Sizes and counts of the stream's parts.
+    /// Returns the sizes and counts of the parts of the stream.
     ///
     /// # Errors
-    /// A damaged chunk, or a failing reader.
+    /// [`Error::Corrupt`] for a damaged chunk; [`Error::Io`].
     pub fn inspect(&self) -> Result<Report> {
         self.stream.inspect()
     }
 
-    /// The elements of a region: one range for each axis, slowest first.
+    /// Returns the elements of a region, given as one range for each axis, slowest first.
     ///
     /// # Errors
-    /// The region leaves the array, a chunk it needs is damaged, the memory limit, cancellation, or a failing reader.
+    /// [`Error::InvalidArgument`] if the region is outside of the array; [`Error::Corrupt`] if a chunk of the region is
+    /// damaged; [`Error::MemoryLimit`]; [`Error::Cancelled`]; [`Error::Io`].
     pub fn read_region(&self, region: &[Range<u64>]) -> Result<Array> {
         self.stream.decompress_region(region, &self.options)
     }
@@ -104,17 +106,17 @@ impl<R: Read + Seek + Send> Read for Reader<R> {
             }
             let Some(region) = self.layers.as_slice().first() else { return Ok(0) };
             let array = self.read_region(region)?;
-            // Only now: whoever reads on after an error, as after an interruption, gets these elements, and not those
-            // behind them.
+            // The layer is taken last, so that a caller who continues after an error, such as an interruption, gets
+            // these elements and not the next ones.
             self.layers.next();
             self.layer = io::Cursor::new(array.into_bytes());
         }
     }
 }
 
-/// Regions that cut the array into parts that are contiguous in C order, along whole tiles.
+/// Returns regions that divide the array into parts along whole tiles. Each part is contiguous in C order.
 fn layers(header: &Header) -> Vec<Vec<Range<u64>>> {
-    // The other extents of an empty array are as large as they like: cutting it into layers could fill the memory.
+    // The other extents of an empty array can be arbitrarily large, and its layers could fill the memory.
     if header.shape.is_empty() {
         return Vec::new();
     }
@@ -123,7 +125,7 @@ fn layers(header: &Header) -> Vec<Vec<Range<u64>>> {
     let kept: Vec<usize> = (0..extents.len()).filter(|&a| extents[a] != 1).collect();
     let Some(&slowest) = kept.first() else { return vec![whole] };
     let elements_after = |axis: usize| extents[axis + 1..].iter().product::<u64>();
-    // The slowest axis of a 4-D array counts fields. Large fields are cut like a 3-D array, one after another.
+    // The slowest axis of a 4-D array counts fields. Large fields are divided like 3-D arrays, one after another.
     let side = Geometry::new(header.shape).layer_side();
     let (axis, tile, batch) = match kept.len() {
         4 if elements_after(slowest) < LAYER_ELEMENTS => (slowest, 1, 1),

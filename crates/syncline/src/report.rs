@@ -1,4 +1,4 @@
-//! What a stream consists of, and what became of an array that was compressed.
+//! Descriptions of streams and of compressions.
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
@@ -8,15 +8,15 @@ use syncline_core::pipeline::ChunkReport;
 
 use crate::backend::Execution;
 
-/// A value that is masked instead of being predicted: NaN, or what stands for missing data.
+/// A value that is masked instead of being predicted: NaN, a value for missing data, or a zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FillPattern {
-    /// The element's bits, zero-extended.
+    /// Bits of the element, zero-extended.
     pub bits: u64,
-    /// Its value.
+    /// Value of the element.
     pub value: f64,
-    /// Elements that hold it (for NaN: any NaN), as the encoder counted them; 0 where that is not known.
+    /// Number of elements that hold it (for NaN: any NaN) as the encoder counted them; 0 if unknown.
     pub count: u64,
 }
 
@@ -30,7 +30,7 @@ impl FillPattern {
     }
 }
 
-/// What a compression did.
+/// Results of a compression.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -38,31 +38,31 @@ pub struct Summary {
     pub element_type: ElementType,
     /// Shape of the array.
     pub shape: Shape,
-    /// The bound that was asked for.
+    /// Requested bound.
     pub bound: Bound,
-    /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
+    /// Bound that holds: an absolute error, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
     pub abs_bound: f64,
-    /// Quantization step, 0 if lossless.
+    /// Quantization step; 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill.
     pub range: Option<(f64, f64)>,
-    /// Fill patterns and how many elements hold them.
+    /// Fill patterns, and the number of elements that hold them.
     pub fills: Vec<FillPattern>,
-    /// Bytes of the array.
+    /// Length of the array in bytes.
     pub uncompressed_bytes: u64,
-    /// Bytes of the stream.
+    /// Length of the stream in bytes.
     pub compressed_bytes: u64,
-    /// Where it was compressed, and why there.
+    /// Processor that compressed the array, and the reason for it.
     pub execution: Execution,
 }
 
 impl Summary {
-    /// Uncompressed bytes over compressed bytes.
+    /// Returns the uncompressed bytes divided by the compressed bytes.
     pub fn ratio(&self) -> f64 {
         self.uncompressed_bytes as f64 / self.compressed_bytes as f64
     }
 
-    /// Compressed bits a value; 0 for an empty array.
+    /// Returns the compressed bits per value; 0 for an empty array.
     pub fn bits_per_value(&self) -> f64 {
         bits_per_value(self.compressed_bytes, self.shape)
     }
@@ -75,7 +75,7 @@ fn bits_per_value(compressed_bytes: u64, shape: Shape) -> f64 {
     }
 }
 
-/// Description of a stream: its contents, the options it was made with, and the sizes of its parts.
+/// Description of a stream: its contents, the options that it was made with, and the sizes of its parts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -85,29 +85,30 @@ pub struct Report {
     pub element_type: ElementType,
     /// Shape of the array.
     pub shape: Shape,
-    /// Stages between the array and the Huffman coder.
+    /// Kind of the stream.
     pub pipeline: Pipeline,
-    /// Whether the codes of a chunk may be LZSS tokens ([`ChunkReport::lzss_chunks`] says how many are).
+    /// Whether chunks may store their codes as LZSS tokens. [`ChunkReport::lzss_chunks`] is the number of those that
+    /// do.
     pub lzss_codes: bool,
-    /// The bound that was asked for.
+    /// Requested bound.
     pub bound: Bound,
-    /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
+    /// Bound that holds: an absolute error, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
     pub abs_bound: f64,
-    /// Quantization step, 0 if lossless.
+    /// Quantization step; 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if known.
     pub range: Option<(f64, f64)>,
-    /// Fill patterns; their counts are not in the stream.
+    /// Fill patterns. The stream does not contain their counts.
     pub fills: Vec<FillPattern>,
-    /// Index kind that was asked for.
+    /// Requested kind of index.
     pub index: IndexKind,
-    /// Symbols in a group of the codes.
+    /// Number of symbols in a group of the quantization codes.
     pub group_size: u32,
-    /// Bytes of the array.
+    /// Length of the array in bytes.
     pub uncompressed_bytes: u64,
-    /// Bytes of the stream.
+    /// Length of the stream in bytes.
     pub compressed_bytes: u64,
-    /// Counts over all chunks.
+    /// Sums over all chunks.
     pub totals: ChunkReport,
 }
 
@@ -133,12 +134,12 @@ impl Report {
         }
     }
 
-    /// Uncompressed bytes over compressed bytes.
+    /// Returns the uncompressed bytes divided by the compressed bytes.
     pub fn ratio(&self) -> f64 {
         self.uncompressed_bytes as f64 / self.compressed_bytes as f64
     }
 
-    /// Compressed bits a value; 0 for an empty array.
+    /// Returns the compressed bits per value; 0 for an empty array.
     pub fn bits_per_value(&self) -> f64 {
         bits_per_value(self.compressed_bytes, self.shape)
     }

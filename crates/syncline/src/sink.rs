@@ -1,4 +1,4 @@
-//! A decoder's output that goes to a [`WriteAt`], in as few pieces as chunks allow.
+//! Decoder output to a [`WriteAt`], in few writes.
 
 use bytemuck::Pod;
 use syncline_core::error::Result;
@@ -7,7 +7,7 @@ use syncline_core::pipeline::TileSink;
 
 use crate::io::{Turns, WriteAt};
 
-/// Gathers the tiles of a chunk into boxes and writes each when its last tile is there.
+/// Collects the tiles of a chunk in boxes, and writes each box when its last tile is complete.
 pub(crate) struct FileSink<'a, W: ?Sized> {
     sink: &'a Turns<'a, W>,
     offset: u64,
@@ -15,14 +15,14 @@ pub(crate) struct FileSink<'a, W: ?Sized> {
     geometry: &'a Geometry,
     tiles: Tiles<'a>,
     current: Option<Tile>,
-    /// Tiles of the chunk, the current one included, that are not in the box.
+    /// Tiles of the chunk that are not in the box yet, the current one included.
     left: u64,
     part: Part,
-    /// Elements of the box; longer if an earlier one was.
+    /// Elements of the box. Longer if an earlier box was longer.
     bytes: &'a mut Vec<u8>,
 }
 
-/// A box of tiles that follow each other: all of some rows of tiles of one layer, or a part of one row.
+/// A box of consecutive tiles: some whole rows of tiles of one layer, or a part of one row.
 #[derive(Default)]
 struct Part {
     origin: [u64; 4],
@@ -30,12 +30,12 @@ struct Part {
     rows: usize,
     /// Elements of a row.
     width: usize,
-    /// Tiles that are still to come.
+    /// Tiles that are still missing.
     tiles: u64,
 }
 
 impl Part {
-    /// The largest box that starts with this tile and has at most `left` tiles.
+    /// Returns the largest box that starts with this tile and has at most `left` tiles.
     fn new(geometry: &Geometry, first: &Tile, left: u64) -> Self {
         let [_, _, y, x] = geometry.dims();
         let [_, ty, tx] = geometry.unclipped_extent().map(|extent| extent as u64);
@@ -55,7 +55,7 @@ impl Part {
         self.planes * self.rows * self.width
     }
 
-    /// Elements of its that lie one after another in the array.
+    /// Returns the length of runs of its elements that are contiguous in the array.
     fn stretch(&self, geometry: &Geometry) -> usize {
         let [_, _, y, x] = geometry.dims();
         match (self.width as u64 == x, self.rows as u64 == y) {
@@ -67,7 +67,7 @@ impl Part {
 }
 
 impl<'a, W: WriteAt + ?Sized> FileSink<'a, W> {
-    /// For a chunk of an array that starts at byte `offset`; `bytes` is memory to use.
+    /// Creates the sink for a chunk of an array that starts at byte `offset`. `bytes` is reused memory.
     pub(crate) fn new(
         sink: &'a Turns<'a, W>,
         offset: u64,
@@ -104,8 +104,7 @@ impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
         self.current.map(|tile| (tile, true))
     }
 
-    /// Nothing is left out of a chunk that goes to a file: a decoder that skips tiles would leave the box of theirs
-    /// unwritten.
+    /// All tiles of a chunk must be decoded for a file: the box of a skipped tile would remain unwritten.
     fn skip(&mut self) {
         self.current = self.tiles.next();
     }
@@ -149,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes, and how they came.
+    /// The written bytes, and the number of writes.
     #[derive(Default)]
     struct Written(Mutex<(Vec<u8>, usize)>);
 

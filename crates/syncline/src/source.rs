@@ -1,4 +1,4 @@
-//! Where the encoder's elements come from: memory, or any [`ReadAt`].
+//! Sources of elements for the encoder: memory, or any [`ReadAt`].
 
 use syncline_core::array::ElementType;
 use syncline_core::error::Result;
@@ -19,7 +19,7 @@ impl<'a, S: ReadAt + ?Sized> ArraySource<'a, S> {
         Self { source, offset, element_size: element_type.size() as u64 }
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for GPUs"))]
     pub(crate) fn element_size(&self) -> u64 {
         self.element_size
@@ -31,7 +31,7 @@ impl<'a, S: ReadAt + ?Sized> ArraySource<'a, S> {
         Ok(self.source.read_exact_at(out, self.offset + first * self.element_size)?)
     }
 
-    /// The bytes of elements `first..first + count`, read into `buffer` unless they are in memory.
+    /// Returns the bytes of elements `first..first + count`, read into `buffer` unless they are in memory.
     pub(crate) fn elements<'s>(&'s self, first: u64, count: u64, buffer: &'s mut Vec<u8>) -> Result<&'s [u8]> {
         let start = self.offset + first * self.element_size;
         let length = (count * self.element_size) as usize;
@@ -51,7 +51,7 @@ impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
             let bytes = self.elements(0, geometry.elements(), buffer)?;
             return Ok(Window::raster(bytes, 0, geometry));
         }
-        // A box of its own for the run: whole rows of x in one read where the run spans them.
+        // Each run has its own box: where it spans whole rows of x, they are read at once.
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let [planes, rows, _] = first.extent;
         let width = last.origin[3] + last.extent[2] as u64 - first.origin[3];
@@ -70,7 +70,7 @@ impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
     }
 }
 
-/// Elements of an array from raster index `first` on, in memory.
+/// Elements of an array in memory, from raster index `first` on.
 pub(crate) struct Part<'a> {
     bytes: &'a [u8],
     first: u64,

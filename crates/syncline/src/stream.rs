@@ -1,4 +1,4 @@
-//! Streams that are read in place: opening, inspecting, decompressing all or a region.
+//! Streams with positional access: opening, inspecting, and decompressing them as a whole or by region.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,20 +22,20 @@ use crate::pool::{Pool, Reused, all_threads, useful_threads};
 use crate::report::Report;
 use crate::sink::FileSink;
 
-/// Bytes that a thread copies at a time of what comes from a GPU.
+/// Bytes of GPU output that a thread copies at a time.
 const STEP_BYTES: usize = 1 << 20;
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 16 << 20;
 
-/// A stream behind positional access: a file, or bytes in memory. Only what is needed is read.
+/// A stream with positional access: a file, or bytes in memory. Only the necessary parts are read.
 ///
 /// ```
 /// use syncline::{ArrayView, Bound, DecompressOptions, CompressOptions, StreamFile, compress};
 /// let field = [1.5f32; 3000];
 /// let stream = compress(&ArrayView::new(&field, &[30, 100])?, &CompressOptions::new(Bound::Abs(0.1)))?;
 ///
-/// // A `std::fs::File` does as well.
+/// // The source can also be a `std::fs::File`.
 /// let stream = StreamFile::open(stream)?;
 /// assert_eq!(stream.header().shape.extents(), [30, 100]);
 /// let part = stream.decompress_region(&[0..2, 50..60], &DecompressOptions::default())?;
@@ -56,7 +56,8 @@ impl<S: ReadAt> StreamFile<S> {
     /// Reads and checks the header and the chunk table.
     ///
     /// # Errors
-    /// Not a stream, a newer version, truncated or damaged, or a failing source.
+    /// [`Error::NotSyncline`], [`Error::UnsupportedVersion`], [`Error::Truncated`], [`Error::Corrupt`], or
+    /// [`Error::Io`].
     pub fn open(source: S) -> Result<Self> {
         let stream_len = source.size()?;
         let read = |offset: u64, length: usize| {
@@ -67,15 +68,15 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(Self { source, header, geometry, table, stream_len })
     }
 
-    /// What the stream holds and how it was made.
+    /// Returns the header: the contents of the stream and the options that it was made with.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Sizes and counts of the stream's parts; reads every chunk.
+    /// Returns the sizes and counts of the parts of the stream. Reads every chunk.
     ///
     /// # Errors
-    /// A damaged chunk, or a failing source.
+    /// [`Error::Corrupt`] for a damaged chunk; [`Error::Io`].
     pub fn inspect(&self) -> Result<Report> {
         let mut report = Report::new(&self.header, self.stream_len);
         let mut buffer = Vec::new();
@@ -87,30 +88,32 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(report)
     }
 
-    /// The whole array.
+    /// Decompresses the whole array.
     ///
     /// # Errors
-    /// A damaged chunk, the memory limit, cancellation, or a failing source.
+    /// [`Error::Corrupt`] for a damaged chunk; [`Error::MemoryLimit`]; [`Error::Gpu`]; [`Error::Cancelled`];
+    /// [`Error::Io`].
     pub fn decompress(&self, options: &DecompressOptions) -> Result<Array> {
         let bytes = self.allocate_and_fill(self.geometry.whole(), options)?;
         Ok(Array::new(bytes, self.header.element_type, self.header.shape))
     }
 
-    /// The whole array, into memory that the caller has: `out` takes the elements as little-endian bytes. Returns where
-    /// that was done.
+    /// Decompresses the whole array into a buffer of the caller: `out` receives the elements as little-endian bytes.
+    /// Returns the processor that was used, and why.
     ///
     /// # Errors
-    /// As [`StreamFile::decompress`], or `out` has not the array's length.
+    /// [`Error::InvalidArgument`] if `out` does not have the length of the array; otherwise as
+    /// [`StreamFile::decompress`].
     pub fn decompress_into(&self, out: &mut [u8], options: &DecompressOptions) -> Result<Execution> {
         let needed = self.geometry.elements() * self.header.element_type.size() as u64;
         if out.len() as u64 != needed {
-            return Err(Error::invalid(format!("the array has {needed} bytes, the output {}", out.len())));
+            return Err(Error::invalid(format!("the array has {needed} bytes, but the output has {}", out.len())));
         }
         self.fill(Output::Given(out), self.geometry.whole(), options)
     }
 
-    /// Decompresses a region into memory of the caller: `out` receives the elements as little-endian bytes, in C order.
-    /// Returns which processor was used, and why.
+    /// Decompresses a region into a buffer of the caller: `out` receives the elements as little-endian bytes, in C
+    /// order. Returns the processor that was used, and why.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the region is outside of the array or `out` does not have the length of the region
@@ -160,11 +163,11 @@ impl<S: ReadAt> StreamFile<S> {
         &mut self.source
     }
 
-    /// The elements of a region: one range for each axis, slowest first. Only the chunks that it meets are read, and
-    /// with the symbol index only its tiles are decoded.
+    /// Decompresses a region, given as one range for each axis, slowest first. Only the chunks that contain parts of it
+    /// are read. With the symbol index, only the tiles of the region are decoded.
     ///
     /// # Errors
-    /// The region leaves the array, or as [`StreamFile::decompress`].
+    /// [`Error::InvalidArgument`] if the region is outside of the array; otherwise as [`StreamFile::decompress`].
     pub fn decompress_region(&self, ranges: &[Range<u64>], options: &DecompressOptions) -> Result<Array> {
         let region = self.geometry.region(ranges)?;
         let extents: Vec<u64> = ranges.iter().map(|r| r.end - r.start).collect();
@@ -173,11 +176,11 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(Array::new(bytes, self.header.element_type, shape))
     }
 
-    /// The whole array, written to a sink from byte `offset` on, a piece at a time: memory stays bounded whatever the
-    /// array's size. Returns where that was done.
+    /// Decompresses the whole array and writes it to a sink from byte `offset` on, in pieces, so that memory stays
+    /// bounded. Returns the processor that was used, and why.
     ///
     /// # Errors
-    /// As [`StreamFile::decompress`], or a failing sink.
+    /// As [`StreamFile::decompress`]; [`Error::Io`] if the sink fails.
     pub fn decompress_to<W: WriteAt + ?Sized>(
         &self,
         sink: &W,
@@ -188,7 +191,9 @@ impl<S: ReadAt> StreamFile<S> {
         let meter = || Meter::new(&options.progress, self.geometry.elements());
         let element = self.header.element_type.size();
         if offset.checked_add(self.geometry.elements() * element as u64).is_none() {
-            return Err(Error::invalid(format!("there is no room for the array behind byte {offset} of a file")));
+            return Err(Error::invalid(format!(
+                "the array does not fit in a file from byte {offset} on: use a smaller offset"
+            )));
         }
         let turns = Turns::new(sink);
         let execution = self.on_gpus(&self.geometry.whole(), 0, options, |gpus| {
@@ -200,7 +205,7 @@ impl<S: ReadAt> StreamFile<S> {
         if execution.on_gpu() {
             return Ok(execution);
         }
-        // Of its own: what a GPU has done before it failed is done again.
+        // The CPU has a progress count of its own, because it repeats what a failed GPU has done.
         let meter = meter();
         let limited = self.limited(&pool, 0, self.chunk_bytes(), options)?;
         let (buffers, boxes) = (Reused::default(), Reused::<Vec<u8>>::default());
@@ -215,25 +220,27 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(execution)
     }
 
-    /// Bytes that each thread of a decompression on the CPU takes beside the elements: what
-    /// [`DecompressOptions::memory_limit`] must have room for besides.
+    /// Returns the bytes that each thread of a decompression on the CPU needs in addition to the elements.
+    /// [`DecompressOptions::memory_limit`] must include them.
     pub fn memory_per_thread(&self) -> u64 {
         pipeline::decode_memory(&self.header, &self.geometry)
     }
 
-    /// Elements of a region in one layer of tiles. Whoever decompresses a region in parts that are thinner decodes its
-    /// tiles several times.
+    /// Returns the elements of a region in one layer of tiles. A region that is decompressed in thinner parts has its
+    /// tiles decoded several times.
     ///
     /// # Errors
-    /// The region leaves the array.
+    /// [`Error::InvalidArgument`] if the region is outside of the array.
     pub fn layer_len(&self, region: &[Range<u64>]) -> Result<u64> {
         Ok(self.geometry.layer_len(&self.geometry.region(region)?))
     }
 
-    /// Where a region would be decompressed with these options. A GPU that is asked for or chosen is open then.
+    /// Returns the processor that would decompress a region with these options. Opens a GPU if one is requested or
+    /// chosen.
     ///
     /// # Errors
-    /// The region leaves the array, or a GPU is asked for and not to be had.
+    /// [`Error::InvalidArgument`] if the region is outside of the array; [`Error::Gpu`] if a requested GPU cannot be
+    /// used.
     pub fn execution(&self, region: &[Range<u64>], options: &DecompressOptions) -> Result<Execution> {
         Ok(self.choose(&self.geometry.region(region)?, options)?.execution())
     }
@@ -250,7 +257,7 @@ impl<S: ReadAt> StreamFile<S> {
         Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
     }
 
-    /// Pieces of work that threads can take: chunks, or any number where several threads decode one chunk.
+    /// Returns the number of independent tasks for threads: chunks, or any number if several threads decode one chunk.
     fn tasks(&self, options: &DecompressOptions) -> u64 {
         match self.decodes_by_groups(options) {
             true => self.table.chunks(),
@@ -258,16 +265,16 @@ impl<S: ReadAt> StreamFile<S> {
         }
     }
 
-    /// Whether each chunk is decoded by one thread: other decoders divide a chunk among all threads of their pool.
+    /// Returns whether one thread decodes each chunk. Other decoders divide a chunk among all threads of their pool.
     fn decodes_by_groups(&self, options: &DecompressOptions) -> bool {
         self.header.index == IndexKind::Symbol && matches!(options.decoder(), Decoder::Auto | Decoder::Indexed)
     }
 
-    /// Whether there is a chunk of planes, as the records' headers say.
+    /// Returns whether there is a chunk of planes, according to the headers of the records.
     fn has_planes(&self) -> Result<bool> {
         let mut header = [0; RECORD_HEADER_LEN];
         for chunk in 0..self.table.chunks() {
-            // The table has records of at least a header.
+            // The table only has records that are at least as long as a header.
             self.source.read_exact_at(&mut header, self.table.record(chunk).0)?;
             if record_kind(&header) == Some(ChunkKind::Lossless) {
                 return Ok(true);
@@ -277,7 +284,7 @@ impl<S: ReadAt> StreamFile<S> {
     }
 
     /// Runs `work` with a decompression of the region on GPUs, if they are chosen, while the host holds `output` bytes
-    /// of result. Whoever gets an [`Execution`] on the CPU has it before them.
+    /// of the result. Returns the [`Execution`], on the CPU if the GPUs failed or were not chosen.
     fn on_gpus(
         &self,
         region: &Region,
@@ -293,14 +300,14 @@ impl<S: ReadAt> StreamFile<S> {
         let done = Decompression::new(gpus, &self.source, elements, limit).map(|mut gpus| work(&mut gpus));
         match (done, options.backend()) {
             (Ok(Ok(())), _) => Ok(choice.execution()),
-            // A GPU that is busy or small is none for whom any processor will do, nor is one that fails. What it has
-            // written so far is written again.
+            // With `Auto`, a GPU that is busy, too small, or fails counts as none. What it has written is written
+            // again.
             (Err(error) | Ok(Err(error @ Error::Gpu { .. })), Backend::Auto) => Ok(Execution::cpu(error.to_string())),
             (Err(error) | Ok(Err(error)), _) => Err(error),
         }
     }
 
-    /// The elements of a region, if the limit allows so many.
+    /// Returns the elements of a region, if the memory limit permits.
     fn allocate_and_fill(&self, region: Region, options: &DecompressOptions) -> Result<Vec<u8>> {
         let needed = region.len() * self.header.element_type.size() as u64;
         let limit = options.memory_limit().unwrap_or(u64::MAX);
@@ -314,14 +321,14 @@ impl<S: ReadAt> StreamFile<S> {
         memory.written().ok_or_else(|| Error::corrupt("the stream", "not all elements are in its chunks"))
     }
 
-    /// Bytes of a chunk's elements, at most.
+    /// Returns the largest number of bytes of a chunk's elements.
     fn chunk_bytes(&self) -> u64 {
         let elements = u64::from(self.geometry.tiles_per_chunk()) * self.geometry.unclipped_len();
         elements.min(self.geometry.elements()) * self.header.element_type.size() as u64
     }
 
-    /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes and `own` bytes
-    /// of each thread's, if not for all of this one's.
+    /// Returns a pool with as many threads as the memory limit permits, beside `output` bytes of output and `own` bytes
+    /// per thread; `None` if it permits all threads of this pool.
     fn limited(&self, pool: &Pool, output: u64, own: u64, options: &DecompressOptions) -> Result<Option<Pool>> {
         let Some(limit) = options.memory_limit() else { return Ok(None) };
         let each = own + self.memory_per_thread();
@@ -353,7 +360,7 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(execution)
     }
 
-    /// Decodes chunks on these threads and no others.
+    /// Decodes chunks on the threads of this pool only.
     fn map<T: Send>(
         &self,
         pool: Pool,
@@ -362,8 +369,8 @@ impl<S: ReadAt> StreamFile<S> {
         decode: impl Fn(T) -> Result<()> + Sync,
     ) -> Result<()> {
         if pool.threads() == 1 && !self.decodes_by_groups(options) {
-            // Other decoders take all threads of the pool that they are called in: on the caller's thread that would be
-            // the global one.
+            // Other decoders use all threads of the pool in which they are called. On the caller's thread that would be
+            // the shared pool.
             let chunks: Vec<T> = chunks.into_iter().collect();
             return pool.install(|| chunks.into_iter().try_for_each(&decode));
         }
@@ -389,7 +396,7 @@ impl<S: ReadAt> StreamFile<S> {
         gpus.run(&self.source, pool, meter, &put)
     }
 
-    /// Decodes the tiles of a chunk that the sink wants.
+    /// Decodes the tiles of a chunk that the sink needs.
     fn decode<K: TileSink>(
         &self,
         chunk: u64,
@@ -404,12 +411,12 @@ impl<S: ReadAt> StreamFile<S> {
         })
     }
 
-    /// The same error with the location of a chunk.
+    /// Returns the error with the location of a chunk.
     fn in_chunk(&self, chunk: u64, error: Error) -> Error {
         error.located(Location::of_chunk(chunk, self.table.record(chunk).0))
     }
 
-    /// The record of a chunk, read into `buffer` unless it is in memory.
+    /// Returns the record of a chunk, read into `buffer` unless it is in memory.
     fn record<'s>(&'s self, chunk: u64, buffer: &'s mut Vec<u8>) -> Result<&'s [u8]> {
         let (offset, length) = self.table.record(chunk);
         if let Some(stream) = self.source.in_memory() {
@@ -421,8 +428,8 @@ impl<S: ReadAt> StreamFile<S> {
     }
 }
 
-/// Reads `length` bytes from an offset of a source. The buffer grows with what is there, because not every source knows
-/// its size better than from the stream itself.
+/// Reads `length` bytes from an offset of a source. The buffer grows as bytes arrive, because a stream can claim a
+/// length that the source does not have.
 fn read_into<S: ReadAt + ?Sized>(source: &S, offset: u64, length: usize, buffer: &mut Vec<u8>) -> Result<()> {
     buffer.clear();
     while buffer.len() < length {
@@ -442,9 +449,9 @@ impl<S> fmt::Debug for StreamFile<S> {
     }
 }
 
-/// Where a region goes.
+/// The destination of a region.
 enum Output<'a> {
-    /// Bytes of the caller's.
+    /// Memory of the caller.
     Given(&'a mut [u8]),
     /// Memory that has not been written yet.
     New(&'a mut Unwritten),
@@ -466,7 +473,7 @@ impl Output<'_> {
     }
 }
 
-/// What is kept from chunk to chunk.
+/// Memory that is reused for all chunks of a thread.
 #[derive(Default)]
 struct Buffers {
     record: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Compression of a stream of elements that come in order.
+//! Compression of elements that arrive in order.
 
 use std::fmt;
 use std::io::Write;
@@ -34,9 +34,9 @@ use crate::source::Part;
 /// A writer holds the elements of one layer of tiles (8 planes of a 3-D array, 32 rows of a 2-D one) and of a few
 /// chunks.
 ///
-/// A writer whose push failed stays failed, be it for its sink, the memory limit or because it was cancelled: what was
-/// pushed may have been taken in part, and a record written in part. The sink holds no stream then. Only a push of more
-/// elements than the array has takes nothing and does no harm.
+/// A writer cannot be used any more after a push that failed or was cancelled: some of the pushed elements, and part of
+/// a record, may have been written. The sink does not contain a valid stream then. The only exception is a push of more
+/// elements than the array has, which changes nothing.
 ///
 /// ```
 /// use syncline::{Bound, DecompressOptions, ElementType, CompressOptions, Shape, Writer, decompress};
@@ -57,26 +57,27 @@ pub struct Writer<W> {
     options: CompressOptions,
     pool: Pool,
     scratch: Reused<EncodeScratch>,
-    /// Bytes from the first element that the next chunk needs.
+    /// Bytes from the first element on that the next chunk needs.
     pending: Vec<u8>,
     /// Raster index of the first element in `pending`.
     first: u64,
     next_chunk: u64,
-    /// Elements that must be there before the next chunks are complete; kept because it takes a look at every tile of
-    /// theirs.
+    /// Number of elements that complete the next chunks. It is stored because its computation visits all of their
+    /// tiles.
     wake_at: u64,
     record_lengths: Vec<u32>,
     /// Elements of the chunks that are written.
     done: u64,
-    /// Whether a push did not come to its end, so that nobody knows what the sink has.
+    /// Whether a push failed, so that the contents of the sink are unknown.
     failed: bool,
 }
 
 impl<W: Write> Writer<W> {
-    /// A writer of an array of this type and shape; the stream's header is written at once.
+    /// Creates a writer for an array of this type and shape, and writes the header of the stream.
     ///
     /// # Errors
-    /// A bound that the type cannot have or that needs the value range, or a failing sink.
+    /// [`Error::InvalidArgument`] if the type does not support the bound or the bound needs the value range;
+    /// [`Error::Io`].
     pub fn new(sink: W, element_type: ElementType, shape: Shape, options: &CompressOptions) -> Result<Self> {
         if matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)) {
             return Err(Error::invalid(
@@ -87,10 +88,10 @@ impl<W: Write> Writer<W> {
         Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.bound(), options.fill(), None))
     }
 
-    /// As [`Writer::new`], with the smallest and largest finite value of the whole array, fill left out.
+    /// Creates a writer that knows the smallest and largest finite value of the whole array, apart from fill values.
     ///
     /// # Errors
-    /// As [`Writer::new`].
+    /// [`Error::InvalidArgument`] if the range is invalid; otherwise as [`Writer::new`].
     pub fn with_range(
         sink: W,
         element_type: ElementType,
@@ -101,7 +102,9 @@ impl<W: Write> Writer<W> {
     ) -> Result<Self> {
         let most = if element_type == ElementType::F32 { f64::from(f32::MAX) } else { f64::MAX };
         if !(-most <= low && low <= high && high <= most) {
-            return Err(Error::invalid(format!("{low} to {high} is not a value range")));
+            return Err(Error::invalid(format!(
+                "the value range {low} to {high} is invalid: give a smallest and a largest finite value"
+            )));
         }
         let range = Some((low, high));
         Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.bound(), options.fill(), range))
@@ -153,11 +156,11 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Takes the next elements, little-endian; a push may end in the middle of an element.
+    /// Adds the next elements as little-endian bytes. A push may end within an element.
     ///
     /// # Errors
-    /// More elements than the shape has, a failing sink, cancellation, the memory limit, or an earlier push that
-    /// failed.
+    /// [`Error::InvalidArgument`] for more elements than the shape has, or after a push that failed;
+    /// [`Error::MemoryLimit`]; [`Error::Cancelled`]; [`Error::Io`].
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.check_intact()?;
         let size = self.header.element_type.size() as u64;
@@ -169,9 +172,9 @@ impl<W: Write> Writer<W> {
                 self.header.shape
             )));
         }
-        // Until all of it is through.
+        // Until all chunks are written.
         self.failed = true;
-        // In steps, so that one big push does not copy the whole array.
+        // In steps, so that one large push does not copy the whole array.
         const STEP: usize = 8 << 20;
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(STEP));
@@ -183,10 +186,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is left, the chunk table and the trailer, and returns the sink.
+    /// Compresses the remaining elements, writes the chunk table and the trailer, and returns the sink.
     ///
     /// # Errors
-    /// Elements are missing, or as [`Writer::push`].
+    /// [`Error::InvalidArgument`] if elements are missing; otherwise as [`Writer::push`].
     pub fn finish(mut self) -> Result<W> {
         self.check_intact()?;
         self.write_complete_chunks(true)?;
@@ -203,17 +206,17 @@ impl<W: Write> Writer<W> {
         Ok(self.sink)
     }
 
-    /// An error if an earlier push failed.
+    /// Returns an error if an earlier push failed.
     fn check_intact(&self) -> Result<()> {
         match self.failed {
-            true => {
-                Err(Error::invalid("an earlier push failed, the stream is not whole: begin anew with another Writer"))
-            }
+            true => Err(Error::invalid(
+                "an earlier push failed, so that the stream is incomplete: start again with a new Writer",
+            )),
             false => Ok(()),
         }
     }
 
-    /// Compresses the chunks whose elements are all there: as many at once as there are threads, unless no more will
+    /// Compresses the chunks that are complete: as many at a time as there are threads, unless no more elements will
     /// come.
     fn write_complete_chunks(&mut self, all: bool) -> Result<()> {
         let have = self.first + (self.pending.len() / self.header.element_type.size()) as u64;
@@ -227,7 +230,7 @@ impl<W: Write> Writer<W> {
             let ahead = self.next_chunk..self.next_chunk + left.min(threads);
             let complete = ahead.take_while(|&chunk| self.geometry.chunk_span(chunk).end <= have).count() as u64;
             if complete == 0 || (!all && complete < threads) {
-                // Without a full round of chunks left, they wait for the end.
+                // Less than a full round of chunks waits for more.
                 self.wake_at = match threads <= left {
                     true => self.geometry.chunk_span(self.next_chunk + threads - 1).end,
                     false => u64::MAX,
@@ -238,7 +241,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Compresses these chunks, the next, and forgets what the later ones of the `have` first elements do not need.
+    /// Compresses the chunks in this range, which are the next ones, and drops the elements that the later chunks of
+    /// the first `have` elements do not need.
     fn write_round(&mut self, chunks: Range<u64>, have: u64) -> Result<()> {
         let source = Part::new(&self.pending, self.first);
         let (header, geometry) = (&self.header, &self.geometry);
@@ -263,7 +267,7 @@ impl<W: Write> Writer<W> {
         Meter::new(&self.options.progress, self.geometry.elements()).advance(self.done)
     }
 
-    /// Leaves as many threads as the memory limit has room for beside the elements that wait.
+    /// Reduces the number of threads to those that fit in the memory limit beside the waiting elements.
     fn make_room(&mut self) -> Result<()> {
         let Some(limit) = self.options.memory_limit() else { return Ok(()) };
         let needed = self.pending.capacity() as u64;
@@ -273,7 +277,7 @@ impl<W: Write> Writer<W> {
         let each = pipeline::encode_memory(&self.header, &self.geometry);
         if let Some(fewer) = self.pool.limited(limit - needed, each, "compression", limit)? {
             self.pool = fewer;
-            // A round is shorter now.
+            // A round has fewer chunks now.
             self.wake_at = 0;
         }
         Ok(())
@@ -298,7 +302,7 @@ impl<W: Write> Write for Writer<W> {
         Ok(bytes.len())
     }
 
-    /// Does nothing: chunks are written when they are complete, the last by [`Writer::finish`].
+    /// Does nothing: chunks are written when they are complete, and the last ones by [`Writer::finish`].
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
@@ -308,7 +312,7 @@ impl<W: Write> Write for Writer<W> {
 mod tests {
     use super::*;
 
-    /// Noise, so that records are as long as they can be.
+    /// Noise, so that records have their greatest length.
     fn elements(count: u64) -> Vec<u8> {
         (0..count as u32).flat_map(|i| i.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect()
     }

@@ -198,7 +198,7 @@ fn a_source_that_is_too_short_is_no_array() {
             io::sink(),
         );
         let error = result.unwrap_err();
-        let there = format!("takes 120 bytes, the data has {}", 100u64.saturating_sub(offset));
+        let there = format!("has 120 bytes, but the data has {}", 100u64.saturating_sub(offset));
         assert!(matches!(&error, Error::InvalidArgument(text) if text.contains(&there)), "{error}");
     }
 }
@@ -319,7 +319,7 @@ fn arrays_are_not_written_beyond_all_places() {
     let stream = compress(&ArrayView::new(&[1u8; 100], &[100]).unwrap(), &options()).unwrap();
     let file = StreamFile::open(stream.as_slice()).unwrap();
     let error = file.decompress_to(&Full, u64::MAX - 10, &DecompressOptions::default()).unwrap_err();
-    assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("no room")), "{error}");
+    assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("does not fit in a file")), "{error}");
 }
 
 #[test]

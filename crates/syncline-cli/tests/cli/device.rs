@@ -30,7 +30,7 @@ fn names_are_checked() {
 #[test]
 fn the_processor_is_named_with_its_reason() {
     let w = workshop();
-    for (device, reason) in [("auto", "threads are likely to take"), ("cpu", "as asked for")] {
+    for (device, reason) in [("auto", "estimated time: "), ("cpu", "as asked for")] {
         let verbose = |line: &str| {
             let output = w.run(&format!("{line} --device {device} -v"));
             format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout))

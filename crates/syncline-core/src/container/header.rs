@@ -9,52 +9,52 @@ use crate::error::{Error, Result};
 use crate::geometry::Geometry;
 use crate::huffman::IndexKind;
 
-/// Version of the format that this build writes, and the newest that it reads.
+/// The format version that this build writes, and the newest that it reads.
 pub const FORMAT_VERSION: u16 = 1;
-/// Bytes of the header.
+/// Length of the header in bytes.
 pub const HEADER_LEN: usize = 144;
 
 const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
 const HASHED_LEN: usize = 128;
-/// Fill patterns that a header can hold.
+/// The largest number of fill patterns in a header.
 pub const MAX_PATTERNS: usize = 4;
 
-/// What a stream holds and how it was made; the same for all its chunks.
+/// The header of a stream: its contents, and the options that it was made with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// Element type.
     pub element_type: ElementType,
     /// Shape of the array.
     pub shape: Shape,
-    /// Pipeline of the chunks that are not raw.
+    /// Kind of the stream.
     pub pipeline: Pipeline,
-    /// Index kind of the codes.
+    /// Requested kind of index.
     pub index: IndexKind,
-    /// log2 of the symbols in a group of the codes: 6 or 7.
+    /// log2 of the number of symbols in a group of the codes: 6 or 7.
     pub group_log2: u8,
-    /// Whether the codes of a chunk may be LZSS tokens ([`ChunkKind::LzssCodes`](super::ChunkKind::LzssCodes)).
+    /// Whether chunks may store their codes as LZSS tokens ([`ChunkKind::LzssCodes`](super::ChunkKind::LzssCodes)).
     pub lzss_codes: bool,
-    /// The bound that was asked for.
+    /// Requested bound.
     pub bound: Bound,
-    /// The bound that holds: absolute, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
+    /// Bound that holds: an absolute error, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
     pub abs_bound: f64,
-    /// Quantization step, 0 if lossless.
+    /// Quantization step; 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if known.
     pub range: Option<(f64, f64)>,
-    /// Element bit patterns that are masked, at most four.
+    /// Bit patterns of elements that are masked, at most four.
     pub patterns: Vec<u64>,
-    /// Tiles in a chunk.
+    /// Number of tiles in a chunk.
     pub chunk_tiles: u32,
 }
 
 impl Header {
-    /// log2 of the symbols in a group of the codes, unless asked for otherwise. With 64 instead of 128 the index of
-    /// turbulence at relative 1e-3 takes 2.8 instead of 1.4 % of the stream, and the finer free groups gain less than
-    /// that on all fields but the emptiest.
+    /// The default of log2 of the number of symbols in a group of the codes. With 64 symbols instead of 128, the index
+    /// of turbulence at the relative bound 1e-3 takes 2.8 instead of 1.4 % of the stream, and additional zero-bit
+    /// groups save less than that on all fields except the emptiest.
     pub const GROUP_LOG2: u8 = 7;
 
-    /// The header of a stream of an array whose bound is resolved.
+    /// Returns the header of a stream for a resolved bound.
     pub fn new(element_type: ElementType, shape: Shape, index: IndexKind, resolved: &Resolved) -> Self {
         Self {
             element_type,
@@ -72,7 +72,7 @@ impl Header {
         }
     }
 
-    /// The header as bytes.
+    /// Returns the header as bytes.
     pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
         let mut out = Vec::with_capacity(HEADER_LEN);
         out.extend_from_slice(&MAGIC);
@@ -109,7 +109,7 @@ impl Header {
     /// Reads and checks the header at the start of `bytes`.
     ///
     /// # Errors
-    /// Not a Syncline stream, a newer version, truncated or damaged.
+    /// [`Error::NotSyncline`], [`Error::UnsupportedVersion`], [`Error::Truncated`], or [`Error::Corrupt`].
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut fields = Fields::new(bytes, "the header");
         let magic = &bytes[..bytes.len().min(MAGIC.len())];
@@ -161,10 +161,10 @@ impl Header {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
-            return Err(bad("a lossy pipeline without a step, or for an element type that has none"));
+            return Err(bad("it has a lossy pipeline without a step, or for an element type without lossy pipelines"));
         }
         if lzss_codes == 1 && pipeline == Pipeline::Lossless {
-            return Err(bad("it names a stage of codes, which a lossless stream has not"));
+            return Err(bad("it names a coder of quantization codes, which lossless streams do not have"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = Shape::new(&extents[..rank]).map_err(|_| bad("impossible shape"))?;

@@ -25,7 +25,7 @@ const CHECKSUM_AT: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ChunkKind {
-    /// The elements as they are, in tile order.
+    /// The elements without compression, in tile order.
     Raw = 0,
     /// Planes of zigzag-coded residuals.
     Lossless = 1,
@@ -176,7 +176,7 @@ impl RecordChecksum<'_> {
         }
         Err(Error::corrupt(
             format!("chunk {}", self.chunk),
-            "its checksum does not match; the other chunks can still be read",
+            "its checksum does not match; other chunks may still be readable",
         ))
     }
 }
@@ -195,10 +195,10 @@ pub fn parse_unchecked(record: &[u8], chunk: u64) -> Result<Unchecked<'_>> {
     let kind = fields.u64()?;
     let stored = fields.u64()?;
     if marker != RECORD_MARKER || length as usize != record.len() {
-        return Err(corrupt("no chunk record where the chunk table says there is one"));
+        return Err(corrupt("there is no chunk record at the position in the chunk table"));
     }
     let kind = match ChunkKind::from_code(kind) {
-        _ if number != chunk => Err(corrupt(&format!("chunk {number} stands in its place"))),
+        _ if number != chunk => Err(corrupt(&format!("it is the record of chunk {number}"))),
         Some(kind) => Ok(kind),
         None => Err(corrupt("unknown kind of chunk")),
     };

@@ -9,7 +9,7 @@ use super::{ALIGNMENT, Fields, HEADER_LEN, Header, RECORD_HEADER_LEN, align};
 use crate::error::{Error, Location, Result};
 use crate::geometry::Geometry;
 
-/// Bytes of the trailer.
+/// Length of the trailer in bytes.
 pub const TRAILER_LEN: usize = 32;
 
 const END_MAGIC: [u8; 8] = *b"SYNEND\r\n";
@@ -22,7 +22,7 @@ fn checksum(table: &[u8], trailer: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// The chunk table and trailer for records of these lengths, that follow the header one after another.
+/// Returns the chunk table and trailer for records of these lengths, which follow the header.
 pub fn table_and_trailer(record_lengths: &[u32]) -> Vec<u8> {
     let table_at = HEADER_LEN as u64 + record_lengths.iter().map(|&l| u64::from(l)).sum::<u64>();
     let mut out: Vec<u8> = record_lengths.iter().flat_map(|l| l.to_le_bytes()).collect();
@@ -37,11 +37,12 @@ pub fn table_and_trailer(record_lengths: &[u32]) -> Vec<u8> {
     out
 }
 
-/// Reads and checks what is around the chunks of a stream of `stream_len` bytes: its header, and by that its geometry
-/// and its table. `read` returns `len` bytes from an offset, and is only asked for bytes inside the stream.
+/// Reads and checks the header, the geometry, and the chunk table of a stream of `stream_len` bytes. `read` returns
+/// `len` bytes from an offset, and is only called for bytes inside the stream.
 ///
 /// # Errors
-/// Not a stream, a newer version, truncated or damaged, or whatever `read` returns.
+/// [`Error::NotSyncline`], [`Error::UnsupportedVersion`], [`Error::Truncated`], or [`Error::Corrupt`]; errors of
+/// `read`.
 pub fn read_outline(
     stream_len: u64,
     mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
@@ -49,10 +50,11 @@ pub fn read_outline(
     let in_header = |error: Error| error.located(Location::at(0));
     let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?).map_err(in_header)?;
     let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
-        .map_err(|_| in_header(Error::corrupt("the header", "impossible number of tiles in a chunk")))?;
+        .map_err(|_| in_header(Error::corrupt("the header", "the number of tiles in a chunk is impossible")))?;
     let table = ChunkTable::read(stream_len, geometry.chunks(), read)
         .map_err(|error| error.located(Location::at(stream_len.saturating_sub(TRAILER_LEN as u64))))?;
-    // What the header promises must be earned: a coded chunk has a bit for each tile, a raw one all its bytes.
+    // The stream must be long enough for the elements that its header claims: coded chunks have at least one bit per
+    // tile, and raw chunks have all bytes.
     for chunk in 0..table.chunks() {
         let tiles = geometry.chunk_range(chunk);
         let (offset, length) = table.record(chunk);
@@ -79,7 +81,7 @@ pub fn outline_of_end(tail: &[u8]) -> Result<Range<u64>> {
         .and_then(|len| table_at.checked_add(len))
         .and_then(|end| end.checked_next_multiple_of(ALIGNMENT as u64));
     let end = trailer_at.and_then(|at| at.checked_add(TRAILER_LEN as u64));
-    let end = end.ok_or_else(|| Error::corrupt(PLACE, "an impossible number of chunks"))?;
+    let end = end.ok_or_else(|| Error::corrupt(PLACE, "the number of chunks is impossible"))?;
     Ok(table_at..end)
 }
 
@@ -88,25 +90,25 @@ fn parse_trailer(trailer: &[u8]) -> Result<(u64, u64, u64)> {
     let mut fields = Fields::new(trailer, PLACE);
     let stated = (fields.u64()?, fields.u64()?, fields.u64()?);
     if fields.rest() != END_MAGIC {
-        let reason = "the stream does not end with a trailer: it was cut off or something was appended";
+        let reason = "the stream does not end with a trailer: it was cut off, or bytes were appended";
         return Err(Error::corrupt(PLACE, reason));
     }
     Ok(stated)
 }
 
-/// Where each chunk record stands.
+/// The positions of the chunk records.
 #[derive(Clone, Debug)]
 pub struct ChunkTable {
-    /// Offset of each record from the start of the stream, and of the table after the last.
+    /// Offset of each record from the start of the stream, and of the table after the last record.
     offsets: Vec<u64>,
 }
 
 impl ChunkTable {
-    /// Reads the table of a stream of `stream_len` bytes that must hold `chunks` chunks, by means of `read`, which
-    /// returns `len` bytes from an offset and is only asked for bytes inside the stream.
+    /// Reads the table of a stream of `stream_len` bytes with `chunks` chunks. `read` returns `len` bytes from an
+    /// offset, and is only called for bytes inside the stream.
     ///
     /// # Errors
-    /// Truncated or damaged, or whatever `read` returns.
+    /// [`Error::Truncated`] or [`Error::Corrupt`]; errors of `read`.
     pub fn read(stream_len: u64, chunks: u64, mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>) -> Result<Self> {
         let smallest = (HEADER_LEN + TRAILER_LEN) as u64;
         if stream_len < smallest {
@@ -119,7 +121,10 @@ impl ChunkTable {
         let expected_at =
             table_at.checked_add(table_len).and_then(|end| end.checked_next_multiple_of(ALIGNMENT as u64));
         if expected_at != Some(trailer_at) || count != chunks {
-            return Err(Error::corrupt(PLACE, format!("it does not fit the stream or its {chunks} chunks")));
+            return Err(Error::corrupt(
+                PLACE,
+                format!("it does not match the length of the stream or its {chunks} chunks"),
+            ));
         }
         // Its length was just checked against the length of the stream.
         let padded = read(table_at, (trailer_at - table_at) as usize)?;
@@ -132,7 +137,7 @@ impl ChunkTable {
         for length in table.chunks_exact(4) {
             let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
             if (length as usize) < RECORD_HEADER_LEN || !(length as usize).is_multiple_of(ALIGNMENT) {
-                return Err(Error::corrupt(PLACE, "an impossible record length"));
+                return Err(Error::corrupt(PLACE, "the length of a record is impossible"));
             }
             offset += u64::from(length);
             offsets.push(offset);
@@ -143,12 +148,12 @@ impl ChunkTable {
         Ok(Self { offsets })
     }
 
-    /// Number of chunks.
+    /// Returns the number of chunks.
     pub fn chunks(&self) -> u64 {
         self.offsets.len() as u64 - 1
     }
 
-    /// Offset and length in bytes of the record of a chunk below [`ChunkTable::chunks`].
+    /// Returns the offset and the length in bytes of the record of a chunk below [`ChunkTable::chunks`].
     pub fn record(&self, chunk: u64) -> (u64, usize) {
         let start = self.offsets[chunk as usize];
         (start, (self.offsets[chunk as usize + 1] - start) as usize)

@@ -1,4 +1,4 @@
-//! What a chunk consists of, without decoding it.
+//! Descriptions of chunks that are not decoded.
 
 use super::{ChunkKind, Context, Geometry, Header};
 use crate::container::parse_record;
@@ -8,43 +8,44 @@ use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Decoder, Stream, Symbol};
 use crate::quantize::mask::MaskKind;
 
-/// Sizes and counts of one chunk, or summed over several.
+/// Sizes and counts of one chunk, or their sums over several chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChunkReport {
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Chunks stored as they are.
+    /// Chunks whose elements are stored without compression.
     pub raw_chunks: u64,
     /// Chunks whose elements or codes are LZSS tokens.
     pub lzss_chunks: u64,
-    /// Tiles.
+    /// Number of tiles.
     pub tiles: u64,
     /// Tiles whose residuals are all 0.
     pub constant_tiles: u64,
     /// Tiles with masked elements.
     pub masked_tiles: u64,
-    /// Residuals outside the radius.
+    /// Residuals that are too large for a code and stored separately.
     pub outliers: u64,
-    /// Values kept as they are.
+    /// Values that are stored without quantization.
     pub verbatim: u64,
     /// Groups of symbols.
     pub groups: u64,
-    /// Groups that take no codewords.
+    /// Groups without codewords.
     pub free_groups: u64,
-    /// Bytes of the codewords of codes or planes, and of LZSS tokens however coded.
+    /// Bytes of the codewords of codes or planes, and of LZSS tokens in any coding.
     pub codeword_bytes: u64,
     /// Bytes of codebooks.
     pub codebook_bytes: u64,
     /// Bytes of indices.
     pub index_bytes: u64,
-    /// Bytes of everything else in the records but raw elements.
+    /// Bytes of all other parts of the records, except raw elements.
     pub side_bytes: u64,
-    /// Codewords of each length over all codebooks.
+    /// Number of codewords of each length, over all codebooks.
     pub code_lengths: [u64; MAX_LENGTH as usize + 1],
 }
 
 impl ChunkReport {
-    /// Adds another chunk's.
+    /// Adds another report to this one.
     pub fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.raw_chunks += other.raw_chunks;
@@ -79,10 +80,10 @@ impl ChunkReport {
     }
 }
 
-/// Counts what the record of a chunk consists of.
+/// Returns the sizes and counts of the parts of a chunk's record.
 ///
 /// # Errors
-/// A damaged record.
+/// [`Error::Corrupt`](crate::error::Error::Corrupt) for a damaged record.
 pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &[u8]) -> Result<ChunkReport> {
     let (kind, payload) = parse_record(record, chunk)?;
     let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder: Decoder::Auto };

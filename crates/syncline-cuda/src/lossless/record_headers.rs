@@ -68,9 +68,9 @@ impl RecordHeader {
     pub fn problem(&self) -> Option<&'static str> {
         match self.status {
             0 => None,
-            1 => Some("no chunk record where the chunk table says there is one"),
-            2 => Some("its checksum does not match; the other chunks can still be read"),
-            3 => Some("another chunk stands in its place"),
+            1 => Some("there is no chunk record at the position in the chunk table"),
+            2 => Some("its checksum does not match; other chunks may still be readable"),
+            3 => Some("it is the record of another chunk"),
             4 => Some("its kind does not fit the stream's pipeline"),
             5 => Some("its sections do not fit its record"),
             6 => Some("a raw chunk has another length than its elements"),

@@ -1,11 +1,11 @@
-//! Metrics of single elements: errors, counts and moments.
+//! Metrics of single elements: errors, counts, and moments.
 
 use rayon::prelude::*;
 
 use super::sample::{Sample, samples};
 use super::{Criteria, Quality, Tolerance};
 
-/// A largest error and the element that has it.
+/// A largest error, and the element that has it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
     /// The error.
@@ -14,7 +14,7 @@ pub struct Peak {
     pub element: u64,
 }
 
-/// Everything known about the elements seen so far. Parts merge, so that blocks can be seen in parallel.
+/// Metrics of the elements added so far. Parts can be merged, so that blocks are processed in parallel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pointwise {
     special: u64,
@@ -23,7 +23,7 @@ pub(super) struct Pointwise {
     violations: u64,
     max_absolute: Option<Peak>,
     max_relative: Option<Peak>,
-    /// Of errors times [`error_scale`], as the moments are of values.
+    /// Moments of the errors multiplied by [`error_scale`], like those of the values.
     squared_error: f64,
     moments: Moments,
 }
@@ -43,7 +43,7 @@ struct Moments {
 const PART: usize = 1 << 15;
 
 impl Pointwise {
-    /// Takes the elements from number `first` on.
+    /// Adds the elements from number `first` on.
     pub(super) fn push<T: Sample>(&mut self, original: &[u8], reconstructed: &[u8], first: u64, criteria: &Criteria) {
         let parts: Vec<Self> = original
             .par_chunks(PART * T::SIZE)
@@ -132,24 +132,25 @@ impl Pointwise {
     }
 }
 
-/// A power of two that makes the range of the original about 1, so that neither squares of errors nor of values are
+/// Returns a power of two that scales the range of the original to about 1, so that squares of errors and values stay
+/// within f64. It changes nothing else.
 /// beyond f64: nothing else changes.
 fn error_scale(criteria: &Criteria) -> f64 {
     const BIAS: i32 = 1023;
     let (low, high) = criteria.range.unwrap_or((0.0, 0.0));
-    // Half of it, as the whole may be infinite.
+    // Half of the range, because the whole may be infinite.
     let exponent = ((high / 2.0 - low / 2.0).to_bits() >> 52) as i32 - BIAS;
     if low < high { f64::from_bits(((BIAS - exponent.clamp(1 - BIAS, BIAS - 1)) as u64) << 52) } else { 1.0 }
 }
 
-/// Whether an error of `error + lost` at a value `x` is beyond the tolerance, decided exactly.
+/// Returns whether an error of `error + lost` at a value `x` exceeds the tolerance, decided exactly.
 fn is_beyond(tolerance: Tolerance, x: f64, error: f64, lost: f64) -> bool {
     match tolerance {
         Tolerance::Any | Tolerance::Exact => false,
         Tolerance::Absolute(bound) => error > bound || error == bound && lost > 0.0,
         Tolerance::PointwiseRelative(bound) => {
-            // Near the smallest numbers a product has no place for what it lost: all of them that many times larger,
-            // which changes nothing else.
+            // Near the smallest numbers, the rounding error of a product cannot be represented. A common power of two
+            // as factor avoids that and changes nothing else.
             const TINY: f64 = f64::from_bits((1023 - 900) << 52);
             const LARGER: f64 = f64::from_bits((1023 + 200) << 52);
             let scale = if x.abs() < TINY { LARGER } else { 1.0 };
@@ -167,7 +168,7 @@ fn raise(peak: &mut Option<Peak>, value: f64, element: u64) {
     }
 }
 
-/// Sums of one part, about its first pair: close enough to the mean to keep the digits of the variance.
+/// Sums of one part relative to its first pair, which is close enough to the mean to keep the digits of the variance.
 #[derive(Default)]
 struct ShiftedSums {
     count: f64,

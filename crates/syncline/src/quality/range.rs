@@ -30,28 +30,31 @@ pub struct RangeScan {
 }
 
 impl RangeScan {
-    /// A scan that has seen nothing yet; `fills` are bit patterns (zero-extended) that do not count.
+    /// Creates a scan without elements. `fills` are the bit patterns of fill values, zero-extended; they are left out.
     pub fn new(element_type: ElementType, fills: &[u64]) -> Self {
         let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
         Self { element_type, fills: fills.to_vec(), low, high, pool: Arc::new(Pool::all()) }
     }
 
-    /// Sets the number of threads, 0 for all as before.
+    /// Sets the number of threads; 0 means all.
     ///
     /// # Errors
-    /// So many threads cannot be started.
+    /// [`Error::InvalidArgument`] if the threads cannot be started.
     pub fn with_threads(self, threads: usize) -> Result<Self> {
         Ok(Self { pool: Arc::new(Pool::new(threads, u64::MAX)?), ..self })
     }
 
-    /// Takes more elements, as little-endian bytes.
+    /// Adds elements, as little-endian bytes.
     ///
     /// # Errors
-    /// A broken element at the end, or a thread that cannot be started.
+    /// [`Error::InvalidArgument`] for an incomplete element at the end, or if a thread cannot be started.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let size = self.element_type.size();
         if !bytes.len().is_multiple_of(size) {
-            return Err(Error::invalid(format!("{} bytes are not whole elements of {size} bytes", bytes.len())));
+            return Err(Error::invalid(format!(
+                "{} bytes are not a whole number of elements of {size} bytes",
+                bytes.len()
+            )));
         }
         let (low, high) = self.pool.install(|| Ok(dispatch!(self.element_type, T => scan::<T>(bytes, &self.fills))))?;
         self.low = self.low.min(low);
@@ -59,7 +62,7 @@ impl RangeScan {
         Ok(())
     }
 
-    /// Smallest and largest value so far; `None` if no element counted.
+    /// Returns the smallest and largest value so far; `None` if there is none.
     pub fn range(&self) -> Option<(f64, f64)> {
         (self.low <= self.high).then_some((self.low, self.high))
     }

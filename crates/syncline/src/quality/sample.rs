@@ -1,4 +1,4 @@
-//! What the metrics need to know of an element, for every element type.
+//! Properties of an element that the metrics need, for every element type.
 
 use half::{bf16, f16};
 
@@ -7,33 +7,33 @@ pub(super) trait Sample: Copy + Send + Sync {
     /// Bytes of an element.
     const SIZE: usize;
 
-    /// Element stored in these [`Self::SIZE`] little-endian bytes.
+    /// Returns the element stored in these [`Self::SIZE`] little-endian bytes.
     fn read(bytes: &[u8]) -> Self;
 
-    /// Its bit pattern, zero-extended.
+    /// Returns the bit pattern, zero-extended.
     fn bits(self) -> u64;
 
-    /// Its value; 64-bit integers are rounded.
+    /// Returns the value. 64-bit integers are rounded.
     fn value(self) -> f64;
 
-    /// Whether it is the floating-point zero with a minus sign.
+    /// Returns whether this is the floating-point number -0.0.
     fn is_negative_zero(self) -> bool;
 
-    /// `|self - other|` as an unevaluated sum: the rounded difference and what the rounding lost.
+    /// Returns `|self - other|` as an unevaluated sum: the rounded difference and its rounding error.
     fn distance(self, other: Self) -> (f64, f64);
 
-    /// Whether this element of an original is excluded from the error metrics.
+    /// Returns whether this element of an original is excluded from the error metrics.
     fn is_special(self, fills: &[u64]) -> bool {
         !self.value().is_finite() || fills.contains(&self.bits())
     }
 }
 
-/// Elements stored in these bytes.
+/// Returns the elements stored in these bytes.
 pub(super) fn samples<T: Sample>(bytes: &[u8]) -> impl Iterator<Item = T> {
     bytes.chunks_exact(T::SIZE).map(T::read)
 }
 
-/// Exact `a - b` of finite values as rounded difference and rounding error (Knuth's two-sum).
+/// Returns the exact `a - b` of finite values as rounded difference and rounding error (Knuth's two-sum).
 fn two_difference(a: f64, b: f64) -> (f64, f64) {
     let difference = a - b;
     let b_part = a - difference;
@@ -100,7 +100,7 @@ integer_samples! {
     i8 => u8, i16 => u16, i32 => u32, i64 => u64
 }
 
-/// Runs a block with `T` standing for the Rust type of an [`ElementType`](syncline_core::array::ElementType).
+/// Runs a block in which `T` is the Rust type of an [`ElementType`](syncline_core::array::ElementType).
 macro_rules! dispatch {
     ($element_type:expr, $t:ident => $body:expr) => {{
         use syncline_core::array::ElementType;

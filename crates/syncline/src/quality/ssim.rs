@@ -9,28 +9,28 @@ use super::sample::{Sample, samples};
 
 /// Side of a window in elements.
 const WINDOW: usize = 7;
-/// Longest row that is compared: seven of them are kept as f64.
+/// Longest row that is compared, because seven rows are kept as f64.
 const LONGEST_ROW: u64 = 1 << 20;
-/// Elements that are gathered before windows are evaluated: 20 MiB.
+/// Elements that are collected before windows are evaluated: 20 MiB.
 const BAND: usize = 1 << 20;
-/// Elements that are worth waking a thread for.
+/// Elements that justify waking a thread.
 const TASK: usize = 1 << 13;
 
-/// Takes rows in order and averages the similarity of the windows in them.
+/// Takes rows in order and averages the similarity of their windows.
 #[derive(Debug)]
 pub(super) struct Ssim {
     width: usize,
     height: u64,
     scale: Scale,
-    /// Rows of the current slice that windows still need; the last may be incomplete.
+    /// Rows of the current slice that windows still need. The last one may be incomplete.
     rows: VecDeque<Row>,
-    /// Number in its slice of the row that comes after the complete ones.
+    /// Number in its slice of the row after the complete ones.
     next_row: u64,
     sum: f64,
     windows: u64,
 }
 
-/// Maps the range to [-1/2, 1/2], so that variances neither drown in large means nor overflow.
+/// Maps the range to [-1/2, 1/2], so that variances neither vanish beside large means nor overflow.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     center: f64,
@@ -46,7 +46,7 @@ struct Row {
 }
 
 impl Ssim {
-    /// `None` where the metric is not defined: fewer than two axes of a window's side, or a range of 0.
+    /// Returns `None` if the metric is not defined: fewer than two axes of a window's side, or a range of 0.
     pub(super) fn new(shape: Shape, range: Option<(f64, f64)>) -> Option<Self> {
         let axes: Vec<u64> = shape.extents().iter().copied().filter(|&extent| extent != 1).collect();
         let &[.., height, width] = axes.as_slice() else { return None };
@@ -71,7 +71,7 @@ impl Ssim {
         })
     }
 
-    /// Takes the next elements.
+    /// Adds the next elements.
     pub(super) fn push<T: Sample>(&mut self, mut original: &[u8], mut reconstructed: &[u8], fills: &[u64]) {
         while !original.is_empty() {
             let bytes = match self.rows.back_mut().filter(|row| row.x.len() < self.width) {
@@ -102,14 +102,14 @@ impl Ssim {
         }
     }
 
-    /// Rows that are taken before windows are evaluated: to the end of the slice, or until there is enough work for
-    /// many threads.
+    /// Returns the number of rows that are collected before windows are evaluated: to the end of the slice, or enough
+    /// work for many threads.
     fn rows_to_gather(&self) -> usize {
         let enough = (BAND / self.width).max(2 * WINDOW).saturating_sub(self.rows.len());
         usize::try_from(self.height - self.next_row).map_or(enough, |left| left.min(enough))
     }
 
-    /// Takes rows, all whole but perhaps the last.
+    /// Adds rows. All are complete, except perhaps the last one.
     fn gather<T: Sample>(&mut self, original: &[u8], reconstructed: &[u8], fills: &[u64]) {
         let (width, scale) = (self.width, self.scale);
         let rows: Vec<Row> = original
@@ -126,7 +126,8 @@ impl Ssim {
         self.rows.extend(rows);
     }
 
-    /// Evaluates every window of the gathered rows, all complete here, and keeps what later windows need.
+    /// Evaluates every window of the collected rows, which are all complete, and keeps the rows that later windows
+    /// need.
     fn evaluate(&mut self) {
         let Some(tops) = (self.rows.len() + 1).checked_sub(WINDOW) else { return };
         let rows = self.rows.make_contiguous();
@@ -144,7 +145,7 @@ impl Ssim {
         self.rows.drain(..tops);
     }
 
-    /// The mean over all windows; `None` if none was free of excluded elements.
+    /// Returns the mean over all windows; `None` if every window has excluded elements.
     pub(super) fn mean(self) -> Option<f64> {
         (self.windows > 0).then(|| self.sum / self.windows as f64)
     }
@@ -174,7 +175,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Sum of the similarities, and number, of the windows whose rows these are.
+    /// Returns the sum of the similarities of the windows with these rows, and their number.
     fn window_row(&mut self, rows: &[Row], offset: f64) -> (f64, u64) {
         self.add_up(rows);
         for (windows, columns) in self.windows.iter_mut().zip(&self.columns) {
@@ -215,15 +216,15 @@ impl Scratch {
     }
 }
 
-/// Adds a product of each pair to its column's sum: one array at a time, which the compiler vectorizes.
+/// Adds a product of each pair to the sum of its column: one array at a time, so that the compiler vectorizes the loop.
 fn add_products(sums: &mut [f64], x: &[f64], y: &[f64], product: impl Fn(f64, f64) -> f64) {
     for ((sum, &x), &y) in sums.iter_mut().zip(x).zip(y) {
         *sum += product(x, y);
     }
 }
 
-/// Similarity of one window from its sums of x, y, x^2, y^2 and x*y, scaled to a range of 1; `offset` is
-/// what the scaling took from the values.
+/// Returns the similarity of one window from its sums of x, y, x^2, y^2, and x*y, scaled to a range of 1. `offset` is
+/// what the scaling subtracted from the values.
 fn similarity([x, y, xx, yy, xy]: [f64; 5], offset: f64) -> f64 {
     const C1: f64 = 0.01 * 0.01;
     const C2: f64 = 0.03 * 0.03;

@@ -4,9 +4,9 @@ use crate::huffman::decode::status_text;
 
 /// Status bits that parsing sets, as in `container/parse.cuh`, and their messages.
 const PROBLEMS: [(u32, &str); 12] = [
-    (1, "no chunk record where the chunk table says there is one"),
-    (STATUS_HASH, "its checksum does not match; the other chunks can still be read"),
-    (2, "another chunk's record stands in its place"),
+    (1, "there is no chunk record at the position in the chunk table"),
+    (STATUS_HASH, "its checksum does not match; other chunks may still be readable"),
+    (2, "it is the record of another chunk"),
     (4, "its kind does not fit the stream's pipeline"),
     (8, "its sections do not fit its record"),
     (16, "a raw chunk has not the length of its elements"),
