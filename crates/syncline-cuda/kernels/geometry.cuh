@@ -1,36 +1,24 @@
-// The tiling of an array into tiles and chunks: `syncline_core::geometry` on the device. Mirrored by src/geometry.rs.
+// The tiling of an array into tiles and chunks: `syncline_core::geometry` on the device.
 //
 // Axes are b, z, y, x, slowest first. Tile and element numbers have 64 bits; 32 bits are enough within a chunk.
 #pragma once
-#include "common.cuh"
+#include "geometry/structs.cuh"
 
 // Division by an invariant divisor (Granlund and Montgomery 1994), exact for every dividend.
-struct Divider {
-    uint64_t magic;
-    uint32_t first_shift;
-    uint32_t second_shift;
-
-    __device__ inline uint64_t quotient(uint64_t dividend) const {
-        uint64_t high = __umul64hi(magic, dividend);
-        return (high + ((dividend - high) >> first_shift)) >> second_shift;
-    }
-    // The same for a dividend of 32 bits and a divisor of at most 31 bits.
-    __device__ inline uint32_t quotient_32(uint32_t dividend) const {
-        const uint64_t low = uint64_t(uint32_t(magic)) * dividend, high = (magic >> 32) * dividend;
-        const uint32_t top = uint32_t((high + (low >> 32)) >> 32);
-        return (top + ((dividend - top) >> first_shift)) >> second_shift;
-    }
-};
-
-// Division of 32-bit numbers by an invariant divisor.
-struct Divider32 {
-    uint32_t magic, first_shift, second_shift;
-
-    __device__ inline uint32_t quotient(uint32_t dividend) const {
-        const uint32_t high = __umulhi(magic, dividend);
-        return (high + ((dividend - high) >> first_shift)) >> second_shift;
-    }
-};
+__device__ inline uint64_t quotient(const Divider &by, uint64_t dividend) {
+    uint64_t high = __umul64hi(by.magic, dividend);
+    return (high + ((dividend - high) >> by.first_shift)) >> by.second_shift;
+}
+// The same for a dividend of 32 bits and a divisor of at most 31 bits.
+__device__ inline uint32_t quotient_32(const Divider &by, uint32_t dividend) {
+    const uint64_t low = uint64_t(uint32_t(by.magic)) * dividend, high = (by.magic >> 32) * dividend;
+    const uint32_t top = uint32_t((high + (low >> 32)) >> 32);
+    return (top + ((dividend - top) >> by.first_shift)) >> by.second_shift;
+}
+__device__ inline uint32_t quotient(const Divider32 &by, uint32_t dividend) {
+    const uint32_t high = __umulhi(by.magic, dividend);
+    return (high + ((dividend - high) >> by.first_shift)) >> by.second_shift;
+}
 
 // A tile: a box of elements.
 struct Tile {
@@ -46,21 +34,10 @@ struct TileCoord {
     uint64_t b, z, y, x;
 };
 
-struct Geometry {
-    uint64_t dims[4];    // elements along b, z, y, x
-    uint64_t strides[3]; // of b, z, y, in elements
-    uint64_t grid[3];    // tiles along z, y, x
-    uint64_t tiles;      // tiles of the array
-    Divider by_grid[3];  // divide by `grid`
-    Divider by_chunk;    // divides by `chunk_tiles`
-    uint32_t side[3];    // extents z, y, x of an unclipped tile
-    uint32_t axes;       // axes along which tiles extend, 1 to 3
-    uint32_t chunk_tiles;
-    uint32_t group_log2; // log2 of the codes in a group
-
+struct Geometry : GeometryFields {
     __device__ inline TileCoord coord(uint64_t number) const {
-        uint64_t rows = by_grid[2].quotient(number), planes = by_grid[1].quotient(rows),
-                 b = by_grid[0].quotient(planes);
+        uint64_t rows = quotient(by_grid[2], number), planes = quotient(by_grid[1], rows),
+                 b = quotient(by_grid[0], planes);
         return {b, planes - b * grid[0], rows - planes * grid[1], number - rows * grid[2]};
     }
     // Advances to the coordinates of the tile `tiles_further` numbers later.
@@ -82,9 +59,9 @@ struct Geometry {
     // Returns the coordinates of the tile `further` numbers after another tile of its chunk. Requires
     // `has_32_bit_coords`.
     __device__ inline TileCoord nearby_coord(const TileCoord &from, uint32_t further) const {
-        const uint32_t x = uint32_t(from.x) + further, rows = by_grid[2].quotient_32(x);
-        const uint32_t y = uint32_t(from.y) + rows, planes = by_grid[1].quotient_32(y);
-        const uint32_t z = uint32_t(from.z) + planes, fields = by_grid[0].quotient_32(z);
+        const uint32_t x = uint32_t(from.x) + further, rows = quotient_32(by_grid[2], x);
+        const uint32_t y = uint32_t(from.y) + rows, planes = quotient_32(by_grid[1], y);
+        const uint32_t z = uint32_t(from.z) + planes, fields = quotient_32(by_grid[0], z);
         return {from.b + fields, z - fields * uint32_t(grid[0]), y - planes * uint32_t(grid[1]),
                 x - rows * uint32_t(grid[2])};
     }
@@ -105,7 +82,7 @@ struct Geometry {
     __device__ inline uint64_t elements_before(uint64_t number) const {
         return number < tiles ? tile(number).elements_before : dims[0] * strides[0];
     }
-    __device__ inline uint64_t chunk_of(uint64_t number) const { return by_chunk.quotient(number); }
+    __device__ inline uint64_t chunk_of(uint64_t number) const { return quotient(by_chunk, number); }
     // Returns the first tile of a chunk. The end of the last chunk is `tiles`.
     __device__ inline uint64_t first_tile(uint64_t chunk) const { return min_of<uint64_t>(chunk * chunk_tiles, tiles); }
     // Returns the groups of codes of a tile that is not constant.
@@ -118,17 +95,7 @@ struct Geometry {
 };
 
 // Consecutive chunks that a kernel processes together. Their tiles are numbered from the batch's first.
-struct ChunkBatch {
-    uint64_t first_chunk;
-    uint64_t first_tile;
-    uint32_t chunks;
-    uint32_t tiles;
-    uint32_t slots;       // maximum groups of a chunk
-    uint32_t chunk_tiles; // as in Geometry
-    // Before encoding, the first `full_chunks` chunks have room for `slots` groups of codes each, the others for
-    // `later_slots`.
-    uint32_t full_chunks, later_slots;
-
+struct ChunkBatch : ChunkBatchFields {
     __device__ inline uint32_t chunk_first(uint32_t chunk) const { return min_of(chunk * chunk_tiles, tiles); }
     // Returns the first group of a chunk's codes before encoding.
     __device__ inline uint64_t first_slot(uint32_t chunk) const {

@@ -9,8 +9,11 @@ pub mod progress;
 pub mod record;
 pub mod record_inputs;
 mod stream_coder;
+pub(crate) mod structs;
 pub mod table;
 pub mod write;
+
+pub use structs::{ChunkParts, MAX_CHUNKS, ParsedArgument, ParsedChunk, TokenParts};
 
 use crate::device::Specialization;
 

@@ -5,7 +5,6 @@
 mod arena;
 mod bytes;
 mod cache;
-mod device_struct;
 mod fetch;
 mod headers;
 mod nvrtc;
@@ -26,8 +25,6 @@ use cudarc::nvrtc::Ptx;
 pub use arena::{Arena, Cleared, Frame};
 pub use bytes::{view_bytes, view_bytes_mut};
 pub use cache::{Cache, Key};
-pub(crate) use device_struct::device_struct;
-pub use device_struct::{DeviceField, DeviceStruct, Field, first_of};
 pub(crate) use fetch::fetch;
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;

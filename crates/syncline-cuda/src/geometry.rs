@@ -1,22 +1,24 @@
-//! The tiling of an array (`syncline_core::geometry`) as plain numbers that kernels take by value: mirror of
-//! `kernels/geometry.cuh`.
-
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
+//! The tiling of an array (`syncline_core::geometry`) as plain numbers that kernels take by value.
 
 use std::ops::Range;
 
-use cudarc::driver::{CudaView, DeviceRepr};
+use cudarc::driver::CudaView;
 use syncline_core::geometry::{Geometry, Tile};
 
+use crate::device_struct::{DeviceStruct, device_struct};
 use crate::error::{CudaError, Result};
 
-/// Division by an invariant divisor as a multiplication (Granlund and Montgomery 1994).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-struct Divider {
-    magic: u64,
-    first_shift: u32,
-    second_shift: u32,
+/// The structs of `geometry/structs.cuh`.
+pub(crate) const STRUCTS: &[DeviceStruct] = &[Divider::C, Divider32::C, DeviceGeometry::C, ChunkBatch::C];
+
+device_struct! {
+    /// Division by an invariant divisor as a multiplication (Granlund and Montgomery 1994).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Divider {
+        magic: u64,
+        first_shift: u32,
+        second_shift: u32,
+    }
 }
 
 impl Divider {
@@ -34,13 +36,14 @@ impl Divider {
     }
 }
 
-/// [`Divider`] for numbers of 32 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Divider32 {
-    magic: u32,
-    first_shift: u32,
-    second_shift: u32,
+device_struct! {
+    /// [`Divider`] for numbers of 32 bits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Divider32 {
+        magic: u32,
+        first_shift: u32,
+        second_shift: u32,
+    }
 }
 
 impl Divider32 {
@@ -59,24 +62,22 @@ impl Divider32 {
     }
 }
 
-/// The tiling of one array, for kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct DeviceGeometry {
-    dims: [u64; 4],
-    strides: [u64; 3],
-    grid: [u64; 3],
-    tiles: u64,
-    by_grid: [Divider; 3],
-    by_chunk: Divider,
-    side: [u32; 3],
-    axes: u32,
-    chunk_tiles: u32,
-    group_log2: u32,
+device_struct! {
+    /// The tiling of one array, for kernels.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DeviceGeometry = "GeometryFields" {
+        dims: [u64; 4],
+        strides: [u64; 3],
+        grid: [u64; 3],
+        tiles: u64,
+        by_grid: [Divider; 3],
+        by_chunk: Divider,
+        side: [u32; 3],
+        axes: u32,
+        chunk_tiles: u32,
+        group_log2: u32,
+    }
 }
-
-// SAFETY: plain numbers without padding, laid out as `Geometry` in geometry.cuh.
-unsafe impl DeviceRepr for DeviceGeometry {}
 
 impl DeviceGeometry {
     /// Returns the tiling with groups of `1 << group_log2` codes.
@@ -253,22 +254,20 @@ const MAX_CHUNKS_COUNTED: u64 = 1 << 12;
 /// The groups of a chunk, of 64 or 128 codes, make whole segments of the encoder.
 const SLOT_MULTIPLE: u64 = 256;
 
-/// Consecutive chunks that a kernel processes together. Their tiles are numbered from the batch's first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct ChunkBatch {
-    first_chunk: u64,
-    first_tile: u64,
-    chunks: u32,
-    tiles: u32,
-    slots: u32,
-    chunk_tiles: u32,
-    full_chunks: u32,
-    later_slots: u32,
+device_struct! {
+    /// Consecutive chunks that a kernel processes together. Their tiles are numbered from the batch's first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ChunkBatch = "ChunkBatchFields" {
+        first_chunk: u64,
+        first_tile: u64,
+        chunks: u32,
+        tiles: u32,
+        slots: u32,
+        chunk_tiles: u32,
+        full_chunks: u32,
+        later_slots: u32,
+    }
 }
-
-// SAFETY: plain numbers without padding, laid out as `ChunkBatch` in geometry.cuh.
-unsafe impl DeviceRepr for ChunkBatch {}
 
 impl ChunkBatch {
     /// Maximum number of groups of codes in a batch, such that code numbers fit 32 bits with room to spare.

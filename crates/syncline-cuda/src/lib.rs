@@ -11,6 +11,7 @@
 pub mod baselines;
 pub mod container;
 pub mod device;
+mod device_struct;
 pub mod error;
 pub mod geometry;
 pub mod huffman;

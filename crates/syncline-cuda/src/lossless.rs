@@ -11,6 +11,7 @@ mod planes;
 mod read_tokens;
 mod record_headers;
 mod records;
+pub(crate) mod structs;
 mod tiles;
 mod transfer;
 mod write_tokens;
@@ -19,24 +20,11 @@ pub use compress::{LosslessCompressor, is_supported};
 pub use decompress::LosslessDecompressor;
 
 pub(crate) use read_tokens::{TokenDecoder, Tokens};
-pub(crate) use record_headers::RecordHeader;
 pub(crate) use records::TokenSections;
+pub(crate) use structs::RecordHeader;
 pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
 
-use crate::device::{DeviceStruct, Specialization};
-
-/// Declarations of the structs that the kernels share with the host.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[
-    transfer::CopyRange::C,
-    transfer::Patch::C,
-    transfer::CountedPlane::C,
-    transfer::PlaneJoin::C,
-    record_headers::HeaderPlane::C,
-    record_headers::RecordHeader::C,
-    tiles::TileSummary::C,
-    tiles::ChunkSource::C,
-    tiles::SampleTile::C,
-];
+use crate::device::Specialization;
 
 /// Every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {

@@ -7,20 +7,19 @@
 mod decode;
 mod encode;
 mod sections;
+pub(crate) mod structs;
 
 pub use decode::{DecodeBatch, DecodeSpan, Decoder, status_text};
+pub(crate) use encode::Found;
 pub use encode::{Encoder, Method};
-pub(crate) use encode::{Found, PlaneStarts, WORD_PLANES};
-pub use sections::{Batch, Encoded, Form, NO_MATCHES, SectionPlan, Span};
+pub use sections::{Batch, Encoded, Form, NO_MATCHES, Span};
+pub use structs::SectionPlan;
+pub(crate) use structs::{PlaneStarts, WORD_PLANES};
 
 use syncline_core::lzss::{ENOUGH, LENGTH_SPAN, LEVELS, MAX_MIN_MATCH, Params, SymbolWidth};
 
-use crate::device::{DeviceStruct, Specialization};
+use crate::device::Specialization;
 use crate::error::{CudaError, Result};
-
-/// Declarations of the structs that the kernels share with the host.
-pub(crate) const STRUCTS: &[DeviceStruct] =
-    &[decode::DecodeSection::C, encode::PlaneStarts::C, sections::EncodeSection::C, sections::SectionPlan::C];
 
 /// Most bytes of a chunk: 2^22 elements of 8 bytes.
 const MAX_BYTES: u64 = 1 << 25;

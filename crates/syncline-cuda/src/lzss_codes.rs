@@ -3,9 +3,10 @@
 
 mod decode;
 mod encode;
+pub(crate) mod structs;
 
 pub(crate) use decode::CodeTokens;
-pub(crate) use encode::{CodeEncoder, NarrowCounts};
+pub(crate) use encode::CodeEncoder;
 
 use crate::device::Specialization;
 

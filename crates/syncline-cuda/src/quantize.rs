@@ -11,18 +11,17 @@ mod quantized;
 mod quantizer;
 mod scalar_tile;
 mod step;
-mod summary;
+pub(crate) mod structs;
 mod wide;
 
 pub use bound_scan::BoundScan;
 pub(crate) use bound_scan::{DeviceStep, PendingScan};
 pub(crate) use finish::blocks_per_chunk;
-pub use gather::{SideLists, SideStarts};
+pub use gather::SideLists;
 pub use quantized::Quantized;
-pub(crate) use quantized::SideOffsets;
 pub use quantizer::Quantizer;
-pub(crate) use summary::RecordInputsArgument;
-pub use summary::{ChunkSummary, TileSums};
+pub use structs::{ChunkSummary, SideStarts, TileSums};
+pub(crate) use structs::{RecordInputsArgument, SideOffsets};
 
 use self::step::KernelVariant;
 use crate::device::Specialization;

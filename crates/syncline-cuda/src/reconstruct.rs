@@ -7,6 +7,7 @@
 
 mod launch;
 mod strips;
+pub(crate) mod structs;
 
 use std::ops::Range;
 

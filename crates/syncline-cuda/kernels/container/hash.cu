@@ -5,16 +5,10 @@
 // BLOCKS   blocks per multiprocessor, which bounds the registers of a thread
 #include "device/sync.cuh"
 #include "container/hash.cuh"
-#include "huffman/stream_input.cuh"
+#include "huffman/encode/structs.cuh"
+#include "container/structs.cuh"
 
-struct Pieces {
-    const uint8_t *bytes;
-    uint64_t available;      // bytes of the buffer
-    const uint64_t *starts;  // of each piece, in bytes
-    const uint32_t *lengths; // including the excluded range
-    uint64_t excluded_at, excluded_bytes;
-    uint64_t sums_stride; // room for the sums of a piece, in KiB
-
+struct Pieces : PiecesFields {
     // A piece that does not lie within the buffer is treated as missing.
     __device__ inline bool is_there(uint32_t piece) const {
         const uint64_t start = starts[piece];

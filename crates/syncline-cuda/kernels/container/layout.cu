@@ -9,40 +9,9 @@
 
 constexpr uint32_t WARPS = THREADS / WARP;
 
-// The streams of one kind: narrow codes, wide codes, masks or signs.
-struct Streams {
-    const uint32_t *plans;
-    uint64_t *places;
-
-    __device__ inline uint32_t word(uint32_t stream, uint32_t word) const {
-        return plans[uint64_t(stream) * PLAN_WORDS + word];
-    }
-};
-
-struct LayoutSources {
-    const ChunkSummary *summaries;
-    const TileSums *tiles; // `sums_of_chunk` for each chunk
-    Streams narrow, wide, masks, signs;
-    uint32_t narrow_streams; // at least one for each chunk of the batch, in order
-    uint32_t sums_of_chunk;
-    const TokenParts *tokens; // for each chunk; null if no codes are tokens
-};
-
-// Where records go, and the state of the stream.
-struct LayoutOutput {
-    uint64_t room;     // bytes of the output
-    uint64_t start;    // start of the stream's first record
-    uint64_t *state;   // start of the next record, even if there is no room; status; `number`, once all is laid out
-    uint64_t *starts;  // of each record of the batch
-    uint32_t *lengths; // of each record of the batch
-    uint64_t is_first; // whether this is the stream's first batch
-    uint64_t number;   // signals the kernels that write records that these are laid out
-    uint32_t *streams_done;   // counter of narrow streams that are laid out, reset to 0 afterwards; null if not counted
-    uint32_t *unwritten;      // for each record, blocks that have yet to write to it; null if not counted
-    uint32_t *signed_records; // count over all batches
-    uint32_t groups_of_block, blocks_of_record; // of streams_write and container_write
-    uint64_t only_narrow;                       // whether there are only narrow streams
-};
+__device__ inline uint32_t plan_word(const Streams &streams, uint32_t stream, uint32_t word) {
+    return streams.plans[uint64_t(stream) * PLAN_WORDS + word];
+}
 
 // A quantized chunk.
 struct QuantizedChunk {
@@ -109,18 +78,18 @@ __device__ inline RecordPlan plan_record(const LayoutSources &sources, const Qua
     const uint32_t tiles = own.tiles;
     RecordPlan plan = {};
     plan.live = sums.live;
-    plan.flags = sums.flags | (codes.word(parts.codes, PLAN_CODEBOOKS) > 1 ? FLAG_CLASSES : 0);
+    plan.flags = sums.flags | (plan_word(codes, parts.codes, PLAN_CODEBOOKS) > 1 ? FLAG_CLASSES : 0);
     plan.lengths[TILES] = TileSectionWords(tiles, plan.live, plan.flags).bytes();
     plan.lengths[BASES] = aligned(ceil_div(tiles, WARP), 4) + 4 * sums.words_of_bases;
-    uint32_t bad = codes.word(parts.codes, PLAN_STATUS);
-    plan.lengths[CODES] = codes.word(parts.codes, PLAN_BYTES);
+    uint32_t bad = plan_word(codes, parts.codes, PLAN_STATUS);
+    plan.lengths[CODES] = plan_word(codes, parts.codes, PLAN_BYTES);
     if (parts.masks != NO_STREAM) {
-        plan.lengths[MASKS] = sources.masks.word(parts.masks, PLAN_BYTES);
-        bad |= sources.masks.word(parts.masks, PLAN_STATUS);
+        plan.lengths[MASKS] = plan_word(sources.masks, parts.masks, PLAN_BYTES);
+        bad |= plan_word(sources.masks, parts.masks, PLAN_STATUS);
     }
     if (parts.signs != NO_STREAM) {
-        plan.lengths[SIGNS] = sources.signs.word(parts.signs, PLAN_BYTES);
-        bad |= sources.signs.word(parts.signs, PLAN_STATUS);
+        plan.lengths[SIGNS] = plan_word(sources.signs, parts.signs, PLAN_BYTES);
+        bad |= plan_word(sources.signs, parts.signs, PLAN_STATUS);
     }
     plan.lengths[OUTLIERS] = outlier_bytes(parts.outliers);
     plan.lengths[VERBATIM] =
@@ -181,8 +150,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             output.lengths[chunk] = plan.bytes;
             if (output.unwritten != nullptr) {
                 // One additional block writes what belongs to no segment.
-                output.unwritten[chunk] = output.blocks_of_record + 1 +
-                                          ceil_div(sources.narrow.word(chunk, PLAN_GROUPS), output.groups_of_block);
+                output.unwritten[chunk] =
+                    output.blocks_of_record + 1 +
+                    ceil_div(plan_word(sources.narrow, chunk, PLAN_GROUPS), output.groups_of_block);
             }
             all_parts[chunk] = parts;
         }

@@ -39,47 +39,6 @@ static_assert(
 constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16,
                    PARSE_TILES = 32, PARSE_BASES = 64, PARSE_LISTS = 128, PARSE_BITMAPS = 256, PARSE_CODES = 512;
 
-// The batch's records in the input. They are adjacent; `starts` counts units of 16 bytes from `first`.
-struct Records {
-    const uint8_t *input;
-    uint64_t input_bytes;
-    uint64_t first;
-    uint32_t starts[MAX_CHUNKS + 1];
-};
-
-// Destinations of results. Null if no chunk can have such a result.
-struct ParseResults {
-    ParsedChunk *chunks; // 0 at the start
-    uint16_t *metas;
-    int32_t *bases;
-    uint16_t *order;
-    uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
-    uint8_t *classes; // of groups; null unless whole streams are decoded, which also need the totals
-    uint32_t *ranks;
-    uint32_t *done; // 0 at the start
-    // Streams of codes, one per chunk, and streams of bitmaps: masks, if there can be any, then signs.
-    StreamDescriptor *codes, *bitmaps;
-    CodebookDescriptor *code_books, *bitmap_books;
-    uint16_t *code_symbols, *bitmap_symbols;
-    uint8_t *marks;
-    BatchTotals *totals, *bitmap_totals;
-    uint32_t *code_status, *bitmap_status;
-    uint64_t bitmap_stride;
-    uint32_t rank_stride;
-    uint32_t patterns;   // number of fill patterns in the header
-    uint32_t index_kind; // index of the codes
-    uint32_t lzss_codes; // whether chunks may have codes as LZSS tokens
-};
-
-// Comparison of the records' hashes, by the blocks behind those with roles.
-struct Hashing {
-    uint64_t *sums;     // room for the sums of `longest` KiB per record
-    uint64_t *progress; // one word per record, 0 before and after
-    uint32_t *differs;  // one word per record: whether its hash differs from the stored one
-    uint32_t longest;
-    uint32_t parts; // maximum blocks per record; 0: hashes are not compared here
-};
-
 struct Section {
     uint64_t offset; // in the input
     uint32_t length;

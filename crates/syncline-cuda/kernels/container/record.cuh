@@ -1,7 +1,8 @@
-// Shared by the kernels that write chunk records (docs/FORMAT.md, "Chunk record"). Mirrored by container/record.rs.
+// Shared by the kernels that write chunk records (docs/FORMAT.md, "Chunk record").
 #pragma once
 #include "quantize/summary.cuh"
 #include "geometry.cuh"
+#include "container/structs.cuh"
 
 constexpr uint32_t RADIUS = 512, NARROW_RADIUS = 128;
 constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10, ALIGNMENT = 16;
@@ -13,32 +14,6 @@ constexpr uint32_t MAX_TILES = 1 << 13;
 // Number and place of a stream that does not exist.
 constexpr uint32_t NO_STREAM = 0xFFFFFFFF;
 constexpr uint64_t NO_PLACE = ~0ull;
-
-// What a chunk has besides its tiles, and where it is.
-struct ChunkParts {
-    uint64_t first_outlier, first_verbatim; // index in the batch's lists
-    uint32_t outliers, verbatim;
-    uint32_t radius;
-    uint32_t codes;        // number of its stream among those with this radius
-    uint32_t masks, signs; // numbers of its streams of bitmaps
-};
-
-// A chunk's lists and size with its codes as LZSS tokens. Filled in by the host.
-struct TokenParts {
-    uint64_t first_outlier; // index in the batch's list of outliers of the narrow codes
-    uint32_t outliers;
-    uint32_t bytes; // of the section of codes; 0 if there are no tokens
-};
-
-// Size and place of a record.
-struct RecordPlan {
-    uint64_t place; // offset in the output
-    uint32_t bytes;
-    uint32_t kind;
-    uint32_t flags, live; // flags of the tile section; tiles that are not constant
-    uint32_t lengths[SECTIONS];
-    uint32_t status, unused;
-};
 
 // Bit fields of a tile's meta.
 __device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }

@@ -8,15 +8,10 @@
 
 constexpr uint32_t TRAILER = 32;
 
-// A stream's header. Its size is a multiple of 16 bytes.
-struct StreamHeader {
-    uint32_t words[STREAM_HEADER / 4];
-};
-
 // Writes the header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole
 // block.
-__device__ inline void write_end(const StreamHeader &header, const uint32_t *lengths, uint64_t chunks,
-                                 uint64_t table_at, uint64_t table_bytes, uint64_t padded, uint8_t *output) {
+__device__ inline void write_end(const HeaderWords &header, const uint32_t *lengths, uint64_t chunks, uint64_t table_at,
+                                 uint64_t table_bytes, uint64_t padded, uint8_t *output) {
     if (threadIdx.x < STREAM_HEADER / 4) {
         reinterpret_cast<uint32_t *>(output)[threadIdx.x] = header.words[threadIdx.x];
     }
@@ -40,16 +35,10 @@ __device__ inline void write_end(const StreamHeader &header, const uint32_t *len
     }
 }
 
-// What the device reports to the host. Mirrored in container/progress.rs.
-struct StreamReport {
-    uint64_t bytes, status;
-    uint64_t number; // number of the stream, which tells the host that everything is written
-};
-
 // Writes the header, and behind the records the table and the trailer, while the previous kernel is still hashing. Then
 // waits until all records are signed, and reports the stream's size and status to the host. One block.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    container_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
+    container_table(HeaderWords header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
                     uint8_t *output, uint64_t number, StreamReport *host, const uint32_t *signed_records) {
     if (chunks == 0) {
         launch_dependents_and_wait(); // for any previous kernel

@@ -21,17 +21,6 @@ typedef uint32_t Element;
 typedef uint64_t Element;
 #endif
 
-struct Lists {
-    const uint32_t *outlier_positions;
-    const uint32_t *outlier_values;
-    const uint32_t *verbatim_positions;
-    const Element *verbatim_values;
-    // With codes as tokens: their parts for each chunk, and the outliers of the narrow codes.
-    const TokenParts *tokens;
-    const uint32_t *narrow_positions;
-    const uint32_t *narrow_values;
-};
-
 struct RecordTarget {
     uint8_t *out; // first byte
     const RecordPlan *plan;
@@ -343,7 +332,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                        lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
         }
         write_list(record.section(VERBATIM), lists.verbatim_positions + parts.first_verbatim,
-                   lists.verbatim_values + parts.first_verbatim, parts.verbatim, rank, step);
+                   static_cast<const Element *>(lists.verbatim_values) + parts.first_verbatim, parts.verbatim, rank,
+                   step);
     };
     write_part();
     if (unwritten != nullptr) {

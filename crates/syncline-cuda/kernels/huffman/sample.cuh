@@ -7,7 +7,7 @@
 // SAMPLE_FLOOR       minimum frequency of a symbol that may occur, as a share of all in units of 2^-SAMPLE_FLOOR_LOG2
 // GOLDEN             multiplier; the top bits of its product with a lot's number select the group
 #pragma once
-#include "huffman/stream_input.cuh"
+#include "huffman/encode/structs.cuh"
 
 // Returns the logarithm of the groups in a lot.
 __device__ inline uint32_t lot_log2(const StreamInput &span) {

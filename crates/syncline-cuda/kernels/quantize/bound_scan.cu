@@ -12,6 +12,7 @@
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #include "quantize/step.cuh"
+#include "quantize/structs.cuh"
 
 #if ELEMENT_BYTES == 4
 typedef uint32_t Bits;
@@ -75,21 +76,6 @@ template <typename Sum> struct Partial {
 };
 typedef Partial<uint32_t> BlockPartial;
 constexpr uint32_t PARTIAL_WORDS = sizeof(BlockPartial) / 4;
-
-// What the kernel reports to the host. Mirrored in quantize/bound_scan.rs.
-struct ScanReport {
-    uint64_t lowest, highest; // as in `Partial`
-    uint64_t counts[COUNTS];
-    uint64_t first_nan;
-    // Over the finite samples:
-    uint64_t samples, at_lowest, at_highest;
-    uint64_t least_above;    // complement of the smallest `ordered` above the lowest
-    uint64_t greatest_below; // largest `ordered` below the highest
-    uint64_t too_large;      // samples whose magnitude is at least the limit
-    uint64_t nan_bits;
-    Step step;       // if requested
-    uint64_t number; // number of the scan, which tells the host that the report is complete
-};
 
 struct Counter {
     Key lowest, highest;

@@ -7,21 +7,6 @@
 #include "quantize/scalar_tile.cuh"
 #include "quantize/structs.cuh"
 
-// Start of each chunk's entries, and for bitmaps bytes. Mirrored in quantize/gather.rs.
-struct SideStarts {
-    uint32_t outliers, verbatim, masks, signs;
-    uint32_t radius; // 0: the chunk has nothing to collect
-    uint32_t unused;
-};
-struct SideLists {
-    uint32_t *outlier_positions;
-    int32_t *residuals;
-    uint32_t *verbatim_positions;
-    Bits *verbatim_values;
-    uint8_t *masks;
-    uint8_t *signs;
-};
-
 __device__ inline uint32_t before_lane() { return (1u << lane_id()) - 1; }
 
 // Shifts a bitmap with one word per lane by `distance` bits, so that each bit is that of the element `distance` before.
@@ -136,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
                 uint32_t i = word * WARP + lane;
                 uint64_t to = at + __popc(all & before_lane());
                 lists.verbatim_positions[to] = position + i;
-                lists.verbatim_values[to] = bits_of(source.load(Position(tile, i)));
+                static_cast<Bits *>(lists.verbatim_values)[to] = bits_of(source.load(Position(tile, i)));
             }
             at += __popc(all);
         }

@@ -7,6 +7,7 @@
 #include "device/warp.cuh"
 #include "geometry.cuh"
 #include "quantize/step.cuh"
+#include "quantize/structs.cuh"
 
 #if ELEMENT_BYTES == 4
 typedef float Element;
@@ -131,20 +132,6 @@ constexpr uint32_t META_LASTING = META_EMPTY - 1;
 constexpr uint32_t KIND_NONE = 0;
 constexpr uint32_t KIND_ALL = 1;
 constexpr uint32_t KIND_BITMAP = 2;
-
-// Results for each tile of a batch, and its codes. Mirrored by `Outputs` in quantize/quantized.rs.
-struct Outputs {
-    uint16_t *metas;
-    int32_t *bases;
-    uint8_t *bins;
-    uint16_t *outliers;      // residuals without a code of radius 512
-    uint16_t *wide_outliers; // residuals without a code of radius 32768
-    uint16_t *verbatim;
-    uint32_t *first_groups; // in the chunk
-    uint64_t *errors;       // if measured
-    uint16_t *counted;      // if measured
-    uint16_t *codes;        // chunk `c` from group `first_slot(c)` on
-};
 
 // Control words: the ticket counter, the extreme codes of chunks, the status words of blocks. The extremes of each
 // chunk have a cache line of their own: with shared lines, their atomics took 85 of 550 microseconds on HACC.

@@ -2,33 +2,10 @@
 // operations.
 #pragma once
 #include "common.cuh"
+#include "format/constants.cuh"
+#include "quantize/structs.cuh"
 
-constexpr uint32_t MAX_PATTERNS = 4;
-
-// Mirrored by `Step` in quantize/step.rs.
-struct Step {
-    double inverse, step;
-    double limit;       // the bound; in the logarithmic pipeline the relative bound, lowered by two steps
-    double error_scale; // scale of errors in squared_error
-    float inverse_high, inverse_low, high, low, bound;
-    // f32: an integer of at most `short_reach` whose error is below `short_bound` is the one that the format defines,
-    // even if found with a single rounding. Unused if `short_reach` is 0.
-    float short_bound, short_reach;
-    uint32_t short_bits; // log2 of 2 * short_reach
-    // 1: all integers are below 2^21 in magnitude, except those of patterns, infinities and NaN.
-    uint32_t reach_known;
-    uint32_t pattern_count;
-    uint32_t minus_zeros; // 0: no element is -0.0
-    uint32_t unused;
-    uint64_t patterns[MAX_PATTERNS];
-};
-
-// A requested bound. Mirrored by `BoundRequest` in quantize/bound_scan.rs.
-struct BoundRequest {
-    double bound;
-    uint32_t relative; // 1: relative to the range
-    uint32_t element_bytes;
-};
+using format::MAX_PATTERNS;
 
 // Returns the next number towards 0 of a positive number, or towards -infinity of a negative one.
 __device__ inline float next_down(float x) { return __uint_as_float(__float_as_uint(x) + (x > 0.0f ? ~0u : 1u)); }

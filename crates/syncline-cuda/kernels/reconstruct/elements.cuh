@@ -10,6 +10,7 @@
 #include "geometry.cuh"
 #include "container/parsed.cuh"
 #include "reconstruct/rows.cuh"
+#include "reconstruct/structs.cuh"
 
 #if DOUBLE
 typedef double Element;
@@ -19,24 +20,6 @@ typedef float Element;
 typedef uint32_t Bits;
 #endif
 constexpr uint32_t VECTOR = 16 / sizeof(Element);
-
-// What the header says of values; mirrored in reconstruct/launch.rs.
-struct Values {
-    double step;
-    uint64_t patterns[4];
-    float step_high, step_low; // their sum is the step
-};
-
-// What a launch is asked for; mirrored in reconstruct/launch.rs.
-struct Request {
-    uint64_t first_chunk; // of the batch
-    uint64_t tiles_start, tiles_end;
-    uint64_t first_element; // that the slab starts with
-    uint32_t parts;         // blocks for each chunk, where each has its own
-    uint32_t dynamic_bytes; // of shared memory
-    uint32_t vectors;
-    uint32_t tabled; // codebooks of narrow symbols have tables behind their symbols
-};
 
 __device__ inline float from_bits(uint32_t bits) { return __uint_as_float(bits); }
 __device__ inline double from_bits(uint64_t bits) { return __longlong_as_double(int64_t(bits)); }

@@ -2,18 +2,7 @@
 #pragma once
 #include "reconstruct/any.cuh"
 #include "reconstruct/progress.cuh"
-
-// How the array is cut into strips; mirrored in reconstruct/strips.rs.
-struct Strips {
-    uint64_t first_row; // the first row of tiles along x that is wanted
-    uint32_t rows;      // of tiles in a strip; 1 if there is more than one segment
-    uint32_t segments;  // of a row of tiles
-    uint32_t width;     // tiles of a segment, but the last
-    uint32_t row_pitch; // elements of the image from row to row and from plane to plane
-    uint32_t plane_pitch;
-    uint32_t whole;    // the image's rows follow each other as the array's
-    uint32_t by_width; // 2^16 by `width`, rounded up: tiles of a strip are few
-};
+#include "reconstruct/structs.cuh"
 
 // What is written of a strip's row of tiles.
 struct Segment {
@@ -29,7 +18,7 @@ static_assert(sizeof(Segment) == 40, "as the launcher has it");
 // A segment of row `number` of tiles, as much of it as is wanted.
 __device__ inline Segment line_of(const Geometry &geometry, const Request &request, const Strips &strips,
                                   uint64_t number, uint32_t segment) {
-    const uint64_t planes = geometry.by_grid[1].quotient(number), b = geometry.by_grid[0].quotient(planes);
+    const uint64_t planes = quotient(geometry.by_grid[1], number), b = quotient(geometry.by_grid[0], planes);
     const uint64_t z = (planes - b * geometry.grid[0]) * SIDE, y = (number - planes * geometry.grid[1]) * SIDE,
                    x = uint64_t(segment) * strips.width * SIDE;
     const uint64_t tile = number * geometry.grid[2] + uint64_t(segment) * strips.width;

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 
+use pieces::HashDestination;
 pub(crate) use pieces::PendingWrites;
 pub(super) use pieces::sums_words;
-use pieces::{DevicePieces, HashDestination};
 pub use pieces::{ExcludedRange, Pieces};
 
+use super::structs::DevicePieces;
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 

@@ -6,11 +6,12 @@ use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 
 use super::progress::Progress;
-use super::record::{ChunkParts, Contents, RecordPlan, TokenLists};
+use super::record::{Contents, TokenLists};
 use super::record_inputs::RecordInputs;
+use super::structs::{ChunkParts, DeviceStreams, LayoutOutput, LayoutSources, RecordPlan};
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, fetch, source};
 use crate::error::{CudaError, Result};
 use crate::huffman::encode::{Encoded, StreamPlan};
@@ -37,51 +38,6 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     ];
     Specialization { source: SOURCE, constants }
 }
-
-/// `Streams` in container/layout.cu.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DeviceStreams {
-    plans: CUdeviceptr,
-    places: CUdeviceptr,
-}
-
-/// `LayoutSources` in container/layout.cu: what the batch's records are made of.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct LayoutSources {
-    summaries: CUdeviceptr,
-    tiles: CUdeviceptr,
-    streams: [DeviceStreams; 4],
-    narrow_streams: u32,
-    sums_of_chunk: u32,
-    tokens: CUdeviceptr,
-}
-
-// SAFETY: addresses and two numbers of 32 bits, laid out as `LayoutSources`.
-unsafe impl DeviceRepr for LayoutSources {}
-
-/// `LayoutOutput` in container/layout.cu: where records go.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct LayoutOutput {
-    room: u64,
-    start: u64,
-    state: CUdeviceptr,
-    starts: CUdeviceptr,
-    lengths: CUdeviceptr,
-    is_first: u64,
-    number: u64,
-    streams_done: CUdeviceptr,
-    unwritten: CUdeviceptr,
-    signed: CUdeviceptr,
-    groups_of_block: u32,
-    blocks_of_record: u32,
-    only_narrow: u64,
-}
-
-// SAFETY: words of 64 bits and two adjacent numbers of 32 bits, laid out as `LayoutOutput`.
-unsafe impl DeviceRepr for LayoutOutput {}
 
 /// The Huffman streams of a batch, laid out. Every chunk has a narrow stream; the others exist only for chunks that
 /// need them.
@@ -229,12 +185,10 @@ impl RecordLayouter {
             tiles: record_inputs.tiles().device_ptr(&stream).0,
             narrow_streams: streams.narrow.plans().len() as u32,
             sums_of_chunk: record_inputs.sums_per_chunk(),
-            streams: [
-                pointers(Some(streams.narrow)),
-                pointers(streams.wide.as_deref_mut()),
-                pointers(streams.masks.as_deref_mut()),
-                pointers(streams.signs.as_deref_mut()),
-            ],
+            narrow: pointers(Some(streams.narrow)),
+            wide: pointers(streams.wide.as_deref_mut()),
+            masks: pointers(streams.masks.as_deref_mut()),
+            signs: pointers(streams.signs.as_deref_mut()),
             tokens: tokens.map_or(0, |tokens| tokens.parts.device_ptr(&stream).0),
         };
         let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
@@ -251,7 +205,7 @@ impl RecordLayouter {
             number: progress.batches,
             streams_done: streams.done,
             unwritten: unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(&stream).0),
-            signed,
+            signed_records: signed,
             groups_of_block: streams.groups_of_block,
             blocks_of_record: blocks,
             only_narrow: only_narrow.into(),

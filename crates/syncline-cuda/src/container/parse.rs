@@ -11,8 +11,7 @@ mod status;
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::huffman::MAX_CLASSES;
 
 pub use format::Format;
@@ -24,7 +23,7 @@ pub use results::{ParsedRecords, Tiles};
 pub use status::chunk_status_text;
 pub(crate) use status::{STATUS_HASH, STATUS_TOKENS};
 
-use super::parsed::{MAX_CHUNKS, ParsedChunk};
+use super::structs::{DeviceRecords, MAX_CHUNKS, ParsedChunk};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
@@ -76,20 +75,6 @@ pub struct Records<'r> {
     /// Length of each record in bytes, a multiple of 16.
     pub lengths: &'r [u32],
 }
-
-/// `Records` of the kernel.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DeviceRecords {
-    input: CUdeviceptr,
-    input_bytes: u64,
-    first: u64,
-    starts: [u32; MAX_CHUNKS + 1],
-    unused: u32,
-}
-
-// SAFETY: plain numbers, laid out as the kernel's struct. `unused` stands for its padding at the end.
-unsafe impl DeviceRepr for DeviceRecords {}
 
 /// Where records are, in device memory, for [`Hasher`](super::hash::Hasher).
 #[derive(Debug)]

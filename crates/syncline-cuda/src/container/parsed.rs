@@ -1,35 +1,9 @@
-//! What parsing leaves in device memory for reconstruction: mirror of `kernels/container/parsed.cuh`, which documents
-//! the fields.
-
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
+//! What parsing leaves in device memory for reconstruction.
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, DevicePtr, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaView, DevicePtr};
 
-/// `ParsedChunk` of `container/parsed.cuh`. Offsets are bytes from the start of the input.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-#[allow(missing_docs, reason = "the fields are those of the kernels' struct")]
-pub struct ParsedChunk {
-    pub raw: u64,
-    pub outlier_positions: u64,
-    pub outlier_values: u64,
-    pub verbatim_positions: u64,
-    pub verbatim_values: u64,
-    pub status: u32,
-    pub kind: u32,
-    pub radius: u32,
-    pub outliers: u32,
-    pub verbatim: u32,
-    pub groups: u32,
-    pub live: u32,
-    pub live_tiles: u32,
-    pub wide: u32,
-    pub token_bytes: u32,
-}
-
-// SAFETY: plain integers without padding (five of 8 bytes, then ten of 4), laid out as the kernels' struct.
-unsafe impl DeviceRepr for ParsedChunk {}
+use super::structs::{BatchFinish, ParsedArgument, ParsedChunk};
 
 /// [`ParsedChunk::kind`] of a chunk stored verbatim.
 pub const CHUNK_RAW: u32 = 0;
@@ -78,33 +52,6 @@ pub struct Parsed<'a> {
     pub slots: u32,
 }
 
-/// `Parsed` of `container/parsed.cuh`: addresses, passed to kernels by value.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct ParsedArgument {
-    chunks: CUdeviceptr,
-    metas: CUdeviceptr,
-    bases: CUdeviceptr,
-    first_groups: CUdeviceptr,
-    order: CUdeviceptr,
-    outlier_starts: CUdeviceptr,
-    verbatim_starts: CUdeviceptr,
-    mask_starts: CUdeviceptr,
-    sign_starts: CUdeviceptr,
-    masks: CUdeviceptr,
-    signs: CUdeviceptr,
-    ranks: CUdeviceptr,
-    bitmap_stride: u64,
-    rank_stride: u32,
-    tiles: u32,
-    chunk_count: u32,
-    slots: u32,
-}
-
-// SAFETY: thirteen fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. The launchers
-// keep the views alive from which the addresses come.
-unsafe impl DeviceRepr for ParsedArgument {}
-
 impl Parsed<'_> {
     /// Returns the kernels' argument. It borrows nothing: `self` must be alive when the kernel is launched.
     pub fn argument(&self, stream: &CudaStream) -> ParsedArgument {
@@ -136,27 +83,10 @@ impl Parsed<'_> {
     }
 }
 
-/// Maximum number of chunks of a batch: the starts of their records are passed to a kernel by value.
-pub const MAX_CHUNKS: usize = 256;
-
 /// Words of [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums) for `chunks` chunks.
 pub fn sums_len(chunks: usize) -> usize {
     4 * chunks + 4
 }
-
-/// `BatchFinish` of `container/parsed.cuh`: the memory that the last kernel of a batch reads statuses from and clears.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct BatchFinish {
-    pub(super) result: CUdeviceptr,
-    pub(super) bitmap_status: CUdeviceptr,
-    pub(super) clear: CUdeviceptr,
-    pub(super) clear_bytes: u32,
-    pub(super) bitmaps: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as the kernels' struct.
-unsafe impl DeviceRepr for BatchFinish {}
 
 impl BatchFinish {
     /// No finishing: another kernel finishes the batch.

@@ -1,14 +1,13 @@
 //! How far a stream is written, in device memory.
 
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
-
 use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut};
 use syncline_core::container::ALIGNMENT;
 
+use super::structs::StreamReport;
 use crate::device::Pinned;
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -19,21 +18,6 @@ const STATE_WORDS: usize = 4;
 /// Byte offsets of the last two words.
 const LAID_OUT_AT: usize = 2 * size_of::<u64>();
 const SIGNED_AT: usize = 3 * size_of::<u64>();
-
-/// `StreamReport` in container/table.cu: what the device reports to the host at the end of a stream.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(super) struct StreamReport {
-    bytes: u64,
-    status: u64,
-    /// Number of the stream, written last.
-    number: u64,
-}
-
-// SAFETY: three u64, laid out as `StreamReport` in container/table.cu.
-unsafe impl DeviceRepr for StreamReport {}
-// SAFETY: all bits 0 are valid for its fields, which are numbers.
-unsafe impl ValidAsZeroBits for StreamReport {}
 
 /// How far a stream is written. Lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]

@@ -1,42 +1,15 @@
-//! The parts of chunk records and where they go: mirror of `kernels/container/record.cuh`.
-
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
+//! The parts of chunk records and where they go.
 
 use std::mem::size_of;
 
-use cudarc::driver::{CudaView, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::CudaView;
 use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS};
 
+use super::structs::{RecordPlan, TokenParts};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 /// Number of the section of codes.
 const CODES_SECTION: usize = 3;
-
-/// What a chunk has besides its tiles, and where it is: `ChunkParts` in container/record.cuh.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct ChunkParts {
-    first: [u64; 2],
-    rest: [u32; 6],
-}
-
-// SAFETY: plain numbers without padding, laid out as `ChunkParts` in container/record.cuh.
-unsafe impl DeviceRepr for ChunkParts {}
-
-/// A chunk's lists and size with its codes as LZSS tokens: `TokenParts` in container/record.cuh.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct TokenParts {
-    /// Index of the first outlier in the batch's list of outliers of the narrow codes.
-    pub first_outlier: u64,
-    /// Number of outliers.
-    pub outliers: u32,
-    /// Bytes of the section of codes; 0 if there are no tokens.
-    pub bytes: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as `TokenParts` in container/record.cuh.
-unsafe impl DeviceRepr for TokenParts {}
 
 /// The lists of records with LZSS tokens, in place of the other outliers.
 pub struct TokenLists<'t> {
@@ -47,25 +20,6 @@ pub struct TokenLists<'t> {
     /// Their residuals.
     pub residuals: CudaView<'t, i32>,
 }
-
-/// `RecordPlan` in container/record.cuh: size and place of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct RecordPlan {
-    place: u64,
-    bytes: u32,
-    kind: u32,
-    flags: u32,
-    live: u32,
-    lengths: [u32; 10],
-    status: u32,
-    unused: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as `RecordPlan` in container/record.cuh.
-unsafe impl DeviceRepr for RecordPlan {}
-// SAFETY: all bits 0 are valid for its fields, which are numbers.
-unsafe impl ValidAsZeroBits for RecordPlan {}
 
 impl RecordPlan {
     /// Returns where the codes go if they are LZSS tokens.

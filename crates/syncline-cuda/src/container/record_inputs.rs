@@ -68,7 +68,11 @@ impl<'a> RecordInputs<'a> {
         let host = host.map_or(0, Pinned::device_pointer);
         let (tiles, hash_progress) = (self.tiles.device_ptr_mut(stream).0, self.hash_progress.device_ptr_mut(stream).0);
         Ok(RecordInputsArgument {
-            pointers: [self.spans, tiles, hash_progress, host, control],
+            spans: self.spans,
+            tile_sums: tiles,
+            hash_progress,
+            host,
+            control,
             control_words,
             streams: self.streams,
             element_bytes: self.element_bytes,

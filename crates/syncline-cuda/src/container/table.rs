@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaViewMut};
 use syncline_core::container::HEADER_LEN;
 
 use super::progress::Progress;
+use super::structs::StreamHeader;
 use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
@@ -18,14 +19,6 @@ pub(super) fn specialization() -> Specialization {
     let constants = vec![("THREADS", THREADS.into()), ("STREAM_HEADER", HEADER_LEN as u64)];
     Specialization { source: SOURCE, constants }
 }
-
-/// `StreamHeader` in container/table.cu.
-#[derive(Clone, Copy)]
-#[repr(C, align(4))]
-struct StreamHeader([u8; HEADER_LEN]);
-
-// SAFETY: as many bytes as `StreamHeader` has, with the same alignment.
-unsafe impl DeviceRepr for StreamHeader {}
 
 /// Writes header, chunk table and trailer of streams.
 #[derive(Debug)]
@@ -59,7 +52,8 @@ impl TableWriter {
             return Err(CudaError::invalid("the stream was started with other chunks"));
         }
         let room = output.len() as u64;
-        let header = StreamHeader(*header);
+        let (words, _) = header.as_chunks();
+        let header = StreamHeader { words: std::array::from_fn(|i| u32::from_le_bytes(words[i])) };
         progress.number += 1;
         let (number, report) = (progress.number, progress.report.device_pointer());
         let signed = progress.signed();

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 
 use super::hash::{ExcludedRange, Hasher, PendingWrites, Pieces};
 use super::layout::RecordLayout;
 use super::progress::Progress;
 use super::record::{Contents, TokenLists};
+use super::structs::DeviceLists;
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
@@ -21,14 +22,6 @@ const THREADS: u32 = 512;
 pub(super) fn specialization(element_bytes: u64) -> Specialization {
     Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into()), ("ELEMENT_BYTES", element_bytes)] }
 }
-
-/// `Lists` in container/write.cu.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DeviceLists([CUdeviceptr; 7]);
-
-// SAFETY: seven addresses, laid out as `Lists`.
-unsafe impl DeviceRepr for DeviceLists {}
 
 /// The records to sign.
 pub struct SignTarget<'s, 'l, 'o> {
@@ -87,19 +80,19 @@ impl RecordWriter {
             return Ok(());
         }
         let lists = contents.lists;
-        let narrow = tokens.map_or([0; 3], |tokens| {
+        let [parts, narrow_positions, narrow_values] = tokens.map_or([0; 3], |tokens| {
             let TokenLists { parts, positions, residuals } = tokens;
             [parts.device_ptr(stream).0, positions.device_ptr(stream).0, residuals.device_ptr(stream).0]
         });
-        let pointers = DeviceLists([
-            lists.outlier_positions.device_ptr(stream).0,
-            lists.outlier_residuals.device_ptr(stream).0,
-            lists.verbatim_positions.device_ptr(stream).0,
-            lists.verbatim_values.device_ptr(stream).0,
-            narrow[0],
-            narrow[1],
-            narrow[2],
-        ]);
+        let pointers = DeviceLists {
+            outlier_positions: lists.outlier_positions.device_ptr(stream).0,
+            outlier_values: lists.outlier_residuals.device_ptr(stream).0,
+            verbatim_positions: lists.verbatim_positions.device_ptr(stream).0,
+            verbatim_values: lists.verbatim_values.device_ptr(stream).0,
+            tokens: parts,
+            narrow_positions,
+            narrow_values,
+        };
         let (blocks, unwritten) = (layout.blocks, layout.unwritten(stream));
         let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)

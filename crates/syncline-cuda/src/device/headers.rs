@@ -8,10 +8,10 @@ use syncline_core::geometry::MAX_TILE_ELEMENTS;
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
 
-use super::{DeviceStruct, Source, source};
-use crate::lzss_codes::NarrowCounts;
-use crate::quantize::{SideOffsets, TileSums};
-use crate::{lossless, lzss};
+use super::{Source, source};
+use crate::device_struct::DeviceStruct;
+use crate::huffman::{codebook, decode, encode};
+use crate::{container, geometry, lossless, lzss, lzss_codes, quantize, reconstruct};
 
 /// Headers of the folder of kernels, a folder for each stage.
 macro_rules! headers {
@@ -62,7 +62,6 @@ const HEADERS: &[Source] = headers![
     "huffman/encode/scratch.cuh",
     "huffman/encode/stream_sections.cuh",
     "huffman/sample.cuh",
-    "huffman/stream_input.cuh",
     "lossless/record_headers.cuh",
     "lossless/tile.cuh",
     "lzss/decode.cuh",
@@ -103,12 +102,22 @@ struct StructHeader {
     structs: &'static [DeviceStruct],
 }
 
-/// The structs of [`device_struct!`](super::device_struct), a header for each stage.
+/// The structs of [`device_struct!`](crate::device_struct::device_struct), a header for each stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
-    StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::STRUCTS },
-    StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::STRUCTS },
-    StructHeader { name: "lzss_codes/structs.cuh", includes: &["quantize/structs.cuh"], structs: &[NarrowCounts::C] },
-    StructHeader { name: "quantize/structs.cuh", includes: &[], structs: &[SideOffsets::C, TileSums::C] },
+    StructHeader { name: "container/structs.cuh", includes: &[], structs: container::structs::STRUCTS },
+    StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
+    StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::structs::STRUCTS },
+    StructHeader { name: "huffman/decode/structs.cuh", includes: &[], structs: decode::structs::STRUCTS },
+    StructHeader { name: "huffman/encode/structs.cuh", includes: &[], structs: encode::structs::STRUCTS },
+    StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::structs::STRUCTS },
+    StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::structs::STRUCTS },
+    StructHeader { name: "lzss_codes/structs.cuh", includes: &[], structs: lzss_codes::structs::STRUCTS },
+    StructHeader {
+        name: "quantize/structs.cuh",
+        includes: &["geometry/structs.cuh"],
+        structs: quantize::structs::STRUCTS,
+    },
+    StructHeader { name: "reconstruct/structs.cuh", includes: &[], structs: reconstruct::structs::STRUCTS },
 ];
 
 /// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.

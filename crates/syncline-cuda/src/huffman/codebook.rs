@@ -12,6 +12,7 @@
 mod block;
 mod cooperative;
 pub(super) mod small_alphabet;
+pub(crate) mod structs;
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ mod indexed;
 pub(crate) mod parse;
 pub(crate) mod prepare;
 pub(crate) mod self_sync;
+pub(crate) mod structs;
 pub(crate) mod subsequences;
 
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr};
@@ -21,8 +22,9 @@ use syncline_core::huffman::{Decoder, Symbol};
 pub use batch::{Batch, BatchStream, BatchView};
 pub use gap::Gap;
 pub use indexed::{Indexed, IndexedTuning};
-pub use parse::{Limits, Parser, StreamLocation};
+pub use parse::{Limits, Parser};
 pub use self_sync::{SelfSync, SelfSyncTuning};
+pub use structs::StreamLocation;
 pub use subsequences::SubsequenceTuning;
 
 use crate::device::{Arena, Frame, Specialization};

@@ -12,8 +12,9 @@ mod format;
 mod laid_out;
 mod scratch;
 mod segments;
+pub(crate) mod structs;
 
-pub use batch::{Batch, Encoded, StreamPlan, StreamSpan};
+pub use batch::{Batch, Encoded, StreamSpan};
 pub use codebooks::{BatchCodebooks, BatchCodebooksBuilder};
 pub use encoder::{EncodeInput, Encoder};
 pub use format::Format;
@@ -22,6 +23,7 @@ pub(crate) use format::checked_formats;
 pub(crate) use laid_out::{LaidOutStreams, NO_OFFSET, Overlap, StreamTarget};
 #[cfg(feature = "baselines")]
 pub(crate) use segments::SegmentKernel;
+pub use structs::StreamPlan;
 
 use crate::device::Specialization;
 

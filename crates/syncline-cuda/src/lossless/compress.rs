@@ -13,15 +13,15 @@ use syncline_core::pipeline::{Coder, CoderOptions, LzssChoice};
 
 use super::cost_model::Samples;
 use super::records::{HEAD_BYTES, Record};
-use super::tiles::{NO_PLACE, Predicted, Slots, TileSummary, Tiles};
+use super::structs::TileSummary;
+use super::tiles::{NO_PLACE, Predicted, Slots, Tiles};
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
 use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, Frame, Pinned, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::observer::Observer;
-use crate::pipeline::{ChunkRecords, Compressed, max_compressed_len};
-use crate::pipeline::{check_array, check_output};
+use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, max_compressed_len};
 
 /// Bytes of elements of a batch.
 const BATCH_BYTES: u64 = 256 << 20;

@@ -9,8 +9,9 @@ use syncline_core::bound::Pipeline;
 use syncline_core::container::RECORD_HEADER_LEN;
 
 use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
-use super::record_headers::{RecordHeader, RecordHeaderParser, Records};
-use super::tiles::{ChunkSource, Tiles};
+use super::record_headers::{RecordHeaderParser, Records};
+use super::structs::{ChunkSource, RecordHeader};
+use super::tiles::Tiles;
 use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};

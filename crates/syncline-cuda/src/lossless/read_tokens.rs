@@ -8,9 +8,10 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
 
 use super::planes::{GROUP, PlaneDecoder};
-use super::record_headers::{FIRST_PLANES, HeaderPlane, RecordHeader};
+use super::record_headers::FIRST_PLANES;
 use super::records::{BLOCKS, PARAMETER_BYTES};
-use super::transfer::{Pieces, PlaneJoin};
+use super::structs::{HeaderPlane, PlaneJoin, RecordHeader};
+use super::transfer::Pieces;
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::Result;
 use crate::huffman::decode::StreamLocation;

@@ -2,66 +2,24 @@
 
 #![allow(unsafe_code)]
 
-use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg, ValidAsZeroBits};
-use syncline_core::container::SECTIONS;
+use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
 use syncline_core::huffman::IndexKind;
 
+use super::structs::RecordHeader;
 use super::tiles::Tiles;
 use crate::container::parsed::CHUNK_TOKENS;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 use crate::geometry::ChunkBatch;
 
 const SOURCE: Source = source!("lossless/record_headers.cu");
 const THREADS: u32 = 512;
-/// Most planes of a chunk: flags, lengths, two of distances, eight of literals.
-const PLANES: usize = 12;
 /// The first plane of each section of tokens.
 pub(super) const FIRST_PLANES: [usize; 4] = [0, 1, 2, 4];
 
 pub(super) fn specialization(element_bytes: u64) -> Specialization {
     Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
 }
-
-device_struct! {
-    /// A plane in a record.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(crate) struct HeaderPlane {
-        /// Offset in the record.
-        pub at: u32,
-        /// Bytes there.
-        pub bytes: u32,
-        /// Whether they are a Huffman stream.
-        pub coded: u32,
-    }
-}
-
-device_struct! {
-    /// What a record says of itself. All of it has been checked against the record's length and the
-    /// chunk's elements.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(crate) struct RecordHeader {
-        status: u32,
-        kind: u32,
-        pub section_at: [u32; SECTIONS],
-        pub section_bytes: [u32; SECTIONS],
-        /// Elements that the tokens stand for.
-        pub elements: u32,
-        pub width: u32,
-        pub level: u32,
-        pub min_match: u32,
-        /// Bytes of a symbol of the literals' planes; 0: nothing is in planes.
-        pub literal_bytes: u32,
-        pub tokens: u32,
-        pub matches: u32,
-        /// Words of 64 flags.
-        pub flag_words: u32,
-        pub planes: [HeaderPlane; PLANES],
-    }
-}
-
-// SAFETY: numbers.
-unsafe impl ValidAsZeroBits for RecordHeader {}
 
 impl RecordHeader {
     /// What is wrong with the record, if anything.

@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
+use super::structs::{ChunkSource, SampleTile, TileSummary};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
@@ -26,37 +27,11 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
 }
 
-device_struct! {
-    /// What the tiles of a chunk come to.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(super) struct TileSummary {
-        /// Tiles that are not constant.
-        pub live_tiles: u32,
-        /// Their elements.
-        pub live_elements: u32,
-        /// Words of the packed bases.
-        pub base_words: u32,
-        unused: u32,
-    }
-}
-
-// SAFETY: numbers.
-unsafe impl ValidAsZeroBits for TileSummary {}
-
 impl TileSummary {
     /// Bytes of sections 0 and 1 of a chunk of `tiles` tiles.
     pub fn section_bytes(&self, tiles: u32) -> [u32; 2] {
         let words = 4 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
         [4 * words, tiles.div_ceil(32).next_multiple_of(4) + 4 * self.base_words]
-    }
-}
-
-device_struct! {
-    /// Where the tiles of a chunk come from.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(super) struct ChunkSource {
-        bytes: CUdeviceptr as "const uint8_t *",
-        kind: u64,
     }
 }
 
@@ -77,15 +52,6 @@ impl ChunkSource {
     /// Residuals at this address.
     pub fn residuals(bytes: CUdeviceptr) -> Self {
         Self { bytes, kind: 2 }
-    }
-}
-
-device_struct! {
-    /// A tile that is looked at.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct SampleTile {
-        number: u64,
-        at: u64,
     }
 }
 

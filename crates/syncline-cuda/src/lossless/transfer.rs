@@ -7,7 +7,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, PushKernelArg};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, fetch, source};
+use super::structs::{CopyRange, CountedPlane, Patch, PlaneJoin};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{DriverContext, Result};
 
 const SOURCE: Source = source!("lossless/transfer.cu");
@@ -23,16 +24,6 @@ pub(super) fn specialization() -> Specialization {
     Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
 }
 
-device_struct! {
-    /// Bytes to copy within device memory.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct CopyRange {
-        from: CUdeviceptr as "const uint8_t *",
-        to: CUdeviceptr as "uint8_t *",
-        bytes: u64,
-    }
-}
-
 /// Pieces of memory to copy, by one launch.
 #[derive(Debug, Default)]
 pub(super) struct Copies(Vec<CopyRange>);
@@ -42,17 +33,6 @@ impl Copies {
     pub fn add(&mut self, from: CUdeviceptr, to: CUdeviceptr, bytes: u64) {
         let parts = (0..bytes).step_by(PIECE as usize);
         self.0.extend(parts.map(|at| CopyRange { from: from + at, to: to + at, bytes: PIECE.min(bytes - at) }));
-    }
-}
-
-device_struct! {
-    /// Bytes that the host knows, for a place in the output.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Patch {
-        at: u64,
-        bytes: u32,
-        unused: u32,
-        data: [u8; 16],
     }
 }
 
@@ -80,36 +60,6 @@ impl Patches {
     /// Where the last of them ends.
     fn end(&self) -> u64 {
         self.0.iter().map(|patch| patch.at + u64::from(patch.bytes)).max().unwrap_or(0)
-    }
-}
-
-device_struct! {
-    /// Bytes of a plane that are counted: `Plane` in the source.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct CountedPlane {
-        /// The first of them.
-        pub start: u64,
-        /// How many.
-        pub count: u64,
-    }
-}
-
-device_struct! {
-    /// Planes to join: `PlaneJoin` in the source.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(super) struct PlaneJoin {
-        /// Where the joined values go.
-        pub to: CUdeviceptr as "uint8_t *",
-        /// The planes.
-        pub from: [CUdeviceptr; 8] as "const uint8_t *",
-        /// Symbols of each plane.
-        pub count: u32,
-        /// Planes, at least 2.
-        pub stride: u32,
-        /// Bytes of a symbol.
-        pub symbol_bytes: u32,
-        /// The number of its chunk.
-        pub chunk: u32,
     }
 }
 

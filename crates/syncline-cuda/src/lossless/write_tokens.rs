@@ -10,8 +10,9 @@ use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
+use super::structs::CountedPlane;
 use super::tiles::NO_PLACE;
-use super::transfer::{Copies, CountedPlane, Patches, Pieces};
+use super::transfer::{Copies, Patches, Pieces};
 use crate::device::{Device, Frame, Pinned, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};

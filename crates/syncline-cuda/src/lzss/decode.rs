@@ -8,8 +8,9 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
+use super::structs::DecodeSection;
 use super::{Counted, check_chunk, constants, params};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const DECODE: Source = source!("lzss/decode.cu");
@@ -55,32 +56,6 @@ pub struct DecodeSpan {
     pub bytes: u64,
     /// Fewest symbols in a match, 1 to 16.
     pub min_match: u8,
-}
-
-device_struct! {
-    /// [`DecodeSpan`] as the kernels read it.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct DecodeSection {
-        /// Offset in the input of the counts of the blocks; of the flags, lengths, distances and literals likewise.
-        counts: u64,
-        flags: u64,
-        lengths: u64,
-        distances: u64,
-        literals: u64,
-        /// Offset in the output.
-        out: u64,
-        /// Bytes of the symbols, the last of which may be incomplete.
-        bytes: u64,
-        flag_bytes: u32,
-        length_bytes: u32,
-        distance_bytes: u32,
-        literal_bytes: u32,
-        first_block: u32,
-        min_match: u32,
-        /// The chunk that a status is reported for.
-        chunk: u32,
-        unused: u32,
-    }
 }
 
 /// Chunks that are decoded by one launch, all of one symbol width and level.

@@ -8,10 +8,11 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::sections::{Batch, Encoded, Form, SectionPlan};
+use super::sections::{Batch, Encoded, Form};
+use super::structs::{PlaneStarts, SectionPlan, WORD_PLANES};
 use super::{constants, match_constants, params};
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const LINKED: Source = source!("lzss/encode.cu");
@@ -373,24 +374,6 @@ pub(crate) struct Found<'a> {
     /// What each block has: tokens, and matches in the upper half.
     pub(crate) counts: CudaViewMut<'a, u64>,
     starts: CudaViewMut<'a, u32>,
-}
-
-/// Planes of two bytes that the literals of a chunk may have.
-pub(crate) const WORD_PLANES: usize = 4;
-
-device_struct! {
-    /// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts`
-    /// in lzss/sections.cu.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(crate) struct PlaneStarts {
-        pub flags: u64,
-        pub lengths: u64,
-        pub distances: [u64; 2],
-        /// Of the literals, in bytes.
-        pub bytes: [u64; 8],
-        /// Of the literals, in symbols of two bytes.
-        pub words: [u64; WORD_PLANES],
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,13 @@
 //! The chunks of a batch, and the sections they come out as.
 
-#![allow(unsafe_code)]
-
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::container::{ALIGNMENT, RECORD_HEADER_LEN, SECTIONS};
 use syncline_core::lzss::{Params, SymbolWidth};
 
+use super::structs::{EncodeSection, SectionPlan};
 use super::{Counted, check_chunk, params};
-use crate::device::device_struct;
 use crate::device::fetch;
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -46,20 +44,6 @@ impl Form {
     pub(super) fn prefix(self) -> u32 {
         let record = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
         if self == Self::Records { record.next_multiple_of(ALIGNMENT) as u32 } else { 0 }
-    }
-}
-
-device_struct! {
-    /// [`Span`] as the kernels read it.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct EncodeSection {
-        /// In the input, a multiple of 16.
-        offset: u64,
-        bytes: u64,
-        /// Number of the chunk, for its record.
-        chunk: u64,
-        first_block: u32,
-        min_match: u32,
     }
 }
 
@@ -157,28 +141,6 @@ fn max_section_bytes(params: &Params, bytes: u64) -> u64 {
     let flags = (symbols.div_ceil(64) + blocks) * 8;
     PARAMETER_BYTES + blocks * 8 + flags + symbols * params.width.bytes() as u64 + 5 * 16
 }
-
-device_struct! {
-    /// What a chunk's sections came out as.
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub struct SectionPlan {
-        /// Bytes of sections 2 to 6: parameters and blocks, flags, lengths, distances, literals.
-        pub section_bytes: [u32; 5],
-        /// Blocks.
-        pub blocks: u32,
-        /// Tokens.
-        pub tokens: u32,
-        /// Matches among them.
-        pub matches: u32,
-        /// Bytes of all five sections, each up to a multiple of 16, or of the record.
-        pub bytes: u32,
-        /// 0, or 1 if they did not fit into the room given: they are then not written.
-        pub status: u32,
-    }
-}
-
-// SAFETY: numbers.
-unsafe impl ValidAsZeroBits for SectionPlan {}
 
 /// The sections or records of a batch in device memory.
 #[derive(Debug)]

@@ -5,15 +5,17 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{
     CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, Coder, CoderOptions, TokenCosts, code_token_params,
 };
 use syncline_core::predict::codes::NARROW_RADIUS;
 
-use crate::container::record::{TokenLists, TokenParts};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, device_struct, fetch, source};
+use super::structs::NarrowCounts;
+use crate::container::record::TokenLists;
+use crate::container::structs::TokenParts;
+use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
@@ -37,18 +39,6 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     ];
     Specialization { source: SOURCE, constants }
 }
-
-device_struct! {
-    /// What a chunk comes to with radius 128.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub(crate) struct NarrowCounts {
-        codes: u32,
-        outliers: u32,
-    }
-}
-
-// SAFETY: numbers.
-unsafe impl ValidAsZeroBits for NarrowCounts {}
 
 /// The codes of a batch with radius 128, a byte each.
 pub(crate) struct NarrowCodes<'a> {

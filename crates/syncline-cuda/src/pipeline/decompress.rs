@@ -15,7 +15,7 @@ use crate::container::parse::{
     BITMAP_GROUP_LOG2, Format, Hashing, ParsedRecords, RecordLocations, RecordParser, Records, STATUS_HASH,
     chunk_status_text, cleared_bytes,
 };
-use crate::container::parsed::{BatchFinish, MAX_CHUNKS};
+use crate::container::structs::{BatchFinish, MAX_CHUNKS};
 use crate::device::{Arena, Device, Frame, SideStream, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};

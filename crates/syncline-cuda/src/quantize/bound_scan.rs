@@ -5,14 +5,12 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits,
-};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, PushKernelArg};
 use syncline_core::array::ElementType;
-use syncline_core::bound::scan::BlockStats;
-use syncline_core::bound::scan::{Samples, ScanResult};
+use syncline_core::bound::scan::{BlockStats, Samples, ScanResult};
 use syncline_core::bound::{Bound, Fill, Scan};
 
+use super::structs::{BoundRequest, ScanReport};
 use crate::device::{Device, Kernel, Pinned, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::quantize::step::STEP_WORDS;
@@ -29,37 +27,6 @@ const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Maximum number of 64-bit words that a block leaves: `BlockPartial` in quantize/bound_scan.cu.
 const PARTIAL_WORDS: usize = 12;
 
-/// `ScanReport` in quantize/bound_scan.cu. Extremes, and the number of the first NaN, are stored such that larger
-/// numbers are more extreme and 0 means none.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct ScanReport {
-    lowest: u64,
-    highest: u64,
-    excluded: u64,
-    nans: u64,
-    infinities: u64,
-    minus_zeros: u64,
-    zeros: u64,
-    first_nan: u64,
-    samples: u64,
-    at_lowest: u64,
-    at_highest: u64,
-    least_above: u64,
-    greatest_below: u64,
-    too_large: u64,
-    nan_bits: u64,
-    /// The quantizer's constants, if requested.
-    step: [u64; STEP_WORDS],
-    /// Number of the scan, written last.
-    number: u64,
-}
-
-// SAFETY: u64 throughout, laid out as `ScanReport` in quantize/bound_scan.cu.
-unsafe impl DeviceRepr for ScanReport {}
-// SAFETY: all bits 0 are valid for its fields, which are numbers.
-unsafe impl ValidAsZeroBits for ScanReport {}
-
 impl ScanReport {
     /// Converts an ordered number that is not 0 to a key.
     fn key(ordered: u64) -> i64 {
@@ -68,15 +35,16 @@ impl ScanReport {
 
     fn stats(&self, count: u64) -> BlockStats {
         let any = self.highest != 0;
+        let [excluded, nans, infinities, minus_zeros, zeros] = self.counts;
         BlockStats {
             lowest: if any { Self::key(!self.lowest) } else { i64::MAX },
             highest: if any { Self::key(self.highest) } else { i64::MIN },
             count,
-            excluded: self.excluded,
-            nans: self.nans,
-            infinities: self.infinities,
-            minus_zeros: self.minus_zeros,
-            zeros: self.zeros,
+            excluded,
+            nans,
+            infinities,
+            minus_zeros,
+            zeros,
         }
     }
 
@@ -122,18 +90,6 @@ pub struct BoundScan {
     blocks: u32,
     results: Option<Results>,
 }
-
-/// A bound from which the kernel computes the quantizer's constants: `BoundRequest` in quantize/step.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct BoundRequest {
-    bound: f64,
-    relative: u32,
-    element_bytes: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as `BoundRequest` in quantize/step.cuh.
-unsafe impl DeviceRepr for BoundRequest {}
 
 impl BoundRequest {
     /// Returns `None` for bounds that the kernel does not support.
@@ -342,7 +298,7 @@ impl BoundScan {
         };
         let found =
             ScanResult { stats: report.stats(length), first_nan: report.first_nan(first), samples: report.samples() };
-        Ok((found, DeviceStep(report.step)))
+        Ok((found, DeviceStep(report.step.words())))
     }
 }
 

@@ -7,11 +7,11 @@ mod staged;
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::geometry::Geometry;
 
-use super::quantized::Outputs;
-use super::step::{KernelVariant, STEP_WORDS, Step};
+use super::step::{KernelVariant, STEP_WORDS};
+use super::structs::{CodesLaunch, Outputs, StagedLaunch, Step};
 use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Specialization};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
@@ -32,30 +32,6 @@ struct BlockShape {
     /// 20, 128 with 16.
     blocks: u32,
 }
-
-/// `CodesLaunch` in quantize/codes/schedule.cuh. That in quantize/codes/direct.cu has the first five fields.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct CodesLaunch {
-    first_element: u64,
-    chunk_blocks: u32,
-    aligned: u32,
-    use_vector: u32,
-    chunks_per_wave: u32,
-    by_wave_tickets: Divider32,
-    by_wave_chunks: Divider32,
-    by_last_wave_chunks: Divider32,
-    by_last_wave_full_chunks: Divider32,
-    by_grid: [Divider32; 3],
-    /// Whether the array's tile numbers fit 32 bits, as `by_grid` requires.
-    has_32_bit_tiles: u32,
-    last_chunk_blocks: u32,
-    unused: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as `CodesLaunch` in quantize/codes/schedule.cuh, of which that in
-// quantize/codes/direct.cu is a prefix.
-unsafe impl DeviceRepr for CodesLaunch {}
 
 /// What a launch reads and writes.
 pub(super) struct CodesArguments<'c, 'v> {
@@ -150,21 +126,20 @@ impl CodesKernel {
         let constants = self.launch_constants(stream, arguments, chunk_blocks);
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream).early(device_step.is_some());
         let launch = launch.reads(&slab.bytes).value(device_geometry).value(batch).value(step);
-        let mut launch = launch.value(constants).value(outputs).writes(control);
-        if self.staged {
-            launch = match device_step {
-                Some(step) => launch.reads(step),
-                None => launch.value(0_u64),
-            };
-        }
+        let launch = match (self.staged, device_step) {
+            (false, _) => launch.value(constants.codes).value(outputs).writes(control),
+            (true, Some(step)) => launch.value(constants).value(outputs).writes(control).reads(step),
+            (true, None) => launch.value(constants).value(outputs).writes(control).value(0_u64),
+        };
         let threads = if self.staged { staged::threads(self.units) } else { direct::threads(self.units) };
         let grid = Kernel::grid(blocks.min(self.blocks), threads, self.shared_memory);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, CodesLaunch, Outputs, u32
-        // *), and for the staged kernel also const Step *. The caller checked that the slab holds the elements of the
-        // batch's tiles. The outputs have an entry for each tile, and each chunk's codes stay within its slots, which
-        // have room for all its tiles whatever the constants are. `control` was checked above: a line for tickets, a
-        // line for each chunk and a state for each block of work, all 0. A launch that starts early, during the scan of
-        // the same elements, only reads elements and draws tickets until that scan is complete.
+        // *); those of the staged kernel have StagedLaunch in place of CodesLaunch and end with const Step *. The
+        // caller checked that the slab holds the elements of the batch's tiles. The outputs have an entry for each
+        // tile, and each chunk's codes stay within its slots, which have room for all its tiles whatever the constants
+        // are. `control` was checked above: a line for tickets, a line for each chunk and a state for each block of
+        // work, all 0. A launch that starts early, during the scan of the same elements, only reads elements and draws
+        // tickets until that scan is complete.
         unsafe { launch.launch(grid) }
     }
 
@@ -173,18 +148,20 @@ impl CodesKernel {
         stream: &Arc<CudaStream>,
         arguments: &CodesArguments<'_, '_>,
         chunk_blocks: u32,
-    ) -> CodesLaunch {
+    ) -> StagedLaunch {
         let CodesArguments { slab, device_geometry, batch, use_vector, .. } = arguments;
         let chunks_per_wave = CHUNKS_PER_WAVE.min(batch.chunks());
         // Chunks in the last wave. The very last one may be shorter than the others.
         let last_chunks = (batch.chunks() - 1) % chunks_per_wave + 1;
         let last_tiles = batch.tiles_of(batch.chunks() - 1).len() as u64;
-        CodesLaunch {
-            first_element: slab.first_element,
-            chunk_blocks,
-            aligned: self.is_aligned(stream, arguments).into(),
-            use_vector: (*use_vector).into(),
-            chunks_per_wave,
+        StagedLaunch {
+            codes: CodesLaunch {
+                first_element: slab.first_element,
+                chunk_blocks,
+                aligned: self.is_aligned(stream, arguments).into(),
+                use_vector: (*use_vector).into(),
+                chunks_per_wave,
+            },
             by_wave_tickets: Divider32::new(chunks_per_wave * chunk_blocks),
             by_wave_chunks: Divider32::new(chunks_per_wave),
             by_last_wave_chunks: Divider32::new(last_chunks),

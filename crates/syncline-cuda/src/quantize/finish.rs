@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaViewMut};
 
-use super::quantized::{Outputs, SideOffsets};
-use super::summary::{ChunkSummary, RecordInputsArgument};
+use super::structs::{ChunkSummary, Outputs, RecordInputsArgument, SideOffsets};
 use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};

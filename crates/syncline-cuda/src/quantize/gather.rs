@@ -5,55 +5,31 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
 
-use super::quantized::{Outputs, Quantized, SideOffsets};
+use super::quantized::Quantized;
 use super::quantizer::Quantizer;
 use super::scalar_tile::WARPS;
-use super::summary::ChunkSummary;
+use super::structs::{ChunkSummary, Outputs, SideListPointers, SideOffsets, SideStarts};
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 
-/// Where each chunk's entries start in the side lists of the batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct SideStarts {
-    /// First outlier.
-    pub outliers: u32,
-    /// First verbatim value.
-    pub verbatim: u32,
-    /// First byte of the bitmaps of masks, a multiple of 64.
-    pub masks: u32,
-    /// First byte of the bitmaps of signs, a multiple of 64.
-    pub signs: u32,
-    /// Radius of the chunk's codes; 0 if there is nothing to gather.
-    radius: u32,
-    unused: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as `SideStarts` in quantize/gather.cu.
-unsafe impl DeviceRepr for SideStarts {}
-
-/// `SideLists` in quantize/gather.cu.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct SideListPointers([CUdeviceptr; 6]);
-
-// SAFETY: six device addresses, as `SideLists` has.
-unsafe impl DeviceRepr for SideListPointers {}
-
 impl SideListPointers {
     /// Combines lists of outliers with the other lists of `lists`.
-    fn new(stream: &Arc<CudaStream>, [positions, residuals]: [CUdeviceptr; 2], lists: &mut SideLists<'_>) -> Self {
-        Self([
-            positions,
+    fn new(
+        stream: &Arc<CudaStream>,
+        [outlier_positions, residuals]: [CUdeviceptr; 2],
+        lists: &mut SideLists<'_>,
+    ) -> Self {
+        Self {
+            outlier_positions,
             residuals,
-            lists.verbatim_positions.device_ptr_mut(stream).0,
-            lists.verbatim_values.device_ptr_mut(stream).0,
-            lists.masks.device_ptr_mut(stream).0,
-            lists.signs.device_ptr_mut(stream).0,
-        ])
+            verbatim_positions: lists.verbatim_positions.device_ptr_mut(stream).0,
+            verbatim_values: lists.verbatim_values.device_ptr_mut(stream).0,
+            masks: lists.masks.device_ptr_mut(stream).0,
+            signs: lists.signs.device_ptr_mut(stream).0,
+        }
     }
 }
 

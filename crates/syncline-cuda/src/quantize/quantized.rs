@@ -1,40 +1,19 @@
 //! A batch of quantized chunks in device memory.
 
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
-
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 
-use super::summary::ChunkSummary;
-use crate::device::{Frame, device_struct, fetch};
+use super::structs::{ChunkSummary, Outputs, SideOffsets};
+use crate::device::{Frame, fetch};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
-
-device_struct! {
-    /// Where a tile's entries start in its chunk's lists.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub(crate) struct SideOffsets {
-        outliers: u32,
-        verbatim: u32,
-        masks: u32,
-        signs: u32,
-    }
-}
-
-/// `Outputs` in quantize/quantize.cuh: addresses of the arrays below.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Outputs([CUdeviceptr; 10]);
-
-// SAFETY: ten device addresses, as `Outputs` has.
-unsafe impl DeviceRepr for Outputs {}
 
 impl Outputs {
     /// Replaces the counts of outliers.
     pub(super) fn with_outliers(mut self, counts: CUdeviceptr) -> Self {
-        self.0[3] = counts;
+        self.outliers = counts;
         self
     }
 }
@@ -94,18 +73,18 @@ impl<'a> Quantized<'a> {
 
     pub(super) fn outputs(&mut self, stream: &Arc<CudaStream>) -> Outputs {
         // All arrays are used on this one stream only, so that its order suffices and the guards need not be kept.
-        Outputs([
-            self.metas.device_ptr_mut(stream).0,
-            self.bases.device_ptr_mut(stream).0,
-            self.bins.device_ptr_mut(stream).0,
-            self.outliers.device_ptr_mut(stream).0,
-            self.wide_outliers.device_ptr_mut(stream).0,
-            self.verbatim.device_ptr_mut(stream).0,
-            self.first_groups.device_ptr_mut(stream).0,
-            self.errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
-            self.counted.as_mut().map_or(0, |counted| counted.device_ptr_mut(stream).0),
-            self.codes.device_ptr_mut(stream).0,
-        ])
+        Outputs {
+            metas: self.metas.device_ptr_mut(stream).0,
+            bases: self.bases.device_ptr_mut(stream).0,
+            bins: self.bins.device_ptr_mut(stream).0,
+            outliers: self.outliers.device_ptr_mut(stream).0,
+            wide_outliers: self.wide_outliers.device_ptr_mut(stream).0,
+            verbatim: self.verbatim.device_ptr_mut(stream).0,
+            first_groups: self.first_groups.device_ptr_mut(stream).0,
+            errors: self.errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
+            counted: self.counted.as_mut().map_or(0, |counted| counted.device_ptr_mut(stream).0),
+            codes: self.codes.device_ptr_mut(stream).0,
+        }
     }
 
     /// Copies the summaries to the host. Waits for the stream.

@@ -1,8 +1,5 @@
-//! The quantizer's constants, as kernels take them: mirror of `kernels/quantize/step.cuh`.
+//! The quantizer's constants, from the header of a stream.
 
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
-
-use cudarc::driver::DeviceRepr;
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{Header, MAX_PATTERNS};
@@ -10,6 +7,7 @@ use syncline_core::quantize::linear::ERROR_UNITS;
 use syncline_core::quantize::log::StepLog;
 use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
 
+use super::structs::Step;
 use crate::error::{CudaError, Result};
 
 /// The properties of a stream that kernels are compiled for.
@@ -24,35 +22,8 @@ pub(super) struct KernelVariant {
     pub measure: bool,
 }
 
-/// `Step` of quantize/step.cuh.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub(super) struct Step {
-    inverse: f64,
-    step: f64,
-    limit: f64,
-    error_scale: f64,
-    inverse_high: f32,
-    inverse_low: f32,
-    high: f32,
-    low: f32,
-    bound: f32,
-    short_bound: f32,
-    short_reach: f32,
-    short_bits: u32,
-    reach_known: u32,
-    pattern_count: u32,
-    /// Whether there may be -0.0 among the elements.
-    minus_zeros: u32,
-    unused: u32,
-    patterns: [u64; MAX_PATTERNS],
-}
-
 /// Words of 64 bits of a [`Step`].
 pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
-
-// SAFETY: plain numbers without padding, laid out as `Step` in quantize/step.cuh.
-unsafe impl DeviceRepr for Step {}
 
 impl KernelVariant {
     /// Returns the variant for a header.

@@ -8,7 +8,7 @@ use syncline_core::predict::codes::WIDE_RADIUS;
 use super::quantized::Quantized;
 use super::quantizer::Quantizer;
 use super::scalar_tile::WARPS;
-use super::summary::ChunkSummary;
+use super::structs::ChunkSummary;
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;

@@ -2,14 +2,16 @@
 
 #![allow(unsafe_code)]
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
 use super::strips::{self, Strips};
+use super::structs::{Request, Values};
 use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, Way};
-use crate::container::parsed::{BatchFinish, MAX_CHUNKS, ParsedArgument, sums_len};
+use crate::container::parsed::sums_len;
+use crate::container::structs::{BatchFinish, MAX_CHUNKS, ParsedArgument};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
@@ -32,19 +34,6 @@ pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= TO_FUSE
 }
 
-/// `Values` of `reconstruct/elements.cuh`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(super) struct Values {
-    step: f64,
-    patterns: [u64; 4],
-    step_high: f32,
-    step_low: f32,
-}
-
-// SAFETY: plain numbers without padding, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Values {}
-
 impl Values {
     fn new(header: &Header) -> Self {
         let high = header.step as f32;
@@ -52,23 +41,6 @@ impl Values {
         Self { step: header.step, patterns, step_high: high, step_low: (header.step - f64::from(high)) as f32 }
     }
 }
-
-/// `Request` of `reconstruct/reconstruct.cu`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(super) struct Request {
-    first_chunk: u64,
-    tiles_start: u64,
-    tiles_end: u64,
-    first_element: u64,
-    parts: u32,
-    dynamic_bytes: u32,
-    vectors: u32,
-    tabled: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Request {}
 
 /// The kernels of a [`Way`]. Those that decode are for radius 512, and for any codes.
 #[derive(Debug, Clone)]

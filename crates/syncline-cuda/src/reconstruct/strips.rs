@@ -4,12 +4,13 @@
 
 use std::ops::Range;
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
+use cudarc::driver::{CudaView, CudaViewMut};
 use syncline_core::geometry::Geometry;
 
 use super::Format;
 use super::launch::Wanted;
-use crate::container::parsed::BatchFinish;
+use super::structs::Cut;
+use crate::container::structs::BatchFinish;
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch};
 use crate::error::{CudaError, Result};
 
@@ -36,23 +37,6 @@ const SEGMENT_BYTES: u32 = 40;
 pub(super) fn threads(double: bool) -> u32 {
     if double { THREADS / 2 } else { THREADS }
 }
-
-/// `Strips` of `reconstruct/segments.cuh`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-struct Cut {
-    first_row: u64,
-    rows: u32,
-    segments: u32,
-    width: u32,
-    row_pitch: u32,
-    plane_pitch: u32,
-    whole: u32,
-    by_width: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Cut {}
 
 /// Whether an array is faster made of strips than tile by tile: rows start anywhere, so that tiles would share sectors
 /// with their neighbors, and few tiles are clipped, which take longer in strips.
@@ -91,6 +75,7 @@ impl Cut {
             plane_pitch: plane_pitch as u32,
             whole: whole.into(),
             by_width: (1_u32 << 16).div_ceil(width as u32),
+            unused: 0,
         }
     }
 

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                      const uint32_t *map, const BatchTotals *totals, uint32_t by_index, uint32_t *sums,
                      uint32_t *status, uint8_t *out) {
     const uint32_t piece = blockIdx.x * THREADS + threadIdx.x;
-    if (piece >= (by_index ? totals->tasks : stream_count)) {
+    if (piece >= (by_index ? totals->index_blocks : stream_count)) {
         return;
     }
     const uint32_t number =

@@ -23,6 +23,7 @@
 #include "huffman/codebook/small_alphabet_code.cuh"
 #include "huffman/sample.cuh"
 #include "device/sync.cuh"
+#include "huffman/codebook/structs.cuh"
 
 // Replaces sampled counts by frequencies and returns the minimum frequency. Called by the whole block; `counted` is 0.
 __device__ inline uint32_t frequencies_of_sample(const StreamInput &span, uint32_t (&own)[OWN], uint32_t &counted) {
@@ -47,19 +48,6 @@ __device__ inline uint32_t frequencies_of_sample(const StreamInput &span, uint32
     }
     return least;
 }
-
-// Device arrays of the streams; mirrored by src/huffman/codebook/small_alphabet.rs.
-struct StreamCodes {
-    uint32_t *summaries; // of each codebook: bytes, longest codeword
-    uint8_t *bytes;
-    uint32_t *codebooks_used; // number of codebooks that each stream uses
-    uint32_t *status;         // of each stream
-    uint64_t *codebook_bits;  // bits of all codewords of each codebook
-    uint32_t *finished;       // finished codebooks of each stream; 0 between launches
-    LimitedCode *trees;       // candidate trees of each codebook
-    uint32_t *arrived;        // finished blocks of each codebook; 0 between launches
-    const StreamInput *spans; // the batch's list of streams
-};
 
 // The blocks of a stream start with those of the codebook of the last class.
 constexpr uint32_t LAST_CLASS = CLASSES - 1, BLOCKS_OF_STREAM = (CODEBOOKS - 1) * CODEBOOK_BLOCKS + LAST_CLASS_BLOCKS;

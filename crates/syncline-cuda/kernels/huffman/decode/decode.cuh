@@ -9,6 +9,7 @@
 #pragma once
 #include "device/sync.cuh"
 #include "device/warp.cuh"
+#include "huffman/decode/structs.cuh"
 
 // As launch_dependents_and_wait, but the next kernel starts only when the kernels before this one have finished, so it
 // may read their results before it waits itself.
@@ -25,38 +26,6 @@ constexpr uint32_t SUBSEQUENCE_BITS = 128;
 constexpr uint32_t SYMBOLS_IN_UNIT = 16 / SYMBOL_BYTES;
 static_assert(TABLE_BITS <= 12 && LONGEST <= 20,
               "fields of table entries; two windows of 32 bits hold what a step consumes");
-
-// One stream of a batch, filled in by huffman/decode/batch.rs from a parsed stream or by huffman/decode/parse.cuh on
-// the device. Offsets are in bytes from the start of the input.
-struct StreamDescriptor {
-    uint64_t words, index, bitmap;
-    uint64_t out;     // index of its first symbol in the output
-    uint64_t classes; // index of its first group in the array of classes
-    uint32_t groups, live, bits, index_bytes;
-    uint32_t sum, weighted;
-    uint32_t first_codebook, codebooks;
-    uint32_t zero_bit_symbol, longest;
-    uint32_t has_zero_bit_groups, map; // where its live groups start in the map from live groups to groups
-    uint32_t first_index_block;        // index blocks of 32 live groups in the previous streams
-    uint32_t first_sequence, first_subsequence;
-    uint32_t first_bitmap_block;
-};
-
-// A canonical code.
-struct CodebookDescriptor {
-    uint32_t limit[LENGTHS];  // for each length, one past its last codeword, left-aligned, saturating
-    uint32_t offset[LENGTHS]; // rank of the first symbol minus the first codeword, modulo 2^32
-    uint32_t longest;
-    uint32_t symbols, symbol_count; // in the array of symbols in canonical order
-    uint32_t base, mask;            // of symbols in table entries
-    uint32_t absent;                // nonzero: the stream does not have this codebook, and it needs no tables
-};
-
-// Sums over the streams of a batch. Grids may be larger than these: if a batch is parsed on the device, the host knows
-// upper bounds only, and the surplus blocks return at once.
-struct BatchTotals {
-    uint32_t tasks, sequences, bitmap_blocks, unused;
-};
 
 // Bits of a stream's status word.
 constexpr uint32_t STATUS_CHECKSUM = 1, STATUS_COUNT = 2, STATUS_INDEX = 4, STATUS_CLASS = 8;

@@ -60,16 +60,16 @@ struct CostModel {
         return uint64_t(tasks) * OF_BLOCK + uint64_t(sequences) * (SEQUENCE * SUBSEQUENCE_BITS) + changes * change();
     }
     __device__ inline uint64_t change() const {
-        return uint64_t(OF_BLOCK) * min_of(STREAM_CHANGE_COST, totals.tasks / count / 4);
+        return uint64_t(OF_BLOCK) * min_of(STREAM_CHANGE_COST, totals.index_blocks / count / 4);
     }
 
     // Returns the first index block of share `part`, counted over all streams. If the index is damaged, this is some
     // index block of the stream: all index blocks are decoded, some of them possibly twice. Called by a warp.
     __device__ inline uint32_t first_index_block(uint32_t part) const {
         if (part == gridDim.x) {
-            return totals.tasks;
+            return totals.index_blocks;
         }
-        const uint64_t cost = of(totals.tasks, totals.sequences, count) / gridDim.x * part;
+        const uint64_t cost = of(totals.index_blocks, totals.sequences, count) / gridDim.x * part;
         const uint32_t number = find_stream_by_warp(
             cost, count, [&](uint32_t i) { return of(streams[i].first_index_block, streams[i].first_sequence, i); });
         const StreamDescriptor &stream = streams[number];

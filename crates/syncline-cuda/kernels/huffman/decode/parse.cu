@@ -4,19 +4,6 @@
 // BITMAP_BLOCK_GROUPS    groups that a block of prepare_batch maps
 #include "huffman/decode/parse.cuh"
 
-// Where a stream is (a length of 0 marks a damaged stream), where its symbols and classes go, and the number of groups
-// that fit there.
-struct StreamLocation {
-    uint64_t offset, out, classes;
-    uint32_t length, groups;
-};
-
-// Limits of all locations. A stream that exceeds them is treated as damaged.
-struct Limits {
-    uint64_t input_bytes, output_symbols, classes;
-    uint32_t length, groups; // of each stream
-};
-
 // One block per stream and codebook. `done` and `status` are 0 at the start.
 extern "C" __global__ void __launch_bounds__(THREADS)
     parse_streams(const uint8_t *input, const Limits limits, const StreamLocation *locations, uint32_t count,

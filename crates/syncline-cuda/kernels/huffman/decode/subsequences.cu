@@ -126,7 +126,7 @@ struct CostModel {
     // The cost of a dense warp sequence is proportional to its symbols. Those in which most codewords have one bit are
     // decoded by runs, so the more symbols they have the less each costs.
     __device__ inline CostModel(const StreamDescriptor *of, const uint32_t *symbols_before, const BatchTotals &totals)
-        : streams(of), before(symbols_before), tasks(totals.tasks), sequences(totals.sequences),
+        : streams(of), before(symbols_before), tasks(totals.index_blocks), sequences(totals.sequences),
           per_warp_sequence(tasks * (WARP * GROUP) < sequences * (WARP_SEQUENCES * DENSE_WARP_SEQUENCE)
                                 ? DENSE_WARP_SEQUENCE_COST
                                 : WARP_SEQUENCE_COST) {}

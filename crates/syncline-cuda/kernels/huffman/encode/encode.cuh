@@ -11,8 +11,9 @@
 // LONGEST       maximum codeword length in bits, 16 or 20
 // SEGMENT       symbols of a segment, a power of two from 512
 #pragma once
-#include "huffman/stream_input.cuh"
+#include "huffman/encode/structs.cuh"
 #include "device/block.cuh"
+#include "huffman/encode/structs.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 8 * SYMBOL_BYTES;
 constexpr uint32_t SYMBOL_MASK = (1u << SYMBOL_BITS) - 1;
@@ -24,21 +25,6 @@ constexpr uint32_t SLOT_WORDS = SEGMENT * LONGEST / 32;
 constexpr bool INTERLEAVED = SEGMENT < 8192;
 // Bits of the code in a codeword of a codebook. The length is above them.
 constexpr uint32_t CODE_BITS = 27;
-
-// The results of encoding a segment.
-struct SegmentSums {
-    uint32_t bits;
-    uint32_t live;          // live groups, and SEGMENT_INVALID if a symbol had no codeword
-    uint32_t sum, weighted; // checksum of the live groups, with positions relative to the segment
-};
-
-// The layout and statistics of a stream; mirrored by src/huffman/encode/batch.rs.
-struct StreamPlan {
-    uint32_t groups, live, bits, sum;
-    uint32_t weighted, codebooks, codebook_bytes, bitmap_at;
-    uint32_t index_at, index_bytes, codewords_at, stream_bytes;
-    uint32_t longest, has_free, free_symbol, status;
-};
 
 constexpr uint32_t SEGMENT_INVALID = 1u << 31;
 constexpr uint32_t STATUS_MISSING_CODEWORD = 1, STATUS_NO_ROOM = 2;

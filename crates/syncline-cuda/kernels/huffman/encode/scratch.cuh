@@ -5,17 +5,8 @@
 constexpr uint32_t INDEX_BLOCK = 32;  // live groups
 constexpr uint32_t SUBSEQUENCE = 128; // bits
 
-// Scratch memory of all streams; mirrored by src/huffman/encode/scratch.rs. The part of a stream in each array has the
-// size that the largest stream needs.
-struct EncodeScratch {
-    const SegmentSums *sums;
-    const uint16_t *group_bits;
-    uint2 *starts;       // of each segment: bits before it, live groups before it
-    uint16_t *live_bits; // bits of the live groups, without the free groups between them
-    uint32_t *free_bitmap;
-    uint64_t *descriptors; // of the symbol index
-    uint8_t *gaps;         // one byte each
-
+// Scratch memory of all streams, or of one.
+struct EncodeScratch : EncodeScratchFields {
     // Returns the bits of the live groups without gaps.
     __device__ inline const uint16_t *bits_of_live(bool all_live) const { return all_live ? group_bits : live_bits; }
 };

@@ -14,13 +14,6 @@ constexpr uint32_t MAX_CODEBOOK_BYTES = ALPHABET + 4; // maximum size of a seria
 
 __device__ inline uint32_t align_up(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
 
-// The serialized codebooks of all streams; mirrored by src/huffman/encode/encoder.rs.
-struct Codebooks {
-    const uint32_t *summaries; // of each codebook: bytes, longest codeword
-    const uint32_t *used;      // number of codebooks that each stream uses
-    const uint8_t *bytes;
-};
-
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 
 // The slots of one stream.
@@ -83,12 +76,12 @@ __device__ inline void move_vectors(const uint4 *from, uint4 *to, uint32_t vecto
 
 __device__ inline void write_header(uint32_t *out, const StreamPlan &plan) {
     out[0] = plan.groups;
-    out[1] = plan.live;
+    out[1] = plan.live_groups;
     out[2] = GROUP_LOG2 | SYMBOL_BYTES << 8 | INDEX << 16 | plan.codebooks << 24;
     out[3] = plan.free_symbol | plan.longest << 16 | plan.has_free << 24;
     out[4] = plan.sum;
     out[5] = plan.weighted;
-    out[6] = plan.bits;
+    out[6] = plan.codeword_bits;
     out[7] = plan.codebook_bytes;
     out[8] = plan.index_bytes;
     out[9] = 0;
@@ -104,15 +97,15 @@ __device__ inline void write_header_and_codebooks(uint8_t *out, const StreamPlan
 #pragma unroll 1
     for (uint32_t codebook = 0; codebook < plan.codebooks; ++codebook) {
         const uint32_t index = codebook_of(stream, plan.codebooks, codebook);
-        const uint32_t bytes = plan.live == 0 ? EMPTY_CODEBOOK_BYTES : codebooks.summaries[2 * index];
+        const uint32_t bytes = plan.live_groups == 0 ? EMPTY_CODEBOOK_BYTES : codebooks.summaries[2 * index];
 #pragma unroll 1
         for (uint32_t i = rank; i < bytes; i += size) {
-            out[at + i] = plan.live == 0 ? 0 : codebooks.bytes[uint64_t(index) * MAX_CODEBOOK_BYTES + i];
+            out[at + i] = plan.live_groups == 0 ? 0 : codebooks.bytes[uint64_t(index) * MAX_CODEBOOK_BYTES + i];
         }
         at += bytes;
     }
     const uint32_t bitmap_end = plan.bitmap_at + (plan.has_free ? ceil_div(plan.groups, 8) : 0);
-    const uint32_t codewords_end = plan.codewords_at + 4 * ceil_div(plan.bits, 32);
+    const uint32_t codewords_end = plan.codewords_at + 4 * ceil_div(plan.codeword_bits, 32);
     auto clear = [&](uint32_t by, uint32_t from, uint32_t to) {
 #pragma unroll 1
         for (; rank == by && from < to; ++from) {

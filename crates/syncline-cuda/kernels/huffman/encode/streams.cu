@@ -248,8 +248,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0) {
         StreamPlan plan;
         plan.groups = span.groups;
-        plan.live = live;
-        plan.bits = bits;
+        plan.live_groups = live;
+        plan.codeword_bits = bits;
         plan.sum = checksum[0];
         plan.weighted = checksum[1];
         plan.codebooks = codebook_sums.used;
@@ -342,9 +342,9 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         }
         return;
     }
-    const uint32_t start = warp_broadcast(segment < segments ? starts[0] : plan.bits, 0);
-    const uint32_t end = warp_broadcast(segment + 1 < segments ? starts[1] : plan.bits, 0);
-    const uint32_t next_end = segment + 2 < segments ? starts[2] : plan.bits;
+    const uint32_t start = warp_broadcast(segment < segments ? starts[0] : plan.codeword_bits, 0);
+    const uint32_t end = warp_broadcast(segment + 1 < segments ? starts[1] : plan.codeword_bits, 0);
+    const uint32_t next_end = segment + 2 < segments ? starts[2] : plan.codeword_bits;
     out += offset;
     if (is_header_block) {
         write_header_and_codebooks(out, plan, codebooks, stream, threadIdx.x, WRITE_THREADS);
@@ -358,7 +358,7 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         }
     }
     if (INDEX == 1 && !RECORD_LENGTHS) {
-        const uint32_t gaps = ceil_div(plan.bits, SUBSEQUENCE);
+        const uint32_t gaps = ceil_div(plan.codeword_bits, SUBSEQUENCE);
         for (uint32_t i = rank; i < plan.index_bytes; i += step) {
             uint32_t byte = plan.longest <= 16
                                 ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4
@@ -367,15 +367,15 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         }
     }
     if (INDEX == 2) {
-        write_symbol_index(out + plan.index_at, scratch.descriptors, scratch.bits_of_live(!plan.has_free), plan.live,
-                           rank / WARP, step / WARP);
+        write_symbol_index(out + plan.index_at, scratch.descriptors, scratch.bits_of_live(!plan.has_free),
+                           plan.live_groups, rank / WARP, step / WARP);
     }
     if (segment >= segments) {
         return;
     }
     const uint64_t first_slot =
         slots_in_stream > 0 ? stream * slots_in_stream : spans[stream].first_group * (GROUP * SYMBOL_BYTES / 4);
-    const Slots slots{all_slots + first_slot, scratch.starts, segments, plan.bits};
+    const Slots slots{all_slots + first_slot, scratch.starts, segments, plan.codeword_bits};
     // A segment writes the words that start in it.
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
@@ -437,7 +437,7 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         lengths_of_codewords + (uint64_t(stream) * segments_in_stream + segment) * RECORDED_WORDS;
     write_gaps({recorded, start, warp_broadcast(min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS), 0),
                 segment == 0},
-               {out + plan.index_at, warp_broadcast(ceil_div(plan.bits, SUBSEQUENCE), 0),
+               {out + plan.index_at, warp_broadcast(ceil_div(plan.codeword_bits, SUBSEQUENCE), 0),
                 warp_broadcast(plan.longest, 0) > 16});
 #endif
 }

@@ -17,16 +17,9 @@
 #include "device/warp.cuh"
 #include "quantize/codes/direct_vector.cuh"
 #include "quantize/scalar_tile.cuh"
+#include "quantize/structs.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
-
-struct CodesLaunch {
-    uint64_t first_element; // of the slab
-    uint32_t chunk_blocks;  // blocks of work of a chunk
-    uint32_t aligned;       // quads of elements start on multiples of 16 bytes
-    uint32_t use_vector;
-    uint32_t chunks_per_wave; // unused here
-};
 
 // A block's work: units from tile `first_tile` of the batch on.
 struct WorkItem {

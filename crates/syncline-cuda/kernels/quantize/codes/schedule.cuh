@@ -7,37 +7,22 @@
 #include "device/lookback.cuh"
 #include "device/warp.cuh"
 #include "quantize/codes/async_staging.cuh"
+#include "quantize/structs.cuh"
 
 constexpr uint32_t BLOCK_TILES = UNITS * UNIT_TILES;
 static_assert(BLOCK_TILES < WARP, "a lane a tile, and one for all");
 
-struct CodesLaunch {
-    uint64_t first_element; // of the slab
-    uint32_t chunk_blocks;  // blocks of work of a chunk
-    uint32_t aligned;       // quads of elements start on multiples of 16 bytes
-    uint32_t use_vector;
-    uint32_t chunks_per_wave;
-    // Divide by the tickets of a wave of chunks, and by the chunks of a wave or of the last wave.
-    Divider32 by_wave_tickets, by_wave_chunks, by_last_wave_chunks;
-    // Divides by the chunks of the last wave without the batch's last, which may be shorter.
-    Divider32 by_last_wave_full_chunks;
-    Divider32 by_grid[3];       // divide by the tiles along z, y, x
-    uint32_t has_32_bit_tiles;  // whether the array's tile numbers fit 32 bits
-    uint32_t last_chunk_blocks; // blocks of work of the batch's last chunk
-    uint32_t unused;
-
-    // Returns tile `number` of the array.
-    __device__ inline Tile tile(const Geometry &geometry, uint64_t number) const {
-        if (has_32_bit_tiles == 0) {
-            return geometry.tile(number);
-        }
-        const uint32_t rows = by_grid[2].quotient(uint32_t(number)), planes = by_grid[1].quotient(rows),
-                       b = by_grid[0].quotient(planes);
-        const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]),
-                       x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
-        return geometry.tile(TileCoord{b, z, y, x});
+// Returns tile `number` of the array.
+__device__ inline Tile tile_of(const StagedLaunch &launch, const Geometry &geometry, uint64_t number) {
+    if (launch.has_32_bit_tiles == 0) {
+        return geometry.tile(number);
     }
-};
+    const uint32_t rows = quotient(launch.by_grid[2], uint32_t(number)), planes = quotient(launch.by_grid[1], rows),
+                   b = quotient(launch.by_grid[0], planes);
+    const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]),
+                   x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
+    return geometry.tile(TileCoord{b, z, y, x});
+}
 
 // A block's work: those tiles from `first_tile` of the batch on that belong to the chunk.
 struct WorkItem {
@@ -47,13 +32,13 @@ struct WorkItem {
 };
 
 // Sets up the work of a ticket. Called by one warp.
-__device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &batch, const CodesLaunch &launch,
+__device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &batch, const StagedLaunch &launch,
                                    uint32_t ticket, WorkItem &work) {
-    const uint32_t lane = lane_id(), tickets_per_wave = launch.chunks_per_wave * launch.chunk_blocks;
-    const uint32_t turn = launch.by_wave_tickets.quotient(ticket), first_chunk = turn * launch.chunks_per_wave;
+    const uint32_t lane = lane_id(), tickets_per_wave = launch.codes.chunks_per_wave * launch.codes.chunk_blocks;
+    const uint32_t turn = quotient(launch.by_wave_tickets, ticket), first_chunk = turn * launch.codes.chunks_per_wave;
     uint32_t chunk = batch.chunks, block = 0;
     if (first_chunk < batch.chunks) {
-        uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_per_wave),
+        uint32_t chunks = min_of(batch.chunks - first_chunk, launch.codes.chunks_per_wave),
                  within = ticket - turn * tickets_per_wave;
         Divider32 by_wave_chunks = launch.by_wave_chunks;
         if (first_chunk + chunks == batch.chunks) {
@@ -65,10 +50,11 @@ __device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &b
             chunks -= apart;
             block = apart ? launch.last_chunk_blocks : 0;
         }
-        const uint32_t further = by_wave_chunks.quotient(within);
+        const uint32_t further = quotient(by_wave_chunks, within);
         block += further;
         // Tickets past the end have no block.
-        chunk = block < launch.chunk_blocks && chunks > 0 ? first_chunk + (within - further * chunks) : batch.chunks;
+        chunk =
+            block < launch.codes.chunk_blocks && chunks > 0 ? first_chunk + (within - further * chunks) : batch.chunks;
     }
     if (lane == 0) {
         work.chunk = chunk;
@@ -86,8 +72,9 @@ __device__ inline void set_up_work(const Geometry &geometry, const ChunkBatch &b
     if (lane < BLOCK_TILES) {
         TileExtents out = {};
         if (number < end) {
-            const Tile tile = launch.tile(geometry, batch.first_tile + number);
-            out = {tile.first_element - launch.first_element, tile.nz << 24 | tile.ny << 16 | tile.nx, tile.elements()};
+            const Tile tile = tile_of(launch, geometry, batch.first_tile + number);
+            out = {tile.first_element - launch.codes.first_element, tile.nz << 24 | tile.ny << 16 | tile.nx,
+                   tile.elements()};
         }
         work.tiles[lane] = out;
     }

@@ -156,7 +156,7 @@ __device__ inline void place_codes(const VectorTile &tile, const TileExtents &ex
 }
 
 // Runs the scheduler warp until the block has no more work. `ticket` is that of the third iteration, on the first lane.
-__device__ inline void run_scheduler_warp(const Geometry &geometry, const ChunkBatch &batch, const CodesLaunch &launch,
+__device__ inline void run_scheduler_warp(const Geometry &geometry, const ChunkBatch &batch, const StagedLaunch &launch,
                                           const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket) {
     const uint32_t lane = lane_id();
     for (uint32_t turn = 0;; ++turn) {
@@ -165,7 +165,7 @@ __device__ inline void run_scheduler_warp(const Geometry &geometry, const ChunkB
         const uint32_t parity = (turn + 1) % 2; // of the previous iteration
         uint32_t *states = states_of(control, batch.chunks), tile_group = 0;
         if (turn > 0) {
-            states += last.chunk * launch.chunk_blocks;
+            states += last.chunk * launch.codes.chunk_blocks;
             tile_group = scan_tiles(shared.tile_groups[parity]);
             shared.tiles_before[parity][lane] = tile_group;
             // Other blocks wait for this.
@@ -229,7 +229,7 @@ __device__ inline void set_up_icache_warmup(Shared &shared) {
 // `control` is 0 at first: the ticket counter, the extreme codes of each chunk, and a status word for each block of
 // work. The constants are `known`, or those in `later`, if not null, once the previous kernel is done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    quantize_codes_staged(const Element *slab, Geometry geometry, ChunkBatch batch, Step known, CodesLaunch launch,
+    quantize_codes_staged(const Element *slab, Geometry geometry, ChunkBatch batch, Step known, StagedLaunch launch,
                           Outputs outputs, uint32_t *control, const Step *later) {
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         run_scheduler_warp(geometry, batch, launch, outputs, control, shared, draw());
         return;
     }
-    const bool warms_up = HAS_ICACHE_WARMUP && later != nullptr && launch.use_vector != 0;
+    const bool warms_up = HAS_ICACHE_WARMUP && later != nullptr && launch.codes.use_vector != 0;
     if (warms_up) {
         set_up_icache_warmup(shared);
     }
@@ -274,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     auto describe = [&](const TileExtents &extents, VectorTile &tile) {
         const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
         // In 1-D a clipped tile takes the scalar path, because there is only one: the array's last.
-        tile.eligible = extents.elements > 0 && launch.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS);
+        tile.eligible = extents.elements > 0 && launch.codes.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS);
         tile.first = extents.first_element + lane_offset;
         tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
         tile.cols = AXES == 1 ? QUAD : min_of(nx - min_of(x, nx), QUAD);
@@ -318,19 +318,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     following.row_stride = tile.row_stride;
                     describe(next.tiles[own_tile], following);
                     staging.fetch(slab, following, next.tiles + warp_id() * UNIT_TILES, row, plane,
-                                  launch.aligned != 0);
+                                  launch.codes.aligned != 0);
                 }
             };
             uint2 codes[ROWS];
             if (!__any_sync(ALL_LANES, staging.full)) {
-                staging.fetch(slab, tile, work.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+                staging.fetch(slab, tile, work.tiles + warp_id() * UNIT_TILES, row, plane, launch.codes.aligned != 0);
             }
             staging.wait();
             if (!tile.whole) {
                 staging.complete(tile);
             }
-            const VectorResult fast = quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, staging,
-                                                    refill, locate, hint, codes);
+            const VectorResult fast = quantize_unit(step, slab, tile, launch.codes.aligned != 0, extents.elements,
+                                                    staging, refill, locate, hint, codes);
             TileResult result = {};
             result.base = fast.base;
             result.predictor = fast.predictor;
@@ -348,7 +348,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     if ((scalar_lanes >> (2 * t) & 1) != 0) {
                         const TileBox other(
                             geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
-                        TileSource source{slab + (other.first_element - launch.first_element), plane, row};
+                        TileSource source{slab + (other.first_element - launch.codes.first_element), plane, row};
                         TileBitmaps words;
                         TileResult found = quantize_tile(step, other, source, integers + t * MAX_ELEMENTS, words);
                         if (tile_leader() == 2 * t) {
@@ -408,7 +408,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             if (!more && __any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
                 describe(shared.work[0].tiles[own_tile], tile);
                 staging.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane,
-                              launch.aligned != 0);
+                              launch.codes.aligned != 0);
             }
             turn_barrier();
             grid_dependency_wait();

@@ -1,9 +1,7 @@
 //! The pieces of a buffer that are hashed, and where their hashes go.
 
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
-
+use cudarc::driver::CudaView;
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaView, DeviceRepr};
 use syncline_core::container::RECORD_HEADER_LEN;
 
 use super::{BLOCK, SUMS_WORDS};
@@ -69,19 +67,3 @@ pub(super) struct HashDestination {
     pub sign: CUdeviceptr,
     pub differs: CUdeviceptr,
 }
-
-/// `Pieces` in container/hash.cu.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct DevicePieces {
-    pub bytes: CUdeviceptr,
-    pub available: u64,
-    pub starts: CUdeviceptr,
-    pub lengths: CUdeviceptr,
-    pub excluded_at: u64,
-    pub excluded_bytes: u64,
-    pub sums_stride: u64,
-}
-
-// SAFETY: seven words of 64 bits, laid out as `Pieces`.
-unsafe impl DeviceRepr for DevicePieces {}

@@ -3,7 +3,7 @@
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut};
 
 use super::ParsedRecords;
-use crate::container::parsed::BatchFinish;
+use crate::container::structs::BatchFinish;
 use crate::error::{CudaError, Result};
 
 impl ParsedRecords<'_> {

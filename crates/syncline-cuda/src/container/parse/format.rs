@@ -10,8 +10,8 @@ use super::{BITMAP_GROUP_LOG2, BOOKS, ParsedChunk};
 use crate::container::parsed::sums_len;
 use crate::device::Arena;
 use crate::geometry::ChunkBatch;
-use crate::huffman::decode::batch::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
+use crate::huffman::decode::structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 
 /// Properties of a stream that parsing needs, from its header.
 #[derive(Debug, Clone, Copy)]

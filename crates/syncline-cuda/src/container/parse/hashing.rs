@@ -1,11 +1,9 @@
 //! Hashes of short records, compared by the kernel that parses the records.
 
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
-
-use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaViewMut, DevicePtrMut, DeviceRepr};
+use cudarc::driver::{CudaViewMut, DevicePtrMut};
 
 use crate::container::hash::{BLOCK, MAX_PARTS, sums_words};
+use crate::container::structs::DeviceHashing;
 use crate::device::{Arena, Frame};
 use crate::error::{CudaError, Result};
 
@@ -27,20 +25,6 @@ pub struct Hashing<'h, 'm> {
     /// does not differ.
     pub differs: &'h mut CudaViewMut<'m, u32>,
 }
-
-/// `Hashing` of the kernel.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct DeviceHashing {
-    sums: CUdeviceptr,
-    progress: CUdeviceptr,
-    differs: CUdeviceptr,
-    longest: u32,
-    pub(super) parts: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as the kernel's struct.
-unsafe impl DeviceRepr for DeviceHashing {}
 
 impl Hashing<'_, '_> {
     /// Whether comparing in the parsing kernel is faster, for records of at most `longest` bytes.

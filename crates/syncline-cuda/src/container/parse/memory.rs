@@ -1,59 +1,21 @@
 //! Memory for the results of parsing a batch's records.
 
-#![allow(unsafe_code, reason = "declares structs that kernels take by value")]
-
 use std::marker::PhantomData;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 use syncline_core::huffman::IndexKind;
 
 use super::results::{ParsedRecords, Tiles};
 use super::{BOOKS, Format, cleared_bytes, rank_stride};
 use crate::container::parsed::sums_len;
+use crate::container::structs::DeviceResults;
 use crate::device::{Cleared, Frame};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
-use crate::huffman::decode::batch::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
-
-/// `ParseResults` of the kernel.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct DeviceResults {
-    chunks: CUdeviceptr,
-    metas: CUdeviceptr,
-    bases: CUdeviceptr,
-    order: CUdeviceptr,
-    first_groups: CUdeviceptr,
-    outlier_starts: CUdeviceptr,
-    verbatim_starts: CUdeviceptr,
-    mask_starts: CUdeviceptr,
-    sign_starts: CUdeviceptr,
-    classes: CUdeviceptr,
-    ranks: CUdeviceptr,
-    done: CUdeviceptr,
-    codes: CUdeviceptr,
-    bitmaps: CUdeviceptr,
-    code_books: CUdeviceptr,
-    bitmap_books: CUdeviceptr,
-    code_symbols: CUdeviceptr,
-    bitmap_symbols: CUdeviceptr,
-    marks: CUdeviceptr,
-    totals: CUdeviceptr,
-    bitmap_totals: CUdeviceptr,
-    code_status: CUdeviceptr,
-    bitmap_status: CUdeviceptr,
-    bitmap_stride: u64,
-    rank_stride: u32,
-    patterns: u32,
-    index_kind: u32,
-    lzss_codes: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as the kernel's struct.
-unsafe impl DeviceRepr for DeviceResults {}
+use crate::huffman::decode::structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 
 fn address<T>(view: &mut CudaViewMut<'_, T>, stream: &CudaStream) -> CUdeviceptr {
     view.device_ptr_mut(stream).0

@@ -3,7 +3,8 @@
 use cudarc::driver::CudaViewMut;
 use cudarc::driver::sys::CUdeviceptr;
 
-use crate::container::parsed::{Parsed, ParsedChunk};
+use crate::container::parsed::Parsed;
+use crate::container::structs::ParsedChunk;
 use crate::huffman::decode::BatchView;
 
 /// The arrays of chunks and tiles of a parsed batch.

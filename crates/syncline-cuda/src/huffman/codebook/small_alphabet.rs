@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, DeviceRepr};
 use syncline_core::huffman::{lengths, sample};
 
+use super::structs::StreamCodes;
 use super::{CANDIDATE_TREES, DeviceCodebooks, constants};
 use crate::device::{Device, DeviceInfo, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::Result;
@@ -36,33 +37,6 @@ const STATIC_SHARED: u32 = 4 << 10;
 const RESERVED_SHARED: u32 = 1 << 10;
 /// Bytes of a count.
 const COUNT_BYTES: u32 = 4;
-
-/// Device arrays of the streams: `StreamCodes` in huffman/codebook/small_alphabet.cu.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(in crate::huffman) struct StreamCodes {
-    /// Bytes and longest codeword of each codebook, two 32-bit words.
-    pub summaries: CUdeviceptr,
-    /// Serialized codebooks, SYMBOLS + 4 bytes each.
-    pub bytes: CUdeviceptr,
-    /// Number of codebooks that each stream uses, 32 bits each.
-    pub codebooks_used: CUdeviceptr,
-    /// Status of each stream, 32 bits each.
-    pub status: CUdeviceptr,
-    /// Bits of all codewords of each codebook, 64 bits each.
-    pub codebook_bits: CUdeviceptr,
-    /// Finished codebooks of each stream, 32 bits each; 0 between launches.
-    pub finished: CUdeviceptr,
-    /// Candidate trees, [`CANDIDATE_TREES_WORDS`] words for each codebook.
-    pub trees: CUdeviceptr,
-    /// Finished blocks of each codebook, 32 bits each; 0 between launches.
-    pub arrived: CUdeviceptr,
-    /// The batch's list of streams.
-    pub streams: CUdeviceptr,
-}
-
-// SAFETY: nine device addresses without padding, as in the kernel's `StreamCodes`.
-unsafe impl DeviceRepr for StreamCodes {}
 
 /// How the trees of a codebook are distributed to blocks and warps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

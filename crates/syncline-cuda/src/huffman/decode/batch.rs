@@ -1,7 +1,5 @@
 //! Batches described by the host: a descriptor for each stream, and its codebooks.
 
-#![allow(unsafe_code, reason = "declares types that kernels read")]
-
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -10,63 +8,16 @@ use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
 
+use super::structs::{BatchTotals, CodebookDescriptor, LENGTHS, StreamDescriptor};
 use super::{BITMAP_BLOCK_GROUPS, INDEX_BLOCK, PAIRED_SHARE, SEQUENCE, TABLE_BITS};
 use crate::error::{CudaError, DriverContext, Result};
 
-const LENGTHS: usize = MAX_LENGTH as usize + 1;
 /// Bytes before a stream's codebooks (FORMAT.md, "Huffman stream").
 const HEADER_BYTES: usize = 40;
 /// Mask of a symbol in a table entry that may have two.
 const NARROW_MASK: u32 = 0xfff;
 /// Mask of a symbol in a table entry that has one.
 const WIDE_MASK: u32 = 0xffff;
-
-/// `StreamDescriptor` of `huffman/decode/decode.cuh`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct StreamDescriptor {
-    words: u64,
-    index: u64,
-    bitmap: u64,
-    out: u64,
-    classes: u64,
-    groups: u32,
-    live: u32,
-    bits: u32,
-    index_bytes: u32,
-    sum: u32,
-    weighted: u32,
-    first_codebook: u32,
-    codebooks: u32,
-    zero_bit_symbol: u32,
-    longest: u32,
-    has_zero_bit_groups: u32,
-    map: u32,
-    first_index_block: u32,
-    first_sequence: u32,
-    first_subsequence: u32,
-    first_bitmap_block: u32,
-}
-
-// SAFETY: plain integers without padding (five of 8 bytes, then sixteen of 4), laid out as the kernels' struct.
-unsafe impl DeviceRepr for StreamDescriptor {}
-
-/// `CodebookDescriptor` of `huffman/decode/decode.cuh`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct CodebookDescriptor {
-    limit: [u32; LENGTHS],
-    offset: [u32; LENGTHS],
-    longest: u32,
-    symbols: u32,
-    symbol_count: u32,
-    base: u32,
-    mask: u32,
-    absent: u32,
-}
-
-// SAFETY: integers of 4 bytes, laid out as the kernels' struct.
-unsafe impl DeviceRepr for CodebookDescriptor {}
 
 impl CodebookDescriptor {
     /// Converts a codebook; appends its symbols in canonical order to `symbols`.
@@ -137,19 +88,6 @@ pub struct BatchView<'b, S> {
     pub(crate) has_reconstruct_tables: bool,
     pub(crate) symbol: PhantomData<S>,
 }
-
-/// `BatchTotals` of `huffman/decode/decode.cuh`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct BatchTotals {
-    index_blocks: u32,
-    sequences: u32,
-    bitmap_blocks: u32,
-    unused: u32,
-}
-
-// SAFETY: integers of 4 bytes, laid out as the kernels' struct.
-unsafe impl DeviceRepr for BatchTotals {}
 
 /// Sums over the streams of a batch, and properties that all of them share.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
-use super::batch::{BatchSizes, BatchTotals, BatchView, CodebookDescriptor, StreamDescriptor};
+use super::batch::{BatchSizes, BatchView};
+use super::structs::{BatchTotals, CodebookDescriptor, DeviceLimits, StreamDescriptor, StreamLocation};
 use super::{BITMAP_BLOCK_GROUPS, FORMATS, INDEX_BLOCK, SEQUENCE, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
@@ -56,25 +57,6 @@ pub(super) fn specializations() -> Vec<Specialization> {
     kinds.into_iter().flat_map(of).collect()
 }
 
-/// Location of a stream and of its symbols. In device memory and not trusted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct StreamLocation {
-    /// Offset of the stream in the input in bytes, a multiple of 16.
-    pub offset: u64,
-    /// Index of its first symbol in the output, a multiple of 16 bytes.
-    pub out: u64,
-    /// Index of its first group in the array of classes, for streams with several codebooks.
-    pub classes: u64,
-    /// Maximum number of bytes of the stream.
-    pub length: u32,
-    /// Capacity of the output in groups.
-    pub groups: u32,
-}
-
-// SAFETY: plain integers without padding, laid out as `Place` of the kernel.
-unsafe impl DeviceRepr for StreamLocation {}
-
 /// Limits of all locations. A stream that exceeds them is treated as damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -87,20 +69,6 @@ pub struct Limits {
     /// Groups of each stream.
     pub groups: u32,
 }
-
-/// `Limits` of the kernel.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DeviceLimits {
-    input_bytes: u64,
-    output_symbols: u64,
-    classes: u64,
-    length: u32,
-    groups: u32,
-}
-
-// SAFETY: plain integers without padding, laid out as the kernel's struct.
-unsafe impl DeviceRepr for DeviceLimits {}
 
 /// Upper bounds for the streams of a batch.
 #[derive(Debug, Clone, Copy)]

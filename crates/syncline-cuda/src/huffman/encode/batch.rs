@@ -1,13 +1,12 @@
 //! The streams of a batch, and the results of encoding them.
 
-#![allow(unsafe_code, reason = "structs in device memory")]
-
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::huffman::MAX_SYMBOLS;
 
 use super::format::Format;
+use super::structs::{StreamInput, StreamPlan};
 use crate::device::fetch;
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -22,30 +21,12 @@ pub struct StreamSpan {
     pub free_symbol: u16,
 }
 
-/// A stream of a batch in device memory: `StreamInput` in huffman/stream_input.cuh.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct StreamInput {
-    first_group: u64,
-    groups: u32,
-    free_symbol: u32,
-    /// The smallest symbol other than 0 in the low half and the largest in the high half, if a large stream may be
-    /// counted from a sample; otherwise 0.
-    symbol_range: u32,
-    reserved: u32,
-}
-
 impl From<&StreamSpan> for StreamInput {
     fn from(span: &StreamSpan) -> Self {
         let &StreamSpan { first_group, groups, free_symbol } = span;
         Self { first_group, groups, free_symbol: free_symbol.into(), symbol_range: 0, reserved: 0 }
     }
 }
-
-// SAFETY: integers without padding, as in the kernels' `StreamInput`.
-unsafe impl DeviceRepr for StreamInput {}
-// SAFETY: all fields are integers.
-unsafe impl ValidAsZeroBits for StreamInput {}
 
 /// The streams that one call encodes.
 #[derive(Debug)]
@@ -185,44 +166,6 @@ impl Batch {
     }
 }
 
-/// Layout and statistics of one encoded stream: `StreamPlan` in huffman/encode/encode.cuh.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct StreamPlan {
-    /// Number of groups.
-    pub groups: u32,
-    /// Number of live groups, which have codewords.
-    pub live_groups: u32,
-    /// Bits of all codewords.
-    pub codeword_bits: u32,
-    /// Sum of the live symbols.
-    pub sum: u32,
-    /// Sum of the live symbols times their positions, counted from 1.
-    pub weighted: u32,
-    /// Number of codebooks: 1, or 4 if separate codebooks for the classes are shorter.
-    pub codebooks: u32,
-    /// Bytes of the codebooks.
-    pub codebook_bytes: u32,
-    /// Offset of the bitmap of free groups in the stream, in bytes.
-    pub bitmap_at: u32,
-    /// Offset of the index in bytes.
-    pub index_at: u32,
-    /// Bytes of the index.
-    pub index_bytes: u32,
-    /// Offset of the codewords in bytes.
-    pub codewords_at: u32,
-    /// Bytes of the stream.
-    pub stream_bytes: u32,
-    /// Length of the longest codeword in bits.
-    pub longest: u32,
-    /// 1 if there is a bitmap of free groups, else 0.
-    pub has_free: u32,
-    /// The free symbol.
-    pub free_symbol: u32,
-    /// 0 if the stream is valid. Bit 0: a symbol has no codeword; bit 1: the stream does not fit into the output.
-    pub status: u32,
-}
-
 impl StreamPlan {
     /// Checks that all streams are valid.
     ///
@@ -238,11 +181,6 @@ impl StreamPlan {
         }
     }
 }
-
-// SAFETY: sixteen u32 without padding, as in the kernels' `StreamPlan`.
-unsafe impl DeviceRepr for StreamPlan {}
-// SAFETY: all fields are integers.
-unsafe impl ValidAsZeroBits for StreamPlan {}
 
 /// The encoded streams of a batch in device memory.
 #[derive(Debug)]

@@ -15,7 +15,8 @@ use super::format::Format;
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::Symbol;
-use crate::huffman::codebook::small_alphabet::{self, CANDIDATE_TREES_WORDS, SmallAlphabetBuilder, StreamCodes};
+use crate::huffman::codebook::small_alphabet::{self, CANDIDATE_TREES_WORDS, SmallAlphabetBuilder};
+use crate::huffman::codebook::structs::StreamCodes;
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebooks};
 
 const SOURCE: Source = source!("huffman/encode/codebooks.cu");
@@ -253,7 +254,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
                     finished,
                     trees: trees.device_ptr_mut(&stream).0,
                     arrived: finished + u64::from(batch.streams) * size_of::<u32>() as u64,
-                    streams: batch.spans.device_ptr(&stream).0,
+                    spans: batch.spans.device_ptr(&stream).0,
                 };
                 // SAFETY: `BatchCodebooks::new` and `SmallAlphabetBuffers::new` have allocated each array for these
                 // streams and codebooks. A stream has at most 2^23 symbols, and its counts were 0.

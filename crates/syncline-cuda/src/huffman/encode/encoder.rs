@@ -6,15 +6,16 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::huffman::IndexKind;
 
-use super::batch::{Batch, Encoded, StreamPlan};
+use super::batch::{Batch, Encoded};
 use super::codebooks::BatchCodebooks;
 use super::format::Format;
 use super::laid_out::{LaidOutStreams, Overlap, StreamTarget};
 use super::scratch::Scratch;
 use super::segments::{self, LAYOUT_THREADS, SEGMENTS_ENCODE, SegmentKernel, WRITE_THREADS};
+use super::structs::{CodebookArrays, StreamPlan};
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::Symbol;
@@ -23,18 +24,6 @@ use crate::huffman::Symbol;
 /// multiprocessor encodes at once.
 const LONG_SEGMENTS: u64 = 64;
 const MEDIUM_SEGMENTS: u64 = 24;
-
-/// Addresses of a batch's codebooks: `Codebooks` in huffman/encode/stream_sections.cuh.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct CodebookArrays {
-    summaries: CUdeviceptr,
-    used: CUdeviceptr,
-    bytes: CUdeviceptr,
-}
-
-// SAFETY: three device addresses without padding, as in the kernels' `Codebooks`.
-unsafe impl DeviceRepr for CodebookArrays {}
 
 impl CodebookArrays {
     fn new(codebooks: &BatchCodebooks, stream: &Arc<CudaStream>) -> Self {

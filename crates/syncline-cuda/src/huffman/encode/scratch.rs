@@ -1,38 +1,20 @@
 //! Scratch memory of an encoder: what the kernels hand from the encoded segments to the written streams.
 
-#![allow(unsafe_code, reason = "a kernel parameter passed by value")]
-
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS};
 
 use super::batch::Batch;
 use super::format::Format;
 use super::segments::SegmentKernel;
+use super::structs::{EncodeScratch, SegmentSums};
 use crate::device::Frame;
 use crate::error::Result;
 
-/// 32-bit words of `SegmentSums` in huffman/encode/encode.cuh, and of a segment's start in huffman/encode/scratch.cuh.
-const SUMS_WORDS: usize = 4;
+/// 32-bit words of a segment's start: an element of `EncodeScratch::starts`.
 const STARTS_WORDS: usize = 2;
-
-/// Addresses of the scratch memory: `EncodeScratch` in huffman/encode/scratch.cuh.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct EncodeScratch {
-    sums: CUdeviceptr,
-    group_bits: CUdeviceptr,
-    starts: CUdeviceptr,
-    live_bits: CUdeviceptr,
-    free_bitmap: CUdeviceptr,
-    descriptors: CUdeviceptr,
-    gaps: CUdeviceptr,
-}
-
-// SAFETY: seven device addresses without padding, as in the kernels' `EncodeScratch`.
-unsafe impl DeviceRepr for EncodeScratch {}
 
 /// Where the codewords of the segments are.
 pub(super) enum Slots<'a> {
@@ -60,7 +42,7 @@ fn recorded_words(format: &Format, segment: u32) -> usize {
 /// Scratch memory of one call.
 pub(super) struct Scratch<'a> {
     pub slots: Slots<'a>,
-    pub sums: CudaViewMut<'a, u32>,
+    pub sums: CudaViewMut<'a, SegmentSums>,
     pub group_bits: CudaViewMut<'a, u16>,
     starts: CudaViewMut<'a, u32>,
     live_bits: CudaViewMut<'a, u16>,
@@ -93,7 +75,7 @@ impl<'a> Scratch<'a> {
                 Some(symbols) => Slots::InPlace(symbols),
                 None => Slots::Separate(frame.slice(all * slot_words)?),
             },
-            sums: frame.slice(all * SUMS_WORDS)?,
+            sums: frame.slice(all)?,
             group_bits: frame.slice(streams * groups_in_stream)?,
             starts: frame.slice(all * STARTS_WORDS)?,
             // The kernels read and clear whole index blocks of 32 groups.

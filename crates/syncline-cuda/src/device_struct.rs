@@ -1,4 +1,6 @@
-//! Structs that the host and the kernels share, declared once in Rust.
+//! Structs that the host and the kernels share, declared once, in Rust.
+
+#![allow(unsafe_code, reason = "asserts that structs are the same in Rust and C")]
 
 use std::fmt::Write;
 
@@ -21,7 +23,6 @@ macro_rules! device_numbers {
     ($($rust:ty => $c:literal),* $(,)?) => {
         $(
             // SAFETY: numbers of the same size and format in C; see the fixed-width types in kernels/common.cuh.
-            #[allow(unsafe_code, reason = "asserts that the Rust and the C type are the same")]
             unsafe impl DeviceField for $rust {
                 const C_TYPE: &'static str = $c;
             }
@@ -34,7 +35,6 @@ device_numbers! {
 }
 
 // SAFETY: an array lies in memory as in C, with the padding of its elements, which is none.
-#[allow(unsafe_code, reason = "asserts that the Rust and the C type are the same")]
 unsafe impl<T: DeviceField, const N: usize> DeviceField for [T; N] {
     const C_TYPE: &'static str = T::C_TYPE;
 
@@ -106,9 +106,8 @@ impl DeviceStruct {
 /// - The C struct has the name of the Rust struct. `struct Geometry = "GeometryFields"` gives it another one, for
 ///   kernels that derive a struct with member functions from it (`struct Geometry : GeometryFields { ... };`).
 ///
-/// To convert a struct by hand: declare it with this macro, which also replaces its `unsafe impl DeviceRepr`; add
-/// `Name::C` to the list of its stage's header in `device/headers.rs` (`STRUCT_HEADERS`), after the structs that it
-/// contains; replace the declaration in the kernels by `#include "<stage>/structs.cuh"`.
+/// The structs of a stage are in its module `structs`, which imports nothing of the stage, because the device layer
+/// includes them in every kernel (`STRUCT_HEADERS` in `device/headers.rs`). Kernels include `<stage>/structs.cuh`.
 macro_rules! device_struct {
     (
         $(#[$attribute:meta])*
@@ -131,26 +130,28 @@ macro_rules! device_struct {
         const _: () = {
             // SAFETY: every field is a `DeviceField`, so the struct is plain data without padding, as asserted; the C
             // declaration is generated from the same fields and checks their offsets.
-            unsafe impl $crate::device::DeviceField for $name {
+            unsafe impl $crate::device_struct::DeviceField for $name {
                 const C_TYPE: &'static str = $name::C.name;
             }
             // SAFETY: as above.
             unsafe impl ::cudarc::driver::DeviceRepr for $name {}
+            // SAFETY: no field has invalid bit patterns.
+            unsafe impl ::cudarc::driver::ValidAsZeroBits for $name {}
         };
 
         impl $name {
             /// The declaration in C.
             #[allow(dead_code, reason = "structs of tests are in no header")]
-            pub(crate) const C: $crate::device::DeviceStruct = $crate::device::DeviceStruct {
-                name: $crate::device::first_of(&[$($c_name,)? stringify!($name)]),
+            pub(crate) const C: $crate::device_struct::DeviceStruct = $crate::device_struct::DeviceStruct {
+                name: $crate::device_struct::first_of(&[$($c_name,)? stringify!($name)]),
                 size: size_of::<$name>(),
-                fields: &[$($crate::device::Field {
+                fields: &[$($crate::device_struct::Field {
                     name: stringify!($field),
-                    c_type: $crate::device::first_of(&[
+                    c_type: $crate::device_struct::first_of(&[
                         $($c_type,)?
-                        <$type as $crate::device::DeviceField>::C_TYPE,
+                        <$type as $crate::device_struct::DeviceField>::C_TYPE,
                     ]),
-                    suffix: <$type as $crate::device::DeviceField>::suffix,
+                    suffix: <$type as $crate::device_struct::DeviceField>::suffix,
                     offset: ::std::mem::offset_of!($name, $field),
                 }),*],
             };

@@ -1,0 +1,360 @@
+//! Structs that the kernels of chunk records share with their launchers.
+
+use cudarc::driver::sys::CUdeviceptr;
+use syncline_core::container::{HEADER_LEN, SECTIONS};
+
+use crate::device_struct::{DeviceStruct, device_struct};
+
+/// Maximum number of chunks of a batch: the starts of their records are passed to a kernel by value.
+pub const MAX_CHUNKS: usize = 256;
+
+/// The structs of `container/structs.cuh`, each after those that it contains.
+pub(crate) const STRUCTS: &[DeviceStruct] = &[
+    ChunkParts::C,
+    TokenParts::C,
+    RecordPlan::C,
+    DeviceLists::C,
+    DeviceStreams::C,
+    LayoutSources::C,
+    LayoutOutput::C,
+    DevicePieces::C,
+    StreamHeader::C,
+    StreamReport::C,
+    ParsedChunk::C,
+    ParsedArgument::C,
+    BatchFinish::C,
+    DeviceRecords::C,
+    DeviceResults::C,
+    DeviceHashing::C,
+];
+
+device_struct! {
+    /// What a chunk has besides its tiles, and where it is.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct ChunkParts {
+        /// Index in the batch's list.
+        pub(super) first_outlier: u64,
+        /// Index in the batch's list.
+        pub(super) first_verbatim: u64,
+        pub(super) outliers: u32,
+        pub(super) verbatim: u32,
+        pub(super) radius: u32,
+        /// Number of its stream of codes among those with this radius.
+        pub(super) codes: u32,
+        /// Number of its stream of bitmaps of masks.
+        pub(super) masks: u32,
+        /// Number of its stream of bitmaps of signs.
+        pub(super) signs: u32,
+    }
+}
+
+device_struct! {
+    /// A chunk's lists and size with its codes as LZSS tokens. Filled in by the host.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct TokenParts {
+        /// Index of the first outlier in the batch's list of outliers of the narrow codes.
+        pub first_outlier: u64,
+        /// Number of outliers.
+        pub outliers: u32,
+        /// Bytes of the section of codes; 0 if there are no tokens.
+        pub bytes: u32,
+    }
+}
+
+device_struct! {
+    /// Size and place of a record.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct RecordPlan {
+        /// Offset in the output in bytes.
+        pub(super) place: u64,
+        pub(super) bytes: u32,
+        pub(super) kind: u32,
+        /// Flags of the section of tiles.
+        pub(super) flags: u32,
+        /// Tiles that are not constant.
+        pub(super) live: u32,
+        pub(super) lengths: [u32; SECTIONS],
+        pub(super) status: u32,
+        pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// Lists of a batch for its records. The last three are null unless codes are LZSS tokens.
+    #[derive(Clone, Copy)]
+    pub(super) struct DeviceLists = "Lists" {
+        pub(super) outlier_positions: CUdeviceptr as "const uint32_t *",
+        pub(super) outlier_values: CUdeviceptr as "const uint32_t *",
+        pub(super) verbatim_positions: CUdeviceptr as "const uint32_t *",
+        /// Elements.
+        pub(super) verbatim_values: CUdeviceptr as "const void *",
+        /// Of each chunk.
+        pub(super) tokens: CUdeviceptr as "const TokenParts *",
+        /// Positions of the outliers of the narrow codes.
+        pub(super) narrow_positions: CUdeviceptr as "const uint32_t *",
+        pub(super) narrow_values: CUdeviceptr as "const uint32_t *",
+    }
+}
+
+device_struct! {
+    /// The streams of one kind: narrow codes, wide codes, masks or signs.
+    #[derive(Clone, Copy)]
+    pub(super) struct DeviceStreams = "Streams" {
+        /// Plans of `PLAN_WORDS` words each.
+        pub(super) plans: CUdeviceptr as "const uint32_t *",
+        pub(super) places: CUdeviceptr as "uint64_t *",
+    }
+}
+
+device_struct! {
+    /// What the batch's records are made of.
+    #[derive(Clone, Copy)]
+    pub(super) struct LayoutSources {
+        pub(super) summaries: CUdeviceptr as "const struct ChunkSummary *",
+        /// `sums_of_chunk` for each chunk.
+        pub(super) tiles: CUdeviceptr as "const struct TileSums *",
+        pub(super) narrow: DeviceStreams,
+        pub(super) wide: DeviceStreams,
+        pub(super) masks: DeviceStreams,
+        pub(super) signs: DeviceStreams,
+        /// At least one for each chunk of the batch, in order.
+        pub(super) narrow_streams: u32,
+        pub(super) sums_of_chunk: u32,
+        /// For each chunk; null if no codes are LZSS tokens.
+        pub(super) tokens: CUdeviceptr as "const TokenParts *",
+    }
+}
+
+device_struct! {
+    /// Where records go, and the state of the stream.
+    #[derive(Clone, Copy)]
+    pub(super) struct LayoutOutput {
+        /// Bytes of the output.
+        pub(super) room: u64,
+        /// Start of the stream's first record.
+        pub(super) start: u64,
+        /// Start of the next record, even if there is no room; status; `number`, once all is laid out.
+        pub(super) state: CUdeviceptr as "uint64_t *",
+        /// Of each record of the batch.
+        pub(super) starts: CUdeviceptr as "uint64_t *",
+        /// Of each record of the batch.
+        pub(super) lengths: CUdeviceptr as "uint32_t *",
+        /// Whether this is the stream's first batch.
+        pub(super) is_first: u64,
+        /// Signals the kernels that write records that these are laid out.
+        pub(super) number: u64,
+        /// Counter of narrow streams that are laid out, reset to 0 afterwards; null if not counted.
+        pub(super) streams_done: CUdeviceptr as "uint32_t *",
+        /// For each record, blocks that have yet to write to it; null if not counted.
+        pub(super) unwritten: CUdeviceptr as "uint32_t *",
+        /// Count over all batches.
+        pub(super) signed_records: CUdeviceptr as "uint32_t *",
+        /// Groups of a block of `streams_write`.
+        pub(super) groups_of_block: u32,
+        /// Blocks of `container_write` that share a record.
+        pub(super) blocks_of_record: u32,
+        /// Whether there are only narrow streams.
+        pub(super) only_narrow: u64,
+    }
+}
+
+device_struct! {
+    /// Pieces of a buffer that are hashed.
+    #[derive(Clone, Copy)]
+    pub(super) struct DevicePieces = "PiecesFields" {
+        pub(super) bytes: CUdeviceptr as "const uint8_t *",
+        /// Bytes of the buffer.
+        pub(super) available: u64,
+        /// Of each piece, in bytes.
+        pub(super) starts: CUdeviceptr as "const uint64_t *",
+        /// Of each piece in bytes, including the excluded range.
+        pub(super) lengths: CUdeviceptr as "const uint32_t *",
+        pub(super) excluded_at: u64,
+        pub(super) excluded_bytes: u64,
+        /// Room for the sums of a piece, in KiB.
+        pub(super) sums_stride: u64,
+    }
+}
+
+device_struct! {
+    /// A stream's header.
+    #[derive(Clone, Copy)]
+    pub(super) struct StreamHeader = "HeaderWords" {
+        pub(super) words: [u32; HEADER_LEN / 4],
+    }
+}
+
+device_struct! {
+    /// What the device reports to the host at the end of a stream.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct StreamReport {
+        pub(super) bytes: u64,
+        pub(super) status: u64,
+        /// Number of the stream, written last: it tells the host that everything is written.
+        pub(super) number: u64,
+    }
+}
+
+device_struct! {
+    /// A chunk as parsing found it. Offsets are bytes from the start of the input.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct ParsedChunk {
+        /// Offset of the elements of a raw chunk, in tile order, or of the section of codes of a chunk of tokens; a
+        /// multiple of 16.
+        pub raw: u64,
+        /// Positions of 32 bits, ascending, in the chunk; on a multiple of 4.
+        pub outlier_positions: u64,
+        /// Values of 32 bits; on a multiple of 8.
+        pub outlier_values: u64,
+        /// Positions of 32 bits, ascending, in the chunk; on a multiple of 4.
+        pub verbatim_positions: u64,
+        /// Elements; on a multiple of 8.
+        pub verbatim_values: u64,
+        /// 0, or bits that say what is wrong.
+        pub status: u32,
+        /// Number of the record's kind.
+        pub kind: u32,
+        /// Radius of the codes: 512 or 32,768; 128 for tokens.
+        pub radius: u32,
+        /// Number of outliers.
+        pub outliers: u32,
+        /// Number of verbatim values.
+        pub verbatim: u32,
+        /// Groups of codes.
+        pub groups: u32,
+        /// Groups of codes that have codewords.
+        pub live: u32,
+        /// Tiles that are not constant.
+        pub live_tiles: u32,
+        /// Not 0 if the radius is not 512 or if a symbol is 1,024 or more.
+        pub wide: u32,
+        /// Bytes of the section of codes, if these are LZSS tokens.
+        pub token_bytes: u32,
+    }
+}
+
+device_struct! {
+    /// The arrays of a parsed batch, passed to kernels by value. `tiles` is the number of tiles of a whole chunk: tile
+    /// `i` of chunk `c` is entry `c * tiles + i`.
+    #[derive(Debug, Clone, Copy)]
+    pub struct ParsedArgument = "Parsed" {
+        pub(super) chunks: CUdeviceptr as "const ParsedChunk *",
+        pub(super) metas: CUdeviceptr as "const uint16_t *",
+        pub(super) bases: CUdeviceptr as "const int32_t *",
+        /// In the chunk; for a constant tile that of the next tile that is not.
+        pub(super) first_groups: CUdeviceptr as "const uint32_t *",
+        /// Tile numbers of each chunk: first those that are not constant, then the others, both ascending. Not written
+        /// for raw chunks.
+        pub(super) order: CUdeviceptr as "const uint16_t *",
+        /// The first entry of the list of outliers at or behind the tile's first element. Entry `c * (tiles + 1) + i`
+        /// is for tile `i` of chunk `c`, so that a tile's range ends where the next one's starts. Written only for
+        /// chunks that have outliers.
+        pub(super) outlier_starts: CUdeviceptr as "const uint32_t *",
+        /// The same for verbatim values.
+        pub(super) verbatim_starts: CUdeviceptr as "const uint32_t *",
+        /// First byte of the tile's bitmap in its chunk's bytes, for tiles that have one. Null if no tile can have one.
+        pub(super) mask_starts: CUdeviceptr as "const uint32_t *",
+        /// The same for bitmaps of signs.
+        pub(super) sign_starts: CUdeviceptr as "const uint32_t *",
+        /// Bitmaps after entropy decoding: each bit is the exclusive or with its neighbor's. Those of chunk `c` start
+        /// at byte `c * bitmap_stride`.
+        pub(super) masks: CUdeviceptr as "const uint8_t *",
+        pub(super) signs: CUdeviceptr as "const uint8_t *",
+        /// Number of live groups of the chunk before every 32nd group. Those of chunk `c` start at entry `c *
+        /// rank_stride`. Written only for streams with zero-bit groups.
+        pub(super) ranks: CUdeviceptr as "const uint32_t *",
+        pub(super) bitmap_stride: u64,
+        pub(super) rank_stride: u32,
+        pub(super) tiles: u32,
+        pub(super) chunk_count: u32,
+        /// Maximum groups of a chunk: codes and classes of chunk `c` start at group `c * slots`.
+        pub(super) slots: u32,
+    }
+}
+
+device_struct! {
+    /// How the last kernel of a batch finishes it. A chunk's word has in bits 0 to 15 what parsing found, in bits 16 to
+    /// 23 the status of its codes, and in bits 24 to 31 that of its bitmaps.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct BatchFinish {
+        /// One word per chunk; null if another kernel finishes the batch.
+        pub(super) result: CUdeviceptr as "uint32_t *",
+        /// `bitmaps` words per chunk: the first words of all chunks, then the second.
+        pub(super) bitmap_status: CUdeviceptr as "const uint32_t *",
+        /// Words that must be 0 for the next batch.
+        pub(super) clear: CUdeviceptr as "uint32_t *",
+        pub(super) clear_bytes: u32,
+        pub(super) bitmaps: u32,
+    }
+}
+
+device_struct! {
+    /// The batch's records in the input. They are adjacent; `starts` counts units of 16 bytes from `first`.
+    #[derive(Clone, Copy)]
+    pub(super) struct DeviceRecords = "Records" {
+        pub(super) input: CUdeviceptr as "const uint8_t *",
+        pub(super) input_bytes: u64,
+        pub(super) first: u64,
+        pub(super) starts: [u32; MAX_CHUNKS + 1],
+        pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// Destinations of the results of parsing. Null if no chunk can have such a result.
+    #[derive(Clone, Copy)]
+    pub(super) struct DeviceResults = "ParseResults" {
+        /// 0 at the start.
+        pub(super) chunks: CUdeviceptr as "ParsedChunk *",
+        pub(super) metas: CUdeviceptr as "uint16_t *",
+        pub(super) bases: CUdeviceptr as "int32_t *",
+        pub(super) order: CUdeviceptr as "uint16_t *",
+        pub(super) first_groups: CUdeviceptr as "uint32_t *",
+        pub(super) outlier_starts: CUdeviceptr as "uint32_t *",
+        pub(super) verbatim_starts: CUdeviceptr as "uint32_t *",
+        pub(super) mask_starts: CUdeviceptr as "uint32_t *",
+        pub(super) sign_starts: CUdeviceptr as "uint32_t *",
+        /// Of groups; null unless whole streams are decoded, which also need the totals.
+        pub(super) classes: CUdeviceptr as "uint8_t *",
+        pub(super) ranks: CUdeviceptr as "uint32_t *",
+        /// 0 at the start.
+        pub(super) done: CUdeviceptr as "uint32_t *",
+        /// Streams of codes, one per chunk.
+        pub(super) codes: CUdeviceptr as "struct StreamDescriptor *",
+        /// Streams of bitmaps: masks, if there can be any, then signs.
+        pub(super) bitmaps: CUdeviceptr as "struct StreamDescriptor *",
+        pub(super) code_books: CUdeviceptr as "struct CodebookDescriptor *",
+        pub(super) bitmap_books: CUdeviceptr as "struct CodebookDescriptor *",
+        pub(super) code_symbols: CUdeviceptr as "uint16_t *",
+        pub(super) bitmap_symbols: CUdeviceptr as "uint16_t *",
+        pub(super) marks: CUdeviceptr as "uint8_t *",
+        pub(super) totals: CUdeviceptr as "struct BatchTotals *",
+        pub(super) bitmap_totals: CUdeviceptr as "struct BatchTotals *",
+        pub(super) code_status: CUdeviceptr as "uint32_t *",
+        pub(super) bitmap_status: CUdeviceptr as "uint32_t *",
+        pub(super) bitmap_stride: u64,
+        pub(super) rank_stride: u32,
+        /// Number of fill patterns in the header.
+        pub(super) patterns: u32,
+        /// Index of the codes.
+        pub(super) index_kind: u32,
+        /// Whether chunks may have codes as LZSS tokens.
+        pub(super) lzss_codes: u32,
+    }
+}
+
+device_struct! {
+    /// Comparison of the records' hashes, by the blocks behind those that parse.
+    #[derive(Clone, Copy, Default)]
+    pub(super) struct DeviceHashing = "Hashing" {
+        /// Room for the sums of `longest` KiB per record.
+        pub(super) sums: CUdeviceptr as "uint64_t *",
+        /// One word per record, 0 before and after.
+        pub(super) progress: CUdeviceptr as "uint64_t *",
+        /// One word per record: whether its hash differs from the stored one.
+        pub(super) differs: CUdeviceptr as "uint32_t *",
+        pub(super) longest: u32,
+        /// Maximum blocks per record; 0: hashes are not compared here.
+        pub(super) parts: u32,
+    }
+}
