@@ -1,4 +1,4 @@
-//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | fuzz | bundle`.
+//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | python | fuzz | bundle`.
 
 mod bundle;
 mod check;
@@ -6,6 +6,7 @@ mod data;
 mod emulate;
 mod fuzz;
 mod nvrtc;
+mod python;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -31,6 +32,8 @@ enum Task {
     Nvrtc(nvrtc::Arguments),
     /// Run the device tests, or a command, on GPUs emulated on the CPU (downloads NVRTC with pip)
     Emulate(emulate::Arguments),
+    /// Build the Python package and test it (downloads packages with pip)
+    Python(python::Arguments),
     /// Run the fuzz targets with random inputs, on stable Rust
     Fuzz(fuzz::Arguments),
     /// Pack the device tests and benches for a GPU machine without Rust
@@ -53,6 +56,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Data(arguments) => data::run(&arguments),
         Task::Nvrtc(arguments) => nvrtc::run(&arguments),
         Task::Emulate(arguments) => emulate::run(&arguments),
+        Task::Python(arguments) => python::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bundle => bundle::run(),
     }

@@ -6,7 +6,10 @@
 mod buffers;
 mod errors;
 mod file;
+mod partial;
 mod progress;
+mod quality;
+mod writer;
 
 use std::ops::Range;
 
@@ -127,11 +130,13 @@ fn decompress_part<S: syncline::ReadAt>(
 ) -> Result<()> {
     match region {
         None => stream.decompress_into(out, options).map(drop),
-        Some(region) => {
-            let ranges: Vec<Range<u64>> = region.into_iter().map(|(start, end)| start..end).collect();
-            stream.decompress_region_into(&ranges, out, options).map(drop)
-        }
+        Some(region) => stream.decompress_region_into(&ranges_of(region), out, options).map(drop),
     }
+}
+
+/// Returns a region that Python states as pairs of a start and an end.
+fn ranges_of(region: Vec<(u64, u64)>) -> Vec<Range<u64>> {
+    region.into_iter().map(|(start, end)| start..end).collect()
 }
 
 /// Returns the fields of a stream's header.
@@ -176,6 +181,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<file::File>()?;
+    module.add_class::<partial::PartialStream>()?;
+    module.add_class::<writer::Writer>()?;
+    module.add_function(wrap_pyfunction!(quality::inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(quality::verify, module)?)?;
     module.add_function(wrap_pyfunction!(compress, module)?)?;
     module.add_function(wrap_pyfunction!(decompress_into, module)?)?;
     module.add_function(wrap_pyfunction!(header, module)?)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-use syncline_core::container::{HEADER_LEN, TRAILER_LEN, outline_of_end};
+use syncline_core::container::{HEADER_LEN, Header, TRAILER_LEN, outline_of_end};
 use syncline_core::error::Result;
 
 use crate::io::ReadAt;
@@ -37,6 +37,7 @@ use crate::io::ReadAt;
 #[derive(Clone, Debug)]
 pub struct SparseBytes {
     len: u64,
+    header: Header,
     /// The chunk table and the trailer.
     outline: Range<u64>,
     /// Pieces by the offset of their first byte.
@@ -54,18 +55,24 @@ impl SparseBytes {
     /// must be at least [`TAIL_BYTES`](Self::TAIL_BYTES).
     ///
     /// # Errors
-    /// [`Error::Truncated`](crate::Error::Truncated) or [`Error::Corrupt`](crate::Error::Corrupt) if `tail` does not
-    /// end with a trailer.
+    /// Those of a header that cannot be read, and [`Error::Truncated`](crate::Error::Truncated) or
+    /// [`Error::Corrupt`](crate::Error::Corrupt) if `tail` does not end with a trailer that fits the header.
     pub fn from_ends(head: Vec<u8>, tail: Vec<u8>) -> Result<Self> {
-        let outline = outline_of_end(&tail)?;
+        let header = Header::parse(&head)?;
+        let outline = outline_of_end(&header, &tail)?;
         let len = outline.end;
-        let mut bytes = Self { len, outline, pieces: BTreeMap::from([(0, head)]) };
+        let mut bytes = Self { len, header, outline, pieces: BTreeMap::from([(0, head)]) };
         match len.checked_sub(tail.len() as u64) {
             Some(at) => bytes.insert(at, tail),
             // Bytes follow the trailer's stream at its start: its own are the last ones.
             None => bytes.insert(0, tail[tail.len() - len as usize..].to_vec()),
         }
         Ok(bytes)
+    }
+
+    /// Returns the header of the stream.
+    pub fn header(&self) -> &Header {
+        &self.header
     }
 
     /// Adds bytes that start at an offset of the stream.

@@ -66,16 +66,20 @@ pub fn read_outline(
     Ok((header, geometry, table))
 }
 
-/// Returns the range of bytes of a stream that holds the chunk table and the trailer, given bytes of the stream's end.
-/// The range ends with the stream.
+/// Returns the range of bytes of a stream that holds the chunk table and the trailer, given the header and bytes of the
+/// stream's end. The range ends with the stream.
 ///
 /// # Errors
-/// [`Error::Truncated`] or [`Error::Corrupt`] if `tail` does not end with a trailer.
-pub fn outline_of_end(tail: &[u8]) -> Result<Range<u64>> {
+/// [`Error::Truncated`] or [`Error::Corrupt`] if `tail` does not end with a trailer that fits the header.
+pub fn outline_of_end(header: &Header, tail: &[u8]) -> Result<Range<u64>> {
     let Some(at) = tail.len().checked_sub(TRAILER_LEN) else {
         return Err(Error::truncated(PLACE, TRAILER_LEN as u64, tail.len() as u64));
     };
     let (table_at, count, _) = parse_trailer(&tail[at..])?;
+    let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)?;
+    if count != geometry.chunks() {
+        return Err(Error::corrupt(PLACE, format!("it has {count} chunks, the array {}", geometry.chunks())));
+    }
     let trailer_at = count
         .checked_mul(4)
         .and_then(|len| table_at.checked_add(len))

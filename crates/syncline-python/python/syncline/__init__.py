@@ -1,6 +1,22 @@
 """Syncline compresses numeric arrays: lossless, or lossy with a guaranteed error bound."""
 
-from ._array import Bound, File, Header, compress, decompress, header, load, open, save
+from ._array import (
+    Bound,
+    File,
+    Header,
+    Quality,
+    Writer,
+    compress,
+    decompress,
+    header,
+    inspect,
+    load,
+    max_compressed_len,
+    open,
+    resolve,
+    save,
+    verify,
+)
 from ._core import (
     Corrupt,
     GpuError,
@@ -18,14 +34,20 @@ __all__ = [
     "GpuError",
     "Header",
     "NotSyncline",
+    "Quality",
     "SynclineError",
     "Truncated",
     "UnsupportedVersion",
+    "Writer",
     "__version__",
     "compress",
     "decompress",
     "header",
+    "inspect",
     "load",
+    "max_compressed_len",
     "open",
+    "resolve",
     "save",
+    "verify",
 ]

@@ -53,11 +53,37 @@ class Bound:
         pw_rel: float | None = None,
     ) -> Bound:
         """Returns the bound of the one keyword that is given, or the lossless one."""
-        given = {"abs": abs, "rel": rel, "psnr": psnr, "pw_rel": pw_rel}
+        given: dict[Mode, float | None] = {"abs": abs, "rel": rel, "psnr": psnr, "pw_rel": pw_rel}
         chosen = [(mode, value) for mode, value in given.items() if value is not None]
         if len(chosen) > 1:
             raise TypeError(f"give one error bound, not {' and '.join(mode for mode, _ in chosen)}")
         return cls(*chosen[0]) if chosen else cls()
+
+
+def resolve(array: Any, *, rel: float) -> Bound:
+    """Returns the absolute bound that is ``rel`` times the value range of a whole array. The range is that of the
+    finite values. A Dask array is computed once.
+
+    Codecs of chunked formats see one chunk at a time, so that a relative bound would differ from chunk to chunk.
+
+    >>> import numpy as np, syncline
+    >>> syncline.resolve(np.array([1.0, 5.0, np.nan]), rel=1e-2)
+    Bound(mode='abs', value=0.04)
+    """
+    if hasattr(array, "__dask_graph__"):
+        import dask.array
+        import dask.base
+
+        finite = dask.array.isfinite(array)
+        ends = (dask.array.where(finite, array, np.inf).min(), dask.array.where(finite, array, -np.inf).max())
+        low, high = dask.base.compute(*ends)
+    else:
+        elements = np.asarray(array)
+        elements = elements[np.isfinite(elements)]
+        low, high = (elements.min(), elements.max()) if elements.size else (np.inf, -np.inf)
+    extent = float(high) - float(low)
+    # An array of one value, or of none, needs no error.
+    return Bound("abs", rel * extent) if np.isfinite(extent) and extent > 0 else Bound()
 
 
 @dataclass(frozen=True)
@@ -102,7 +128,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes  # NumPy has no such type of its own.
 
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name).newbyteorder("<")
+    return np.dtype(np.dtype(name).newbyteorder("<").str)
 
 
 def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
@@ -156,10 +182,27 @@ def compress(
     elements = np.asarray(array)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
-    choices = {
+    choices = _choices(bound, fill, coder, level, index, threads, device, memory_limit)
+    return _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+
+
+def _choices(
+    bound: Bound,
+    fill: float | Literal["auto", "none"] | None,
+    coder: Coder | None,
+    level: int | None,
+    index: Index,
+    threads: int,
+    device: str,
+    memory_limit: int | None,
+) -> dict[str, Any]:
+    """Returns the choices for compression as the core takes them."""
+    if isinstance(fill, str) and fill not in ("auto", "none"):
+        raise ValueError(f"fill must be a number, 'auto', or 'none', not {fill!r}")
+    return {
         "mode": bound.mode,
         "value": bound.value,
-        "fill": None if fill in (None, "auto", "none") else float(fill),  # type: ignore[arg-type]
+        "fill": None if fill is None or isinstance(fill, str) else float(fill),
         "detect_fill": fill == "auto",
         "coder": coder,
         "level": level,
@@ -168,7 +211,158 @@ def compress(
         "device": device,
         "memory_limit": memory_limit,
     }
-    return _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How far the array of a stream is from the original. Fields that have no value, such as the ``psnr`` of an array
+    without finite values, are ``None``.
+    """
+
+    #: Whether every element is within the bound of the stream and every special value came back bit for bit.
+    holds: bool
+    elements: int
+    #: The number of elements that the errors are about: finite ones that are not fill values.
+    compared: int
+    #: The number of compared elements with an error above the bound.
+    violations: int
+    #: The number of elements that had to come back bit for bit and did not.
+    mismatches: int
+    #: The number of elements whose bits differ.
+    differing: int
+    max_abs: float | None
+    max_rel: float | None
+    #: The largest error divided by the bound.
+    bound_ratio: float | None
+    range: tuple[float, float] | None
+    rmse: float | None
+    nrmse: float | None
+    psnr: float | None
+    ssim: float | None
+    correlation: float | None
+
+
+def verify(array: ArrayLike, data: Any, *, threads: int = 0, device: str = "auto") -> Quality:
+    """Decompresses a stream and compares it with the array that it was made from, under the bound of the stream.
+
+    >>> import numpy as np, syncline
+    >>> field = np.linspace(0, 1, 1000)
+    >>> quality = syncline.verify(field, syncline.compress(field, abs=1e-3))
+    >>> quality.holds, quality.max_abs <= 1e-3
+    (True, True)
+    """
+    elements = np.asarray(array)
+    name = core_name(elements.dtype)
+    elements = little_endian(elements)
+    return Quality(**_core.verify(as_bytes(elements), name, elements.shape, data, threads=threads, device=device))
+
+
+def inspect(data: Any) -> dict[str, Any]:
+    """Returns the header of a stream as a dictionary, with the counts and the sizes in bytes of its parts. Every chunk
+    is checked.
+
+    >>> import numpy as np, syncline
+    >>> syncline.inspect(syncline.compress(np.zeros((64, 64), "f4"), abs=0.5))["tiles"]
+    4
+    """
+    return _core.inspect(data)
+
+
+def max_compressed_len(dtype: Any, shape: tuple[int, ...]) -> int:
+    """Returns the number of bytes that the stream of such an array has at most."""
+    return _core.max_compressed_len(core_name(np.dtype(dtype)), shape)
+
+
+class Writer:
+    """Compresses an array that comes in parts along its first axis, such as the steps of a simulation, into a file.
+
+    The bound is one of ``abs`` and ``pw_rel``, or with ``range=(low, high)``, the range of the whole array, also
+    ``rel`` and ``psnr``. The file appears under its name when the writer is closed and complete.
+
+    >>> import numpy as np, syncline, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "steps.syn")
+    >>> with syncline.Writer(path, (3, 100), "f8", abs=1e-3) as writer:
+    ...     for step in range(3):
+    ...         writer.append(np.full(100, float(step)))
+    >>> bool(abs(syncline.open(path)[2, 5] - 2) <= 1e-3)
+    True
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        shape: tuple[int, ...],
+        dtype: Any,
+        *,
+        abs: float | None = None,
+        rel: float | None = None,
+        psnr: float | None = None,
+        pw_rel: float | None = None,
+        range: tuple[float, float] | None = None,
+        fill: float | Literal["auto", "none"] | None = None,
+        coder: Coder | None = None,
+        level: int | None = None,
+        index: Index = "symbol",
+        threads: int = 0,
+        memory_limit: int | None = None,
+    ) -> None:
+        bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
+        self.dtype, self.shape = np.dtype(dtype), tuple(operator.index(extent) for extent in shape)
+        if not self.shape:
+            raise ValueError("a writer needs at least one axis")
+        #: The number of entries along the first axis that were appended.
+        self.appended = 0
+        self._path = os.fspath(path)
+        self._temporary = _temporary_name(path)
+        choices = _choices(bound, fill, coder, level, index, threads, "cpu", memory_limit)
+        self._writer = _core.Writer(self._temporary, core_name(self.dtype), self.shape, choices, range)
+
+    def append(self, array: ArrayLike) -> None:
+        """Appends one entry along the first axis, or several as an array with all axes."""
+        part = np.asarray(array, self.dtype)
+        entries = 1
+        if part.shape != self.shape[1:]:
+            if part.ndim != len(self.shape) or part.shape[1:] != self.shape[1:]:
+                raise ValueError(f"an array of shape {part.shape} does not continue one of shape {self.shape}")
+            entries = len(part)
+        if self.appended + entries > self.shape[0]:
+            raise ValueError(f"the array has {self.shape[0]} entries along its first axis, not more")
+        self._writer.append(as_bytes(little_endian(part)))
+        self.appended += entries
+
+    def close(self) -> None:
+        """Completes the file.
+
+        Raises:
+            ValueError: entries are missing. The file does not appear.
+        """
+        try:
+            self._writer.close()
+            if os.path.exists(self._temporary):
+                os.replace(self._temporary, self._path)
+        except BaseException:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
+        self._writer.abandon()
+        try:
+            os.unlink(self._temporary)
+        except FileNotFoundError:
+            pass
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._discard()
+
+
+def _temporary_name(path: str | os.PathLike[str]) -> str:
+    return f"{os.fspath(path)}.{os.getpid()}.partial"
 
 
 def header(data: Any) -> Header:
@@ -381,7 +575,7 @@ def open(path: str | os.PathLike[str], *, threads: int = 0, device: str = "auto"
 def save(path: str | os.PathLike[str], array: ArrayLike, **options: Any) -> None:
     """Compresses an array into a file, with the options of :func:`compress`. The file appears when it is complete."""
     stream = compress(array, **options)
-    temporary = f"{os.fspath(path)}.{os.getpid()}.partial"
+    temporary = _temporary_name(path)
     try:
         with builtins.open(temporary, "wb") as file:
             file.write(stream)
@@ -398,5 +592,3 @@ def load(path: str | os.PathLike[str], **options: Any) -> NDArray[Any]:
     """Decompresses a file, with the options of :func:`decompress`."""
     with builtins.open(path, "rb") as file:
         return decompress(file.read(), **options)
-
-

@@ -32,11 +32,16 @@ class Syncline(Codec):
         if array.dtype.kind in "mMb":
             # Times and Booleans are compressed as integers.
             kind = "u" if array.dtype.kind == "b" else "i"
-            array = array.view(np.dtype(f"{kind}{array.dtype.itemsize}").newbyteorder(array.dtype.byteorder))
+            array = array.view(f"{kind}{array.dtype.itemsize}")
+        if not array.dtype.isnative:
+            # What is decoded must have the same bytes, and streams are little-endian.
+            if self.mode != "lossless":
+                raise ValueError(f"an error bound needs little-endian elements, not {array.dtype.str}")
+            array = array.view(f"u{array.dtype.itemsize}")
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             # Codecs handle memory order; Zarr format 2 restores the order after decoding.
             array = array.T
-        bound = Bound(self.mode, self.value)  # type: ignore[arg-type]
+        bound = Bound(self.mode, self.value)
         coder: Any = self.coder
         return compress(array, bound=bound, coder=coder, level=self.level, threads=1, device="cpu")
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import warnings
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
+from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.core.common import parse_named_configuration
 
-from ._array import Bound, compress, core_name, decompress
+from . import _core
+from ._array import Bound, as_bytes, compress, core_name, decompress, numpy_dtype
+from ._core import Corrupt
 
-__all__ = ["SynclineCodec", "encoding"]
+__all__ = ["SynclineCodec", "create_array", "encoding"]
+
+#: Bytes that are fetched from the end of a chunk to read a part of it. A chunk that is shorter is fetched whole.
+_TAIL_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -32,9 +40,21 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     value: float = 0.0
     coder: str | None = None
     level: int | None = None
+    #: The value that stands for missing data, if it is not the fill value of the array.
+    fill: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", self.bound.value)
+        if self.mode == "lossless" and self.value != 0:
+            raise ValueError("a lossless codec has no value: leave it out")
+        if self.mode != "lossless" and not (math.isfinite(self.value) and self.value > 0):
+            raise ValueError(f"the {self.mode} bound must be a positive number, not {self.value}")
+        if self.coder not in (None, "auto", "huffman", "lzss", "lzss+huffman"):
+            raise ValueError(f"unknown coder {self.coder!r}: use auto, huffman, lzss, or lzss+huffman")
+        if self.fill is not None:
+            object.__setattr__(self, "fill", float(self.fill))
+        if self.level is not None and not (isinstance(self.level, int) and 1 <= self.level <= 9):
+            raise ValueError(f"the level must be a whole number from 1 to 9, not {self.level!r}")
 
     @property
     def bound(self) -> Bound:
@@ -46,7 +66,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         """Makes the codec of a configuration in array metadata."""
         _, configuration = parse_named_configuration(data, "syncline", require_configuration=False)
         configuration = dict(configuration or {})
-        unknown = sorted(configuration.keys() - {"mode", "value", "coder", "level"})
+        unknown = sorted(configuration.keys() - {"mode", "value", "coder", "level", "fill"})
         if unknown:
             from . import __version__
 
@@ -58,7 +78,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         configuration: dict[str, Any] = {"mode": self.mode}
         if self.mode != "lossless":
             configuration["value"] = self.value
-        configuration |= {key: value for key in ("coder", "level") if (value := getattr(self, key)) is not None}
+        configuration |= {key: value for key in ("coder", "level", "fill") if (value := getattr(self, key)) is not None}
         return {"name": "syncline", "configuration": configuration}
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
@@ -79,19 +99,18 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             )
 
     def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        fill: Any = chunk_spec.fill_value
+        fill: Any = chunk_spec.fill_value if self.fill is None else self.fill
         # Zero is Zarr's default and an ordinary value in most data.
         fill = float(fill) if self.mode != "lossless" and fill is not None and fill != 0 else "auto"
         array = _at_most_four_axes(chunk_data.as_numpy_array())
         coder: Any = self.coder
-        stream = compress(
-            array, bound=self.bound, fill=fill, coder=coder, level=self.level, threads=1, device="cpu"
-        )
+        stream = compress(array, bound=self.bound, fill=fill, coder=coder, level=self.level, threads=1, device="cpu")
         return chunk_spec.prototype.buffer.from_bytes(stream)
 
     def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        array = decompress(chunk_data.as_numpy_array(), threads=1, device="cpu").reshape(chunk_spec.shape)
-        return self._typed(array, chunk_spec)
+        data = chunk_data.as_numpy_array()
+        _check(_core.header(data), chunk_spec)
+        return self._typed(decompress(data, threads=1, device="cpu").reshape(chunk_spec.shape), chunk_spec)
 
     @staticmethod
     def _typed(array: Any, chunk_spec: Any) -> Any:
@@ -105,25 +124,91 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
 
     def _decode_selection(self, stream: Any, selection: Any, chunk_spec: Any) -> Any:
-        shape = chunk_spec.shape
-        box = _bounding_box(selection, shape) if len(shape) <= 4 else None
+        """Decodes a selection of a chunk whose bytes are all in memory."""
+        box = _box_of(selection, chunk_spec.shape)
         data = stream.as_numpy_array()
+        _check(_core.header(data), chunk_spec)
         if box is None:
-            part = decompress(data, threads=1, device="cpu").reshape(shape)[selection]
+            part = decompress(data, threads=1, device="cpu").reshape(chunk_spec.shape)[selection]
         else:
             region, inner = box
             part = decompress(data, region=region, threads=1, device="cpu")[inner]
         return self._typed(part, chunk_spec)
 
-    async def _decode_partial_single(self, byte_getter: Any, selection: Any, chunk_spec: Any) -> Any:
-        stream = await byte_getter.get(prototype=chunk_spec.prototype)
-        if stream is None:
+    def _decode_box(self, partial: _core.PartialStream, box: Any, chunk_spec: Any) -> Any:
+        """Decodes a selection of a chunk of which the needed bytes are in memory."""
+        region, inner = box
+        extents = [part.stop - part.start for part in region]
+        elements = np.empty(extents, numpy_dtype(partial.header()["dtype"]))
+        partial.decompress_into(as_bytes(elements), _ranges(region))
+        return self._typed(elements[inner], chunk_spec)
+
+    def _requests(self, chunk_spec: Any, selection: Any) -> Generator[Any, Any, Any]:
+        """Decodes a selection of a chunk. Yields each byte range that it needs (``None`` for all bytes), and expects
+        the bytes. Stores that count requests see three: the end of the stream, its header, and the region.
+        """
+        box = _box_of(selection, chunk_spec.shape)
+        if box is None or _covers(box[0], chunk_spec.shape):
+            stream = yield None
+            return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
+        tail = yield SuffixByteRequest(_TAIL_BYTES)
+        if tail is None:
             return None
-        return await asyncio.to_thread(self._decode_selection, stream, selection, chunk_spec)
+        if len(tail) < _TAIL_BYTES:
+            return self._decode_selection(tail, selection, chunk_spec)
+        head = yield RangeByteRequest(0, _core.PartialStream.HEAD_BYTES)
+        partial = _core.PartialStream(head.as_numpy_array(), tail.as_numpy_array())
+        _check(partial.header(), chunk_spec)
+        wanted = [missing] if (missing := partial.missing()) else []
+        for start, end in wanted:
+            partial.add(start, (yield RangeByteRequest(start, end)).as_numpy_array())
+        for start, end in partial.byte_ranges(_ranges(box[0])):
+            partial.add(start, (yield RangeByteRequest(start, end)).as_numpy_array())
+        return self._decode_box(partial, box, chunk_spec)
+
+    async def _decode_partial_single(self, byte_getter: Any, selection: Any, chunk_spec: Any) -> Any:
+        whole = type(byte_getter).__name__ == "_ShardingByteGetter"  # The bytes of its chunks are in memory.
+        if whole:
+            stream = await byte_getter.get(prototype=chunk_spec.prototype)
+            if stream is None:
+                return None
+            return await asyncio.to_thread(self._decode_selection, stream, selection, chunk_spec)
+        requests = self._requests(chunk_spec, selection)
+        answer = None
+        while True:
+            try:
+                request = await asyncio.to_thread(_next, requests, answer)
+            except _Done as done:
+                return done.result
+            answer = await byte_getter.get(prototype=chunk_spec.prototype, byte_range=request)
 
     def _decode_partial_sync(self, byte_getter: Any, selection: Any, chunk_spec: Any) -> Any:
-        stream = byte_getter.get_sync(prototype=chunk_spec.prototype)
-        return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
+        if type(byte_getter).__name__ == "_ShardingByteGetter":
+            stream = byte_getter.get_sync(prototype=chunk_spec.prototype)
+            return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
+        requests = self._requests(chunk_spec, selection)
+        answer = None
+        while True:
+            try:
+                request = requests.send(answer)
+            except StopIteration as done:
+                return done.value
+            answer = byte_getter.get_sync(prototype=chunk_spec.prototype, byte_range=request)
+
+
+class _Done(Exception):
+    """Carries the result of a generator out of a thread, which a StopIteration cannot."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+
+def _next(requests: Generator[Any, Any, Any], answer: Any) -> Any:
+    try:
+        return requests.send(answer)
+    except StopIteration as done:
+        raise _Done(done.value) from None
 
 
 def encoding(
@@ -143,6 +228,44 @@ def encoding(
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
     return {"serializer": SynclineCodec(bound.mode, bound.value), "compressors": None}
+
+
+def create_array(
+    store: Any,
+    *,
+    abs: float | None = None,
+    rel: float | None = None,
+    psnr: float | None = None,
+    pw_rel: float | None = None,
+    **options: Any,
+) -> Any:
+    """Creates a Zarr array whose chunks are compressed with this bound, as ``zarr.create_array`` with
+    :func:`encoding`; ``options`` are those of ``zarr.create_array``.
+    """
+    import zarr
+
+    return zarr.create_array(store, **encoding(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel), **options)
+
+
+def _box_of(selection: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[Any, ...]] | None:
+    """Returns the bounding box of a selection in a chunk's stream, or ``None`` if all of the chunk is needed."""
+    return _bounding_box(selection, shape) if len(shape) <= 4 else None
+
+
+def _check(header: dict[str, Any], chunk_spec: Any) -> None:
+    """Checks that the stream of a chunk has the chunk's type and number of elements, before it is decoded."""
+    name = core_name(chunk_spec.dtype.to_native_dtype())
+    extents = tuple(header["shape"])
+    if header["dtype"] != name or math.prod(extents) != math.prod(chunk_spec.shape):
+        raise Corrupt(f"the chunk holds {header['dtype']} of shape {extents}, not {name} of {chunk_spec.shape}")
+
+
+def _covers(region: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
+    return all(part.start == 0 and part.stop == extent for part, extent in zip(region, shape, strict=True))
+
+
+def _ranges(region: tuple[slice, ...]) -> list[tuple[int, int]]:
+    return [(part.start, part.stop) for part in region]
 
 
 def _at_most_four_axes(array: Any) -> Any:

@@ -1,0 +1,114 @@
+"""Dask arrays, on one machine and on a cluster of processes."""
+
+import doctest
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import dask
+import dask.array
+import numpy as np
+import pytest
+import syncline
+import syncline.dask
+import zarr
+from distributed import Client, LocalCluster
+
+
+def waves(shape=(80, 200, 300), chunks=(20, 100, 300)):
+    """Returns a lazy array whose chunks are computed where they are needed."""
+
+    def block(block_info=None):
+        where = block_info[None]["array-location"]
+        z, y, x = np.ogrid[tuple(slice(start, end) for start, end in where)]
+        return np.sin(z / 9) * np.cos(y / 11) + np.sin(x / 13)
+
+    return dask.array.map_blocks(block, chunks=dask.array.core.normalize_chunks(chunks, shape), dtype="f8")
+
+
+def digest(folder):
+    """Returns a hash of all chunks and metadata of a store."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(path.relative_to(folder).as_posix().encode() + path.read_bytes() for path in files))
+
+
+def test_a_relative_bound_is_resolved_once(tmp_path):
+    array = waves()
+    syncline.dask.to_zarr(array, tmp_path / "a.zarr", rel=1e-4)
+    stored = zarr.open_array(tmp_path / "a.zarr")
+    values = array.compute(scheduler="sync")
+    bound = 1e-4 * np.ptp(values)
+    assert stored.metadata.codecs[0].bound == syncline.Bound("abs", bound)
+    assert np.abs(stored[...] - values).max() <= bound
+    assert stored.chunks == (20, 100, 300)
+    back = dask.array.from_zarr(tmp_path / "a.zarr")
+    assert np.abs(back[3:5].compute() - values[3:5]).max() <= bound
+
+
+def test_irregular_chunks_are_refused(tmp_path):
+    array = dask.array.zeros(100, chunks=((30, 50, 20),))
+    with pytest.raises(ValueError, match="rechunk"):
+        syncline.dask.to_zarr(array, tmp_path / "a.zarr", abs=1)
+
+
+def test_the_number_of_workers_does_not_change_the_bytes(tmp_path):
+    digests = set()
+    with dask.config.set(scheduler="threads", num_workers=4):
+        syncline.dask.to_zarr(waves(), tmp_path / "threads.zarr", rel=1e-3)
+    digests.add(digest(tmp_path / "threads.zarr").hexdigest())
+    for workers in (1, 2, 4):
+        with LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+            with Client(cluster):
+                syncline.dask.to_zarr(waves(), tmp_path / f"{workers}.zarr", rel=1e-3)
+        digests.add(digest(tmp_path / f"{workers}.zarr").hexdigest())
+    assert len(digests) == 1
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Starts a scheduler and three workers as programs that talk over TCP."""
+    environment = {**os.environ, "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false"}
+    start = lambda *words: subprocess.Popen(  # noqa: E731
+        [sys.executable, "-m", "dask", *words], env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    address = None
+    while address is None:
+        line = scheduler.stderr.readline()
+        assert line, "the scheduler did not start"
+        if found := re.search(r"tcp://127\.0\.0\.1:\d+", line):
+            address = found[0]
+    options = ["--nthreads", "1", "--memory-limit", "300MiB", "--no-dashboard", "--no-nanny", "--local-directory"]
+    workers = [start("worker", address, *options, str(tmp_path / f"worker{i}")) for i in range(3)]
+    yield address, workers
+    for process in (*workers, scheduler):
+        process.kill()
+        process.communicate()
+
+
+def test_a_worker_that_dies_loses_nothing(cluster, tmp_path):
+    address, workers = cluster
+    # 460 MiB in all, beside workers of 300 MiB.
+    array = waves((400, 500, 300), (20, 250, 300))
+    with Client(address) as client:
+        client.wait_for_workers(3, timeout=60)
+        delayed = syncline.dask.to_zarr(array, tmp_path / "a.zarr", abs=1e-4, compute=False)
+        future = client.compute(delayed)
+        chunks = tmp_path / "a.zarr" / "c"
+        while not chunks.exists() or sum(path.is_file() for path in chunks.rglob("*")) < 4:
+            time.sleep(0.02)
+        workers[0].send_signal(signal.SIGKILL)
+        future.result(timeout=120)
+    stored = zarr.open_array(tmp_path / "a.zarr")
+    for start in range(0, 400, 100):
+        expected = array[start : start + 100].compute(scheduler="threads")
+        assert np.abs(stored[start : start + 100] - expected).max() <= 1e-4
+
+
+def test_examples_of_the_documentation():
+    results = doctest.testmod(syncline.dask)
+    assert results.attempted > 3 and results.failed == 0

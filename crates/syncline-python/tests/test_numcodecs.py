@@ -1,0 +1,89 @@
+"""The codec for Zarr format 2 and for whatever else takes numcodecs codecs."""
+
+import array
+import json
+import pickle
+
+import numcodecs
+import numpy as np
+import pytest
+import syncline
+import zarr
+from syncline.numcodecs import Syncline
+
+ARRAYS = [
+    np.arange(1000, dtype="i4"),
+    np.linspace(1000, 1001, 1000, dtype="f8"),
+    np.random.default_rng(1).normal(1000, 1, (100, 10)),
+    np.random.default_rng(2).integers(0, 200, (10, 10, 10)).astype("u2"),
+    np.random.default_rng(3).integers(0, 2**60, 1000, dtype="u8").view("M8[ns]"),
+    np.random.default_rng(4).integers(0, 2**20, 1000).view("m8[ms]"),
+    np.random.default_rng(5).integers(0, 2, 1000).astype(bool),
+    np.asfortranarray(np.arange(2000, dtype=">f4").reshape(40, 50)),
+    np.zeros((0, 3), "f4"),
+]
+
+
+@pytest.mark.parametrize("values", ARRAYS, ids=lambda values: f"{values.dtype}{values.shape}")
+def test_numcodecs_contract(values):
+    """What numcodecs' own tests check of a codec: encode and decode any buffer, into new memory and into ``out``."""
+    codec = numcodecs.get_codec(json.loads(json.dumps(Syncline().get_config())))
+    assert codec == Syncline() and pickle.loads(pickle.dumps(codec)) == codec
+    encoded = codec.encode(values)
+    order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+    expected = values.tobytes(order=order)
+    decoded = np.asarray(codec.decode(encoded))
+    assert decoded.tobytes() == expected
+    for form in (bytes(encoded), bytearray(encoded), memoryview(encoded), np.frombuffer(encoded, "u1")):
+        assert np.asarray(codec.decode(form)).tobytes() == decoded.tobytes()
+    out = np.empty_like(values, order="C")
+    codec.decode(encoded, out=out)
+    assert out.tobytes() == decoded.tobytes()
+
+
+def test_other_buffers():
+    codec = Syncline()
+    for buffer in (b"some bytes" * 10, bytearray(b"x" * 99), array.array("b", range(100)), memoryview(b"abc" * 40)):
+        assert np.asarray(codec.decode(codec.encode(buffer))).tobytes() == bytes(buffer)
+    with pytest.raises((TypeError, ValueError)):
+        codec.encode(np.array(["a", object()], object))
+    with pytest.raises(ValueError):
+        Syncline("abs", 0.1).encode(b"bytes have no error bound")
+    with pytest.raises(ValueError, match="little-endian"):
+        Syncline("abs", 0.1).encode(np.zeros(9, ">f4"))
+    with pytest.raises(syncline.SynclineError):
+        codec.decode(b"not a stream")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f4", ">f4", "f8", "i2", "M8[s]"])
+def test_zarr_format_2(order, dtype):
+    values = np.arange(3000).reshape(50, 60).astype(dtype)
+    stored = zarr.create_array(
+        {},
+        shape=(50, 60),
+        chunks=(20, 30),
+        dtype=dtype,
+        zarr_format=2,
+        order=order,
+        compressors=Syncline(),
+        filters=None,
+    )
+    stored[:] = values
+    np.testing.assert_array_equal(stored[:], values)
+    np.testing.assert_array_equal(stored[3:40:7, -5], values[3:40:7, -5])
+
+
+def test_lossy_chunks():
+    values = np.sin(np.arange(10_000, dtype="f4") / 50).reshape(100, 100)
+    stored = zarr.create_array(
+        {},
+        shape=(100, 100),
+        chunks=(50, 50),
+        dtype="f4",
+        zarr_format=2,
+        compressors=Syncline("abs", 1e-3),
+        filters=None,
+    )
+    stored[:] = values
+    assert np.abs(stored[:] - values).max() <= 1e-3

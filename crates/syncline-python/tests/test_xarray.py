@@ -1,0 +1,79 @@
+"""Datasets in Zarr with error bounds."""
+
+import doctest
+
+import dask.array
+import numpy as np
+import pytest
+import syncline
+import syncline.xarray
+import xarray
+
+
+def dataset():
+    t = (280 + 20 * np.sin(np.arange(12_000) / 50)).reshape(10, 30, 40).astype("f4")
+    t[0, :5] = np.nan
+    return xarray.Dataset(
+        {
+            "t": (("time", "y", "x"), t, {"units": "K", "long_name": "temperature"}),
+            "p": (("y", "x"), np.linspace(9e4, 1e5, 1200).reshape(30, 40)),
+            "flag": (("y", "x"), np.arange(1200, dtype="i2").reshape(30, 40)),
+            "name": (("y",), np.array([f"row {i}" for i in range(30)])),
+        },
+        coords={"time": np.arange("2026-01-01", "2026-01-11", dtype="M8[D]").astype("M8[ns]"), "y": np.arange(30.0)},
+        attrs={"title": "test"},
+    )
+
+
+def test_a_dataset_comes_back_within_its_bounds(tmp_path):
+    original = dataset()
+    original.t.encoding["_FillValue"] = np.float32(-9999)
+    encoding = syncline.xarray.encoding(original, rel=1e-4, per_variable={"p": syncline.Bound("abs", 5.0)})
+    assert set(encoding) == {"t", "p", "flag"}
+    annotated = syncline.xarray.annotate(original, encoding)
+    assert "lossy_compression" not in original.t.attrs
+    annotated.to_zarr(tmp_path / "d.zarr", encoding=encoding)
+    with xarray.open_zarr(tmp_path / "d.zarr") as back:
+        assert isinstance(back.t.data, dask.array.Array)
+        bound = 1e-4 * float(original.t.max() - original.t.min())
+        assert float(abs(back.t - original.t).max()) <= bound
+        np.testing.assert_array_equal(np.isnan(back.t), np.isnan(original.t))
+        assert float(abs(back.p - original.p).max()) <= 5
+        np.testing.assert_array_equal(back.flag, original.flag)
+        np.testing.assert_array_equal(back.name, original.name)
+        np.testing.assert_array_equal(back.time, original.time)
+        assert back.t.attrs["units"] == "K" and back.attrs["title"] == "test"
+        assert back.t.attrs["lossy_compression"] == "syncline"
+        assert abs(back.t.attrs["lossy_compression_maximum_absolute_error"] - bound) < 1e-9
+        assert back.t.encoding["_FillValue"] == -9999
+        # The encoding survives another round.
+        back.to_zarr(tmp_path / "e.zarr")
+    with xarray.open_zarr(tmp_path / "e.zarr") as again:
+        assert again.t.encoding["serializer"].mode == "abs"
+        assert float(abs(again.t - original.t).max()) <= 2 * bound
+
+
+def test_regions_are_written(tmp_path):
+    original = dataset().drop_vars("name")
+    encoding = syncline.xarray.encoding(original, abs=0.01)
+    chunked = original.chunk({"time": 5})
+    chunked.to_zarr(tmp_path / "d.zarr", encoding=encoding, compute=False)
+    for start in (0, 5):
+        part = original[["t"]].isel(time=slice(start, start + 5)).drop_vars(["time", "y"])
+        part.to_zarr(tmp_path / "d.zarr", region={"time": slice(start, start + 5)})
+    with xarray.open_zarr(tmp_path / "d.zarr") as back:
+        assert float(abs(back.t - original.t).max()) <= 0.01
+
+
+def test_lazy_variables_are_resolved_in_one_pass():
+    lazy = dataset().chunk({"time": 2})
+    encoding = syncline.xarray.encoding(lazy, rel=1e-3)
+    eager = syncline.xarray.encoding(dataset(), rel=1e-3)
+    assert encoding["t"]["serializer"] == eager["t"]["serializer"]
+    with pytest.raises(ValueError, match="no data variable 'q'"):
+        syncline.xarray.encoding(lazy, rel=1e-3, per_variable={"q": syncline.Bound()})
+
+
+def test_examples_of_the_documentation():
+    results = doctest.testmod(syncline.xarray)
+    assert results.attempted > 4 and results.failed == 0

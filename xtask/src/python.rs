@@ -1,0 +1,115 @@
+//! `cargo xtask python`: builds the Python package, installs it into an environment of its own, and tests it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+/// Folder of the package.
+const PACKAGE: &str = "crates/syncline-python";
+
+/// Interpreters that are tried, the newest first. Each has a file of pinned test requirements.
+const VERSIONS: [&str; 2] = ["3.12", "3.11"];
+
+/// Arguments of `python`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The interpreter to test with, instead of python3.12, python3.11 or python3
+    #[arg(long)]
+    python: Option<String>,
+    /// Where there is no interpreter or no package index, say so and succeed
+    #[arg(long)]
+    if_available: bool,
+    /// Build an optimized wheel in target/wheels and stop
+    #[arg(long)]
+    wheel: bool,
+    /// Arguments of pytest
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pytest: Vec<String>,
+}
+
+/// Runs the steps, each only if the one before succeeds.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let environment = match find(arguments.python.as_deref()).and_then(|(python, version)| prepare(&python, version)) {
+        Ok(environment) => environment,
+        Err(error) if arguments.if_available => {
+            println!("skipped: tests of the Python package: {error:#}");
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let wheel = build(&environment, if arguments.wheel { "release" } else { "dev" })?;
+    if arguments.wheel {
+        println!("{}", wheel.display());
+        return Ok(());
+    }
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
+    crate::run(Command::new(&environment.python).args(pip).arg(&wheel))?;
+    let tests = crate::root().join(PACKAGE).join("tests");
+    let configuration = crate::root().join(PACKAGE).join("pyproject.toml");
+    let mut pytest = Command::new(&environment.python);
+    pytest.args(["-m", "pytest", "--quiet", "--config-file"]).arg(configuration).arg(tests).args(&arguments.pytest);
+    crate::run(&mut pytest)
+}
+
+/// A virtual environment with the packages that building and testing need.
+struct Environment {
+    folder: PathBuf,
+    python: PathBuf,
+}
+
+/// Returns an interpreter and the version whose requirements it takes.
+fn find(stated: Option<&str>) -> Result<(String, &'static str)> {
+    let names: Vec<String> = match stated {
+        Some(python) => vec![python.to_owned()],
+        None => VERSIONS.iter().map(|version| format!("python{version}")).chain(["python3".to_owned()]).collect(),
+    };
+    for name in &names {
+        let script = "import sys; print('%d.%d' % sys.version_info[:2])";
+        let output = Command::new(name).args(["-c", script]).stderr(Stdio::null()).output();
+        let Some(output) = output.ok().filter(|output| output.status.success()) else { continue };
+        let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let number = |version: &str| version.split('.').filter_map(|part| part.parse().ok()).collect::<Vec<u32>>();
+        if let Some(version) = VERSIONS.into_iter().find(|version| number(&found) >= number(version)) {
+            return Ok((name.clone(), version));
+        }
+    }
+    bail!("needs Python 3.11 or newer (tried {})", names.join(", "))
+}
+
+/// Creates the environment, unless it is there with the same requirements.
+fn prepare(python: &str, version: &str) -> Result<Environment> {
+    let folder = crate::root().join("target").join(format!("python-{version}"));
+    let inside = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let environment = Environment { folder, python: inside };
+    let requirements = crate::root().join(PACKAGE).join(format!("tests/requirements-{version}.txt"));
+    let wanted =
+        fs::read_to_string(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
+    let installed = environment.folder.join("requirements.txt");
+    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(environment);
+    }
+    crate::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&environment.folder))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    crate::run(Command::new(&environment.python).args(pip).arg(&requirements))?;
+    fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))?;
+    Ok(environment)
+}
+
+/// Builds a wheel and returns its path.
+fn build(environment: &Environment, profile: &str) -> Result<PathBuf> {
+    let folder = crate::root().join("target/wheels").join(profile);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot clear {}", folder.display()))?;
+    }
+    let manifest = Path::new(PACKAGE).join("Cargo.toml");
+    let mut maturin = Command::new(&environment.python);
+    maturin.args(["-m", "maturin", "build", "--profile", profile, "--manifest-path"]).arg(manifest);
+    crate::run(maturin.arg("--out").arg(&folder).arg("--interpreter").arg(&environment.python))?;
+    let mut wheels = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let wheel = wheels.next().context("maturin built no wheel")??.path();
+    ensure!(wheel.extension().is_some_and(|extension| extension == "whl"), "{} is no wheel", wheel.display());
+    Ok(wheel)
+}
