@@ -7,6 +7,7 @@ mod lzss;
 mod options;
 mod raw;
 mod report;
+mod residuals;
 
 use bytemuck::Pod;
 

@@ -11,7 +11,7 @@ pub use trial::{
     LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials,
 };
 
-use super::lossless::Residuals;
+use super::residuals::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};
 use crate::huffman::{self, IndexKind};
 use crate::lzss::{self, BlockCounts, Params, Tokens};

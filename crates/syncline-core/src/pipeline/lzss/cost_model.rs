@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::super::lossless::Residuals;
 use super::super::options::CoderOptions;
+use super::super::residuals::Residuals;
 use super::EncodeBuffers;
 use super::bytes_of;
 use crate::bits::dispatch::{self, Kernel};

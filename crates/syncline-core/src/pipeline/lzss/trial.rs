@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::super::lossless::Residuals;
 use super::super::options::{Coder, CoderOptions};
+use super::super::residuals::Residuals;
 pub use super::cost_model::Strategy as LzssStrategy;
 use super::cost_model::{ChunkModel, sample_runs};
 use super::{Choice, EncodeBuffers, bytes_of};
