@@ -27,7 +27,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     check_kernel_format()?;
     check_dependencies()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
-    // Without GPU support, `gpu_absent.rs` replaces the module `gpu`.
+    // Without GPU support, `gpu_backend_absent.rs` replaces the module `gpu_backend`.
     cargo(&["clippy", "--package", "syncline", "--no-default-features", "--", "--deny", "warnings"])?;
     crate::run(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
     check_public_interface()?;

@@ -1,4 +1,4 @@
-//! `data`: the real fields, rebuilt from what Debian and Python packages ship.
+//! `cargo xtask data`: rebuilds the real fields from the contents of Debian and Python packages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ const SCRIPT: &str = "scripts/fetch_realdata.py";
 /// Arguments of `data`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Names to fetch, as `--list` gives them without their type [default: all]
+    /// Names to fetch, as `--list` prints them, without their type [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// List the names and fetch nothing
@@ -21,15 +21,15 @@ pub struct Arguments {
     /// Folder to write to
     #[arg(long, default_value = "data")]
     out: PathBuf,
-    /// Python to make the virtual environment with
+    /// Python that creates the virtual environment
     #[arg(long, default_value = "python3")]
     python: String,
 }
 
-/// Makes a virtual environment under target/ with what the script needs, and runs the script.
+/// Creates a virtual environment under `target/` with the packages that the script needs, and runs the script.
 ///
 /// # Errors
-/// Python, a package or a file cannot be had, or a file differs from its recorded checksum.
+/// Python, a package, or a file is not available, or a file differs from its recorded checksum.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let python = environment(&arguments.python)?;
     let mut fetch = Command::new(python);
@@ -43,12 +43,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     crate::run(&mut fetch)
 }
 
-/// The Python of an environment that has the script's packages.
+/// Returns the Python of an environment with the script's packages.
 fn environment(python: &str) -> Result<PathBuf> {
     let folder = crate::root().join("target/realdata-venv");
     let inside = folder.join("bin/python");
     let needs = needs()?;
-    // What was installed is written down last: a broken or outdated environment is made anew.
+    // The list of packages is written last, so that an incomplete or outdated environment is created again.
     let mark = folder.join("installed.txt");
     if fs::read_to_string(&mark).is_ok_and(|installed| installed == needs.join(" ")) {
         return Ok(inside);
@@ -59,7 +59,7 @@ fn environment(python: &str) -> Result<PathBuf> {
     Ok(inside)
 }
 
-/// The packages that the script's own header names.
+/// Returns the packages in the header of the script.
 fn needs() -> Result<Vec<String>> {
     let script = fs::read_to_string(crate::root().join(SCRIPT)).with_context(|| format!("cannot read {SCRIPT}"))?;
     let line = script.lines().find_map(|l| l.trim().strip_prefix("pip install "));

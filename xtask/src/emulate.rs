@@ -1,4 +1,4 @@
-//! `cargo xtask emulate`: the device tests, or any command, with GPUs that are emulated on the CPU
+//! `cargo xtask emulate`: runs the device tests, or any command, on GPUs that are emulated on the CPU
 //! (`crates/cuda-emulator`).
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use clap::Args;
 
-/// The tests of `syncline-cuda` that are not about devices.
+/// The tests of `syncline-cuda` that need no device.
 const NO_DEVICE: [&str; 2] = ["compile", "common"];
 
 /// Arguments of `emulate`.
@@ -16,19 +16,18 @@ pub struct Arguments {
     /// Compute capability of the GPUs without its dot: 70, 75, 80, 86, 89, 90, 100 or 120
     #[arg(long, default_value_t = 90)]
     architecture: u32,
-    /// How many GPUs there are
+    /// Number of GPUs
     #[arg(long, default_value_t = 2)]
     devices: u32,
-    /// Where NVRTC cannot be fetched, say so and succeed
+    /// Succeed with a message if NVRTC cannot be downloaded
     #[arg(long)]
     if_available: bool,
-    /// A command and its arguments instead of the device tests, such as `cargo run --release --bin syncline -- demo
-    /// --device cuda`
+    /// Command to run instead of the device tests, such as `cargo run --release --bin syncline -- demo --device cuda`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
 
-/// Builds the emulator, fetches the compiler, and runs the tests or the command with both.
+/// Builds the emulator, downloads the compiler, and runs the tests or the command with both.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Some(folder) = crate::nvrtc::fetch_unless(arguments.if_available, "device tests are not run")? else {
         return Ok(());
@@ -45,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .env("CUDA_EMULATOR_NVRTC", &compiler)
             .env("CUDA_EMULATOR_ARCHITECTURE", arguments.architecture.to_string())
             .env("CUDA_EMULATOR_DEVICES", arguments.devices.to_string())
-            // What the emulator takes for compiled is no code for a real GPU, and the other way round.
+            // Code compiled for the emulator does not run on a real GPU, and vice versa.
             .env("SYNCLINE_CACHE_DIR", folder.join("kernels"))
             .env("SYNCLINE_REQUIRE_CUDA", "1");
         if std::env::var_os("SYNCLINE_TEST_SIZE").is_none() {
@@ -57,23 +56,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return emulated(Command::new(program).args(rest));
     }
     let mut tests = crate::cargo();
-    // Not only of their package: others ask for more features of what both depend on, and all of it would be built
-    // again without them.
+    // Not with `--package`: cargo would enable fewer features of common dependencies and build all of them again.
     tests.args(["test", "--workspace"]);
     device_tests()?.iter().for_each(|test| _ = tests.args(["--test", test]));
     emulated(&mut tests)?;
-    emulated(crate::cargo().args(["test", "--workspace", "--lib", "--", "gpu::"]))?;
-    // The command line's, which are few and short.
+    emulated(crate::cargo().args(["test", "--workspace", "--lib", "--", "gpu"]))?;
+    emulated(crate::cargo().args(["test", "--workspace", "--test", "outliers"]))?;
+    // Tests that the caller chose are few and short.
     emulated(crate::cargo().args(["test", "--workspace", "--test", "cli", "--", "device::"]))
 }
 
-/// Where the system's loader looks first.
+/// Environment variable with the folders that the loader searches first.
 const SEARCH_PATH: &str = if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
-/// Builds the emulator, and puts a copy under the driver's name into a folder of its own: in one that cargo looks in
-/// everybody would take it for the driver.
+/// Builds the emulator, and copies it under the driver's name to a separate folder. In a folder that cargo searches,
+/// every program would load it as the driver.
 fn build() -> Result<PathBuf> {
-    // Optimized without checks of overflow, whatever the tests are: an interpreter's time is the tests'.
+    // Always optimized and without overflow checks, because the tests spend their time in the interpreter.
     crate::run(crate::cargo().args(["build", "--release", "--package", "cuda-emulator"]))?;
     let target = crate::root().join("target");
     let folder = target.join("emulator");
@@ -85,7 +84,7 @@ fn build() -> Result<PathBuf> {
     Ok(driver)
 }
 
-/// NVRTC's own library in a folder where its built-in functions have others.
+/// Returns the library of NVRTC, in a folder that also has its library of built-in functions.
 fn library_in(folder: &Path) -> Result<PathBuf> {
     let is_library = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -96,7 +95,7 @@ fn library_in(folder: &Path) -> Result<PathBuf> {
     paths.find(is_library).with_context(|| format!("no NVRTC in {}", folder.display()))
 }
 
-/// Names of the device tests, as cargo knows them.
+/// Returns the names of the device tests for cargo.
 fn device_tests() -> Result<Vec<String>> {
     let folder = crate::root().join("crates").join("syncline-cuda").join("tests");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;

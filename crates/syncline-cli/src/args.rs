@@ -24,21 +24,21 @@ reader of the output gone before its end); 2 the command line is (unknown type, 
 #[command(name = "syncline", version, after_help = AFTER_HELP, subcommand_required = true,
     arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
-    /// How much to say.
+    /// Verbosity.
     #[command(flatten)]
     pub talk: Talk,
 }
 
-/// How much to say.
+/// Verbosity.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Talk {
-    /// No summary, no progress bar: errors only.
+    /// Print errors only: no summary and no progress bar.
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more (resolved bound, range, fill values, speed).
+    /// Print more: the bound that holds, the value range, fill values, and the processor.
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub verbose: bool,
 }
@@ -52,20 +52,20 @@ pub enum Command {
     Decompress(DecompressArgs),
     /// Describe a stream without decompressing it.
     Inspect(InspectArgs),
-    /// Compare a stream with its original: exit code 0 only if the bound holds.
+    /// Compare a stream with its original. The exit code is 0 only if the bound holds.
     Verify(VerifyArgs),
-    /// Compress, decompress and verify a built-in field of real data (the EGM96 geoid).
+    /// Compress, decompress, and verify a built-in field of real data (the EGM96 geoid).
     Demo(DemoArgs),
-    /// Show this build, the processor and the GPUs that there are.
+    /// Show this build, the processor, and the usable GPUs.
     Info(InfoArgs),
-    /// Print a shell's completion script.
+    /// Print the completion script of a shell.
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Print a manual page (roff).
     Man {
-        /// Page of this command instead of the main one.
+        /// Page of this command instead of the main page.
         command: Option<String>,
     },
 }
@@ -81,7 +81,7 @@ pub struct InfoArgs {
 /// Arguments of `compress`.
 #[derive(Debug, Args)]
 pub struct CompressArgs {
-    /// Array to compress: raw or .npy, or '-' for stdin.
+    /// Array to compress: a raw or .npy file, or '-' for stdin.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
     /// Stream to write [default: IN.syn, or stdout if IN is '-'].
@@ -90,66 +90,66 @@ pub struct CompressArgs {
     /// Element type: f32 f64 f16 bf16 u8 u16 u32 u64 i8 i16 i32 i64 [default: from the name].
     #[arg(long, value_name = "TYPE", value_parser = parse_type)]
     pub dtype: Option<ElementType>,
-    /// Extents, slowest axis first, as 100x500x500. A Fortran array's are written in reverse.
+    /// Extents, slowest axis first, such as 100x500x500. Write those of a Fortran array in reverse.
     #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
     pub shape: Option<Shape>,
     /// The error bound.
     #[command(flatten)]
     pub bound: BoundArgs,
-    /// Values that mean "no data", kept exactly and out of the range: none, auto (NaN and a detected sentinel), or a
-    /// value.
+    /// Value that means "no data". It is kept exactly and does not count in the value range: none, auto (detects one
+    /// value), or a number. NaN is always kept.
     #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill,
         allow_hyphen_values = true)]
     pub fill: Fill,
-    /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
+    /// Index for parallel decompression: none (smallest stream), gap, or symbol (fastest).
     #[arg(long, value_name = "none|gap|symbol", default_value = "symbol")]
     pub index: IndexKind,
-    /// Lossless stage: huffman (fastest to compress), lzss+huffman (also finds repetitions), auto (the smaller of both
-    /// for each chunk; with an error bound, tried only where a sample promises a gain), or lzss (lossless only; fastest
-    /// to decompress) [default: auto with --lossless, else huffman].
+    /// Lossless stage: huffman (compresses fastest), lzss+huffman (also finds repetitions), auto (the smaller of both
+    /// for each chunk; with an error bound, lzss+huffman is tried only where a sample promises a gain), or lzss
+    /// (decompresses fastest; lossless only) [default: auto with --lossless, else huffman].
     #[arg(long, value_name = "CODER")]
     pub coder: Option<Coder>,
-    /// Bytes of an LZSS symbol: auto, 1, 2, 4 or 8.
+    /// Bytes of an LZSS symbol: auto, 1, 2, 4, or 8.
     #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
     pub symbol: SymbolChoice,
-    /// LZSS level, 1 (fastest) to 9 (smallest).
+    /// LZSS level, from 1 (fastest) to 9 (smallest). Without effect unless LZSS is used.
     #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9),
         allow_hyphen_values = true)]
     pub level: u8,
-    /// Replace an existing output.
+    /// Replace an existing output file.
     #[arg(short, long)]
     pub force: bool,
     /// Print the summary as JSON on stdout.
     #[arg(long)]
     pub json: bool,
-    /// Processor, threads and memory.
+    /// Processor, threads, and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
 
-/// The error bound: exactly one.
+/// The error bound. Exactly one is required.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct BoundArgs {
-    /// Absolute error of every value at most X.
+    /// Limit the absolute error of every value to X.
     #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub abs: Option<f64>,
-    /// Absolute error of every value at most X times the value range.
+    /// Limit the absolute error of every value to X times the value range.
     #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub rel: Option<f64>,
-    /// Peak signal-to-noise ratio at least X dB.
+    /// Reach a peak signal-to-noise ratio of at least X dB.
     #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub psnr: Option<f64>,
-    /// Error of every value at most X times its own magnitude.
+    /// Limit the error of every value to X times its magnitude.
     #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub pw_rel: Option<f64>,
-    /// Keep every bit.
+    /// Restore every bit.
     #[arg(long)]
     pub lossless: bool,
 }
 
 impl BoundArgs {
-    /// The one that was given.
+    /// Returns the bound that was given.
     pub fn bound(&self) -> Bound {
         match (self.abs, self.rel, self.psnr, self.pw_rel) {
             (Some(x), ..) => Bound::Abs(x),
@@ -167,22 +167,23 @@ pub struct DecompressArgs {
     /// Stream to decompress, or '-' for stdin.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// Array to write [default: IN without .syn, or stdout if IN is '-']; .npy if so named, else raw.
+    /// Array to write: .npy if the name ends so, otherwise raw [default: IN without .syn, or stdout if IN is '-'].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Only this region: a range per axis, as 0:10,5:20,: (slowest first; missing axes in full). Needs -o.
+    /// Decompress this region only: one range per axis, slowest first, such as 0:10,5:20,: (missing axes are complete).
+    /// Requires -o.
     #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
     pub region: Option<RegionSpec>,
-    /// Huffman decoder: auto, chunked, self-sync, gap or indexed.
+    /// Huffman decoder: auto, chunked, self-sync, gap, or indexed.
     #[arg(long, value_name = "DECODER", default_value = "auto")]
     pub decoder: Decoder,
-    /// Replace an existing output.
+    /// Replace an existing output file.
     #[arg(short, long)]
     pub force: bool,
     /// Print the summary as JSON on stdout.
     #[arg(long)]
     pub json: bool,
-    /// Processor, threads and memory.
+    /// Processor, threads, and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
@@ -193,7 +194,7 @@ pub struct InspectArgs {
     /// Stream to describe, or '-' for stdin.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -201,16 +202,16 @@ pub struct InspectArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// The original array: raw or .npy, or '-' for stdin.
+    /// Original array: a raw or .npy file, or '-' for stdin.
     #[arg(value_name = "ORIGINAL")]
     pub original: PathBuf,
-    /// The stream made from it, or '-' for stdin.
+    /// Stream of this array, or '-' for stdin.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Processor, threads and memory.
+    /// Processor, threads, and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
@@ -218,32 +219,32 @@ pub struct VerifyArgs {
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Also keep the stream here; nothing is written otherwise.
+    /// Write the stream to this file. Otherwise nothing is written.
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Replace an existing output.
+    /// Replace an existing output file.
     #[arg(short, long)]
     pub force: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Processor, threads and memory.
+    /// Processor, threads, and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
 
-/// Processor, threads and memory.
+/// Processor, threads, and memory.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Resources {
-    /// Processor that does the work: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU),
-    /// cuda:N or cuda:all.
+    /// Processor: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU), cuda:N, or
+    /// cuda:all.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Backend,
-    /// Threads to use [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true, default_value = "0",
         hide_default_value = true)]
     pub threads: usize,
-    /// Most memory to use, as 512MiB or 2G.
+    /// Limit of the memory to use, such as 512MiB or 2G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub memory_limit: Option<u64>,
 }
@@ -251,17 +252,14 @@ pub struct Resources {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => {
-            Err("must be a finite number above 0 (5e-324 to 1.7e308), as 1e-3; without any error it is --lossless"
-                .into())
-        }
+        _ => Err("must be a finite number above 0, such as 1e-3; use --lossless for no error".into()),
     }
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(threads) if threads <= 4096 => Ok(threads),
-        _ => Err("must be a number of threads up to 4096, 0 for one per core".into()),
+        _ => Err("must be a number of threads from 1 to 4096, or 0 for one per core".into()),
     }
 }
 
@@ -269,7 +267,7 @@ fn parse_type(text: &str) -> Result<ElementType, String> {
     type_by_name(text).map_or_else(|| text.parse().map_err(|error: syncline::Error| error.to_string()), Ok)
 }
 
-/// Width of LZSS symbols, or chosen for each chunk.
+/// Width of LZSS symbols; `None` if it is chosen for each chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct SymbolChoice(pub Option<SymbolWidth>);
 
@@ -278,14 +276,14 @@ fn parse_symbol(text: &str) -> Result<SymbolChoice, String> {
         return Ok(SymbolChoice(None));
     }
     let width = text.parse().ok().and_then(SymbolWidth::from_bytes);
-    width.map(|width| SymbolChoice(Some(width))).ok_or_else(|| "use auto, 1, 2, 4 or 8".into())
+    width.map(|width| SymbolChoice(Some(width))).ok_or_else(|| "use auto, 1, 2, 4, or 8".into())
 }
 
 fn parse_fill(text: &str) -> Result<Fill, String> {
     match text {
         "none" => Ok(Fill::None),
         "auto" => Ok(Fill::Auto),
-        _ => text.parse().map(Fill::Value).map_err(|_| "must be none, auto or a number, as -9999".into()),
+        _ => text.parse().map(Fill::Value).map_err(|_| "must be none, auto, or a number such as -9999".into()),
     }
 }
 
@@ -301,7 +299,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
         _ => None,
     };
     let bytes = shift.zip(digits.parse::<u64>().ok()).and_then(|(shift, number)| number.checked_mul(1 << shift));
-    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| "must be a size in bytes, as 512MiB or 2G".into())
+    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| "must be a size in bytes, such as 512MiB or 2G".into())
 }
 
 #[cfg(test)]

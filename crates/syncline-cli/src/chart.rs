@@ -1,13 +1,13 @@
-//! Charts and pictures in text.
+//! Charts and pictures as text.
 
 use crate::format::grouped;
 
-/// Eighths of a character cell, from left.
+/// Eighths of a character cell, from the left.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-/// From nothing to full.
+/// Shades from blank to full.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
-/// A bar of `share` of `width` cells; anything above 0 shows.
+/// Returns a bar of `share` of `width` cells. Every share above 0 is visible.
 pub fn bar(share: f64, width: usize) -> String {
     let eighths = (share.clamp(0.0, 1.0) * (8 * width) as f64).round() as usize;
     let eighths = eighths.max(usize::from(share > 0.0));
@@ -18,7 +18,7 @@ pub fn bar(share: f64, width: usize) -> String {
     text
 }
 
-/// A line for each labeled count, with a bar relative to the largest.
+/// Returns a line for each labeled count, with a bar relative to the largest count.
 pub fn histogram(rows: &[(String, u64)], width: usize) -> Vec<String> {
     let labels = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let counts = rows.iter().map(|(_, count)| grouped(*count).len()).max().unwrap_or(0);
@@ -31,16 +31,16 @@ pub fn histogram(rows: &[(String, u64)], width: usize) -> Vec<String> {
         .collect()
 }
 
-/// How a picture shows the values that fall into one cell.
+/// How a picture shows the values of a cell.
 #[derive(Clone, Copy)]
 pub enum Cell {
-    /// Their mean.
+    /// The mean of the values.
     Mean,
-    /// One of them: noise stays noise.
+    /// One of the values, so that noise remains visible.
     One,
 }
 
-/// A 2-D field as shades, `columns` wide; cells are twice as tall as wide. `low` is blank, `high` full.
+/// Returns a 2-D field as shades, `columns` wide. Cells are twice as tall as wide. `low` is blank, `high` is full.
 pub fn picture(
     values: &[f64],
     (height, width): (usize, usize),
@@ -70,7 +70,7 @@ fn shade(share: f64) -> char {
     SHADES[((share * SHADES.len() as f64) as usize).min(SHADES.len() - 1)]
 }
 
-/// Blocks of lines side by side, each with a title, two spaces apart.
+/// Returns blocks of lines side by side, each with a title, two spaces apart.
 pub fn side_by_side(blocks: &[(&str, Vec<String>)], columns: usize) -> Vec<String> {
     let height = blocks.iter().map(|(_, lines)| lines.len()).max().unwrap_or(0);
     let line = |cells: Vec<String>| {

@@ -22,20 +22,20 @@ pub fn say(lines: &[String]) -> Outcome {
     message::print(text.as_bytes())
 }
 
-/// Prints a line of comment on stderr: stdout may be data.
+/// Prints a remark on stderr, because stdout may carry data.
 pub fn remark(line: impl std::fmt::Display) {
-    // Comments are not worth failing for.
+    // A failing remark does not fail the command.
     let _ = writeln!(std::io::stderr(), "{}", printable(&line.to_string()));
 }
 
-/// Warns if a GPU was asked for and the CPU did the work: it does what GPUs do not do.
+/// Warns if a GPU was requested and the CPU did the work.
 pub fn check_device(resources: Resources, execution: &Execution, talk: Talk) {
     if matches!(resources.device, Backend::Cuda(_)) && !execution.on_gpu() && !talk.quiet {
-        message::warn(format_args!("--device {}: done on {execution}", resources.device));
+        message::warn(format_args!("--device {}: the work was done on {execution}", resources.device));
     }
 }
 
-/// Lines of two columns.
+/// Returns lines of two columns.
 pub fn aligned(rows: &[(&str, String)]) -> Vec<String> {
     let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(label, text)| format!("{label:<width$}  {text}").trim_end().to_string()).collect()

@@ -1,10 +1,10 @@
-//! Numbers as people read them.
+//! Numbers for people.
 
 use std::time::Duration;
 
 use syncline::Bound;
 
-/// `1234567` as `1,234,567`.
+/// Returns `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -17,23 +17,23 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// `1 element`, `1,234 elements`.
+/// Returns `1 element` or `1,234 elements`.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Text without control characters, which would steer the terminal: file names may have some.
+/// Returns text without control characters, which file names may contain and which would change the terminal.
 pub fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
     text.chars().map(shown).collect()
 }
 
-/// Bits an element, none where there are no elements.
+/// Returns bits per element; a dash without elements.
 pub fn bits_per_value(bytes: u64, elements: u64) -> f64 {
     if elements == 0 { 0.0 } else { 8.0 * ratio(bytes, elements) }
 }
 
-/// Peak signal-to-noise ratio; nothing is lost where it is infinite.
+/// Returns a peak signal-to-noise ratio. An infinite one means that there is no error.
 pub fn psnr(psnr: Option<f64>) -> String {
     match psnr {
         Some(psnr) if psnr.is_finite() => format!("{} dB", number(psnr)),
@@ -41,7 +41,7 @@ pub fn psnr(psnr: Option<f64>) -> String {
     }
 }
 
-/// Bytes with a binary unit: `95.4 MiB`.
+/// Returns bytes with a binary unit: `95.4 MiB`.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
@@ -52,7 +52,7 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.*} {}", if value < 10.0 { 2 } else { 1 }, UNITS[exponent - 1])
 }
 
-/// A number to five digits, without trailing zeros: `0.001`, `1.2346e-7`, `12346`.
+/// Returns a number with five digits, without trailing zeros: `0.001`, `1.2346e-7`, `12346`.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == f64::INFINITY { "infinite".into() } else { value.to_string() };
@@ -71,12 +71,12 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// [`number`], or a dash for what is not defined.
+/// Returns [`number`], or a dash if it is undefined.
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), number)
 }
 
-/// A share in percent.
+/// Returns a share in percent.
 pub fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) | (_, 0) => "0 %".into(),
@@ -87,19 +87,19 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// `a / b`.
+/// Returns `a / b`.
 pub fn ratio(a: u64, b: u64) -> f64 {
     a as f64 / b as f64
 }
 
-/// Speed of some bytes in some time.
+/// Returns the speed for some bytes in some time.
 pub fn speed(bytes: u64, time: Duration) -> String {
     let seconds = time.as_secs_f64().max(1e-9);
     let rate = bytes as f64 / seconds;
     if rate >= 1e9 { format!("{:.2} GB/s", rate / 1e9) } else { format!("{:.0} MB/s", rate / 1e6) }
 }
 
-/// The bound that was asked for, in words.
+/// Describes the requested bound.
 pub fn bound(bound: Bound) -> String {
     match bound {
         Bound::Lossless => "lossless".into(),
@@ -111,11 +111,11 @@ pub fn bound(bound: Bound) -> String {
     }
 }
 
-/// The bound that holds for every value, in words.
+/// Describes the bound that holds for every value.
 pub fn resolved(bound: Bound, resolved: f64) -> String {
     match bound {
         Bound::Lossless => "every bit as it was".into(),
-        _ if resolved == 0.0 => "every bit as it was (no quantization step serves this bound)".into(),
+        _ if resolved == 0.0 => "every bit as it was (the bound is too small for quantization)".into(),
         Bound::PwRel(_) => format!("|error| <= {} |value|", number(resolved)),
         _ => format!("|error| <= {}", number(resolved)),
     }

@@ -1,4 +1,4 @@
-//! What is read: files, stdin, raw arrays and `.npy` arrays, all by position.
+//! Inputs: files, stdin, raw arrays, and `.npy` arrays, all with positional access.
 
 use std::fmt;
 use std::fs::File;
@@ -12,27 +12,27 @@ use crate::message::{Failure, Outcome};
 use crate::names;
 use crate::npy::{self, NpyHeader};
 
-/// Largest stdin that is kept in memory; more goes to a temporary file.
+/// The largest part of stdin that is kept in memory. More goes to a temporary file.
 const SPOOL: u64 = 64 << 20;
-/// That where hardly any memory may be used: with less, copying would take long.
+/// The same with a low memory limit: with less, copying would take long.
 const SMALLEST_SPOOL: u64 = 1 << 16;
 
-/// Whether the name stands for stdin or stdout.
+/// Returns whether the name stands for stdin or stdout.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Something that can be read at any position.
+/// An input with positional access.
 #[derive(Debug)]
 pub enum Input {
-    /// A file, or what came from stdin or a pipe and was spooled to one.
+    /// A file, or a temporary file with the contents of stdin or a pipe.
     File(File, PathBuf),
-    /// The little that came from stdin or a pipe.
+    /// Short contents of stdin or a pipe.
     Memory(Vec<u8>, PathBuf),
 }
 
 impl Input {
-    /// Opens a file, or takes all of stdin for `-`, a quarter of the memory limit at most staying in memory.
+    /// Opens a file, or reads all of stdin for `-`. At most a quarter of the memory limit stays in memory.
     pub fn open(path: &Path, memory_limit: Option<u64>) -> Outcome<Self> {
         let most = memory_limit.map_or(SPOOL, |limit| (limit / 4).clamp(SMALLEST_SPOOL, SPOOL));
         if is_dash(path) {
@@ -45,16 +45,16 @@ impl Input {
         let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
         let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;
         if metadata.is_dir() {
-            return Err(Failure::data(format!("{}: is a directory: name a file in it", path.display())));
+            return Err(Failure::data(format!("{}: is a directory, not a file", path.display())));
         }
         if !metadata.is_file() {
-            // A pipe or a device: no positions to read at.
+            // Pipes and devices have no positions to read from.
             return Self::spool(file, path, most);
         }
         Ok(Self::File(file, path.to_owned()))
     }
 
-    /// Takes all of what has no positions; more than `most` bytes go to a temporary file.
+    /// Reads all of an input without positions. More than `most` bytes go to a temporary file.
     fn spool(mut source: impl Read, path: &Path, most: u64) -> Outcome<Self> {
         let mut next = |piece: &mut Vec<u8>| {
             piece.clear();
@@ -65,7 +65,7 @@ impl Input {
         if (next(&mut piece)? as u64) < most {
             return Ok(Self::Memory(piece, path.to_owned()));
         }
-        // Has no name, so that nothing is left of it however the program ends.
+        // The file has no name, so that it disappears however the program ends.
         let mut file = tempfile::tempfile().map_err(|error| not_spooled(path, &error))?;
         while !piece.is_empty() {
             file.write_all(&piece).map_err(|error| not_spooled(path, &error))?;
@@ -74,23 +74,23 @@ impl Input {
         Ok(Self::File(file, path.to_owned()))
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> Outcome<u64> {
         self.size().map_err(|error| Failure::io(self, &error))
     }
 
-    /// Some bytes from the start, fewer if there are fewer.
+    /// Returns up to `length` bytes from the start.
     fn start(&self, most: usize) -> Outcome<Vec<u8>> {
         let length = self.len()?.min(most as u64);
         self.bytes(0, length as usize)
     }
 
-    /// Whether it begins as `.npy` files do.
+    /// Returns whether the input starts like a `.npy` file.
     fn begins_as_npy(&self) -> Outcome<bool> {
         Ok(self.start(npy::MAGIC.len())? == npy::MAGIC)
     }
 
-    /// Bytes at a position.
+    /// Reads the bytes at a position.
     pub fn bytes(&self, offset: u64, length: usize) -> Outcome<Vec<u8>> {
         let mut bytes = vec![0; length];
         self.read_exact_at(&mut bytes, offset).map_err(|error| Failure::io(self, &error))?;
@@ -98,7 +98,7 @@ impl Input {
     }
 }
 
-/// The file that stdin is, if it is one: it needs no copy, unless somebody has read some of it.
+/// Returns the file that stdin is redirected from, if nothing has been read from it. It needs no copy.
 fn redirected_file() -> io::Result<Option<File>> {
     #[cfg(unix)]
     {
@@ -111,7 +111,7 @@ fn redirected_file() -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Name of an input in messages.
+/// Returns the name of an input for messages.
 fn shown(path: &Path) -> impl fmt::Display {
     if is_dash(path) { Path::new("stdin").display() } else { path.display() }
 }
@@ -154,21 +154,22 @@ impl ReadAt for Input {
     }
 }
 
-/// An array to read: where its elements are, and what they are.
+/// An array to read: the position, type, and shape of its elements.
 #[derive(Debug)]
 pub struct ArrayInput {
-    /// Where it is read from.
+    /// The input.
     pub input: Input,
     /// Element type.
     pub element_type: ElementType,
     /// Shape.
     pub shape: Shape,
-    /// Position of the first element.
+    /// Position of the first element in bytes.
     pub offset: u64,
 }
 
 impl ArrayInput {
-    /// Opens an array. Type and shape come from the `.npy` header, or from the caller, or (the type) from the name.
+    /// Opens an array. Its type and shape come from the `.npy` header or from the caller. The type may also come from
+    /// the name.
     pub fn open(
         path: &Path,
         element_type: Option<ElementType>,
@@ -230,19 +231,19 @@ impl ArrayInput {
         Ok(original)
     }
 
-    /// Whether it has the header of a `.npy` file among its elements.
+    /// Returns whether the array's bytes include the header of a `.npy` file.
     pub fn includes_header(&self) -> Outcome<bool> {
         Ok(self.offset == 0 && self.input.begins_as_npy()?)
     }
 
-    /// Bytes of its elements.
+    /// Returns the number of bytes of the elements.
     pub fn size(&self) -> u64 {
         self.shape.len() * self.element_type.size() as u64
     }
 }
 
-/// The header of what is named or begins as a `.npy` file, unless it is known to be raw: elements of the type and shape
-/// that are `wanted` are all of it.
+/// Returns the header of an input that is named like a `.npy` file or starts like one, unless its length is that of raw
+/// elements of the type and shape in `wanted`.
 fn npy_header(input: &Input, path: &Path, wanted: Option<(ElementType, Shape)>) -> Outcome<Option<NpyHeader>> {
     if !names::is_npy(path) && !input.begins_as_npy()? {
         return Ok(None);

@@ -1,10 +1,10 @@
-//! Ctrl-C and the polite signals to end: what is half done is cleared away before the program goes.
+//! Ctrl-C and other signals that end the program: unfinished output is removed first.
 
-/// Exit code of a program that was told to end.
+/// Exit code of a program that was interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// Runs `clean_up` and exits when somebody tells the program to end. What whoever started it has it ignore stays
-/// ignored: hanging up under `nohup`, Ctrl-C in what a script runs in the background.
+/// Runs `clean_up` and exits when a signal arrives that ends the program. Signals that the parent process ignores stay
+/// ignored: SIGHUP under `nohup`, and Ctrl-C for background jobs of a script.
 #[cfg(unix)]
 pub fn before_the_end(clean_up: impl FnOnce() + Send + 'static) -> Result<(), String> {
     use nix::sys::signal::{SigSet, Signal};
@@ -16,7 +16,7 @@ pub fn before_the_end(clean_up: impl FnOnce() + Send + 'static) -> Result<(), St
             signals.add(signal);
         }
     }
-    // All threads that are started from now on inherit it: the signals are left to the one that waits for them.
+    // All threads that are started later inherit this mask, so that only the waiting thread receives the signals.
     signals.thread_block().map_err(|error| error.to_string())?;
     let wait = move || {
         if signals.wait().is_ok() {
@@ -26,13 +26,13 @@ pub fn before_the_end(clean_up: impl FnOnce() + Send + 'static) -> Result<(), St
     };
     let started = std::thread::Builder::new().name("signals".into()).spawn(wait);
     started.map(drop).map_err(|error| {
-        // Better to end with leftovers than not at all.
+        // Ending with leftovers is better than not ending.
         let _ = signals.thread_unblock();
         error.to_string()
     })
 }
 
-/// A bit for each ignored signal, the lowest for signal 1. Linux says so; elsewhere nothing is known of them.
+/// Returns a bit for each ignored signal, the lowest bit for signal 1. Only Linux reports them.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -40,7 +40,7 @@ fn ignored() -> u64 {
     bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Runs `clean_up` and exits when somebody tells the program to end.
+/// Runs `clean_up` and exits when a signal arrives that ends the program.
 #[cfg(not(unix))]
 pub fn before_the_end(clean_up: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let mut clean_up = Some(clean_up);

@@ -1,4 +1,4 @@
-//! What the commands found out, for machines. Numbers that JSON does not have (NaN, infinities) are null.
+//! Results as JSON. Numbers that JSON does not have (NaN, infinities) are null.
 
 use serde_json::{Value, json};
 use syncline::quality::{Peak, Quality, Tolerance};
@@ -35,12 +35,12 @@ fn fills(fills: &[FillPattern], counts: bool) -> Value {
     fills.iter().map(fill).collect()
 }
 
-/// Where a piece of work was done, and why there.
+/// Returns the processor that did the work, and the reason.
 pub fn execution(execution: &Execution) -> Value {
     json!({ "gpus": execution.gpus, "reason": execution.reason })
 }
 
-/// Summary of a compression.
+/// Returns the summary of a compression.
 pub fn summary(summary: &Summary, input: &str, output: &str, seconds: f64) -> Value {
     json!({
         "input": input,
@@ -60,7 +60,7 @@ pub fn summary(summary: &Summary, input: &str, output: &str, seconds: f64) -> Va
     })
 }
 
-/// Description of a stream. Entry `n` of `code_lengths` counts the codewords of `n` bits in all codebooks.
+/// Returns the description of a stream. Entry `n` of `code_lengths` counts the codewords of `n` bits in all codebooks.
 pub fn report(report: &Report, name: &str) -> Value {
     json!({
         "input": name,
@@ -102,7 +102,7 @@ fn peak(peak: Option<Peak>) -> Value {
     peak.map_or(Value::Null, |peak| json!({ "value": peak.value, "element": peak.element }))
 }
 
-/// Result of a comparison. `psnr_db` is null if there is no error at all.
+/// Returns the result of a comparison. `psnr_db` is null if there is no error.
 pub fn quality(quality: &Quality) -> Value {
     let tolerance = match quality.tolerance {
         Tolerance::Any => Value::Null,
@@ -129,7 +129,7 @@ pub fn quality(quality: &Quality) -> Value {
     })
 }
 
-/// Adds the members of one object to another's.
+/// Adds the members of one object to another.
 pub fn merged(mut value: Value, more: Value) -> Value {
     if let (Value::Object(all), Value::Object(more)) = (&mut value, more) {
         all.extend(more);
@@ -137,10 +137,12 @@ pub fn merged(mut value: Value, more: Value) -> Value {
     value
 }
 
-/// JSON and data cannot share stdout.
+/// Returns an error if JSON and data would share stdout.
 pub fn check_stdout(json: bool, output_is_stdout: bool) -> Outcome {
     if json && output_is_stdout {
-        return Err(Failure::usage("--json prints on stdout, where the output goes: name an output with -o"));
+        return Err(Failure::usage(
+            "--json prints on stdout, which the output would also use: name an output file with -o",
+        ));
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes Ctrl-C (and the polite signals to end) take away unfinished output and the progress bar.
+/// Makes Ctrl-C and similar signals remove unfinished output and the progress bar.
 fn clean_up_on_interrupt() {
     let clean_up = || {
         progress::clear();

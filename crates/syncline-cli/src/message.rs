@@ -1,4 +1,4 @@
-//! Failures as the user sees them: one line that says what is wrong and what to do, and an exit code.
+//! Failures as one line that says what is wrong and what to do, and an exit code.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -10,43 +10,47 @@ use syncline::Error;
 use crate::args::Cli;
 use crate::format::printable;
 
-/// Why a command did not succeed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Another command line would do: exit code 2.
+    /// The command line is wrong: exit code 2.
     Usage(String),
-    /// The data, the files or the machine are at fault: exit code 1.
+    /// The data, the files, or the machine are at fault: exit code 1.
     Data(String),
-    /// Everything has been said already: only an exit code.
+    /// Everything was reported before: only an exit code.
     Silent(u8),
 }
 
-/// Result of a command or a part of one.
+/// Result of a command or of a part of one.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A [`Failure::Usage`].
+    /// Returns a [`Failure::Usage`].
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(text.into())
     }
 
-    /// A [`Failure::Data`].
+    /// Returns a [`Failure::Data`].
     pub fn data(text: impl Into<String>) -> Self {
         Self::Data(text.into())
     }
 
-    /// Failure of the operating system to do something with a file.
+    /// Returns the failure of an operation of the operating system on a file.
     pub fn io(what: impl Display, error: &std::io::Error) -> Self {
         match error.kind() {
-            ErrorKind::BrokenPipe => Self::Data(format!("{what}: its reader has gone: not all of it was written")),
+            ErrorKind::BrokenPipe => {
+                Self::Data(format!("{what}: the reading program ended before everything was written"))
+            }
             ErrorKind::NotFound => Self::Data(format!("{what}: no such file or directory: check the name")),
             ErrorKind::PermissionDenied => Self::Data(format!("{what}: permission denied: check the access rights")),
-            ErrorKind::StorageFull => Self::Data(format!("{what}: no space left on the device: free some and retry")),
+            ErrorKind::StorageFull => {
+                Self::Data(format!("{what}: no space left on the device: free some space and retry"))
+            }
             _ => Self::Data(format!("{what}: {error}")),
         }
     }
 
-    /// The library's error about this file.
+    /// Returns the failure for an error of the library about this file.
     pub fn of(file: impl Display, error: Error) -> Self {
         match error {
             Error::InvalidArgument(text) => Self::Usage(format!("{file}: {text}")),
@@ -57,10 +61,10 @@ impl Failure {
         }
     }
 
-    /// The library's error while it read one file and wrote another.
+    /// Returns the failure for an error of the library that read one file and wrote another.
     pub fn between(input: &str, output: &str, error: Error) -> Self {
         match error {
-            // Nothing that is read fails like these.
+            // Reading never fails with these kinds.
             Error::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::StorageFull) => {
                 Self::io(output, &error)
             }
@@ -69,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// Failure to print something about the data on stdout. Whoever read it and has gone has seen enough: that is none.
+    /// Returns the result of printing a description on stdout. It is no failure if the reader has closed the pipe.
     fn to_say(error: &std::io::Error) -> Self {
         match error.kind() {
             ErrorKind::BrokenPipe => Self::Silent(0),
@@ -77,7 +81,7 @@ impl Failure {
         }
     }
 
-    /// Prints the line and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub fn report(&self) -> ExitCode {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
@@ -85,19 +89,19 @@ impl Failure {
             Self::Silent(code) => return ExitCode::from(*code),
         };
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        // If even stderr is closed, the exit code has to do.
+        // If even stderr is closed, only the exit code remains.
         let _ = writeln!(std::io::stderr(), "syncline: error: {}", printable(&line));
         ExitCode::from(code)
     }
 }
 
-/// Prints what is said about the data, not the data itself, on stdout.
+/// Prints a description of the data, not the data themselves, on stdout.
 pub fn print(text: &[u8]) -> Outcome {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| Failure::to_say(&error))
 }
 
-/// One line for what clap found wrong with the command line; help and version texts are printed as they are.
+/// Returns one line for an error of clap in the command line. Help and version texts are printed unchanged.
 pub fn command_line_failure(error: &clap::Error) -> Failure {
     if !error.use_stderr() {
         return match error.print() {
@@ -106,7 +110,7 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
         };
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Failure::usage("no command given: try 'syncline --help' or 'syncline demo'");
+        return Failure::usage("the command is missing: see 'syncline --help', or try 'syncline demo'");
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -114,14 +118,14 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
-        // Nobody means an option as a value.
+        // Clap's hint about passing an option as a value is left out.
         .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
         .map(|line| line.strip_prefix("tip: ").map_or(format!(" {line}"), |tip| format!("; {tip}")))
         .collect();
     Failure::usage(format!("{} (see '{} --help')", said.trim_start(), command_typed()))
 }
 
-/// The command that help is wanted about: the one that was typed, if there is such a one.
+/// Returns the command whose help is referred to: the one on the command line, if it exists.
 fn command_typed() -> String {
     let typed = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned());
     let command = typed.into_iter().find(|text| !text.starts_with('-'));
@@ -131,7 +135,7 @@ fn command_typed() -> String {
     }
 }
 
-/// A warning that does not stop the work.
+/// Prints a warning. The command continues.
 pub fn warn(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "syncline: warning: {}", printable(&text.to_string()));
 }

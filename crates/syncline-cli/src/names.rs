@@ -1,14 +1,14 @@
-//! What file names say: element types, dimensions, output names.
+//! File names: element types, shapes, and names of outputs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use syncline::{ElementType, Shape};
 
-/// Suffix of streams.
+/// The suffix of streams.
 pub const SUFFIX: &str = "syn";
 
-/// Element type by any of its usual names.
+/// Returns the element type for any of its usual names.
 pub fn type_by_name(name: &str) -> Option<ElementType> {
     Some(match name.to_ascii_lowercase().as_str() {
         "f32" | "float32" | "float" | "fp32" => ElementType::F32,
@@ -27,18 +27,18 @@ pub fn type_by_name(name: &str) -> Option<ElementType> {
     })
 }
 
-/// Element type that the dots of a file name speak of: `x.f32`, `x.f32.dat`, `x.bin.d64`.
+/// Returns the element type in the extensions of a file name: `x.f32`, `x.f32.dat`, `x.bin.d64`.
 pub fn type_of(path: &Path) -> Option<ElementType> {
     let name = path.file_name()?.to_str()?;
     name.split('.').skip(1).collect::<Vec<_>>().into_iter().rev().find_map(type_by_name)
 }
 
-/// Whether the name says NumPy.
+/// Returns whether the name ends in `.npy`.
 pub fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
 }
 
-/// Shape that the file's name, or else its folder's, suggests and that fits `elements`: `x_100x500x500.f32`,
+/// Returns a shape in the name of the file or of its folder that fits `elements`: `x_100x500x500.f32`,
 /// `CLDHGH_1_26_1800_3600.f32`, `SDRBENCH-NYX-512x512x512/density.f32`.
 pub fn suggested_shape(path: &Path, elements: u64) -> Option<Shape> {
     let folder = std::path::absolute(path).ok().and_then(|path| path.parent()?.file_name().map(OsString::from));
@@ -46,7 +46,7 @@ pub fn suggested_shape(path: &Path, elements: u64) -> Option<Shape> {
     names.into_iter().flatten().find_map(|name| shape_in(&name.to_string_lossy(), elements))
 }
 
-/// The longest run of numbers, each separated from the next by one `x`, `_`, `-` or `,`, whose product is `elements`.
+/// Returns the longest run of numbers, separated by one `x`, `_`, `-`, or `,`, whose product is `elements`.
 fn shape_in(name: &str, elements: u64) -> Option<Shape> {
     let mut runs: Vec<Vec<u64>> = vec![vec![]];
     let mut rest = name;
@@ -72,7 +72,7 @@ fn shape_in(name: &str, elements: u64) -> Option<Shape> {
         .max_by_key(Shape::rank)
 }
 
-/// Default name of the stream of an array: `IN.syn`.
+/// Returns the default name of the stream of an array: `IN.syn`.
 pub fn stream_name(input: &Path) -> PathBuf {
     let mut name = OsString::from(input);
     name.push(".");
@@ -80,7 +80,7 @@ pub fn stream_name(input: &Path) -> PathBuf {
     name.into()
 }
 
-/// Default name of the array in a stream: `IN` without `.syn`; `None` if it has no such suffix.
+/// Returns the default name of the array in a stream: `IN` without `.syn`; `None` without this suffix.
 pub fn array_name(input: &Path) -> Option<PathBuf> {
     let stem = input.file_stem().filter(|_| input.extension().is_some_and(|extension| extension == SUFFIX))?;
     Some(input.with_file_name(stem))

@@ -1,31 +1,31 @@
-//! NumPy's `.npy` header, versions 1 to 3: the array itself is read and written in place, whatever its size.
+//! The header of NumPy's `.npy` files, versions 1 to 3. The elements are read and written in place.
 
 use syncline::{ElementType, Shape};
 
-/// First bytes of the format.
+/// The first bytes of the format.
 pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// What is wrong with a header that ends too soon.
-pub const TRUNCATED: &str = "truncated .npy header: it was cut off: fetch or save it again";
+/// The message for a header that ends too early.
+pub const TRUNCATED: &str = "the .npy header is truncated: copy or save the file again";
 
-/// Longest header that is read; NumPy's own limit for untrusted files is 10,000.
+/// The longest header that is read. NumPy's own limit for untrusted files is 10,000.
 const LONGEST_HEADER: usize = 1 << 16;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NpyHeader {
     /// Element type.
     pub element_type: ElementType,
     /// Shape, slowest axis first.
     pub shape: Shape,
-    /// Where the elements start.
+    /// Position of the first element in bytes.
     pub offset: u64,
 }
 
-/// Bytes that have to be read to know the header's length.
+/// Bytes that contain the length of the header.
 pub const PREFIX: usize = 12;
 
-/// Length of the whole header, from the first [`PREFIX`] bytes (fewer if the file has fewer).
+/// Returns the length of the whole header from the first [`PREFIX`] bytes, or fewer if the file is shorter.
 pub fn header_length(prefix: &[u8]) -> Result<usize, String> {
     if !prefix.starts_with(MAGIC) {
         return Err("not a .npy file: rename it, or convert it with numpy.save".into());
@@ -34,11 +34,15 @@ pub fn header_length(prefix: &[u8]) -> Result<usize, String> {
         [_, _, _, _, _, _, 1, _, a, b, ..] => 10 + usize::from(u16::from_le_bytes([*a, *b])),
         [_, _, _, _, _, _, 2 | 3, _, a, b, c, d] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize).saturating_add(12),
         [_, _, _, _, _, _, 1..=3, ..] => return Err(TRUNCATED.into()),
-        [_, _, _, _, _, _, major, ..] => return Err(format!("version {major} of .npy is not known: save it again")),
+        [_, _, _, _, _, _, major, ..] => {
+            return Err(format!("version {major} of .npy is unknown: save the array with numpy.save"));
+        }
         _ => return Err(TRUNCATED.into()),
     };
     if length > LONGEST_HEADER {
-        return Err(format!("a .npy header of {length} bytes is not a plain array's: save one array alone"));
+        return Err(format!(
+            "the .npy header has {length} bytes, which is too long for a plain array: save one array alone"
+        ));
     }
     Ok(length)
 }
@@ -63,7 +67,7 @@ pub fn parse_header(header: &[u8]) -> Result<NpyHeader, String> {
     Ok(NpyHeader { element_type, shape, offset: header.len() as u64 })
 }
 
-/// The value of a key of the header's dictionary, up to the comma or brace that ends it.
+/// Returns the value of a key of the header's dictionary, up to the comma or brace that ends it.
 fn entry<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let damaged = || format!("damaged .npy header: no usable {key}");
     let text = text.strip_prefix('{').ok_or_else(damaged)?;
@@ -118,7 +122,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
     Shape::new(&extents).map_err(|error| error.to_string())
 }
 
-/// The header of an array, as `numpy.save` writes it; `None` for bfloat16, which NumPy does not know.
+/// Returns the header of an array as `numpy.save` writes it; `None` for bfloat16, which NumPy does not have.
 pub fn write_header(element_type: ElementType, shape: Shape) -> Option<Vec<u8>> {
     let descr = match element_type {
         ElementType::Bf16 => return None,
@@ -138,7 +142,7 @@ pub fn write_header(element_type: ElementType, shape: Shape) -> Option<Vec<u8>> 
     let trailing = if extents.len() == 1 { "," } else { "" };
     let mut text =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{trailing}), }}", extents.join(", "));
-    // Elements start on a multiple of 64 bytes, and a line feed precedes them.
+    // The elements start at a multiple of 64 bytes, after a line feed.
     while !(10 + text.len() + 1).is_multiple_of(64) {
         text.push(' ');
     }

@@ -1,4 +1,4 @@
-//! What is written: under a temporary name that becomes the real one only when all is well.
+//! Outputs: written under a temporary name, and renamed when they are complete.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Write};
@@ -10,49 +10,49 @@ use tempfile::{NamedTempFile, TempPath};
 use crate::input::is_dash;
 use crate::message::{Failure, Outcome};
 
-/// Temporary files that exist now. Whoever is told to end holds the lock while it removes them and until the end, so
-/// that no file can be created, renamed or forgotten in between.
+/// The temporary files that exist now. The thread that ends the program holds the lock while it removes them and until
+/// the end, so that no file is created, renamed, or forgotten meanwhile.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
-    // A list of names stays usable wherever a panic left it.
+    // The list stays usable after a panic.
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes unfinished output, and lets none be created or finished from then on: for the moment before the end.
+/// Removes unfinished outputs. No output can be created or finished afterwards; for use at the end of the program.
 pub fn remove_unfinished() {
     let names = temporary();
     for name in names.iter() {
-        // Nobody is left to tell.
+        // There is nobody left to report an error to.
         let _ = fs::remove_file(name);
     }
     std::mem::forget(names);
 }
 
-/// A place to write to.
+/// The destination of an output.
 #[derive(Debug)]
 pub enum Output {
     /// Standard output.
     Stdout,
-    /// A pipe or device of that name: written to directly.
+    /// A pipe or device, which is written directly.
     Device(File, PathBuf),
-    /// A file that will have that name.
+    /// A file, which gets its name at the end.
     File(PendingFile),
 }
 
-/// A file under its temporary name.
+/// A file with its temporary name.
 #[derive(Debug)]
 pub struct PendingFile {
     file: File,
     temporary: TempPath,
     target: PathBuf,
-    /// What the user calls it.
+    /// The name as the user wrote it.
     name: PathBuf,
     replace: bool,
 }
 
 impl Output {
-    /// Gets ready to write `path` (`-` for stdout). `inputs` are refused as output.
+    /// Prepares to write `path` (`-` for stdout). `inputs` are refused as outputs.
     pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Outcome<Self> {
         if is_dash(path) {
             if io::stdout().is_terminal() {
@@ -61,7 +61,7 @@ impl Output {
             return Ok(Self::Stdout);
         }
         let shown = path.display();
-        // Behind a symbolic link lies the file that is meant.
+        // The target of a symbolic link is the file that is replaced.
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
             Err(_) if path.is_symlink() => {
@@ -92,12 +92,12 @@ impl Output {
         PendingFile::create(target, path.to_owned(), force, replaced.as_ref()).map(Self::File)
     }
 
-    /// Whether this is standard output, where nothing else may be printed then.
+    /// Returns whether this is stdout, which then carries only the output.
     pub fn is_stdout(&self) -> bool {
         matches!(self, Self::Stdout)
     }
 
-    /// Name in messages.
+    /// Returns the name for messages.
     pub fn name(&self) -> String {
         match self {
             Self::Stdout => "stdout".into(),
@@ -106,7 +106,7 @@ impl Output {
         }
     }
 
-    /// The file to write at positions, if it is one.
+    /// Returns the file, if it can be written at positions.
     pub fn file(&self) -> Option<&File> {
         match self {
             Self::File(pending) => Some(&pending.file),
@@ -114,7 +114,7 @@ impl Output {
         }
     }
 
-    /// Gives the finished file its name. Only now does anything exist under it.
+    /// Gives the complete file its name. Until then nothing exists under that name.
     pub fn commit(self) -> Outcome {
         match self {
             Self::Stdout => io::stdout().flush().map_err(|error| Failure::io("stdout", &error)),
@@ -158,7 +158,7 @@ impl PendingFile {
         let created: NamedTempFile = builder.tempfile_in(folder).map_err(|error| no_file(&name, folder, &error))?;
         let (file, temporary) = created.into_parts();
         if let (Some(permissions), Some(_)) = (permissions, replaced) {
-            // What the umask took, too. A file system that has no permissions has nobody to keep out.
+            // As the umask allows. A file system without permissions ignores this.
             let _ = file.set_permissions(permissions);
         }
         names.push(temporary.to_path_buf());
@@ -172,23 +172,24 @@ impl PendingFile {
         names.retain(|listed| *listed != *from);
         let result = if replace { from.persist(&target) } else { from.persist_noclobber(&target) };
         result.map_err(|failed| match failed.error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                Failure::usage(format!("{}: has appeared meanwhile: add --force to replace it", name.display()))
-            }
+            io::ErrorKind::AlreadyExists => Failure::usage(format!(
+                "{}: was created by another program meanwhile: add --force to replace it",
+                name.display()
+            )),
             _ => Failure::io(name.display(), &failed.error),
         })
     }
 }
 
-/// Permissions of an output before the umask: those of the file that it replaces, or as any new file's. The default of
-/// temporary files is for secrets.
+/// Returns the permissions of an output before the umask: those of the file that it replaces, or those of a new file.
+/// Temporary files would otherwise only be readable by their owner.
 #[cfg(unix)]
 fn permissions(replaced: Option<&Metadata>) -> Option<Permissions> {
     use std::os::unix::fs::PermissionsExt;
     Some(Permissions::from_mode(replaced.map_or(0o666, |metadata| metadata.permissions().mode() & 0o777)))
 }
 
-/// Elsewhere the folder decides.
+/// On other systems the folder decides.
 #[cfg(not(unix))]
 fn permissions(_: Option<&Metadata>) -> Option<Permissions> {
     None

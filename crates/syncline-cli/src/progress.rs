@@ -1,4 +1,4 @@
-//! A progress bar for work that lasts, if somebody watches.
+//! A progress bar for long work, if stderr is a terminal.
 
 use std::fmt::{self, Write};
 use std::io::IsTerminal;
@@ -12,20 +12,20 @@ use syncline::ElementType;
 use crate::args::Talk;
 use crate::format::speed;
 
-/// Work that takes less shows no bar.
+/// Shorter work has no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The bar that is to be seen, for whoever has to take it away without its owner.
+/// The visible bar, for code that must remove it without its owner.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Takes the bar away that is to be seen.
+/// Removes the visible bar.
 pub fn clear() {
     if let Some(bar) = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take() {
         bar.finish_and_clear();
     }
 }
 
-/// A bar on stderr that appears once the work has lasted a second.
+/// A bar on stderr that appears after one second.
 pub struct Bar {
     verb: &'static str,
     started: Instant,
@@ -35,7 +35,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar for work on elements of this type.
+    /// Creates a bar for work on elements of this type.
     pub fn new(verb: &'static str, element_type: ElementType, talk: Talk) -> Arc<Self> {
         Arc::new(Self {
             verb,
@@ -57,7 +57,7 @@ impl Bar {
             *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
             bar
         });
-        // Several threads report: never step back.
+        // Several threads report, and the bar must never step back.
         bar.update(|state| state.set_pos(state.pos().max(done * self.element_size)));
     }
 
@@ -70,12 +70,12 @@ impl Bar {
         }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Takes the bar away, before anything else is said.
+    /// Removes the bar, before other output.
     pub fn finish(&self) {
         if self.bar.get().is_some() {
             clear();
@@ -83,7 +83,7 @@ impl Bar {
     }
 }
 
-/// Speed and time left are those of all the work so far: the bar comes late, and its own would be those of a moment.
+/// Speed and remaining time refer to all work so far. The bar's own estimates would start when the bar appears.
 fn style() -> ProgressStyle {
     ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {speed} {left}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -94,11 +94,11 @@ fn style() -> ProgressStyle {
 }
 
 fn put(out: &mut dyn Write, text: impl fmt::Display) {
-    // A text takes whatever is written.
+    // Writing to a string does not fail.
     let _ = write!(out, "{text}");
 }
 
-/// Time that the rest is likely to take, nothing as long as nothing is known.
+/// Returns the estimated remaining time; an empty text until there is an estimate.
 fn time_left(done: u64, total: u64, elapsed: Duration) -> Duration {
     match done {
         0 => Duration::ZERO,

@@ -1,11 +1,11 @@
-//! Regions as the user writes them, and their division into slabs that fit in memory.
+//! Regions on the command line, and their division into slabs that fit in memory.
 
 use std::ops::Range;
 use std::str::FromStr;
 
 use syncline::Shape;
 
-/// A region before the shape is known: start and end per axis, either may be open.
+/// A region without a shape: start and end for each axis, both optional.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegionSpec(Vec<(Option<u64>, Option<u64>)>);
 
@@ -31,7 +31,7 @@ impl FromStr for RegionSpec {
 }
 
 impl RegionSpec {
-    /// The ranges within this shape.
+    /// Returns the ranges within this shape.
     pub fn within(&self, shape: Shape) -> Result<Vec<Range<u64>>, String> {
         let extents = shape.extents();
         if self.0.len() > extents.len() {
@@ -52,23 +52,24 @@ impl RegionSpec {
     }
 }
 
-/// All of an array.
+/// Returns the region of a whole array.
 pub fn whole(shape: Shape) -> Vec<Range<u64>> {
     shape.extents().iter().map(|&extent| 0..extent).collect()
 }
 
-/// Shape of a region.
+/// Returns the shape of a region.
 pub fn shape_of(region: &[Range<u64>]) -> Shape {
     let extents: Vec<u64> = region.iter().map(|range| range.end - range.start).collect();
     Shape::new(&extents).expect("part of a valid shape")
 }
 
-/// Cuts a region into boxes of at most `budget` elements (at least one), each contiguous in the region's C order, in
-/// that order. Cuts fall on multiples of a tile's side where the budget allows, so that few tiles are decoded twice.
+/// Divides a region into boxes of at most `budget` elements (at least one). Each box is contiguous in the region's C
+/// order, and the boxes are in that order. Where the budget permits, boxes end at multiples of a tile's side, so that
+/// few tiles are decoded twice.
 pub fn slabs(region: &[Range<u64>], budget: u64) -> impl Iterator<Item = Vec<Range<u64>>> + use<> {
     let region = region.to_vec();
     let extent = |axis: usize| region[axis].end - region[axis].start;
-    // The axis that is cut: the slowest of which one step fits.
+    // The divided axis is the slowest one whose single steps fit.
     let mut cut = region.len().saturating_sub(1);
     let mut step = 1u64;
     while cut > 0 && step.saturating_mul(extent(cut)) <= budget {
@@ -88,7 +89,7 @@ pub fn slabs(region: &[Range<u64>], budget: u64) -> impl Iterator<Item = Vec<Ran
         }
         slab[cut + 1..].clone_from_slice(&region[cut + 1..]);
         slab[cut].end = (start[cut] / side * side).saturating_add(depth).min(region[cut].end);
-        // Step the cut axis; carry into the slower ones.
+        // Step along the divided axis, and carry into the slower ones.
         let mut after = start;
         after[cut] = slab[cut].end;
         let mut axis = cut;
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(count(&[1 << 20], 1 << 18), 4);
     }
 
-    /// Element numbers of a box in C order.
+    /// Returns the element numbers of a box in C order.
     fn elements(region: &[Range<u64>], extents: &[u64]) -> Vec<u64> {
         let mut all = vec![0];
         for (range, extent) in region.iter().zip(extents) {

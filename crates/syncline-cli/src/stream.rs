@@ -1,4 +1,4 @@
-//! Streams as the commands use them.
+//! Streams as inputs of commands.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,23 +10,23 @@ use crate::input::Input;
 use crate::message::{Failure, Outcome};
 use crate::region::{shape_of, slabs};
 
-/// Bytes of elements that are decoded at once where the whole is not needed at once.
+/// Bytes of elements that are decoded at a time where the whole array is not needed at once.
 const SLAB: u64 = 64 << 20;
-/// The same where one layer of tiles has more, and on a GPU, where each call gets its memory and streams anew.
+/// The same if one layer of tiles is larger, and on a GPU, where each call allocates memory and streams.
 const LARGE_SLAB: u64 = 1 << 30;
 
-/// An open stream and its name in messages.
+/// An open stream, and its name in messages.
 pub struct OpenStream {
     /// The stream.
     pub file: StreamFile<Input>,
     /// File name, or stdin.
     pub name: String,
-    /// Its length in bytes.
+    /// Length of the stream in bytes.
     pub bytes: u64,
 }
 
 impl OpenStream {
-    /// Opens a stream, `-` being stdin.
+    /// Opens a stream; `-` is stdin.
     pub fn open(path: &Path, memory_limit: Option<u64>) -> Outcome<Self> {
         let input = Input::open(path, memory_limit)?;
         let name = input.to_string();
@@ -35,8 +35,9 @@ impl OpenStream {
         Ok(Self { file, name, bytes })
     }
 
-    /// Decodes a region slab by slab, in the order of its elements: `take` gets their bytes and how many elements of
-    /// the region are done with them. Returns where that was done: the size of the region decides, not that of a slab.
+    /// Decodes a region slab by slab in the order of its elements. `take` receives the bytes of a slab, and the number
+    /// of elements of the region that are done after it. Returns the processor that was used, which depends on the size
+    /// of the region, not of a slab.
     pub fn for_each_slab(
         &self,
         region: &[Range<u64>],
@@ -59,7 +60,7 @@ impl OpenStream {
         if let Some(limit) = options.memory_limit() {
             let workspace = if execution.on_gpu() { 0 } else { self.file.memory_per_thread() };
             most = most.min(limit.saturating_sub(workspace) / 4 / size);
-            // As much again is for what `take` compares a slab with.
+            // `take` may compare a slab with another of the same size.
             options = options.with_memory_limit(limit - most * size);
         }
         let mut done = 0;
@@ -72,7 +73,7 @@ impl OpenStream {
     }
 }
 
-/// Returns decompression options with the processor, threads and memory of the command line.
+/// Returns decompression options with the processor, threads, and memory of the command line.
 pub fn decode_options(resources: Resources) -> DecompressOptions {
     let options = DecompressOptions::default().with_backend(resources.device).with_threads(resources.threads);
     match resources.memory_limit {

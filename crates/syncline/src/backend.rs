@@ -160,13 +160,13 @@ impl Choice {
     ) -> Result<Self> {
         let (cpu, gpu) = estimates(work, bytes, threads);
         match (backend, obstacle) {
-            (Backend::Cpu, _) => Ok(Self::cpu("as asked for")),
+            (Backend::Cpu, _) => Ok(Self::cpu("as requested")),
             (Backend::Cuda(devices), Some(obstacle)) => {
                 Gpus::check(devices)?;
                 Ok(Self::cpu(obstacle))
             }
             (Backend::Cuda(devices), None) => {
-                Ok(Self { gpus: Some(Gpus::open(devices)?), reason: "as asked for".into() })
+                Ok(Self { gpus: Some(Gpus::open(devices)?), reason: "as requested".into() })
             }
             (Backend::Auto, Some(obstacle)) => Ok(Self::cpu(obstacle)),
             (Backend::Auto, None) if cpu <= gpu => Ok(Self::cpu(format!(

@@ -61,7 +61,7 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     Ok(())
 }
 
-/// CompressOptions with the processor, threads and memory that were asked for.
+/// Returns compression options with the processor, threads, and memory of the command line.
 pub fn with_resources(options: CompressOptions, resources: Resources) -> CompressOptions {
     let options = options.with_backend(resources.device).with_threads(resources.threads);
     match resources.memory_limit {
@@ -98,5 +98,5 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
 
 fn fill_line(fill: &FillPattern) -> String {
     let elements = format::counted(fill.count, "element");
-    format!("  {} in {elements}: kept exactly, out of the range", format::number(fill.value))
+    format!("  {} in {elements}: kept exactly, not counted in the range", format::number(fill.value))
 }

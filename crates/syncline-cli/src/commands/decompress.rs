@@ -32,7 +32,7 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     let shape = region.as_deref().map_or(shape, shape_of);
     let header = match names::is_npy(&path) {
         true => npy::write_header(element_type, shape)
-            .ok_or_else(|| Failure::usage("NumPy has no bfloat16: name a raw output with -o, as x.bf16"))?,
+            .ok_or_else(|| Failure::usage("NumPy has no bfloat16: name a raw output with -o, such as x.bf16"))?,
         false => Vec::new(),
     };
     let mut output = Output::create(&path, args.force, &[&args.input])?;
@@ -84,7 +84,7 @@ fn output_path(args: &DecompressArgs) -> Outcome<PathBuf> {
         Some(path) => Ok(path.clone()),
         None if is_dash(&args.input) => Ok(args.input.clone()),
         // The name without .syn is that of the whole array.
-        None if args.region.is_some() => Err(Failure::usage("--region: name an output for the part with -o")),
+        None if args.region.is_some() => Err(Failure::usage("--region: name an output file for the region with -o")),
         None => names::array_name(&args.input).ok_or_else(|| {
             Failure::usage(format!(
                 "{}: does not end in .{}: name an output with -o",
@@ -95,7 +95,7 @@ fn output_path(args: &DecompressArgs) -> Outcome<PathBuf> {
     }
 }
 
-/// Writes a region's elements one after the other.
+/// Writes the elements of a region one after the other.
 fn in_order(
     stream: &OpenStream,
     region: &[Range<u64>],

@@ -1,4 +1,4 @@
-//! `syncline demo`: the main job on a field that is built in.
+//! `syncline demo`: compresses, decompresses, and verifies a built-in field.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ static FIELD: &[u8] = include_bytes!("../../../../testdata/egm96_361x720.f32");
 const EXTENTS: [u64; 2] = [361, 720];
 const NAME: &str = "the built-in field";
 const BOUND: Bound = Bound::Rel(1e-3);
-/// The field is small: times are the shortest of this many runs.
+/// The field is small, so that times are the shortest of several runs.
 const RUNS: u32 = 5;
 /// Columns of a picture.
 const COLUMNS: usize = 38;
@@ -83,11 +83,11 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
     } else {
         Ok(())
     };
-    // Whoever does not read to the end still gets the verdict.
+    // The verdict is returned even if the reader closes the pipe.
     finish(complaint).and(said)
 }
 
-/// Result and shortest time of several runs.
+/// Returns the result and the shortest time of several runs.
 fn fastest<T>(run: impl Fn() -> Result<T, Error>) -> Result<(T, Duration), Error> {
     let timed = || {
         let started = Instant::now();
@@ -118,7 +118,7 @@ fn account(
     let size = summary.uncompressed_bytes;
     let mut rows = vec![
         ("field", format!("height of the geoid (EGM96) in meters, {} {}", summary.element_type, summary.shape)),
-        ("asked for", "error at most 0.001 of the value range (--rel 1e-3)".into()),
+        ("bound", "error at most 0.001 of the value range (--rel 1e-3)".into()),
         ("bound", format!("{} m", number(summary.abs_bound))),
         ("size", format!("{} -> {}, ratio {}", bytes(size), bytes(summary.compressed_bytes), number(summary.ratio()))),
         ("compressed in", format!("{:.1} ms, {}", compressing.as_secs_f64() * 1e3, speed(size, compressing))),
@@ -138,7 +138,7 @@ fn account(
     lines
 }
 
-/// The field before and after, then where the errors are and how they are distributed.
+/// Returns pictures of the field before and after, of the errors, and of their distribution.
 fn pictures(quality: &Quality, back: &[u8]) -> Vec<String> {
     let values = |bytes: &[u8]| -> Vec<f64> {
         bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect()
@@ -154,16 +154,13 @@ fn pictures(quality: &Quality, back: &[u8]) -> Vec<String> {
     let map = picture(&errors, extents, COLUMNS, (-largest, largest), Cell::One);
     lines.push(String::new());
     lines.extend(side_by_side(
-        &[
-            ("error: noise, no picture left in it", map),
-            ("errors, in parts of the bound", distribution(&errors, quality)),
-        ],
+        &[("error: noise without structure", map), ("errors relative to the bound", distribution(&errors, quality))],
         COLUMNS,
     ));
     lines
 }
 
-/// Bars for how many errors lie in each tenth of the bound's interval.
+/// Returns bars for the number of errors in each tenth of the interval of the bound.
 fn distribution(errors: &[f64], quality: &Quality) -> Vec<String> {
     const BINS: usize = 10;
     let syncline::quality::Tolerance::Absolute(bound) = quality.tolerance else { return Vec::new() };

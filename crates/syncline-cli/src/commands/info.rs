@@ -1,4 +1,4 @@
-//! `syncline info`: describes the build, the processor and the GPUs.
+//! `syncline info`: describes the build, the processor, and the GPUs.
 
 use serde_json::json;
 use syncline::gpu::{self, DeviceInfo};
@@ -9,7 +9,7 @@ use crate::args::InfoArgs;
 use crate::json;
 use crate::message::Outcome;
 
-/// Runs the command. On a machine without a usable GPU it succeeds and says what is missing.
+/// Runs the command. Without a usable GPU it succeeds and says what is missing.
 pub fn run(args: &InfoArgs) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let devices = devices();
@@ -31,7 +31,7 @@ pub fn run(args: &InfoArgs) -> Outcome {
     }
     let mut rows = vec![
         ("version", env!("CARGO_PKG_VERSION").to_string()),
-        ("format version", format!("{FORMAT_VERSION}: writes it, reads up to it")),
+        ("format version", format!("{FORMAT_VERSION} (newest that this build reads and writes)")),
         ("threads", threads.to_string()),
         ("instruction set", instruction_set_name().to_string()),
         ("coders", coders().join(", ")),
@@ -77,7 +77,7 @@ fn version((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }
 
-/// Names of the available coders.
+/// Returns the names of the available coders.
 fn coders() -> Vec<&'static str> {
     Coder::ALL.map(Coder::name).to_vec()
 }

@@ -76,7 +76,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         (
             "groups",
             format!(
-                "{} of {} symbols, {} free",
+                "{} of {} symbols, {} without codewords",
                 grouped(report.totals.groups),
                 report.group_size,
                 percent(report.totals.free_groups, report.totals.groups)
@@ -93,7 +93,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// A length with its unit, and to the byte.
+/// Returns a length with its unit, and to the byte.
 fn compressed(length: u64) -> String {
     match length {
         ..1024 => bytes(length),
@@ -101,7 +101,7 @@ fn compressed(length: u64) -> String {
     }
 }
 
-/// The stages, those of the codes included if they are not the usual ones.
+/// Returns the kind of the stream, with the coder of the codes if it is not Huffman coding alone.
 fn pipeline(report: &Report) -> String {
     let codes = if report.lzss_codes { ", codes by LZSS and Huffman where that is shorter" } else { "" };
     format!("{}{codes}", report.pipeline)
@@ -115,7 +115,7 @@ fn held(report: &Report) -> String {
     }
 }
 
-/// A bar for each length from the shortest used to the longest.
+/// Returns a bar for each length from the shortest to the longest.
 fn code_lengths(report: &Report) -> Vec<String> {
     let used = |&length: &usize| report.totals.code_lengths[length] > 0;
     let all = 0..report.totals.code_lengths.len();

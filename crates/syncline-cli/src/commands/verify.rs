@@ -14,9 +14,9 @@ use crate::progress::Bar;
 use crate::region::whole;
 use crate::stream::{OpenStream, decode_options};
 
-/// Bytes of the original that are scanned at once.
+/// Bytes of the original that are scanned at a time.
 const PIECE: u64 = 16 << 20;
-/// That where hardly any memory may be used: with less, reading would take long.
+/// The same with a low memory limit: with less, reading would take long.
 const SMALLEST_PIECE: u64 = 1 << 16;
 
 /// Runs the command.
@@ -57,14 +57,14 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
         (false, false) => say(&verified.lines(talk)),
         (false, true) => Ok(()),
     };
-    // Whoever does not read to the end still gets the verdict.
+    // The verdict is returned even if the reader closes the pipe.
     match complaint {
         Some(text) => Err(Failure::data(format!("{}: {text}: do not use it in place of the original", stream.name))),
         None => said,
     }
 }
 
-/// What was compared, and what came out.
+/// The result of a comparison.
 struct Verified<'a> {
     original: ArrayInput,
     stream: &'a OpenStream,
@@ -82,7 +82,7 @@ impl Verified<'_> {
         bits_per_value(self.stream.bytes, self.original.shape.len())
     }
 
-    /// For machines.
+    /// Returns the result as JSON.
     fn json(&self) -> Value {
         let more = json!({
             "original": self.original.input.to_string(),
@@ -97,7 +97,7 @@ impl Verified<'_> {
         json::merged(json::quality(&self.quality), more)
     }
 
-    /// For people.
+    /// Returns the result as lines of text.
     fn lines(&self, talk: Talk) -> Vec<String> {
         let header = self.stream.file.header();
         let sizes = format!("{} -> {}", bytes(self.original.size()), bytes(self.stream.bytes));
@@ -118,7 +118,7 @@ impl Verified<'_> {
     }
 }
 
-/// What each element of a stream has to fulfil.
+/// Returns the error that each element of a stream may have.
 pub fn tolerance(header: &Header) -> Tolerance {
     match (header.pipeline, header.bound) {
         (Pipeline::Lossless, _) => Tolerance::Exact,
@@ -127,7 +127,8 @@ pub fn tolerance(header: &Header) -> Tolerance {
     }
 }
 
-/// Patterns of a stream that mean "no value". Zeros may be masked only because they must be exact: they are values.
+/// Returns the patterns of a stream that mean "no value". Zeros may be masked only because they must be exact; they are
+/// values.
 pub fn fills(header: &Header) -> Vec<u64> {
     let negative_zero = 1u64 << (8 * header.element_type.size() - 1);
     let is_value = |&bits: &u64| bits == negative_zero || bits == 0 && matches!(header.bound, Bound::PwRel(_));
@@ -147,7 +148,8 @@ fn scan_range(original: &ArrayInput, header: &Header, resources: Resources) -> O
     Ok(scan.range())
 }
 
-/// Why the bound does not hold, if so: for the elements, or because what was resolved is not what was asked for.
+/// Returns the reason why the bound does not hold, if there is one: in the elements, or because the stream's own bound
+/// is larger than the requested one.
 pub fn complaint(quality: &Quality, header: &Header) -> Option<String> {
     if !quality.holds() {
         return Some(match quality.tolerance {
@@ -170,13 +172,13 @@ pub fn complaint(quality: &Quality, header: &Header) -> Option<String> {
             Some(format!("the stream's bound is more than {} of the range of the original", number(asked)))
         }
         Bound::Psnr(asked) if quality.psnr.is_some_and(|held| held < asked) => {
-            Some(format!("the PSNR is {}, not the {} asked for", psnr(quality.psnr), psnr(Some(asked))))
+            Some(format!("the PSNR is {}, below the requested {}", psnr(quality.psnr), psnr(Some(asked))))
         }
         _ => None,
     }
 }
 
-/// The metrics, for people.
+/// Returns the metrics as lines of text.
 pub fn quality_rows(quality: &Quality) -> Vec<(&'static str, String)> {
     let of_bound = quality.bound_ratio().map(|ratio| format!("{} of the bound", number(ratio)));
     let absolute = quality.max_absolute.map(|peak| peak.value);

@@ -30,7 +30,7 @@ fn names_are_checked() {
 #[test]
 fn the_processor_is_named_with_its_reason() {
     let w = workshop();
-    for (device, reason) in [("auto", "estimated time: "), ("cpu", "as asked for")] {
+    for (device, reason) in [("auto", "estimated time: "), ("cpu", "as requested")] {
         let verbose = |line: &str| {
             let output = w.run(&format!("{line} --device {device} -v"));
             format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout))
@@ -101,7 +101,7 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
     let output = w.run("compress x.f32 --shape 60000 --lossless -o l.syn --device cuda");
     let stderr = String::from_utf8_lossy(&output.stderr).to_string();
     assert!(
-        output.status.success() && stderr.contains("warning: --device cuda:0: done on the CPU: lossless"),
+        output.status.success() && stderr.contains("warning: --device cuda:0: the work was done on the CPU: lossless"),
         "{stderr}"
     );
     w.ok("verify x.f32 l.syn --device cuda");

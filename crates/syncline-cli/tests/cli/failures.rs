@@ -5,7 +5,7 @@ fn command_lines_that_make_no_sense() {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(100));
     for (line, text) in [
-        ("", "no command given"),
+        ("", "the command is missing"),
         ("frobnicate", "'frobnicate' (see 'syncline --help')"),
         ("demo --outptu d", "found; a similar argument exists: '--output' (see 'syncline demo --help')"),
         ("-q compress --no", "(see 'syncline compress --help')"),

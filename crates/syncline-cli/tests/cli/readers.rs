@@ -57,7 +57,7 @@ fn data_that_is_lost_is_an_error() {
         "compress big.u8 --shape 8388608 --lossless -o -",
         "demo -o -",
     ] {
-        failed(line, &unread(&w, line), 1, "stdout: its reader has gone");
+        failed(line, &unread(&w, line), 1, "stdout: the reading program ended");
     }
 }
 
@@ -78,6 +78,6 @@ fn a_pipe_with_a_name_is_no_exception() {
         let mut pipe = std::fs::File::open(w.path("pipe")).unwrap();
         pipe.read_exact(&mut [0]).unwrap();
         drop(pipe);
-        failed(line, &child.wait_with_output().unwrap(), 1, "pipe: its reader has gone");
+        failed(line, &child.wait_with_output().unwrap(), 1, "pipe: the reading program ended");
     }
 }
