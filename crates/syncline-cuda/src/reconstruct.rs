@@ -5,6 +5,7 @@
 //! codes of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values,
 //! which may be written over.
 
+mod arguments;
 mod launch;
 mod strips;
 pub(crate) mod structs;

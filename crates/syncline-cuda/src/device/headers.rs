@@ -9,9 +9,17 @@ use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
 
 use super::{Source, source};
+use crate::container::structs as container;
 use crate::device_struct::DeviceStruct;
-use crate::huffman::{codebook, decode, encode};
-use crate::{container, geometry, lossless, lzss, lzss_codes, quantize, reconstruct};
+use crate::geometry;
+use crate::huffman::codebook::structs as codebook;
+use crate::huffman::decode::structs as decode;
+use crate::huffman::encode::structs as encode;
+use crate::lossless::structs as lossless;
+use crate::lzss::structs as lzss;
+use crate::lzss_codes::structs as lzss_codes;
+use crate::quantize::structs as quantize;
+use crate::reconstruct::structs as reconstruct;
 
 /// Headers of the folder of kernels, a folder for each stage.
 macro_rules! headers {
@@ -104,20 +112,16 @@ struct StructHeader {
 
 /// The structs of [`device_struct!`](crate::device_struct::device_struct), a header for each stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
-    StructHeader { name: "container/structs.cuh", includes: &[], structs: container::structs::STRUCTS },
+    StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
     StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
-    StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::structs::STRUCTS },
-    StructHeader { name: "huffman/decode/structs.cuh", includes: &[], structs: decode::structs::STRUCTS },
-    StructHeader { name: "huffman/encode/structs.cuh", includes: &[], structs: encode::structs::STRUCTS },
-    StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::structs::STRUCTS },
-    StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::structs::STRUCTS },
-    StructHeader { name: "lzss_codes/structs.cuh", includes: &[], structs: lzss_codes::structs::STRUCTS },
-    StructHeader {
-        name: "quantize/structs.cuh",
-        includes: &["geometry/structs.cuh"],
-        structs: quantize::structs::STRUCTS,
-    },
-    StructHeader { name: "reconstruct/structs.cuh", includes: &[], structs: reconstruct::structs::STRUCTS },
+    StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::STRUCTS },
+    StructHeader { name: "huffman/decode/structs.cuh", includes: &[], structs: decode::STRUCTS },
+    StructHeader { name: "huffman/encode/structs.cuh", includes: &[], structs: encode::STRUCTS },
+    StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::STRUCTS },
+    StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::STRUCTS },
+    StructHeader { name: "lzss_codes/structs.cuh", includes: &[], structs: lzss_codes::STRUCTS },
+    StructHeader { name: "quantize/structs.cuh", includes: &["geometry/structs.cuh"], structs: quantize::STRUCTS },
+    StructHeader { name: "reconstruct/structs.cuh", includes: &[], structs: reconstruct::STRUCTS },
 ];
 
 /// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.

@@ -112,7 +112,7 @@ pub(crate) const FORMATS: [(usize, u32); 4] = [(1, 6), (1, 7), (2, 6), (2, 7)];
 /// Returns the specializations for the compile check.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [
-        prepare::specializations(shared_memory),
+        prepare::specializations(indexed::table_bits(shared_memory)),
         parse::specializations(),
         indexed::specializations(shared_memory),
         subsequences::specializations(),

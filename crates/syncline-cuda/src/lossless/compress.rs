@@ -11,7 +11,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, LzssChoice};
 
-use super::cost_model::Samples;
+use super::cost_model::{Job, Samples};
 use super::records::{HEAD_BYTES, Record};
 use super::structs::TileSummary;
 use super::tiles::{NO_PLACE, Predicted, Slots, Tiles};
@@ -43,15 +43,6 @@ pub struct LosslessCompressor<'d> {
     tokens: TokenEncoder,
     /// Memory for samples.
     samples: Option<Arc<Pinned<u8>>>,
-}
-
-/// What all batches of a stream have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Job<'j> {
-    pub header: &'j Header,
-    pub geometry: &'j Geometry,
-    pub options: &'j CoderOptions,
-    pub slab: &'j Slab<'j>,
 }
 
 impl<'d> LosslessCompressor<'d> {

@@ -4,16 +4,26 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use syncline_core::array::ElementType;
+use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{
     CoderOptions, LzssChoice, LzssEstimate, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials,
 };
 
-use super::compress::Job;
 use super::tiles::Tiles;
 use crate::device::{Frame, Pinned};
 use crate::error::{CudaError, Result};
+use crate::geometry::Slab;
 use crate::workers::{self, Results};
+
+/// What all batches of a stream have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'j> {
+    pub header: &'j Header,
+    pub geometry: &'j Geometry,
+    pub options: &'j CoderOptions,
+    pub slab: &'j Slab<'j>,
+}
 
 /// The samples of chunks, on the host.
 pub(super) struct Samples {

@@ -7,11 +7,12 @@ use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
+use super::arguments::Wanted;
 use super::strips::{self, Strips};
 use super::structs::{Request, Values};
 use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, Way};
 use crate::container::parsed::sums_len;
-use crate::container::structs::{BatchFinish, MAX_CHUNKS, ParsedArgument};
+use crate::container::structs::{BatchFinish, MAX_CHUNKS};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
@@ -34,29 +35,12 @@ pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= TO_FUSE
 }
 
-impl Values {
-    fn new(header: &Header) -> Self {
-        let high = header.step as f32;
-        let patterns = std::array::from_fn(|i| header.patterns.get(i).copied().unwrap_or(0));
-        Self { step: header.step, patterns, step_high: high, step_low: (header.step - f64::from(high)) as f32 }
-    }
-}
-
 /// The kernels of a [`Way`]. Those that decode are for radius 512, and for any codes.
 #[derive(Debug, Clone)]
 enum Kernels {
     Fused([Kernel; 2]),
     Apart([Kernel; 2], Strips),
     Decoded(Kernel),
-}
-
-/// What is wanted of a batch, as the kernels are told.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
-    pub geometry: DeviceGeometry,
-    pub parsed: ParsedArgument,
-    pub values: Values,
-    pub request: Request,
 }
 
 /// What a kernel that decodes reads, and how much shared memory its blocks have.

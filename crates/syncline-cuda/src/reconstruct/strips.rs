@@ -8,7 +8,7 @@ use cudarc::driver::{CudaView, CudaViewMut};
 use syncline_core::geometry::Geometry;
 
 use super::Format;
-use super::launch::Wanted;
+use super::arguments::Wanted;
 use super::structs::Cut;
 use crate::container::structs::BatchFinish;
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch};

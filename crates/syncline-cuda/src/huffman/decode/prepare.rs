@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::huffman::Symbol;
 
-use super::{CODEBOOK_WORDS, COUNT_ENTRIES, Decoding, FORMATS, TABLE_BITS, constants_for, indexed};
+use super::{CODEBOOK_WORDS, COUNT_ENTRIES, Decoding, FORMATS, TABLE_BITS, constants_for};
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
@@ -28,9 +28,9 @@ fn specialization(symbol_bytes: usize, group_log2: u32, table_bits: u32) -> Spec
     Specialization { source: SOURCE, constants }
 }
 
-/// Returns the specializations for the compile check.
-pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    let mut table_bits = vec![TABLE_BITS, indexed::table_bits(shared_memory)];
+/// Returns the specializations for the compile check. The indexed decoder looks up `indexed_bits` bits.
+pub(super) fn specializations(indexed_bits: u32) -> Vec<Specialization> {
+    let mut table_bits = vec![TABLE_BITS, indexed_bits];
     table_bits.dedup();
     let of = |bits| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, bits));
     table_bits.into_iter().flat_map(of).collect()

@@ -10,7 +10,6 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DriverError, PushKernelArg};
 
 use super::batch::Batch;
-use super::encoder::check_input;
 use super::format::Format;
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
@@ -340,5 +339,35 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         // codewords and writes the i-th ALPHABET runs, two words, and ALPHABET + 4 bytes.
         unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("serializing codebooks")?;
         Ok(())
+    }
+}
+
+/// Checks what the kernels that read the input rely on.
+pub(super) fn check_input<S: Symbol>(
+    format: &Format,
+    stream: &Arc<CudaStream>,
+    symbols: &CudaView<'_, S>,
+    classes: Option<&CudaView<'_, u8>>,
+    batch: &Batch,
+    codebooks: &BatchCodebooks,
+) -> Result<()> {
+    let groups = batch.input_groups;
+    let problems = [
+        (
+            batch.format != *format || codebooks.format != *format,
+            "the batch and the codebooks must have the encoder's format",
+        ),
+        (codebooks.streams != batch.streams, "the codebooks were allocated for another batch"),
+        ((symbols.len() as u64) < groups << format.group_log2, "the streams exceed the input"),
+        (!symbols.device_ptr(stream).0.is_multiple_of(16), "the address of the input must be a multiple of 16"),
+        (classes.is_some() != format.classes, "classes must be given if and only if the format has them"),
+        (
+            classes.is_some_and(|classes| (classes.len() as u64) < groups),
+            "there must be a class for each group of the input",
+        ),
+    ];
+    match problems.iter().find(|problem| problem.0) {
+        Some(&(_, problem)) => Err(CudaError::invalid(problem)),
+        None => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use syncline_core::huffman::IndexKind;
 
 use super::batch::{Batch, Encoded};
-use super::codebooks::BatchCodebooks;
+use super::codebooks::{BatchCodebooks, check_input};
 use super::format::Format;
 use super::laid_out::{LaidOutStreams, Overlap, StreamTarget};
 use super::scratch::Scratch;
@@ -373,34 +373,4 @@ fn check_result(batch: &Batch, encoded: &Encoded) -> Result<()> {
     let streams = batch.streams as usize;
     let is_match = encoded.plans.len() == streams && encoded.offsets.len() == streams + 1;
     if is_match { Ok(()) } else { Err(CudaError::invalid("the result was allocated for another batch")) }
-}
-
-/// Checks what the kernels that read the input rely on.
-pub(super) fn check_input<S: Symbol>(
-    format: &Format,
-    stream: &Arc<CudaStream>,
-    symbols: &CudaView<'_, S>,
-    classes: Option<&CudaView<'_, u8>>,
-    batch: &Batch,
-    codebooks: &BatchCodebooks,
-) -> Result<()> {
-    let groups = batch.input_groups;
-    let problems = [
-        (
-            batch.format != *format || codebooks.format != *format,
-            "the batch and the codebooks must have the encoder's format",
-        ),
-        (codebooks.streams != batch.streams, "the codebooks were allocated for another batch"),
-        ((symbols.len() as u64) < groups << format.group_log2, "the streams exceed the input"),
-        (!symbols.device_ptr(stream).0.is_multiple_of(16), "the address of the input must be a multiple of 16"),
-        (classes.is_some() != format.classes, "classes must be given if and only if the format has them"),
-        (
-            classes.is_some_and(|classes| (classes.len() as u64) < groups),
-            "there must be a class for each group of the input",
-        ),
-    ];
-    match problems.iter().find(|problem| problem.0) {
-        Some(&(_, problem)) => Err(CudaError::invalid(problem)),
-        None => Ok(()),
-    }
 }

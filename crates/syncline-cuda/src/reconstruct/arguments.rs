@@ -1,0 +1,24 @@
+//! What the kernels of reconstruction are told about a batch.
+
+use syncline_core::container::Header;
+
+use super::structs::{Request, Values};
+use crate::container::structs::ParsedArgument;
+use crate::geometry::DeviceGeometry;
+
+/// What a launch reconstructs, as the kernels are told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub geometry: DeviceGeometry,
+    pub parsed: ParsedArgument,
+    pub values: Values,
+    pub request: Request,
+}
+
+impl Values {
+    pub(super) fn new(header: &Header) -> Self {
+        let high = header.step as f32;
+        let patterns = std::array::from_fn(|i| header.patterns.get(i).copied().unwrap_or(0));
+        Self { step: header.step, patterns, step_high: high, step_low: (header.step - f64::from(high)) as f32 }
+    }
+}
