@@ -99,7 +99,7 @@ __device__ inline RecordPlan plan_record(const LayoutSources &sources, const Qua
     const TokenParts tokens = sources.tokens != nullptr ? sources.tokens[chunk] : TokenParts{};
     if (tokens.bytes > 0) {
         RecordPlan shorter = plan;
-        shorter.kind = KIND_TOKENS;
+        shorter.kind = KIND_LZSS_CODES;
         shorter.flags = sums.flags;
         shorter.lengths[TILES] = TileSectionWords(tiles, shorter.live, shorter.flags).bytes();
         shorter.lengths[CODES] = tokens.bytes;
@@ -107,7 +107,7 @@ __device__ inline RecordPlan plan_record(const LayoutSources &sources, const Qua
         shorter.bytes = section_start(shorter.lengths, SECTIONS);
         plan = shorter.bytes < plan.bytes ? shorter : plan;
     }
-    const uint32_t raw_bytes = aligned(RECORD_HEADER + own.elements * ELEMENT_BYTES, ALIGNMENT);
+    const uint32_t raw_bytes = aligned(RECORD_HEADER_BYTES + own.elements * ELEMENT_BYTES, ALIGNMENT);
     if (plan.bytes >= raw_bytes || own.is_raw) {
         plan.kind = KIND_RAW;
         plan.bytes = raw_bytes;
@@ -169,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         plans[chunk] = plan;
         output.starts[chunk] = plan.place;
         auto place_of = [&](uint32_t section) {
-            const bool there = plan.kind == KIND_QUANTIZED || (plan.kind == KIND_TOKENS && section != CODES);
+            const bool there = plan.kind == KIND_QUANTIZED || (plan.kind == KIND_LZSS_CODES && section != CODES);
             return there ? plan.place + section_start(plan.lengths, section) : NO_PLACE;
         };
         if (parts.radius == RADIUS) {

@@ -24,8 +24,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
     const uint32_t radius = head.y, flags = head.z & 0xFF;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
-    const bool tokens = record.kind == CHUNK_TOKENS;
-    const bool known = tokens ? radius == NARROW_RADIUS && !has_classes : radius == SMALL_RADIUS || radius == 32768;
+    const bool tokens = record.kind == KIND_LZSS_CODES;
+    const bool known = tokens ? radius == NARROW_RADIUS && !has_classes : radius == RADIUS || radius == 32768;
     if (head.x != tiles || !known || flags > 7 || head.w != 0 || (has_masks && to.mask_starts == nullptr) ||
         (has_signs && to.sign_starts == nullptr)) {
         return PARSE_TILES;
@@ -158,7 +158,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         parsed.raw = tokens ? codes.offset : 0;
         parsed.token_bytes = tokens ? codes.length : 0;
         parsed.live_tiles = live;
-        if (radius != SMALL_RADIUS) {
+        if (radius != RADIUS) {
             atomicOr(&parsed.wide, 1u);
         }
     }
@@ -264,7 +264,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
     const Section section = record.sections[CODES];
     const StreamHeader header = read_header(
         records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
-    if (record.kind == CHUNK_TOKENS || header.status != 0 || !header.has_zero_bit_groups) {
+    if (record.kind == KIND_LZSS_CODES || header.status != 0 || !header.has_zero_bit_groups) {
         return 0; // The blocks that read the codes report what is wrong.
     }
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(records.input + section.offset + header.bitmap);
@@ -334,8 +334,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
     const Chunk chunk = chunk_of_batch(batch, number);
     const Record record = read_record(records, batch.first_chunk + number, number, to.lzss_codes != 0);
-    const bool quantized = record.status == 0 && record.kind != CHUNK_RAW;
-    const bool has_stream = quantized && record.kind == CHUNK_QUANTIZED;
+    const bool quantized = record.status == 0 && record.kind != KIND_RAW;
+    const bool has_stream = quantized && record.kind == KIND_QUANTIZED;
     uint32_t problems = 0;
     // The streams of every record are described, also of damaged ones: a chunk without a stream gets an empty one.
     const bool is_bitmap = role == ROLE_MASKS || role == ROLE_SIGNS;
@@ -384,7 +384,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
                 make_tables(to.code_symbols + own.first_symbol + role * own.stride, found.codebooks, scratch.parse);
             }
             if (role == 0 && threadIdx.x == 0) {
-                if (record.status == 0 && record.kind == CHUNK_RAW) {
+                if (record.status == 0 && record.kind == KIND_RAW) {
                     problems |= read_raw(records, record, chunk, geometry, to);
                 }
                 problems |= record.status;

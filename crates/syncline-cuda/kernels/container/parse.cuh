@@ -5,19 +5,21 @@
 #include "huffman/decode/parse.cuh"
 #include "container/parsed.cuh"
 #include "reconstruct/tables.cuh"
+#include "format/constants.cuh"
 
-constexpr uint32_t RECORD_HEADER_BYTES = 32;
-constexpr uint32_t RECORD_MARKER = 0x4B435953; // "SYCK"
+using format::NARROW_RADIUS;
+using format::RADIUS;
+using format::RECORD_HEADER_BYTES;
+using format::RECORD_MARKER;
+using format::SECTIONS;
 // The hash is at the end of the record's header.
 constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
-constexpr uint32_t SECTIONS = 10;
 constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;
 constexpr uint32_t TILE_HEADER_BYTES = 16;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
-constexpr uint32_t NARROW_RADIUS = 128, SMALL_RADIUS = 512;
 // Codes with the small radius have symbols of 10 bits.
-constexpr uint32_t NARROW_SYMBOLS = 2 * SMALL_RADIUS;
+constexpr uint32_t NARROW_SYMBOLS = 2 * RADIUS;
 static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS,
               "a codebook's symbols and tables have room");
 // Maximum tiles of a chunk: 2^22 elements in tiles of 512 before clipping.
@@ -73,11 +75,11 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
         record.status = PARSE_RECORD;
     } else if ((first.z | uint64_t(first.w) << 32) != chunk_number) {
         record.status = PARSE_NUMBER;
-    } else if ((second.x != CHUNK_RAW && second.x != CHUNK_QUANTIZED && (second.x != CHUNK_TOKENS || !lzss_codes)) ||
+    } else if ((second.x != KIND_RAW && second.x != KIND_QUANTIZED && (second.x != KIND_LZSS_CODES || !lzss_codes)) ||
                second.y != 0) {
         record.status = PARSE_KIND;
     }
-    if (record.status != 0 || record.kind == CHUNK_RAW) {
+    if (record.status != 0 || record.kind == KIND_RAW) {
         return record;
     }
     const uint32_t lengths[SECTIONS] = {table0.x, table0.y, table0.z, table0.w, table1.x,

@@ -66,7 +66,7 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
     for (uint64_t i = bytes; i < align_up(bytes, 16); ++i) {
         problems |= records.input[elements_at + i] != 0 ? PARSE_RAW : 0;
     }
-    to.chunks[chunk.number].kind = CHUNK_RAW;
+    to.chunks[chunk.number].kind = KIND_RAW;
     to.chunks[chunk.number].raw = elements_at;
     return problems;
 }

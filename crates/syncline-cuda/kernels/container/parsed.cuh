@@ -7,10 +7,13 @@
 #pragma once
 #include "common.cuh"
 #include "container/structs.cuh"
+#include "format/constants.cuh"
 
-constexpr uint32_t CHUNK_RAW = 0, CHUNK_QUANTIZED = 2, CHUNK_TOKENS = 4;
+using format::KIND_LZSS_CODES;
+using format::KIND_QUANTIZED;
+using format::KIND_RAW;
 // Maximum chunks of a batch.
-constexpr uint32_t MAX_CHUNKS = 256;
+constexpr uint32_t MAX_CHUNKS = sizeof(Records::starts) / 4 - 1;
 
 // Bit fields of a tile's meta.
 __device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }

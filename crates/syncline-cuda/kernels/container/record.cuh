@@ -3,10 +3,18 @@
 #include "quantize/summary.cuh"
 #include "geometry.cuh"
 #include "container/structs.cuh"
+#include "format/constants.cuh"
 
-constexpr uint32_t RADIUS = 512, NARROW_RADIUS = 128;
-constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10, ALIGNMENT = 16;
-constexpr uint32_t KIND_RAW = 0, KIND_QUANTIZED = 2, KIND_TOKENS = 4, KIND_NO_ROOM = 255;
+using format::ALIGNMENT;
+using format::KIND_LZSS_CODES;
+using format::KIND_QUANTIZED;
+using format::KIND_RAW;
+using format::NARROW_RADIUS;
+using format::RADIUS;
+using format::RECORD_HEADER_BYTES;
+using format::SECTIONS;
+// The kind of a record that does not fit into the output.
+constexpr uint32_t KIND_NO_ROOM = 255;
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
 constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
 // Maximum tiles of a chunk: it has at most 2^22 elements, and an unclipped tile at least 512.
@@ -33,7 +41,7 @@ __device__ inline uint32_t outlier_bytes(uint32_t outliers) {
 
 // Returns where a section starts in its record; with SECTIONS, the bytes of the record.
 __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t section) {
-    uint32_t at = aligned(RECORD_HEADER + 4 * SECTIONS, ALIGNMENT);
+    uint32_t at = aligned(RECORD_HEADER_BYTES + 4 * SECTIONS, ALIGNMENT);
     for (uint32_t i = 0; i < section; ++i) {
         at += aligned(lengths[i], ALIGNMENT);
     }

@@ -6,8 +6,6 @@
 #include "container/record.cuh"
 #include "container/xxh3.cuh"
 
-constexpr uint32_t TRAILER = 32;
-
 // Writes the header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole
 // block.
 __device__ inline void write_end(const HeaderWords &header, const uint32_t *lengths, uint64_t chunks, uint64_t table_at,
@@ -46,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint64_t table_at = chunks > 0 ? state[0] : STREAM_HEADER;
     const uint64_t status = chunks > 0 ? state[1] : 0;
     const uint64_t table_bytes = 4 * chunks, padded = (table_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    const uint64_t bytes = padded + TRAILER;
+    const uint64_t bytes = padded + format::TRAILER_BYTES;
     const bool fits = table_at <= room && bytes <= room - table_at;
     if (fits) {
         write_end(header, lengths, chunks, table_at, table_bytes, padded, output);

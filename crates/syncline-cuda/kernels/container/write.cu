@@ -36,7 +36,7 @@ __device__ inline void write_header(const RecordTarget &record, uint64_t chunk) 
     uint32_t *out = reinterpret_cast<uint32_t *>(record.out);
     const bool raw = plan.kind == KIND_RAW;
     if (threadIdx.x == 0) {
-        out[0] = 0x4B435953; // "SYCK"
+        out[0] = format::RECORD_MARKER;
         out[1] = plan.bytes;
         out[2] = uint32_t(chunk);
         out[3] = uint32_t(chunk >> 32);
@@ -46,7 +46,7 @@ __device__ inline void write_header(const RecordTarget &record, uint64_t chunk) 
     if (raw) {
         return;
     }
-    constexpr uint32_t TABLE = RECORD_HEADER / 4;
+    constexpr uint32_t TABLE = RECORD_HEADER_BYTES / 4;
     if (threadIdx.x < aligned(TABLE + SECTIONS, ALIGNMENT / 4) - TABLE) {
         out[TABLE + threadIdx.x] = threadIdx.x < SECTIONS ? plan.lengths[threadIdx.x] : 0;
     }
@@ -249,7 +249,7 @@ __device__ inline void write_list(uint32_t *out, const uint32_t *positions, cons
 __device__ inline void write_raw(const RecordTarget &record, const Geometry &geometry, uint64_t first_tile,
                                  uint32_t tiles, const Element *input, uint64_t first_element, uint32_t rank,
                                  uint32_t step) {
-    Element *out = reinterpret_cast<Element *>(record.out + RECORD_HEADER);
+    Element *out = reinterpret_cast<Element *>(record.out + RECORD_HEADER_BYTES);
     const uint64_t before = geometry.elements_before(first_tile);
     for (uint32_t number = rank; number < tiles; number += step) {
         const Tile tile = geometry.tile(first_tile + number);
@@ -309,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                       parts_of_record * WARPS);
             if (part == 0) {
                 const uint64_t elements = geometry.elements_before(tile + tiles) - geometry.elements_before(tile);
-                const uint32_t at = RECORD_HEADER + uint32_t(elements) * ELEMENT_BYTES + threadIdx.x;
+                const uint32_t at = RECORD_HEADER_BYTES + uint32_t(elements) * ELEMENT_BYTES + threadIdx.x;
                 if (at < plan.bytes) {
                     record.out[at] = 0;
                 }
@@ -318,12 +318,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         if (part == 0) {
             write_tiles(record, packed.tiles, metas + first, tiles,
-                        plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
+                        plan.kind == KIND_LZSS_CODES ? NARROW_RADIUS : parts.radius);
         } else if (part == 1) {
             write_bases(record, packed_base_words, packed.bases, tiles);
         }
         const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
-        if (plan.kind == KIND_TOKENS) {
+        if (plan.kind == KIND_LZSS_CODES) {
             const TokenParts tokens = lists.tokens[chunk];
             write_list(record.section(OUTLIERS), lists.narrow_positions + tokens.first_outlier,
                        lists.narrow_values + tokens.first_outlier, tokens.outliers, rank, step);

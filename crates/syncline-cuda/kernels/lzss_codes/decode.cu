@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     ParsedChunk &parsed = chunks[chunk];
-    const bool is_coded = parsed.status == 0 && parsed.kind == CHUNK_TOKENS;
+    const bool is_coded = parsed.status == 0 && parsed.kind == KIND_LZSS_CODES;
     if (is_coded) {
         const uint8_t *record = input + places[chunk];
         const uint32_t from = uint32_t(parsed.raw - places[chunk]);
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (uint32_t i = 0; i < format::SECTIONS; ++i) {
                 status = (i < BLOCKS || i > LITERALS) && header.section_bytes[i] != 0 ? BAD_SECTIONS : status;
             }
-            header.kind = CHUNK_TOKENS;
+            header.kind = KIND_LZSS_CODES;
             header.elements = codes;
             header.status = status;
         }
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                      uint16_t *codes) {
     const uint32_t chunk = blockIdx.x;
     ParsedChunk &parsed = chunks[chunk];
-    if (parsed.kind != CHUNK_TOKENS || parsed.status != 0) {
+    if (parsed.kind != KIND_LZSS_CODES || parsed.status != 0) {
         return;
     }
     if (failed[chunk] != 0) {

@@ -23,7 +23,7 @@ __device__ inline Seen look_at(const Parsed &parsed, uint32_t chunk_tiles, const
     if (wanted) {
         const TileOfBatch tile(line, lane_id(), chunk_tiles);
         const ParsedChunk &record = parsed.chunks[tile.chunk];
-        coded = record.status == 0 && record.kind != CHUNK_RAW;
+        coded = record.status == 0 && record.kind != KIND_RAW;
         flat = coded;
         if (coded) {
             const uint64_t place = uint64_t(tile.chunk) * parsed.tiles + tile.number, entry = place + tile.chunk;

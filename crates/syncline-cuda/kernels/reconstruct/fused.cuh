@@ -407,12 +407,12 @@ struct Drawn {
             const uint32_t entry = own.number * (own.is_constant ? WARP : TILES) + lane_id();
             if (own.is_constant ? entry < items.constant : lane_id() < TILES && entry < items.live) {
                 const uint32_t place = entry + (own.is_constant ? items.first_constant : items.first_live);
-                number = shared.record.kind == CHUNK_RAW
+                number = shared.record.kind == KIND_RAW
                              ? place
                              : task.parsed.order[uint64_t(chunk) * task.parsed.tiles + place];
             }
         }
-        found = find_tile(task.parsed, chunk, number, number != NONE && shared.record.kind != CHUNK_RAW);
+        found = find_tile(task.parsed, chunk, number, number != NONE && shared.record.kind != KIND_RAW);
     }
 };
 
@@ -480,7 +480,7 @@ template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const 
             write_live(rows, work, target, [&](uint32_t slots, bool needed) {
                 return decode_tiles<PAIRED>(shared, task, Lane(work, slots), needed, target, rows);
             });
-        } else if (shared.record.kind == CHUNK_RAW) {
+        } else if (shared.record.kind == KIND_RAW) {
             write_raw(work, target);
         } else {
             write_constant(rows, work, target);

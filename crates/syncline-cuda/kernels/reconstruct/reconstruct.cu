@@ -44,7 +44,7 @@ __device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed
                                   uint32_t chunk) {
     Items items = items_of(geometry, parsed, request, chunk);
     const ParsedChunk &record = parsed.chunks[chunk];
-    if ((record.wide != 0) != WIDE && record.kind != CHUNK_RAW) {
+    if ((record.wide != 0) != WIDE && record.kind != KIND_RAW) {
         items.live = 0;
     }
     if (WIDE || APART) {
@@ -95,7 +95,7 @@ __device__ inline uint32_t share_before(uint32_t all, uint32_t block) {
 __device__ inline void compare_checksums(const Geometry &geometry, const Parsed &parsed, const Request &request,
                                          const StreamDescriptor *streams, bool wide, uint32_t *sums, uint32_t *status) {
     const uint32_t chunk = threadIdx.x;
-    if (chunk >= parsed.chunk_count || parsed.chunks[chunk].status != 0 || parsed.chunks[chunk].kind == CHUNK_RAW ||
+    if (chunk >= parsed.chunk_count || parsed.chunks[chunk].status != 0 || parsed.chunks[chunk].kind == KIND_RAW ||
         (parsed.chunks[chunk].wide != 0) != wide) {
         return;
     }
@@ -334,7 +334,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const ChunkStart start(geometry, request.first_chunk + chunk);
     const uint16_t *order = parsed.order + uint64_t(chunk) * parsed.tiles;
     if (unit >= live_units) {
-        const bool raw = record.kind == CHUNK_RAW;
+        const bool raw = record.kind == KIND_RAW;
         const uint32_t entry = (unit - live_units) * WARP + lane_id();
         const bool wanted = entry < items.constant;
         const uint32_t place = items.first_constant + entry, number = !wanted ? 0 : raw ? place : order[place];

@@ -16,6 +16,7 @@
 // APART       whether rows go to memory, for reconstruct/strips.cu, which adds up wide codes itself
 #pragma once
 #include "common.cuh"
+#include "format/constants.cuh"
 
 #if WIDE && !APART
 typedef uint32_t Sum;
@@ -24,7 +25,7 @@ typedef uint16_t Sum;
 #endif
 
 constexpr uint32_t CODES = 1u << GROUP_LOG2;
-constexpr uint32_t RADIUS = 512;
+using format::RADIUS;
 constexpr uint32_t MOST_SYMBOLS = 1024;
 constexpr uint32_t TILE_ELEMENTS = AXES == 3 ? 512 : 1024;
 constexpr uint32_t TILE_GROUPS = TILE_ELEMENTS / CODES;

@@ -105,7 +105,7 @@ __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, c
     const ParsedChunk &record = parsed.chunks[own.chunk];
     if (!coded) {
         own.dead = record.status != 0;
-        own.raw = !own.dead && record.kind == CHUNK_RAW;
+        own.raw = !own.dead && record.kind == KIND_RAW;
         if (own.dead || own.raw) {
             return own;
         }

@@ -42,7 +42,7 @@ __device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed,
         return items;
     }
     const uint32_t from = uint32_t(start - first), to = uint32_t(stop - first);
-    if (record.kind == CHUNK_RAW) {
+    if (record.kind == KIND_RAW) {
         items.first_constant = from;
         items.constant = to - from;
         return items;

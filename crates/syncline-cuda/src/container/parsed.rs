@@ -2,15 +2,16 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, DevicePtr};
+use syncline_core::container::ChunkKind;
 
 use super::structs::{BatchFinish, ParsedArgument, ParsedChunk};
 
 /// [`ParsedChunk::kind`] of a chunk stored verbatim.
-pub const CHUNK_RAW: u32 = 0;
+pub const CHUNK_RAW: u32 = ChunkKind::Raw as u32;
 /// [`ParsedChunk::kind`] of a chunk of codes.
-pub const CHUNK_QUANTIZED: u32 = 2;
+pub const CHUNK_QUANTIZED: u32 = ChunkKind::Quantized as u32;
 /// [`ParsedChunk::kind`] of a chunk whose codes are LZSS tokens.
-pub const CHUNK_TOKENS: u32 = 4;
+pub const CHUNK_TOKENS: u32 = ChunkKind::LzssCodes as u32;
 
 /// The parsed records of a batch of chunks. Chunks and tiles are numbered from the batch's first.
 #[derive(Debug)]

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
-use syncline_core::container::{ChunkKind, MAX_PATTERNS, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN};
+use syncline_core::container::{
+    ALIGNMENT, ChunkKind, MAX_PATTERNS, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN,
+};
 use syncline_core::geometry::MAX_TILE_ELEMENTS;
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
@@ -130,7 +132,10 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("RECORD_HEADER_BYTES", RECORD_HEADER_LEN as u64),
     ("SECTIONS", SECTIONS as u64),
     ("KIND_RAW", ChunkKind::Raw as u64),
+    ("KIND_QUANTIZED", ChunkKind::Quantized as u64),
     ("KIND_LZSS", ChunkKind::Lzss as u64),
+    ("KIND_LZSS_CODES", ChunkKind::LzssCodes as u64),
+    ("ALIGNMENT", ALIGNMENT as u64),
     ("TRAILER_BYTES", TRAILER_LEN as u64),
     ("MAX_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
     ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),

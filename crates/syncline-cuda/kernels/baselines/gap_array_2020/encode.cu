@@ -49,8 +49,8 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
 #pragma unroll
         for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
             end += lengths[i];
-            if (end % SUBSEQUENCE < lengths[i]) {
-                scratch.gaps[end / SUBSEQUENCE] = end % SUBSEQUENCE;
+            if (end % SUBSEQUENCE_BITS < lengths[i]) {
+                scratch.gaps[end / SUBSEQUENCE_BITS] = end % SUBSEQUENCE_BITS;
             }
         }
         position += __shfl_sync(ALL_LANES, through, WARP - 1);

@@ -10,6 +10,7 @@
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #include "huffman/decode/structs.cuh"
+#include "format/constants.cuh"
 
 // As launch_dependents_and_wait, but the next kernel starts only when the kernels before this one have finished, so it
 // may read their results before it waits itself.
@@ -21,7 +22,7 @@ __device__ inline void wait_and_launch_dependents() {
 constexpr uint32_t GROUP = 1u << GROUP_LOG2;
 constexpr uint32_t TABLE = 1u << TABLE_BITS;
 constexpr uint32_t LENGTHS = LONGEST + 1;
-constexpr uint32_t SUBSEQUENCE_BITS = 128;
+using format::SUBSEQUENCE_BITS;
 // Symbols per 16-byte unit.
 constexpr uint32_t SYMBOLS_IN_UNIT = 16 / SYMBOL_BYTES;
 static_assert(TABLE_BITS <= 12 && LONGEST <= 20,

@@ -1,9 +1,10 @@
 // The header of a Huffman stream, read and checked on the device.
 #pragma once
 #include "huffman/decode/decode.cuh"
+#include "format/constants.cuh"
 
-constexpr uint32_t MAX_CODEBOOKS = 4;
-constexpr uint32_t STREAM_HEADER_BYTES = 40;
+using format::MAX_CODEBOOKS;
+using format::STREAM_HEADER_BYTES;
 constexpr uint32_t MAX_STREAM_SYMBOLS = 1u << 23; // per stream
 constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2, INDEX_ANY = 3;
 

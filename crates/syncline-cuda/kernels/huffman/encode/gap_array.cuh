@@ -49,8 +49,8 @@ struct RecordedSegment {
 // Rounds of the encoder that are processed together, and the maximum number of subsequences that start in a lane's
 // symbols of one round, and in all these rounds.
 constexpr uint32_t GAP_ROUNDS = 8;
-constexpr uint32_t LANE_STARTS = (LANE_SYMBOLS * LONGEST + SUBSEQUENCE - 1) / SUBSEQUENCE;
-constexpr uint32_t MAX_STARTS = GAP_ROUNDS * WARP_SYMBOLS * LONGEST / SUBSEQUENCE + 1;
+constexpr uint32_t LANE_STARTS = (LANE_SYMBOLS * LONGEST + SUBSEQUENCE_BITS - 1) / SUBSEQUENCE_BITS;
+constexpr uint32_t MAX_STARTS = GAP_ROUNDS * WARP_SYMBOLS * LONGEST / SUBSEQUENCE_BITS + 1;
 
 // Returns the distance from bit `to`, counted from 1, to the start of the next codeword, given the lengths of
 // LANE_SYMBOLS codewords minus 1.
@@ -87,7 +87,7 @@ __device__ inline void write_gaps(const RecordedSegment &segment, const Gaps &ga
     const uint32_t rounds = ceil_div(segment.groups * GROUP, WARP_SYMBOLS);
     // The first gap of a stream is 0. A subsequence that starts at the start of a segment belongs to the previous
     // segment.
-    uint32_t at = segment.start, first = at / SUBSEQUENCE + 1;
+    uint32_t at = segment.start, first = at / SUBSEQUENCE_BITS + 1;
     if (segment.first_of_stream && gaps.count > 0 && lane_id() == 0) {
         const uint32_t none[2] = {0, 0};
         const bool exists[2] = {true, false};
@@ -104,17 +104,17 @@ __device__ inline void write_gaps(const RecordedSegment &segment, const Gaps &ga
         for (uint32_t r = 0; r < GAP_ROUNDS; ++r) {
             const uint32_t before = __shfl_up_sync(ALL_LANES, ends[r], 1);
             const uint32_t from = at + (lane_id() == 0 ? 0 : before), to = at + ends[r];
-            uint32_t start = from / SUBSEQUENCE + 1;
+            uint32_t start = from / SUBSEQUENCE_BITS + 1;
 #pragma unroll
             for (uint32_t i = 0; i < LANE_STARTS; ++i, ++start) {
-                if (start * SUBSEQUENCE <= to) {
-                    own[start - first] = ((round + r) * WARP + lane_id()) << 16 | (start * SUBSEQUENCE - from);
+                if (start * SUBSEQUENCE_BITS <= to) {
+                    own[start - first] = ((round + r) * WARP + lane_id()) << 16 | (start * SUBSEQUENCE_BITS - from);
                 }
             }
             at += __shfl_sync(ALL_LANES, ends[r], WARP - 1);
         }
         __syncwarp();
-        const uint32_t end = min_of(at / SUBSEQUENCE + 1, gaps.count);
+        const uint32_t end = min_of(at / SUBSEQUENCE_BITS + 1, gaps.count);
         for (uint32_t index = first / 2 * 2 + lane_id(); index - lane_id() < end; index += WARP) {
             const bool exists = index >= first && index < end;
             uint32_t gap = 0;
@@ -138,7 +138,7 @@ __device__ inline void write_gaps(const RecordedSegment &segment, const Gaps &ga
                 gaps.set(index, found, both);
             }
         }
-        first = at / SUBSEQUENCE + 1;
+        first = at / SUBSEQUENCE_BITS + 1;
         __syncwarp();
     }
 }

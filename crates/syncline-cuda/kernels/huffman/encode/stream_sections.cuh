@@ -4,7 +4,7 @@
 #include "device/warp.cuh"
 #include "huffman/encode/scratch.cuh"
 
-constexpr uint32_t HEADER_BYTES = 40;
+using format::STREAM_HEADER_BYTES;
 constexpr uint32_t GROUP_LOG2 = GROUP == 64 ? 6 : 7;
 constexpr uint32_t EMPTY_CODEBOOK_BYTES = 4;
 // Words of a cache line.
@@ -93,7 +93,7 @@ __device__ inline void write_header_and_codebooks(uint8_t *out, const StreamPlan
     if (rank == 0) {
         write_header(reinterpret_cast<uint32_t *>(out), plan);
     }
-    uint32_t at = HEADER_BYTES;
+    uint32_t at = STREAM_HEADER_BYTES;
 #pragma unroll 1
     for (uint32_t codebook = 0; codebook < plan.codebooks; ++codebook) {
         const uint32_t index = codebook_of(stream, plan.codebooks, codebook);

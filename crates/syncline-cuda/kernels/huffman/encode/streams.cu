@@ -264,10 +264,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         plan.has_free = live < span.groups;
         plan.free_symbol = span.free_symbol;
         plan.status = stream_status | (bad ? STATUS_MISSING_CODEWORD : 0);
-        plan.bitmap_at = align_up(HEADER_BYTES + plan.codebook_bytes, 4);
+        plan.bitmap_at = align_up(STREAM_HEADER_BYTES + plan.codebook_bytes, 4);
         plan.index_at = align_up(plan.bitmap_at + (plan.has_free ? ceil_div(span.groups, 8) : 0), 8);
         if (INDEX == 1) {
-            const uint32_t gaps = ceil_div(bits, SUBSEQUENCE);
+            const uint32_t gaps = ceil_div(bits, SUBSEQUENCE_BITS);
             index_bytes = plan.longest <= 16 ? ceil_div(gaps, 2) : gaps;
         }
         plan.index_bytes = index_bytes;
@@ -358,7 +358,7 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         }
     }
     if (INDEX == 1 && !RECORD_LENGTHS) {
-        const uint32_t gaps = ceil_div(plan.codeword_bits, SUBSEQUENCE);
+        const uint32_t gaps = ceil_div(plan.codeword_bits, SUBSEQUENCE_BITS);
         for (uint32_t i = rank; i < plan.index_bytes; i += step) {
             uint32_t byte = plan.longest <= 16
                                 ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4
@@ -437,7 +437,7 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         lengths_of_codewords + (uint64_t(stream) * segments_in_stream + segment) * RECORDED_WORDS;
     write_gaps({recorded, start, warp_broadcast(min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS), 0),
                 segment == 0},
-               {out + plan.index_at, warp_broadcast(ceil_div(plan.codeword_bits, SUBSEQUENCE), 0),
+               {out + plan.index_at, warp_broadcast(ceil_div(plan.codeword_bits, SUBSEQUENCE_BITS), 0),
                 warp_broadcast(plan.longest, 0) > 16});
 #endif
 }
