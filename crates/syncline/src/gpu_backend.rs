@@ -107,11 +107,6 @@ fn open_gpu(ordinal: usize) -> Result<&'static Gpu> {
     Ok(gpu)
 }
 
-/// Opens GPU number `ordinal`, or returns the one that is open already.
-pub(crate) fn open(ordinal: usize) -> Result<&'static Device> {
-    open_gpu(ordinal).map(|gpu| &gpu.device)
-}
-
 /// Returns the number of GPUs that the driver reports.
 ///
 /// # Errors

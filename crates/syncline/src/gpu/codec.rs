@@ -1,0 +1,326 @@
+//! Whole arrays to streams and back.
+
+#![allow(unsafe_code, reason = "device memory and CUDA streams come from the caller as raw pointers")]
+
+use std::fmt;
+use std::sync::Arc;
+
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::{Bound, Pipeline};
+use syncline_core::container::{ALIGNMENT, Header};
+use syncline_core::error::Result;
+use syncline_core::pipeline::max_compressed_len;
+use syncline_cuda::cudarc::driver::CudaStream;
+use syncline_cuda::error::DriverContext;
+use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
+use syncline_cuda::pipeline::{CompressOptions as DeviceOptions, Compressed, Compressor, Decompressor, StreamInfo};
+use syncline_cuda::{CudaError, Device};
+
+use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, error, open};
+use super::{DeviceBytes, DeviceInfo, RawStream};
+use crate::options::CompressOptions;
+use crate::report::Summary;
+use crate::{Execution, compress};
+
+/// Bytes of output that are allocated for small arrays.
+pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
+
+/// Compresses and decompresses arrays in the memory of one GPU.
+///
+/// It keeps its workspace in device memory from call to call; calls with arrays of the same size and type allocate
+/// nothing. The work runs on a stream of its own, ordered after everything queued on the caller's stream. Each call
+/// returns when its result is complete.
+pub struct Codec {
+    device: &'static Device,
+    stream: Arc<CudaStream>,
+    lossy: Option<Compressor<'static>>,
+    lossless: Option<LosslessCompressor<'static>>,
+    /// Output of a compression whose size is not known before.
+    scratch: Option<DeviceBuffer>,
+}
+
+impl Codec {
+    /// Opens GPU number `ordinal`, in the primary context of the device.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`](crate::Error::Gpu) if there is no such GPU, or it cannot be used.
+    pub fn new(ordinal: usize) -> Result<Self> {
+        let device = open(ordinal)?;
+        let stream = device.context().new_stream().doing("creating a stream").map_err(error)?;
+        Ok(Self { device, stream, lossy: None, lossless: None, scratch: None })
+    }
+
+    /// Describes the GPU.
+    pub fn device(&self) -> DeviceInfo {
+        DeviceInfo::new(self.device.info())
+    }
+
+    /// Compresses an array in C order to `output` and returns what was done; the stream is the first
+    /// [`Summary::compressed_bytes`] bytes of `output`. An output of
+    /// [`max_compressed_len`](crate::max_compressed_len) bytes is always large enough. Of the options, those about
+    /// the processor, threads, memory and progress are not used.
+    ///
+    /// # Safety
+    /// - `input` is memory of this codec's GPU that may be read, and `output` is memory of this GPU that may be
+    ///   written, both for all their `len` bytes until the call returns. They do not overlap.
+    /// - `stream` is null or a live stream of the device's primary context.
+    /// - Nothing writes to `input`, and nothing reads or writes `output`, from the work that is queued on `stream` at
+    ///   the time of the call until the call returns. Work queued on other streams is not waited for.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `input` does not have the length of the array or is
+    /// not aligned to its elements, if `output` is too short or not aligned to 16 bytes, for a bound that the element
+    /// type does not support, and for a coder that the GPU does not have (lossless streams need
+    /// [`Coder::Lzss`](crate::Coder::Lzss) or [`Coder::LzssHuffman`](crate::Coder::LzssHuffman)).
+    /// [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, as it does for empty arrays,
+    /// or the GPU fails.
+    pub unsafe fn compress(
+        &mut self,
+        input: DeviceBytes,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+        output: DeviceBytes,
+        stream: RawStream,
+    ) -> Result<Summary> {
+        // SAFETY: that of this function.
+        let made = unsafe { self.try_compress(input, element_type, shape, options, output, stream) };
+        Ok(self.summary(&made.map_err(error)?, options))
+    }
+
+    /// Compresses as [`Codec::compress`] does, into memory that the codec allocates. Allocates at first a quarter of
+    /// the array's size, and more only if the stream is longer; a codec remembers how much it took.
+    ///
+    /// # Safety
+    /// As for the input of [`Codec::compress`].
+    ///
+    /// # Errors
+    /// As [`Codec::compress`].
+    pub unsafe fn compress_to_buffer(
+        &mut self,
+        input: DeviceBytes,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+        stream: RawStream,
+    ) -> Result<(DeviceBuffer, Summary)> {
+        let most = max_compressed_len(element_type, shape);
+        let mut needed = (input.len as u64 / 4 + SMALLEST_OUTPUT).min(most);
+        let (made, mut scratch) = loop {
+            let scratch = self.take_scratch(needed)?;
+            // SAFETY: that of this function; the scratch memory is used by nobody else.
+            let made = unsafe { self.try_compress(input, element_type, shape, options, scratch.bytes(), stream) };
+            match made {
+                Ok(made) => break (made, scratch),
+                // What a short output needs may be known for the first chunks only.
+                Err(CudaError::NoRoom { needed: of_stream, available }) if available < most => {
+                    needed = of_stream.max(2 * available).min(most);
+                }
+                Err(other) => return Err(error(other)),
+            }
+        };
+        let mut result = DeviceBuffer::new(&self.stream, made.bytes as usize)?;
+        let mut copy = || {
+            let from = scratch.slice_mut().slice(..made.bytes as usize);
+            self.stream.memcpy_dtod(&from, &mut result.slice_mut().slice_mut(..made.bytes as usize))?;
+            self.stream.synchronize()
+        };
+        copy().doing("copying a stream").map_err(error)?;
+        self.scratch = Some(scratch);
+        Ok((result, self.summary(&made, options)))
+    }
+
+    /// Returns memory of the codec of at least `bytes` bytes.
+    fn take_scratch(&mut self, bytes: u64) -> Result<DeviceBuffer> {
+        match self.scratch.take() {
+            Some(scratch) if scratch.bytes().len as u64 >= bytes => Ok(scratch),
+            smaller => {
+                drop(smaller);
+                DeviceBuffer::new(&self.stream, bytes as usize)
+            }
+        }
+    }
+
+    /// Copies bytes from host memory to new device memory.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails or has too little memory.
+    pub fn upload(&self, bytes: &[u8]) -> Result<DeviceBuffer> {
+        let mut buffer = self.allocate(bytes.len())?;
+        let mut copy = || {
+            self.stream.memcpy_htod(bytes, &mut buffer.slice_mut().slice_mut(..bytes.len()))?;
+            self.stream.synchronize()
+        };
+        copy().doing("copying to device memory").map_err(error)?;
+        Ok(buffer)
+    }
+
+    /// Allocates `len` bytes of device memory, whose contents are unspecified.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails or has too little memory.
+    pub fn allocate(&self, len: usize) -> Result<DeviceBuffer> {
+        self.device.context().bind_to_thread().doing("using the device's context").map_err(error)?;
+        let buffer = DeviceBuffer::new(&self.stream, len)?;
+        self.stream.synchronize().doing("allocating device memory").map_err(error)?;
+        Ok(buffer)
+    }
+
+    /// Compresses an array to `output`.
+    ///
+    /// # Safety
+    /// That of [`Codec::compress`].
+    unsafe fn try_compress(
+        &mut self,
+        input: DeviceBytes,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+        output: DeviceBytes,
+        stream: RawStream,
+    ) -> std::result::Result<Compressed, CudaError> {
+        check_len(input, shape.len().saturating_mul(element_type.size() as u64), "the input")?;
+        check_alignment(input, element_type.size(), "the input")?;
+        check_alignment(output, ALIGNMENT, "the output")?;
+        options.bound().validate(element_type)?;
+        options.coder_options().validate(options.bound())?;
+        let lossless = options.bound() == Bound::Lossless;
+        if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {
+            return Err(CudaError::invalid(format!(
+                "coder {} is not available on the GPU for lossless streams: use lzss or lzss+huffman, or the CPU",
+                options.coder()
+            )));
+        }
+        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
+        unsafe { self.wait_for(stream) }?;
+        // SAFETY: the caller promises that these are the bytes of live device memory; nobody else uses them meanwhile.
+        let (input, mut output) =
+            unsafe { (borrow::<u8>(&self.stream, input, input.len), borrow::<u8>(&self.stream, output, output.len)) };
+        let result = if lossless {
+            let compressor = match &mut self.lossless {
+                Some(compressor) => compressor,
+                none => none.insert(LosslessCompressor::new(self.device, &self.stream)?),
+            };
+            let coder = &options.coder_options();
+            compressor.compress(&input.as_view(), element_type, shape, options.index(), coder, &mut output.view())
+        } else {
+            let compressor = match &mut self.lossy {
+                Some(compressor) => compressor,
+                none => none.insert(Compressor::new(self.device, &self.stream)?),
+            };
+            compressor.set_lossless(options.coder_options());
+            let device_options =
+                DeviceOptions { fill: options.fill(), index: options.index(), ..DeviceOptions::new(options.bound()) };
+            compressor.compress(&input.as_view(), element_type, shape, &device_options, &mut output.view())
+        };
+        // The memory is the caller's again when the call returns, with an error, too.
+        self.stream.synchronize().doing("waiting for the compression")?;
+        result
+    }
+
+    /// Returns what a compression did.
+    fn summary(&self, made: &Compressed, options: &CompressOptions) -> Summary {
+        let gpu = self.device.info();
+        let execution = Execution {
+            gpus: vec![format!("cuda:{} ({})", gpu.ordinal, gpu.name)],
+            reason: "the array is on this device".into(),
+        };
+        compress::summary(&made.header, options.bound(), &made.resolved, made.bytes, execution)
+    }
+
+    /// Reads the header of a stream in device memory, which has the element type and the shape of its array.
+    ///
+    /// # Safety
+    /// As for the input of [`Codec::decompress`].
+    ///
+    /// # Errors
+    /// The data are not a stream, or one of a newer version; or it is truncated or damaged.
+    /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
+    pub unsafe fn header(&mut self, input: DeviceBytes, stream: RawStream) -> Result<Header> {
+        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
+        unsafe { self.wait_for(stream) }.map_err(error)?;
+        // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
+        let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
+        let info = StreamInfo::from_device(&self.stream, &input.as_view()).map_err(error)?;
+        Ok(info.header().clone())
+    }
+
+    /// Decompresses a stream to `output`, which has exactly the length of the array; elements are written in C order.
+    /// The checksums of all chunks are verified.
+    ///
+    /// # Safety
+    /// - `input` is memory of this codec's GPU that may be read, and `output` is memory of this GPU that may be
+    ///   written, both for all their `len` bytes until the call returns. They do not overlap.
+    /// - `stream` is null or a live stream of the device's primary context.
+    /// - Nothing writes to `input`, and nothing reads or writes `output`, from the work that is queued on `stream` at
+    ///   the time of the call until the call returns. Work queued on other streams is not waited for.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if a length does not match, `input` is not aligned to
+    /// 16 bytes, or `output` is not aligned to its elements (16 bytes for lossless streams). The stream is truncated or
+    /// damaged. [`Error::Gpu`](crate::Error::Gpu) if the stream has chunks that only the CPU decompresses, or the GPU
+    /// fails. The contents of `output` are unspecified after an error.
+    pub unsafe fn decompress(&mut self, input: DeviceBytes, output: DeviceBytes, stream: RawStream) -> Result<()> {
+        check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
+        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
+        unsafe { self.wait_for(stream) }.map_err(error)?;
+        // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
+        let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
+        let info = StreamInfo::from_device(&self.stream, &input.as_view()).map_err(error)?;
+        let (header, elements) = (info.header(), info.elements() as usize);
+        check_len(output, info.decompressed_len(), "the output").map_err(error)?;
+        check_alignment(output, header.element_type.size(), "the output").map_err(error)?;
+        let result = match (header.pipeline, header.element_type) {
+            (Pipeline::Lossless, _) => {
+                // SAFETY: as for the input; the caller promises that nobody else reads or writes the output.
+                let mut output = unsafe { borrow::<u8>(&self.stream, output, output.len) };
+                LosslessDecompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
+                    decompressor.decompress(&input.as_view(), &mut output.view())?;
+                    decompressor.check()
+                })
+            }
+            (_, ElementType::F32) => {
+                // SAFETY: as above; the length and the alignment were checked, and any bits are an f32.
+                let mut output = unsafe { borrow::<f32>(&self.stream, output, elements) };
+                Decompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
+                    decompressor.decompress(&input.as_view(), &mut output.view())?;
+                    decompressor.check()
+                })
+            }
+            _ => {
+                // SAFETY: as above; lossy streams have elements of f32 or f64, which `Header::parse` checked.
+                let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
+                Decompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
+                    decompressor.decompress(&input.as_view(), &mut output.view())?;
+                    decompressor.check()
+                })
+            }
+        };
+        // The memory is the caller's again when the call returns, with an error, too.
+        self.stream.synchronize().doing("waiting for the decompression").map_err(error)?;
+        result.map_err(error)
+    }
+
+    /// Orders the codec's stream after all work that is queued on the caller's.
+    ///
+    /// # Safety
+    /// `stream` is null or a live stream of the device's primary context.
+    unsafe fn wait_for(&self, stream: RawStream) -> std::result::Result<(), CudaError> {
+        // SAFETY: the stream is live, as this function's caller promises, and is borrowed for this function only.
+        let caller = unsafe { borrow_stream(self.device, stream) }?;
+        self.stream.join(&caller).doing("waiting for the caller's stream")
+    }
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Codec").field("device", self.device).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Codec {
+    fn drop(&mut self) {
+        // The workspace must outlive the work that uses it. An error would show in the next call of the driver.
+        let _ = self.stream.synchronize();
+    }
+}

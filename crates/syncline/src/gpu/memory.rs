@@ -1,0 +1,176 @@
+//! Device memory: of the caller as slices, and of this library.
+
+#![allow(unsafe_code, reason = "device memory and CUDA streams come from the caller as raw pointers")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use syncline_core::error::{Error, Result};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr};
+use syncline_cuda::error::DriverContext;
+use syncline_cuda::{CudaError, Device};
+
+use super::{DeviceBytes, RawStream};
+use crate::gpu_backend::{device_count, failure};
+
+/// Opens GPU number `ordinal` once in this process. It is never closed.
+///
+/// It has a context object of its own, in which slices do not record events: these would end a capture of the caller's
+/// stream. The work of a call is ordered by its stream instead.
+pub(super) fn open(ordinal: usize) -> Result<&'static Device> {
+    static OPEN: Mutex<BTreeMap<usize, &'static Device>> = Mutex::new(BTreeMap::new());
+    device_count()?;
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(device) = open.get(&ordinal) {
+        return Ok(device);
+    }
+    let device = Device::open(ordinal).map_err(failure)?;
+    // SAFETY: each slice in this context is used on one stream only. Codecs, decompressors and buffers keep to the
+    // stream that their memory was allocated on, or wait for the other stream.
+    unsafe { device.context().disable_event_tracking() };
+    let device: &Device = Box::leak(Box::new(device));
+    open.insert(ordinal, device);
+    Ok(device)
+}
+
+/// Returns a stream of the caller, which is not destroyed with the result.
+///
+/// # Safety
+/// `stream` is null or a live stream of the device's primary context, until the result and what holds it are dropped.
+pub(super) unsafe fn borrow_stream(
+    device: &Device,
+    stream: RawStream,
+) -> std::result::Result<Arc<CudaStream>, CudaError> {
+    device.context().bind_to_thread().doing("using the device's context")?;
+    // SAFETY: that of this function.
+    Ok(unsafe { device.context().wrap_borrowed_stream(stream.cast()) })
+}
+
+/// Returns memory of the caller as a slice of `elements` elements.
+///
+/// # Safety
+/// Until the result is dropped, this is live device memory for as many elements, aligned for their type, any bits are
+/// an element, and nobody else uses it in ways that conflict.
+pub(super) unsafe fn borrow<T: DeviceRepr>(
+    stream: &Arc<CudaStream>,
+    bytes: DeviceBytes,
+    elements: usize,
+) -> Borrowed<T> {
+    // SAFETY: that of this function.
+    Borrowed(ManuallyDrop::new(unsafe { stream.upgrade_device_ptr(bytes.pointer, elements) }))
+}
+
+/// Memory of a GPU that this library allocated. It is freed when it is dropped, after all work of the device, as
+/// `cudaFree` does: other libraries may have queued work with the memory on any stream.
+pub struct DeviceBuffer {
+    memory: CudaSlice<u8>,
+    len: usize,
+}
+
+impl DeviceBuffer {
+    /// Allocates memory on a stream of this library.
+    pub(super) fn new(stream: &Arc<CudaStream>, len: usize) -> Result<Self> {
+        // At least one byte, since devices without memory pools do not allocate less.
+        // SAFETY: bytes may have any value, and kernels write them before anything reads them.
+        let memory = unsafe { stream.alloc::<u8>(len.max(1)) }.allocating(len as u64).map_err(error)?;
+        Ok(Self { memory, len })
+    }
+
+    /// Returns the memory as a slice.
+    pub(super) fn slice_mut(&mut self) -> &mut CudaSlice<u8> {
+        &mut self.memory
+    }
+
+    /// Returns where the memory is. The contents are complete, for work on any stream.
+    pub fn bytes(&self) -> DeviceBytes {
+        let (pointer, _) = DevicePtr::device_ptr(&self.memory, self.memory.stream());
+        DeviceBytes { pointer, len: self.len }
+    }
+
+    /// Returns a copy in host memory, made after the work that is queued on the device at the time of the call.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] if the GPU fails.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let stream = self.memory.stream();
+        let copy = || {
+            stream.context().bind_to_thread()?;
+            stream.context().synchronize()?;
+            let copy = stream.clone_dtoh(&self.memory.slice(..self.len))?;
+            stream.synchronize()?;
+            Ok(copy)
+        };
+        copy().doing("copying device memory to the host").map_err(error)
+    }
+}
+
+impl fmt::Debug for DeviceBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceBuffer").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        // An error would show in the next call of the driver.
+        let context = self.memory.stream().context();
+        let _ = context.bind_to_thread().and_then(|()| context.synchronize());
+    }
+}
+
+/// Memory of the caller as a slice that does not free it.
+pub(super) struct Borrowed<T>(ManuallyDrop<CudaSlice<T>>);
+
+impl<T> Borrowed<T> {
+    pub(super) fn view(&mut self) -> CudaViewMut<'_, T> {
+        self.0.as_view_mut()
+    }
+}
+
+impl<T> Deref for Borrowed<T> {
+    type Target = CudaSlice<T>;
+
+    fn deref(&self) -> &CudaSlice<T> {
+        &self.0
+    }
+}
+
+impl<T> Drop for Borrowed<T> {
+    fn drop(&mut self) {
+        // SAFETY: the slice is taken once, here.
+        unsafe { ManuallyDrop::take(&mut self.0) }.leak();
+    }
+}
+
+/// Returns the library's error for one of the device layer.
+pub(super) fn error(error: CudaError) -> Error {
+    match error {
+        CudaError::InvalidArgument(_) | CudaError::NoRoom { .. } => Error::invalid(error.to_string()),
+        CudaError::Lossless(reason) => Error::gpu(format!(
+            "{reason}, so that the stream would be lossless: relax the bound, compress losslessly with the coder \
+             lzss+huffman, or use the CPU"
+        )),
+        other => failure(other),
+    }
+}
+
+/// Checks that memory has exactly `needed` bytes.
+pub(super) fn check_len(memory: DeviceBytes, needed: u64, what: &str) -> std::result::Result<(), CudaError> {
+    match memory.len as u64 == needed {
+        true => Ok(()),
+        false => Err(CudaError::invalid(format!("{what} has {} bytes, but the array has {needed} bytes", memory.len))),
+    }
+}
+
+/// Checks that memory starts on a multiple of `alignment` bytes.
+pub(super) fn check_alignment(memory: DeviceBytes, alignment: usize, what: &str) -> std::result::Result<(), CudaError> {
+    match memory.pointer.is_multiple_of(alignment as u64) {
+        true => Ok(()),
+        false => {
+            Err(CudaError::invalid(format!("{what} in device memory must start on a multiple of {alignment} bytes")))
+        }
+    }
+}

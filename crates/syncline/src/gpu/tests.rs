@@ -1,0 +1,274 @@
+//! Arrays in device memory against the CPU: equal bytes, equal elements, and errors for whatever does not fit.
+
+#![allow(unsafe_code, reason = "device memory is passed as raw pointers")]
+
+use std::ptr::null_mut;
+
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::Bound;
+use syncline_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
+
+use super::{Codec, Decompressor, DeviceBuffer, DeviceBytes, RawStream, memory};
+use crate::{
+    ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Error, IndexKind, compress, decompress,
+    max_compressed_len,
+};
+
+/// Returns a codec of the first GPU; without one `None`, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
+fn codec() -> Option<Codec> {
+    match Codec::new(0) {
+        Ok(codec) => Some(codec),
+        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
+            panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")
+        }
+        Err(_) => None,
+    }
+}
+
+/// Smooth values with some noise, as bytes of the element type.
+fn field(element_type: ElementType, count: u64) -> Vec<u8> {
+    let value =
+        |i: u64| (i as f64 * 0.02).sin() * 40.0 + f64::from((i as u32).wrapping_mul(2_654_435_761) >> 24) * 1e-3;
+    let values = (0..count).map(value);
+    match element_type {
+        ElementType::F32 => values.flat_map(|value| (value as f32).to_le_bytes()).collect(),
+        ElementType::F64 => values.flat_map(f64::to_le_bytes).collect(),
+        other => values.flat_map(|value| (value as i64).to_le_bytes()[..other.size()].to_vec()).collect(),
+    }
+}
+
+/// Returns the stream and the decompressed elements of the CPU.
+fn on_cpu(bytes: &[u8], element_type: ElementType, shape: Shape, options: &CompressOptions) -> (Vec<u8>, Vec<u8>) {
+    let array = ArrayView::from_bytes(bytes, element_type, shape).unwrap();
+    let stream = compress(&array, &options.clone().with_backend(Backend::Cpu)).unwrap();
+    let back = decompress(&stream, &DecompressOptions::new().with_backend(Backend::Cpu)).unwrap();
+    let elements = back.bytes().to_vec();
+    (stream, elements)
+}
+
+fn part(of: &DeviceBuffer, offset: usize, len: usize) -> DeviceBytes {
+    assert!(offset + len <= of.bytes().len);
+    DeviceBytes { pointer: of.bytes().pointer + offset as u64, len }
+}
+
+/// Compresses to memory of the codec and decompresses; compares both with the CPU.
+fn round_trip(codec: &mut Codec, element_type: ElementType, extents: &[u64], options: &CompressOptions) {
+    let shape = Shape::new(extents).unwrap();
+    let bytes = field(element_type, shape.len());
+    let (expected, elements) = on_cpu(&bytes, element_type, shape, options);
+    let input = codec.upload(&bytes).unwrap();
+    let output = codec.allocate(bytes.len()).unwrap();
+    let what = format!("{element_type} {shape} {options:?}");
+    // SAFETY: both are live buffers of this device, which nothing else uses.
+    unsafe {
+        let (stream, summary) =
+            codec.compress_to_buffer(input.bytes(), element_type, shape, options, null_mut()).unwrap();
+        assert!(stream.to_vec().unwrap() == expected, "{what}");
+        assert_eq!(summary.compressed_bytes, expected.len() as u64);
+        assert!(summary.execution.on_gpu());
+        assert_eq!(codec.header(stream.bytes(), null_mut()).unwrap().shape, shape);
+        codec.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
+    }
+    assert!(output.to_vec().unwrap() == elements, "{what}");
+}
+
+#[test]
+fn lossy_streams_are_those_of_the_cpu() {
+    let Some(mut codec) = codec() else { return };
+    let abs = CompressOptions::new(Bound::Abs(0.5));
+    for extents in [&[1][..], &[5001], &[33, 40], &[9, 20, 17]] {
+        round_trip(&mut codec, ElementType::F32, extents, &abs);
+    }
+    round_trip(&mut codec, ElementType::F64, &[2, 9, 10, 11], &abs.clone().with_index(IndexKind::Gap));
+    round_trip(&mut codec, ElementType::F64, &[900], &CompressOptions::new(Bound::PwRel(1e-2)));
+    round_trip(&mut codec, ElementType::F32, &[900], &abs.with_coder(Coder::LzssHuffman));
+}
+
+#[test]
+fn lossless_streams_of_all_types_are_those_of_the_cpu() {
+    let Some(mut codec) = codec() else { return };
+    let types = [
+        ElementType::F16,
+        ElementType::Bf16,
+        ElementType::F32,
+        ElementType::F64,
+        ElementType::I8,
+        ElementType::I16,
+        ElementType::I32,
+        ElementType::I64,
+        ElementType::U8,
+        ElementType::U16,
+        ElementType::U32,
+        ElementType::U64,
+    ];
+    for (number, element_type) in types.into_iter().enumerate() {
+        let coder = [Coder::Lzss, Coder::LzssHuffman][number % 2];
+        let options = CompressOptions::new(Bound::Lossless).with_coder(coder);
+        round_trip(&mut codec, element_type, &[20, 30], &options);
+        if number < 2 {
+            round_trip(&mut codec, element_type, &[0], &options);
+        }
+    }
+}
+
+/// The first output is too short for noise, so that it grows.
+#[test]
+fn outputs_grow_for_arrays_that_do_not_compress() {
+    let Some(mut codec) = codec() else { return };
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()
+    };
+    let bytes: Vec<u8> = (0..30_000).flat_map(|_| noise()).collect();
+    let shape = Shape::new(&[30_000]).unwrap();
+    let options = CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss);
+    let (expected, _) = on_cpu(&bytes, ElementType::U64, shape, &options);
+    assert!(expected.len() > bytes.len() / 4 + super::codec::SMALLEST_OUTPUT as usize);
+    let input = codec.upload(&bytes).unwrap();
+    for _ in 0..2 {
+        // SAFETY: a live buffer of this device, which nothing else uses.
+        let made = unsafe { codec.compress_to_buffer(input.bytes(), ElementType::U64, shape, &options, null_mut()) };
+        assert!(made.unwrap().0.to_vec().unwrap() == expected);
+    }
+}
+
+#[test]
+fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
+    let Some(mut codec) = codec() else { return };
+    let (shape, of) = (Shape::new(&[3000]).unwrap(), ElementType::F32);
+    let bytes = field(of, shape.len());
+    let options = CompressOptions::new(Bound::Abs(0.5));
+    let (expected, _) = on_cpu(&bytes, of, shape, &options);
+    let most = max_compressed_len(of, shape) as usize;
+    let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(most + 16).unwrap());
+    let (len, stream) = (bytes.len(), null_mut());
+    let wrong_input = [part(&input, 0, len - 4), part(&input, 1, len - 1), part(&input, 0, 0)];
+    let wrong_output = [part(&output, 0, 0), part(&output, 0, 100), part(&output, 0, expected.len() - 1)];
+    let misaligned = part(&output, 8, most);
+    // SAFETY: parts of live buffers of this device, which nothing else uses.
+    unsafe {
+        let lossless = CompressOptions::new(Bound::Lossless);
+        let inputs = wrong_input.map(|input| (input, part(&output, 0, most), of, &options));
+        let outputs = wrong_output.map(|output| (input.bytes(), output, of, &options));
+        let others = [
+            (input.bytes(), misaligned, of, &options),
+            (input.bytes(), part(&output, 0, most), ElementType::I32, &options),
+            (input.bytes(), part(&output, 0, most), of, &lossless),
+        ];
+        for (input, output, of, options) in inputs.into_iter().chain(outputs).chain(others) {
+            let error = codec.compress(input, of, shape, options, output, stream).unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument { .. }), "{input:?} {output:?}: {error}");
+        }
+        let tiny = CompressOptions::new(Bound::Abs(1e-40));
+        let error = codec.compress(input.bytes(), of, shape, &tiny, part(&output, 0, most), stream).unwrap_err();
+        assert!(matches!(&error, Error::Gpu { message, .. } if message.contains("lossless")), "{error}");
+        // Exactly as long as the stream.
+        let made = codec.compress(input.bytes(), of, shape, &options, part(&output, 0, expected.len()), stream);
+        assert_eq!(made.unwrap().compressed_bytes, expected.len() as u64);
+        assert!(output.to_vec().unwrap()[..expected.len()] == expected);
+
+        let compressed = part(&output, 0, expected.len());
+        for (from, to) in [
+            (compressed, part(&input, 0, len - 4)),
+            (compressed, part(&input, 2, len - 4)),
+            (part(&output, 1, expected.len() - 1), input.bytes()),
+        ] {
+            let error = codec.decompress(from, to, stream).unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument { .. }), "{from:?} {to:?}: {error}");
+        }
+        codec.decompress(compressed, input.bytes(), stream).unwrap();
+    }
+    assert!(matches!(Codec::new(1000), Err(Error::Gpu { .. })));
+}
+
+#[test]
+fn damaged_streams_are_errors() {
+    let Some(mut codec) = codec() else { return };
+    let (shape, of) = (Shape::new(&[40, 50]).unwrap(), ElementType::F32);
+    let bytes = field(of, shape.len());
+    let output = codec.allocate(bytes.len()).unwrap();
+    for options in
+        [CompressOptions::new(Bound::Abs(0.5)), CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman)]
+    {
+        let (stream, elements) = on_cpu(&bytes, of, shape, &options);
+        let mut damaged: Vec<Vec<u8>> = (0..stream.len())
+            .step_by(stream.len() / 24)
+            .map(|at| {
+                let mut copy = stream.clone();
+                copy[at] ^= 0x41;
+                copy
+            })
+            .collect();
+        damaged.extend([0, 1, 50, stream.len() / 2, stream.len() - 1].map(|len| stream[..len].to_vec()));
+        for damaged in damaged {
+            let input = codec.upload(&damaged).unwrap();
+            // SAFETY: live buffers of this device, which nothing else uses.
+            let result = unsafe { codec.decompress(input.bytes(), output.bytes(), null_mut()) };
+            let error = result.unwrap_err();
+            let typed = !matches!(error, Error::Cancelled | Error::Io(_));
+            assert!(typed, "{error:?}");
+        }
+        let input = codec.upload(&stream).unwrap();
+        // SAFETY: as above.
+        unsafe { codec.decompress(input.bytes(), output.bytes(), null_mut()) }.unwrap();
+        assert!(output.to_vec().unwrap() == elements);
+    }
+}
+
+/// The input arrives by work that is queued on the stream of the caller.
+#[test]
+fn work_that_the_caller_queued_comes_first() {
+    let Some(mut codec) = codec() else { return };
+    let (shape, of) = (Shape::new(&[4000]).unwrap(), ElementType::F32);
+    let bytes = field(of, shape.len());
+    let options = CompressOptions::new(Bound::Abs(0.5));
+    let (expected, elements) = on_cpu(&bytes, of, shape, &options);
+    let context = memory::open(0).unwrap().context();
+    let (caller, first) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+    let handle: RawStream = caller.cu_stream().cast();
+    let mut input = codec.allocate(bytes.len()).unwrap();
+    let output = codec.allocate(bytes.len()).unwrap();
+    // The copy is queued on another stream, which the stream of the caller waits for.
+    first.memcpy_htod(&bytes, input.slice_mut()).unwrap();
+    caller.join(&first).unwrap();
+    // SAFETY: live buffers of this device; what uses them is queued before.
+    unsafe {
+        let (stream, _) = codec.compress_to_buffer(input.bytes(), of, shape, &options, handle).unwrap();
+        assert!(stream.to_vec().unwrap() == expected);
+        codec.decompress(stream.bytes(), output.bytes(), handle).unwrap();
+    }
+    assert!(output.to_vec().unwrap() == elements);
+}
+
+#[test]
+fn graphs_capture_decompression() {
+    let Some(codec) = codec() else { return };
+    let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F64);
+    let bytes = field(of, shape.len());
+    let (expected, elements) = on_cpu(&bytes, of, shape, &CompressOptions::new(Bound::Abs(0.5)));
+    let stream = memory::open(0).unwrap().context().new_stream().unwrap();
+    let (input, mut output) = (codec.upload(&expected).unwrap(), codec.allocate(bytes.len()).unwrap());
+    // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
+    let mut decompressor = unsafe { Decompressor::new(0, input.bytes(), stream.cu_stream().cast()) }.unwrap();
+    assert_eq!(decompressor.header().shape, shape);
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    // SAFETY: as above.
+    unsafe { decompressor.decompress(input.bytes(), output.bytes()) }.unwrap();
+    let graph = stream.end_capture(CUgraphInstantiate_flags_enum(0)).unwrap().unwrap();
+    for _ in 0..2 {
+        stream.memset_zeros(output.slice_mut()).unwrap();
+        graph.launch().unwrap();
+        decompressor.check().unwrap();
+        assert!(output.to_vec().unwrap() == elements);
+    }
+    // SAFETY: as above.
+    let error = unsafe { decompressor.decompress(part(&input, 0, 16), output.bytes()) }.unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    let lossless = CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss);
+    let (lossless, _) = on_cpu(&bytes, of, shape, &lossless);
+    let lossless = codec.upload(&lossless).unwrap();
+    // SAFETY: as above.
+    let error = unsafe { Decompressor::new(0, lossless.bytes(), stream.cu_stream().cast()) }.unwrap_err();
+    assert!(matches!(error, Error::Gpu { .. }), "{error}");
+}
