@@ -10,14 +10,20 @@ use crate::names::type_by_name;
 use crate::region::RegionSpec;
 
 const AFTER_HELP: &str = "\
-Files: '-' stands for stdin or stdout. Raw arrays are little-endian, last axis fastest; their type is guessed from names
-such as x.f32, x.d64 or x.f32.dat. .npy arrays contain their type and shape; outputs named *.npy are written as .npy.
+Examples:
+  syncline compress x.f32 --shape 100x500x500 --rel 1e-3    writes x.f32.syn
+  syncline verify x.f32 x.f32.syn                           checks the bound for every value
+  syncline decompress x.f32.syn -o y.npy                    writes y.npy
 
-Exit codes: 0 success; 1 the data, a file or the machine is at fault (damaged stream, missing file, bound not held,
-reader of the output gone before its end); 2 the command line is (unknown type, wrong shape, existing output without
+Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
+names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy
+files.
+
+Exit codes: 0 success; 1 a problem with the data, a file, or the machine (such as a damaged stream, a missing file, or a
+bound that does not hold); 2 a problem with the command line (such as a wrong shape, or an existing output without
 --force); 130 interrupted.
 
-'syncline completions SHELL' prints completions for a shell, 'syncline man [COMMAND]' a manual page.";
+'syncline completions SHELL' prints completions for a shell, and 'syncline man [COMMAND]' prints a manual page.";
 
 /// Error-bounded and lossless compression of numeric arrays.
 #[derive(Debug, Parser)]
@@ -252,7 +258,9 @@ pub struct Resources {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("must be a finite number above 0, such as 1e-3; use --lossless for no error".into()),
+        _ => {
+            Err("must be a finite number above 0 (5e-324 to 1.7e308), such as 1e-3; use --lossless for no error".into())
+        }
     }
 }
 

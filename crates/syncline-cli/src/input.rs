@@ -283,24 +283,24 @@ fn check_agreement(
 }
 
 fn unknown_type(input: &Input, path: &Path, shape: Option<Shape>) -> Failure {
-    let why = if is_dash(path) { "nothing tells" } else { "the name does not tell" };
+    let why = if is_dash(path) { "the element type is missing" } else { "the name does not contain the element type" };
     let missing = if shape.is_some() {
-        "--dtype, as --dtype f32"
+        "--dtype, such as --dtype f32"
     } else {
-        "--dtype and --shape, as --dtype f32 --shape 100x500x500"
+        "--dtype and --shape, such as --dtype f32 --shape 100x500x500"
     };
-    Failure::usage(format!("{input}: {why} the element type: add {missing}"))
+    Failure::usage(format!("{input}: {why}: add {missing}"))
 }
 
 fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u64) -> Failure {
     let elements = size / element_type.size() as u64;
     match names::suggested_shape(path, elements) {
         Some(shape) => Failure::usage(format!(
-            "{input}: the shape is missing: add --shape, slowest axis first (name suggests --shape {shape})"
+            "{input}: the shape is missing: add --shape, slowest axis first (the name suggests --shape {shape})"
         )),
         None => Failure::usage(format!(
-            "{input}: the shape is missing: add --shape, slowest axis first, as --shape 100x500x500 ({} of \
-             {element_type} there)",
+            "{input}: the shape is missing: add --shape, slowest axis first, such as --shape 100x500x500 (the file \
+             has {} of {element_type})",
             counted(elements, "element")
         )),
     }
@@ -315,19 +315,20 @@ fn check_size(input: &Input, path: &Path, header: &NpyHeader) -> Outcome {
     }
     if offset > 0 {
         let why = match u128::from(there) < expected {
-            true => "it was cut off: fetch or save it again",
+            true => "the file is truncated: copy or save it again",
             false => "save one array alone",
         };
         return Err(Failure::data(format!(
-            "{input}: {shape} of {element_type} takes {expected} bytes, the file has {there} after its header: {why}"
+            "{input}: {shape} of {element_type} takes {expected} bytes, but the file has {there} after its header: \
+             {why}"
         )));
     }
     let hint = match names::suggested_shape(path, there / element_type.size() as u64) {
-        Some(suggested) => format!("name suggests --shape {suggested}"),
+        Some(suggested) => format!("the name suggests --shape {suggested}"),
         None => "correct --shape or --dtype".into(),
     };
     Err(Failure::usage(format!(
-        "{input}: {shape} of {element_type} takes {expected} bytes, the file has {there}: {hint}"
+        "{input}: {shape} of {element_type} takes {expected} bytes, but the file has {there}: {hint}"
     )))
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use syncline::{DecompressOptions, Execution};
+use syncline::{DecompressOptions, Execution, Pipeline};
 
 use crate::args::{DecompressArgs, Talk};
 use crate::commands::{check_device, remark};
@@ -35,6 +35,13 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
             .ok_or_else(|| Failure::usage("NumPy has no bfloat16: name a raw output with -o, such as x.bf16"))?,
         false => Vec::new(),
     };
+    if args.output.is_none() && stream.file.header().pipeline != Pipeline::Lossless && path.exists() {
+        return Err(Failure::usage(format!(
+            "{}: exists already and may be the original of this lossy stream: name another output with -o, or name \
+             this one with -o and --force",
+            path.display()
+        )));
+    }
     let mut output = Output::create(&path, args.force, &[&args.input])?;
     let output_name = output.name();
 

@@ -13,7 +13,7 @@ fn command_lines_that_make_no_sense() {
         ("compress", "--abs"),
         ("compress x.f32 --shape 100", "--lossless"),
         ("compress x.f32 --shape 100 --abs 1 --rel 1", "cannot be used with"),
-        ("compress x.f32 --shape 100 --abs 0", "it is --lossless"),
+        ("compress x.f32 --shape 100 --abs 0", "use --lossless"),
         ("compress x.f32 --shape 100 --abs nan", "a finite number above 0"),
         ("compress x.f32 --shape 100 --abs -1", "a finite number above 0"),
         ("compress x.f32 --shape 100 --rel -inf", "a finite number above 0"),
@@ -32,12 +32,12 @@ fn command_lines_that_make_no_sense() {
         ("compress x.f32 --shape 100 --abs 1 --memory-limit -2G", "a size in bytes"),
         ("compress x.f32 --shape 100 --abs 1 --level 0", "1..=9"),
         ("compress x.f32 --shape 100 --abs 1 --level -1", "1..=9"),
-        ("compress x.f32 --shape 100 --abs 1 --symbol 3", "use auto, 1, 2, 4 or 8"),
+        ("compress x.f32 --shape 100 --abs 1 --symbol 3", "use auto, 1, 2, 4, or 8"),
         ("compress x.f32 --shape 100 --abs 1 -q -v", "cannot be used with"),
         ("decompress x.f32", "-o"),
         ("decompress x.syn --decoder fast", "fast"),
         ("decompress x.syn --region -5: -o y", "counting from the end is not supported"),
-        ("decompress x.syn --region 0:1", "name an output for the part with -o"),
+        ("decompress x.syn --region 0:1", "name an output file for the region with -o"),
     ] {
         w.fails(line, 2, text);
     }
@@ -51,11 +51,11 @@ fn shape_and_type() {
     w.fails("compress x_10x20.f32 --abs 1", 2, "name suggests --shape 10x20");
     w.fails("compress x_10x20.f32 --abs 1 --shape 10x21", 2, "name suggests --shape 10x20");
     w.fails("compress x --abs 1 --dtype f32", 2, "200 elements");
-    w.fails("compress x --abs 1 --dtype f32 --shape 199", 2, "takes 796 bytes, the file has 800");
+    w.fails("compress x --abs 1 --dtype f32 --shape 199", 2, "takes 796 bytes, but the file has 800");
     w.fails("compress x --abs 1 --dtype f32 --shape 1152921504606846976", 2, "the file has 800");
-    w.fails("compress x --abs 1 --shape 200", 2, "x: the name does not tell the element type: add --dtype, as");
+    w.fails("compress x --abs 1 --shape 200", 2, "x: the name does not contain the element type: add --dtype, such as");
     w.fails("compress x --abs 1", 2, "add --dtype and --shape");
-    w.fails("compress - --abs 1", 2, "stdin: nothing tells the element type: add --dtype and --shape");
+    w.fails("compress - --abs 1", 2, "stdin: the element type is missing: add --dtype and --shape");
     w.ok("compress x --abs 1 --shape 10,20 --dtype float32");
     w.ok("compress x --abs 1 --dims 10x20 --dtype f32 --force");
 }
@@ -75,7 +75,12 @@ fn files_that_are_missing_or_in_the_way() {
     w.fails("compress x.f32 --shape 100 --abs 1", 2, "--force");
     assert_eq!(w.read("x.f32.syn"), b"precious");
     w.ok("compress x.f32 --shape 100 --abs 1 --force");
-    w.fails("decompress x.f32.syn", 2, "--force");
+    for force in ["", " --force"] {
+        let original = w.read("x.f32");
+        w.fails(&format!("decompress x.f32.syn{force}"), 2, "x.f32: exists already and may be the original");
+        assert!(w.read("x.f32") == original, "a lossy array must not replace its original");
+    }
+    w.ok("decompress x.f32.syn -o x.f32 --force");
     w.fails("decompress x.f32 -o y", 1, "not a Syncline stream");
 }
 

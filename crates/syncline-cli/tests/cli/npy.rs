@@ -85,8 +85,13 @@ fn what_cannot_be_taken() {
         (">f4", "False", "(6,)", "big-endian"),
         ("<f4", "True", "(2, 3)", "Fortran"),
         ("<c8", "False", "(3,)", "not supported"),
-        ("<f4", "False", "(7,)", "takes 28 bytes, the file has 24 after its header: it was cut off: fetch or save it"),
-        ("<f4", "False", "(5,)", "takes 20 bytes, the file has 24 after its header: save one array alone"),
+        (
+            "<f4",
+            "False",
+            "(7,)",
+            "takes 28 bytes, but the file has 24 after its header: the file is truncated: copy or save it",
+        ),
+        ("<f4", "False", "(5,)", "takes 20 bytes, but the file has 24 after its header: save one array alone"),
     ] {
         w.write("x.npy", &npy(descr, fortran, shape, &data));
         w.fails("compress x.npy --lossless", 1, text);
