@@ -125,7 +125,7 @@ impl Bench {
 
         // Where windows are long, comparing with all of them takes for ever.
         let published = if level <= 4 {
-            let encoder = Encoder::new(&self.device, width, level, Method::Published)?;
+            let encoder = Encoder::new(&self.device, width, level, Method::Gpulz2023)?;
             let runs = Runs { warm_up: 0, counted: 1 };
             Some(self.seconds(runs, || encoder.launch(&mut arena.frame()?, &input.as_view(), &batch, &mut encoded))?)
         } else {

@@ -6,6 +6,7 @@
 pub mod cusz_2020;
 pub mod gap_array_2020;
 pub mod gap_array_2022;
+pub mod gpulz_2023;
 pub mod reduce_shuffle_merge_2021;
 pub mod self_sync_2018;
 pub mod self_sync_2022;

@@ -58,7 +58,7 @@ pub fn compile(grid: &[(SymbolWidth, u8)], published: bool) -> Result<()> {
     let pairs = || grid.par_iter();
     let encoders = pairs().map(|pair| (*pair, Some(Method::Linked)));
     let decoders = pairs().map(|pair| (*pair, None));
-    let baselines = pairs().filter(|_| published).map(|pair| (*pair, Some(Method::Published)));
+    let baselines = pairs().filter(|_| published).map(|pair| (*pair, Some(Method::Gpulz2023)));
     encoders.chain(decoders).chain(baselines).try_for_each(|((width, level), method)| {
         let device = Device::open(0)?;
         match method {
@@ -176,7 +176,7 @@ impl Gpu {
         };
         let mut rows = vec![row(STAGE, &compression, Some(&decompression))];
         if published {
-            let encoder = Encoder::new(&self.device, width, level, Method::Published)?;
+            let encoder = Encoder::new(&self.device, width, level, Method::Gpulz2023)?;
             let mut again = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
             let arena = &mut self.arena;
             let times = timing::seconds(&self.stream, SLOW, || {

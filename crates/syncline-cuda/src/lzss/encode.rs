@@ -16,7 +16,6 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const LINKED: Source = source!("lzss/encode.cu");
-const PUBLISHED: Source = source!("lzss/encode_published.cu");
 const SECTIONS: Source = source!("lzss/sections.cu");
 
 /// Threads of the kernels that lay out and move tokens.
@@ -35,8 +34,10 @@ const START_WORDS: usize = 3;
 pub enum Method {
     /// By links between positions that begin alike; tokens selected in parallel.
     Linked,
-    /// By comparing with all of the window, tokens selected by one thread, as published for GPULZ: the baseline.
-    Published,
+    /// By comparing with all of the window, tokens selected by one thread:
+    /// [`gpulz_2023`](crate::baselines::gpulz_2023).
+    #[cfg(feature = "baselines")]
+    Gpulz2023,
 }
 
 /// Constants that do not change what is written.
@@ -110,15 +111,18 @@ impl Shape {
             ("WORK_BYTES_IN_RUST", self.work_bytes().into()),
             ("SLOT_BYTES_IN_RUST", self.slot_bytes().into()),
         ]);
-        if method == Method::Published {
-            return Specialization { source: PUBLISHED, constants };
+        match method {
+            #[cfg(feature = "baselines")]
+            Method::Gpulz2023 => Specialization { source: crate::baselines::gpulz_2023::SOURCE, constants },
+            Method::Linked => {
+                constants.extend([
+                    ("HASH_BITS", self.hash_bits.into()),
+                    ("LINK_WARPS", self.link_warps.into()),
+                    ("BLOCKS", self.blocks.into()),
+                ]);
+                Specialization { source: LINKED, constants }
+            }
         }
-        constants.extend([
-            ("HASH_BITS", self.hash_bits.into()),
-            ("LINK_WARPS", self.link_warps.into()),
-            ("BLOCKS", self.blocks.into()),
-        ]);
-        Specialization { source: LINKED, constants }
     }
 
     fn sections_specialization(&self) -> Specialization {
@@ -130,7 +134,12 @@ impl Shape {
 
 pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
     let shape = Shape::new(params, shared_memory);
-    vec![shape.specialization(Method::Linked), shape.specialization(Method::Published), shape.sections_specialization()]
+    vec![
+        shape.specialization(Method::Linked),
+        #[cfg(feature = "baselines")]
+        shape.specialization(Method::Gpulz2023),
+        shape.sections_specialization(),
+    ]
 }
 
 /// Finds the tokens of chunks' bytes.
@@ -157,7 +166,8 @@ impl Encoder {
         let shape = Shape::new(&params(width, level)?, device.info().shared_memory_per_block);
         let name = match method {
             Method::Linked => "lzss_tokens",
-            Method::Published => "lzss_tokens_published",
+            #[cfg(feature = "baselines")]
+            Method::Gpulz2023 => crate::baselines::gpulz_2023::KERNEL,
         };
         let tokens = device.kernel(&shape.specialization(method), name)?;
         tokens.allow_shared_memory(shape.shared_memory())?;

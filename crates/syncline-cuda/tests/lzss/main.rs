@@ -252,13 +252,13 @@ fn published_form_writes_the_same() {
         let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 3)).step_by(pick(1, unless_tiny(3, KINDS.len())));
         let kinds = kinds.map(|&kind| bytes(kind, unless_tiny(20_000, 1_500), 77));
         if unless_tiny(true, level % 3 != 0) {
-            check_encoder(device, &Case::new(width, level, kinds.collect()), Method::Published, "published");
+            check_encoder(device, &Case::new(width, level, kinds.collect()), Method::Gpulz2023, "published");
         }
         if unless_tiny(true, level % 3 == 0) {
             // It compares with all of the window, at every place.
             let mut edges = edge_chunks(1 << 14, 5);
             edges.retain(|chunk| unless_tiny(true, chunk.len() < 1 << 13));
-            check_encoder(device, &Case::new(width, level, edges), Method::Published, "published");
+            check_encoder(device, &Case::new(width, level, edges), Method::Gpulz2023, "published");
         }
     }
 }
@@ -331,7 +331,7 @@ fn small_of_every_path() {
     check_encoder(
         device,
         &Case::new(SymbolWidth::Two, 2, vec![bytes(Kind::Codes, 17_003, 4)]),
-        Method::Published,
+        Method::Gpulz2023,
         "small",
     );
 }

@@ -1,6 +1,6 @@
-// Blocks to tokens as published for GPULZ (Zhang et al., ICS 2023), the baseline: a thread compares its position with
-// every position of the window, one thread walks along the tokens. The format's rule decides which match is taken, as
-// for `lzss_tokens`.
+// Blocks to tokens as published for GPULZ (Zhang et al., ICS 2023, Section 3.3, kernel I): each thread compares its
+// position with every position of the window, and one thread walks along the tokens. The rule for the best match is
+// that of the format, as in `lzss_tokens`.
 #include "lzss/encode.cuh"
 
 __device__ inline symbol_t symbol_at(const Work &work, uint32_t position) {
@@ -32,8 +32,8 @@ __device__ inline token_t longest_match(const Work &work, uint32_t position, uin
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_tokens_published(const uint8_t *input, const EncodeSection *sections, uint32_t section_count, uint32_t blocks,
-                          uint8_t *slots, Counts *counts, uint8_t *scratch) {
+    gpulz_2023_encode(const uint8_t *input, const EncodeSection *sections, uint32_t section_count, uint32_t blocks,
+                      uint8_t *slots, Counts *counts, uint8_t *scratch) {
     extern __shared__ uint4 shared[];
     uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;
     auto find = [](const Work &work) {
