@@ -51,6 +51,7 @@ pub struct Talk {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process has one value")]
 pub enum Command {
     /// Compress an array, within an error bound or losslessly.
     Compress(CompressArgs),

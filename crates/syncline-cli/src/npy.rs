@@ -202,7 +202,7 @@ mod tests {
             ("{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }", "not supported"),
             ("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", "bool"),
             ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", "not supported"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1), }", "dimensions"),
+            (&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", "1, ".repeat(33)), "dimensions"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "damaged"),
             ("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "damaged"),
             ("{'descr': '<f4', 'shape': (1,), }", "damaged"),

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 
 /// The largest number of dimensions of an array.
-pub const MAX_RANK: usize = 4;
+pub const MAX_RANK: usize = 32;
 
 /// The type of an array's elements. The discriminant is the type's code in the stream (`docs/FORMAT.md`).
 ///

@@ -1,12 +1,14 @@
 //! How an array is cut into tiles and chunks (`docs/FORMAT.md`, "Tiles and chunks").
 
+mod region;
 mod window;
 
 use std::ops::Range;
 
-use crate::array::{MAX_RANK, Shape};
+use crate::array::Shape;
 use crate::error::{Error, Result};
 
+pub use region::Region;
 pub use window::Window;
 
 /// Most elements a chunk may have.
@@ -15,6 +17,9 @@ pub const MAX_CHUNK_ELEMENTS: u64 = 1 << 22;
 pub const MAX_TILE_ELEMENTS: usize = 1024;
 
 /// The tiling of one array. Axes are `[b, z, y, x]` throughout, slowest first.
+///
+/// Axes of extent 1 are left out. If more than four axes remain, all but the last three are merged into `b`. This is
+/// the only place that knows the array's own axes: all other parts of the codec work with `[b, z, y, x]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     shape: Shape,
@@ -81,8 +86,10 @@ impl Geometry {
 
     fn build(shape: Shape, chunk_tiles: impl Fn(u64) -> u64) -> Self {
         let kept: Vec<u64> = shape.extents().iter().copied().filter(|&e| e != 1).collect();
+        let (merged, own) = kept.split_at(kept.len().saturating_sub(3));
         let mut dims = [1; 4];
-        dims[4 - kept.len()..].copy_from_slice(&kept);
+        dims[0] = merged.iter().product();
+        dims[4 - own.len()..].copy_from_slice(own);
         let (axes, tile) = match kept.len() {
             0 | 1 => (1, [1, 1, 1024]),
             2 => (2, [1, 32, 32]),
@@ -212,51 +219,6 @@ impl Geometry {
         start.min(end)..end
     }
 
-    /// The region with these bounds, one range for each axis of the array, slowest first.
-    ///
-    /// # Errors
-    /// Not one range for each axis, or a range that is reversed or leaves the array.
-    pub fn region(&self, ranges: &[Range<u64>]) -> Result<Region> {
-        let extents = self.shape.extents();
-        if ranges.len() != extents.len() {
-            return Err(Error::invalid(format!(
-                "a region of {} ranges for an array of {} axes: give one range for each axis",
-                ranges.len(),
-                extents.len()
-            )));
-        }
-        let mut region = Region { start: [0; 4], extent: [1; 4] };
-        let mut kept = [(0, 1); MAX_RANK];
-        let mut count = 0;
-        let mut empty = false;
-        for (axis, (range, &extent)) in ranges.iter().zip(extents).enumerate() {
-            if range.start > range.end || range.end > extent {
-                return Err(Error::invalid(format!(
-                    "region {}:{} of axis {axis} leaves the array's 0:{extent}",
-                    range.start, range.end
-                )));
-            }
-            empty |= range.is_empty();
-            if extent != 1 {
-                kept[count] = (range.start, range.end - range.start);
-                count += 1;
-            }
-        }
-        for (slot, (start, extent)) in kept[..count].iter().enumerate() {
-            region.start[4 - count + slot] = *start;
-            region.extent[4 - count + slot] = *extent;
-        }
-        if empty {
-            region.extent = [0; 4];
-        }
-        Ok(region)
-    }
-
-    /// Region of the whole array.
-    pub fn whole(&self) -> Region {
-        Region { start: [0; 4], extent: self.dims }
-    }
-
     /// Extent of a tile along the slowest axis along which tiles extend: how thick a layer of tiles is.
     pub fn layer_side(&self) -> u64 {
         self.tile[3 - self.axes] as u64
@@ -264,41 +226,9 @@ impl Geometry {
 
     /// Elements of a region in one layer of tiles.
     pub fn layer_len(&self, region: &Region) -> u64 {
-        let faster = &region.extent[5 - self.axes..];
+        let extent = region.extent();
+        let faster = &extent[5 - self.axes..];
         faster.iter().fold(self.layer_side(), |len, &extent| len.saturating_mul(extent))
-    }
-
-    /// Calls `visit` with each longest run of consecutive tile numbers in a row of tiles that meets the region,
-    /// ascending.
-    fn for_tile_rows(&self, region: &Region, mut visit: impl FnMut(Range<u64>)) {
-        if region.is_empty() {
-            return;
-        }
-        let span = |axis: usize| {
-            let side = if axis == 0 { 1 } else { self.tile[axis - 1] as u64 };
-            let end = region.start[axis] + region.extent[axis];
-            region.start[axis] / side..end.div_ceil(side)
-        };
-        let [_, gz, gy, gx] = self.grid;
-        for b in span(0) {
-            for z in span(1) {
-                for y in span(2) {
-                    let row = ((b * gz + z) * gy + y) * gx;
-                    visit(row + span(3).start..row + span(3).end);
-                }
-            }
-        }
-    }
-
-    /// Numbers of the chunks that hold a tile of the region, ascending.
-    pub fn chunks_in(&self, region: &Region) -> Vec<u64> {
-        let mut chunks = Vec::new();
-        self.for_tile_rows(region, |tiles| {
-            let (first, last) = (tiles.start / self.chunk_tiles, (tiles.end - 1) / self.chunk_tiles);
-            let new = chunks.last().map_or(first, |&c: &u64| first.max(c + 1));
-            chunks.extend(new..=last);
-        });
-        chunks
     }
 }
 
@@ -338,43 +268,6 @@ impl Iterator for Tiles<'_> {
 
 impl ExactSizeIterator for Tiles<'_> {}
 
-/// A box of elements of an array, in the axes `[b, z, y, x]` of its [`Geometry`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
-    start: [u64; 4],
-    extent: [u64; 4],
-}
-
-impl Region {
-    /// Elements in the region.
-    pub fn len(&self) -> u64 {
-        self.extent.iter().product()
-    }
-
-    /// Whether the region has no element.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// First element, `[b, z, y, x]`.
-    pub fn start(&self) -> [u64; 4] {
-        self.start
-    }
-
-    /// Extents, `[b, z, y, x]`.
-    pub fn extent(&self) -> [u64; 4] {
-        self.extent
-    }
-
-    /// Whether the tile has an element of the region.
-    pub fn meets(&self, tile: &Tile) -> bool {
-        (0..4).all(|a| {
-            let extent = if a == 0 { 1 } else { tile.extent[a - 1] as u64 };
-            tile.origin[a] < self.start[a] + self.extent[a] && self.start[a] < tile.origin[a] + extent
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,8 +298,16 @@ mod tests {
     }
 
     #[test]
+    fn the_slowest_of_more_than_four_axes_are_merged() {
+        assert_eq!(geometry(&[2, 3, 1, 5, 9, 9, 9]).dims(), [30, 9, 9, 9]);
+        assert_eq!(geometry(&[2, 3, 5, 9, 9, 9]).tiles(), 240);
+        assert_eq!(geometry(&[2; 32]).dims(), [1 << 29, 2, 2, 2]);
+        assert_eq!(geometry(&[3, 0, 5, 4, 4, 4]).tiles(), 0);
+    }
+
+    #[test]
     fn empty_arrays_have_no_tile() {
-        for extents in [&[0][..], &[0, 5], &[7, 0, 3], &[1, 0, 1], &[1 << 20, 0, 1 << 20, 1]] {
+        for extents in [&[0][..], &[0, 5], &[7, 0, 3], &[1, 0, 1], &[1 << 20, 0, 1 << 20, 1], &[2, 3, 4, 5, 6, 0]] {
             let g = geometry(extents);
             assert_eq!((g.tiles(), g.chunks(), g.elements()), (0, 0, 0));
             assert_eq!(g.chunk(0).count(), 0);
@@ -436,18 +337,6 @@ mod tests {
         assert!(Geometry::with_chunk_tiles(shape, 8192).is_ok());
         assert!(Geometry::with_chunk_tiles(shape, 8193).is_err());
         assert!(Geometry::with_chunk_tiles(shape, u32::MAX).is_err());
-    }
-
-    #[test]
-    fn regions_are_checked() {
-        let g = geometry(&[4, 1, 6]);
-        assert!(g.region(&[0..4, 0..1]).is_err());
-        assert!(g.region(&[0..5, 0..1, 0..6]).is_err());
-        #[expect(clippy::reversed_empty_ranges, reason = "what is tested")]
-        let reversed = g.region(&[3..2, 0..1, 0..6]);
-        assert!(reversed.is_err());
-        assert!(g.region(&[0..4, 0..0, 0..6]).unwrap().is_empty());
-        assert_eq!(g.region(&[1..3, 0..1, 2..6]).unwrap().start(), [0, 0, 1, 2]);
     }
 
     proptest! {
@@ -481,19 +370,6 @@ mod tests {
             }
             prop_assert_eq!(number, g.tiles());
             prop_assert!(seen.iter().all(|&s| s == 1));
-        }
-
-        #[test]
-        fn regions_name_their_chunks(
-            axes in prop::collection::vec((1u64..40, 0u64..40, 0u64..40), 1..=4), chunk_tiles in 1u32..9,
-        ) {
-            let extents: Vec<u64> = axes.iter().map(|a| a.0).collect();
-            let g = Geometry::with_chunk_tiles(Shape::new(&extents).unwrap(), chunk_tiles).unwrap();
-            let ranges: Vec<_> = axes.iter().map(|&(e, a, b)| a.min(b).min(e)..a.max(b).min(e)).collect();
-            let region = g.region(&ranges).unwrap();
-            let expected: Vec<u64> =
-                (0..g.chunks()).filter(|&c| !region.is_empty() && g.chunk(c).any(|t| region.meets(&t))).collect();
-            prop_assert_eq!(g.chunks_in(&region), expected);
         }
     }
 }

@@ -84,9 +84,9 @@ impl Case {
     }
 }
 
-/// Takes up to four extents whose product is at most [`MAX_ELEMENTS`].
+/// Takes up to seven extents whose product is at most [`MAX_ELEMENTS`].
 fn take_shape(input: &mut Input) -> Shape {
-    let rank = input.below(5);
+    let rank = input.below(8);
     let mut left = MAX_ELEMENTS;
     let extents: Vec<u64> = (0..rank)
         .map(|_| {
@@ -97,7 +97,7 @@ fn take_shape(input: &mut Input) -> Shape {
             extent as u64
         })
         .collect();
-    Shape::new(&extents).expect("four small extents are a shape")
+    Shape::new(&extents).expect("seven small extents are a shape")
 }
 
 /// Takes `count` elements: a smooth curve with noise and special values, or the input's own bytes repeated.

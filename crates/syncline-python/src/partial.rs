@@ -16,7 +16,7 @@ pub struct PartialStream(Mutex<State>);
 
 enum State {
     /// The chunk table is not known yet. `None` only while it is being opened.
-    Ends(Option<SparseBytes>),
+    Ends(Option<Box<SparseBytes>>),
     Open(Box<StreamFile<SparseBytes>>),
 }
 
@@ -31,7 +31,7 @@ impl PartialStream {
     fn new(head: &Bound<'_, PyAny>, tail: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (head, tail) = (Input::new(head)?, Input::new(tail)?);
         let bytes = SparseBytes::from_ends(head.bytes().to_vec(), tail.bytes().to_vec()).map_err(exception)?;
-        Ok(Self(Mutex::new(State::Ends(Some(bytes)))))
+        Ok(Self(Mutex::new(State::Ends(Some(Box::new(bytes))))))
     }
 
     /// Returns the range of bytes that must be added before regions can be read, or None.
@@ -101,7 +101,7 @@ impl State {
     fn open(&mut self) -> syncline::Result<&mut StreamFile<SparseBytes>> {
         if let Self::Ends(bytes) = self {
             let bytes = bytes.take().ok_or_else(unusable)?;
-            *self = Self::Open(Box::new(StreamFile::open(bytes)?));
+            *self = Self::Open(Box::new(StreamFile::open(*bytes)?));
         }
         match self {
             Self::Open(stream) => Ok(stream),

@@ -123,26 +123,31 @@ fn layers(header: &Header) -> Vec<Vec<Range<u64>>> {
     let extents = header.shape.extents();
     let whole: Vec<Range<u64>> = extents.iter().map(|&e| 0..e).collect();
     let kept: Vec<usize> = (0..extents.len()).filter(|&a| extents[a] != 1).collect();
-    let Some(&slowest) = kept.first() else { return vec![whole] };
+    if kept.is_empty() {
+        return vec![whole];
+    }
     let elements_after = |axis: usize| extents[axis + 1..].iter().product::<u64>();
-    // The slowest axis of a 4-D array counts fields. Large fields are divided like 3-D arrays, one after another.
+    // All axes but the last three count fields. Small fields are taken several at a time, large ones are divided like
+    // 3-D arrays, one after another.
     let side = Geometry::new(header.shape).layer_side();
-    let (axis, tile, batch) = match kept.len() {
-        4 if elements_after(slowest) < LAYER_ELEMENTS => (slowest, 1, 1),
-        4 => (kept[1], side, extents[slowest]),
-        _ => (slowest, side, 1),
+    let counting = &kept[..kept.len().saturating_sub(3)];
+    let (axis, tile) = match counting.iter().find(|&&axis| elements_after(axis) < LAYER_ELEMENTS) {
+        Some(&axis) => (axis, 1),
+        None => (kept[counting.len()], side),
     };
     let step = LAYER_ELEMENTS.div_ceil(elements_after(axis).max(1).saturating_mul(tile)) * tile;
-    let mut layers = Vec::new();
-    for b in 0..batch {
-        for start in (0..extents[axis]).step_by(step as usize) {
-            let mut layer = whole.clone();
-            if batch > 1 {
-                layer[slowest] = b..b + 1;
-            }
-            layer[axis] = start..(start + step).min(extents[axis]);
-            layers.push(layer);
-        }
+    let parts = |region: &[Range<u64>], axis: usize, step: u64| {
+        let starts = (0..extents[axis]).step_by(step as usize);
+        let part = |start: u64| {
+            let mut part = region.to_vec();
+            part[axis] = start..(start + step).min(extents[axis]);
+            part
+        };
+        starts.map(part).collect::<Vec<_>>()
+    };
+    let mut layers = vec![whole];
+    for &slower in counting.iter().take_while(|&&slower| slower < axis) {
+        layers = layers.iter().flat_map(|region| parts(region, slower, 1)).collect();
     }
-    layers
+    layers.iter().flat_map(|region| parts(region, axis, step)).collect()
 }

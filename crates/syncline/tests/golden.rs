@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
@@ -41,6 +41,8 @@ const CASES: [Case; 15] = [
     case("i32_1d_lzss", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Symbol),
     case("u16_2d_lzss_huffman", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),
     case("f32_2d_lzss_huffman", ElementType::F32, &[64, 160], Bound::Abs(0.02), IndexKind::Symbol),
+    case("f32_6d_rel", ElementType::F32, &[2, 3, 1, 5, 9, 11], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("u16_7d_lossless", ElementType::U16, &[4, 2, 3, 2, 5, 6, 20], Bound::Lossless, IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
 ];
 

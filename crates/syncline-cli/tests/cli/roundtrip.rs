@@ -108,6 +108,22 @@ fn regions() {
 }
 
 #[test]
+fn more_than_four_axes() {
+    let (w, _) = workshop();
+    w.ok("compress x.f32 --shape 3x2x5x10x4x50 --lossless");
+    w.ok("verify x.f32 x.f32.syn");
+    assert!(String::from_utf8(w.ok("inspect x.f32.syn")).unwrap().contains("3x2x5x10x4x50"));
+    w.ok("decompress x.f32.syn -o whole");
+    assert_eq!(w.read("whole"), w.read("x.f32"));
+    let part = floats(&w.ok("decompress x.f32.syn --region 1:3,1,2:4,:,3,49 -o -"));
+    let whole = floats(&w.read("whole"));
+    let row = |a: usize, c: usize| (0..10).map(move |d| ((((a * 2 + 1) * 5 + c) * 10 + d) * 4 + 3) * 50 + 49);
+    let expected: Vec<f32> =
+        [(1, 2), (1, 3), (2, 2), (2, 3)].into_iter().flat_map(|(a, c)| row(a, c)).map(|i| whole[i]).collect();
+    assert_eq!(part, expected);
+}
+
+#[test]
 fn pipes() {
     let (w, field) = workshop();
     let stream = succeeded(

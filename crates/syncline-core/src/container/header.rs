@@ -1,13 +1,17 @@
 //! The fixed header of a stream.
 
+mod extents;
+
 use twox_hash::XxHash3_64;
 
 use super::Fields;
-use crate::array::{ElementType, MAX_RANK, Shape};
+use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
 use crate::huffman::IndexKind;
+
+use extents::{EXTENT_BYTES, read_extents, write_extents};
 
 /// The format version that this build writes, and the newest that it reads.
 pub const FORMAT_VERSION: u16 = 1;
@@ -89,9 +93,7 @@ impl Header {
             self.lzss_codes.into(),
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
-        for axis in 0..MAX_RANK {
-            out.extend_from_slice(&self.shape.extents().get(axis).copied().unwrap_or(0).to_le_bytes());
-        }
+        out.extend_from_slice(&write_extents(self.shape));
         let (low, high) = self.range.unwrap_or((f64::NAN, f64::NAN));
         for value in [self.bound.value(), self.abs_bound, self.step, low, high] {
             out.extend_from_slice(&value.to_le_bytes());
@@ -146,10 +148,7 @@ impl Header {
         let pattern_count = fields.u8()? as usize;
         let lzss_codes = fields.u8()?;
         let chunk_tiles = fields.u32()?;
-        let mut extents = [0; MAX_RANK];
-        for extent in &mut extents {
-            *extent = fields.u64()?;
-        }
+        let extents: [u8; EXTENT_BYTES] = fields.array()?;
         let [requested, abs_bound, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
         let [low, high] = [fields.f64()?, fields.f64()?];
         let mut patterns = [0; MAX_PATTERNS];
@@ -157,7 +156,7 @@ impl Header {
             *pattern = fields.u64()?;
         }
 
-        if rank > MAX_RANK || pattern_count > MAX_PATTERNS || lzss_codes > 1 || !matches!(group_log2, 6 | 7) {
+        if pattern_count > MAX_PATTERNS || lzss_codes > 1 || !matches!(group_log2, 6 | 7) {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
@@ -167,7 +166,7 @@ impl Header {
             return Err(bad("it names a coder of quantization codes, which lossless streams do not have"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
-        let shape = Shape::new(&extents[..rank]).map_err(|_| bad("impossible shape"))?;
+        let shape = read_extents(&extents, rank).ok_or_else(|| bad("impossible shape"))?;
         Ok(Self {
             element_type,
             shape,

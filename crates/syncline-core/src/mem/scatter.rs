@@ -23,7 +23,7 @@ pub struct Scatter<'a> {
     chunks: std::vec::IntoIter<u64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Target<'a> {
     data: *mut u8,
     len: usize,
@@ -37,11 +37,11 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Byte of element `(z, y, x)` of a tile, which is in the region.
+    /// Byte of element `(z, y, x)` of a tile, which is in the region; the tile's field has this position in it.
     #[inline(always)]
-    fn offset(&self, tile: &Tile, z: usize, y: usize, x: usize) -> usize {
+    fn offset(&self, tile: &Tile, field: u64, z: usize, y: usize, x: usize) -> usize {
         let start = self.region.start();
-        let index = (tile.origin[0] - start[0]) * self.strides[0]
+        let index = field * self.strides[0]
             + (tile.origin[1] + z as u64 - start[1]) * self.strides[1]
             + (tile.origin[2] + y as u64 - start[2]) * self.strides[2]
             + (tile.origin[3] + x as u64 - start[3]);
@@ -74,8 +74,8 @@ impl<'a> Scatter<'a> {
         assert_eq!(len as u64, region.len() * element as u64);
         let [_, z, y, x] = region.extent();
         let strides = [z * y * x, y * x, x];
-        let target = Target { data, len, geometry, region, strides, element, written, owner: PhantomData };
-        Self { target, chunks: geometry.chunks_in(&region).into_iter() }
+        let chunks = geometry.chunks_in(&region).into_iter();
+        Self { target: Target { data, len, geometry, region, strides, element, written, owner: PhantomData }, chunks }
     }
 }
 
@@ -86,7 +86,7 @@ impl<'a> Iterator for Scatter<'a> {
     fn next(&mut self) -> Option<ChunkSink<'a>> {
         let chunk = self.chunks.next()?;
         let mut tiles = self.target.geometry.chunk(chunk);
-        Some(ChunkSink { chunk, target: self.target, current: tiles.next(), tiles })
+        Some(ChunkSink { chunk, target: self.target.clone(), current: tiles.next(), tiles })
     }
 }
 
@@ -270,7 +270,7 @@ impl ChunkSink<'_> {
         }
         for z in clip.z.clone() {
             for y in clip.y.clone() {
-                let at = target.offset(tile, z, y, clip.first);
+                let at = target.offset(tile, clip.field, z, y, clip.first);
                 prefetch(target.data.wrapping_add(at), clip.len * target.element);
             }
         }
@@ -280,7 +280,7 @@ impl ChunkSink<'_> {
     #[inline]
     fn clip(&self, tile: &Tile) -> Clip {
         let (start, extent) = (self.target.region.start(), self.target.region.extent());
-        let inside = start[0] <= tile.origin[0] && tile.origin[0] < start[0] + extent[0];
+        let field = self.target.region.position_of(tile.origin[0]);
         let range = |axis: usize| {
             let (origin, side) = (tile.origin[axis + 1], tile.extent[axis] as u64);
             let from = start[axis + 1].saturating_sub(origin).min(side);
@@ -288,7 +288,8 @@ impl ChunkSink<'_> {
             from as usize..to as usize
         };
         let x = range(2);
-        Clip { z: if inside { range(0) } else { 0..0 }, y: range(1), first: x.start, len: x.len() }
+        let z = if field.is_some() { range(0) } else { 0..0 };
+        Clip { field: field.unwrap_or(0), z, y: range(1), first: x.start, len: x.len() }
     }
 
     /// Writes rows of `ROW` bytes, or of any length where `ROW` is 0.
@@ -303,7 +304,7 @@ impl ChunkSink<'_> {
             for y in clip.y.clone() {
                 let source = (z * tile.extent[1] + y) * tile.extent[2] + clip.first;
                 let row: &[u8] = bytemuck::cast_slice(&values[source..source + clip.len]);
-                let at = target.offset(tile, z, y, clip.first);
+                let at = target.offset(tile, clip.field, z, y, clip.first);
                 assert!(at <= target.len && bytes <= target.len - at && row.len() == bytes);
                 // SAFETY: `at + bytes` is within the exclusively borrowed memory that `data` points to, as just
                 // checked. No other thread touches these bytes: they belong to elements of a tile of this sink's chunk;
@@ -326,6 +327,8 @@ impl ChunkSink<'_> {
 
 /// Part of a tile: planes, rows, and in each row `len` elements from `first` on.
 struct Clip {
+    /// Position of the tile's field in the region.
+    field: u64,
     z: std::ops::Range<usize>,
     y: std::ops::Range<usize>,
     first: usize,
@@ -344,7 +347,11 @@ mod tests {
     proptest! {
         #[test]
         fn gathered_tiles_scatter_back(
-            axes in prop::collection::vec((1u64..40, 0u64..40, 0u64..40), 0..=4), chunk_tiles in 1u32..9,
+            axes in prop_oneof![
+                prop::collection::vec((1u64..40, 0u64..40, 0u64..40), 0..=4),
+                prop::collection::vec((1u64..6, 0u64..6, 0u64..6), 5..=7),
+            ],
+            chunk_tiles in 1u32..9,
         ) {
             let extents: Vec<u64> = axes.iter().map(|a| a.0).collect();
             let shape = Shape::new(&extents).unwrap();
@@ -371,13 +378,11 @@ mod tests {
                     });
                 }
             });
-            let (start, extent, strides) = (region.start(), region.extent(), geometry.strides());
-            let mut expected = Vec::new();
-            for b in 0..extent[0] { for z in 0..extent[1] { for y in 0..extent[2] { for x in 0..extent[3] {
-                let index = (b + start[0]) * strides[0] + (z + start[1]) * strides[1] + (y + start[2]) * strides[2] + x
-                    + start[3];
-                expected.extend(input[index as usize].to_le_bytes());
-            }}}}
+            let mut numbers = vec![0];
+            for (range, extent) in ranges.iter().zip(&extents) {
+                numbers = numbers.iter().flat_map(|n| range.clone().map(move |i| n * extent + i)).collect();
+            }
+            let expected: Vec<u8> = numbers.iter().flat_map(|&n| input[n as usize].to_le_bytes()).collect();
             prop_assert_eq!(output.written(), Some(expected));
         }
     }

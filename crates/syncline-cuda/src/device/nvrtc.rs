@@ -43,6 +43,9 @@ pub struct Source {
     pub text: &'static str,
 }
 
+/// The folders of [`Nvrtc::search_also`].
+static ADDED_FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
 /// A loaded NVRTC.
 #[derive(Debug)]
 pub struct Nvrtc {
@@ -74,7 +77,8 @@ impl Nvrtc {
     /// The NVRTC that suits a driver of CUDA version `driver` and a device of compute capability `capability` (`10 *
     /// major + minor`): code of a newer major version than the driver's may be refused, and each NVRTC knows a range of
     /// devices. The library named in `SYNCLINE_NVRTC` (a file or its folder), and no other if there is one; else that
-    /// of the library path, the toolkit's usual folders, and packages of the active environment of Python.
+    /// of the library path, the toolkit's usual folders, packages of the active environment of Python, and the folders
+    /// of [`Self::search_also`].
     ///
     /// # Errors
     /// [`CudaError::NoCompiler`] if none is found that suits, [`CudaError::ChosenCompiler`] if the one named does not;
@@ -82,6 +86,17 @@ impl Nvrtc {
     pub fn find(driver: Version, capability: u32) -> Result<&'static Self> {
         let chosen = std::env::var_os("SYNCLINE_NVRTC").filter(|value| !value.is_empty()).map(PathBuf::from);
         Self::find_chosen(chosen.as_deref(), driver, capability)
+    }
+
+    /// Adds folders in which [`Self::find`] looks for NVRTC, after all others. Folders that were added before stay and
+    /// come first. Programs that know where a package manager has put NVRTC call this before they open a device.
+    pub fn search_also(folders: impl IntoIterator<Item = PathBuf>) {
+        let mut added = ADDED_FOLDERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for folder in folders {
+            if !added.contains(&folder) {
+                added.push(folder);
+            }
+        }
     }
 
     fn find_chosen(chosen: Option<&Path>, driver: Version, capability: u32) -> Result<&'static Self> {
@@ -324,7 +339,8 @@ fn candidates(newest: u32) -> Vec<String> {
     let toolkit = named(["CUDA_HOME", "CUDA_PATH"]).chain([PathBuf::from("/usr/local/cuda")]);
     let of_toolkit = toolkit.flat_map(|folder| ["lib64", "lib", "bin", "bin/x64"].map(|part| folder.join(part)));
     let of_packages = named(["VIRTUAL_ENV", "CONDA_PREFIX"]).flat_map(|environment| packages_in(&environment));
-    for folder in of_toolkit.chain(of_packages).filter(|folder| folder.is_dir()) {
+    let added = ADDED_FOLDERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    for folder in of_toolkit.chain(of_packages).chain(added).filter(|folder| folder.is_dir()) {
         all.extend(names.iter().map(|name| folder.join(name).to_string_lossy().into_owned()));
     }
     all
@@ -372,6 +388,17 @@ mod tests {
         assert!(found.contains(&library), "{found:?}");
         std::fs::remove_dir_all(&environment).unwrap();
         assert_eq!(packages_in(&environment).len(), 1);
+    }
+
+    #[test]
+    fn added_folders_come_last() {
+        let folder = std::env::temp_dir().join(format!("syncline-nvrtc-added-{}", std::process::id()));
+        let is_last = || candidates(12).last().is_some_and(|name| Path::new(name).starts_with(&folder));
+        Nvrtc::search_also([folder.clone()]);
+        assert!(!is_last(), "a folder that does not exist is left out");
+        std::fs::create_dir_all(&folder).unwrap();
+        assert!(is_last());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -71,6 +71,9 @@ pub(crate) fn stretch(geometry: &Geometry, region: &Region) -> Option<Range<u64>
     if region.is_empty() {
         return Some(0..0);
     }
+    if !region.is_box() {
+        return None;
+    }
     let (start, extent, dims) = (region.start(), region.extent(), geometry.dims());
     let cut = extent.iter().position(|&extent| extent > 1).unwrap_or(3);
     if extent[cut + 1..] != dims[cut + 1..] {
