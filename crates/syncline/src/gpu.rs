@@ -79,7 +79,7 @@ impl fmt::Display for DeviceInfo {
 /// Returns the number of GPUs that the driver reports; 0 if there is a driver but no GPU.
 ///
 /// # Errors
-/// [`Error::Gpu`] if there is no driver, or one that is too old.
+/// [`crate::Error::Gpu`] if there is no driver, or one that is too old.
 pub fn device_count() -> Result<usize> {
     crate::gpu_backend::device_count()
 }
@@ -87,7 +87,7 @@ pub fn device_count() -> Result<usize> {
 /// Opens a GPU and describes it. It stays open for later calls.
 ///
 /// # Errors
-/// [`Error::Gpu`] if there is no such GPU, or it cannot be used.
+/// [`crate::Error::Gpu`] if there is no such GPU, or it cannot be used.
 pub fn device(ordinal: usize) -> Result<DeviceInfo> {
     Ok(DeviceInfo::new(memory::open(ordinal)?.info()))
 }

@@ -60,8 +60,8 @@ impl<R: Read + Seek + Send> Reader<R> {
     /// Opens a stream. Its header and chunk table are read and checked.
     ///
     /// # Errors
-    /// [`Error::NotSyncline`], [`Error::UnsupportedVersion`], [`Error::Truncated`], [`Error::Corrupt`], or
-    /// [`Error::Io`].
+    /// [`crate::Error::NotSyncline`], [`crate::Error::UnsupportedVersion`], [`crate::Error::Truncated`],
+    /// [`crate::Error::Corrupt`], or [`crate::Error::Io`].
     pub fn new(reader: R, options: DecompressOptions) -> Result<Self> {
         let stream = StreamFile::open(Seekable(Mutex::new(reader)))?;
         let layers = layers(stream.header()).into_iter();
@@ -76,7 +76,7 @@ impl<R: Read + Seek + Send> Reader<R> {
     /// Returns the sizes and counts of the parts of the stream.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a damaged chunk; [`Error::Io`].
+    /// [`crate::Error::Corrupt`] for a damaged chunk; [`crate::Error::Io`].
     pub fn inspect(&self) -> Result<Report> {
         self.stream.inspect()
     }
@@ -84,8 +84,8 @@ impl<R: Read + Seek + Send> Reader<R> {
     /// Returns the elements of a region, given as one range for each axis, slowest first.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the region is outside of the array; [`Error::Corrupt`] if a chunk of the region is
-    /// damaged; [`Error::MemoryLimit`]; [`Error::Cancelled`]; [`Error::Io`].
+    /// [`crate::Error::InvalidArgument`] if the region is outside of the array; [`crate::Error::Corrupt`] if a chunk
+    /// of the region is damaged; [`crate::Error::MemoryLimit`]; [`crate::Error::Cancelled`]; [`crate::Error::Io`].
     pub fn read_region(&self, region: &[Range<u64>]) -> Result<Array> {
         self.stream.decompress_region(region, &self.options)
     }
