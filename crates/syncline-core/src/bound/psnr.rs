@@ -27,17 +27,18 @@ pub(super) fn bound(decibels: f64, (low, high): (f64, f64)) -> f64 {
 /// The mean squared error that a PSNR allows.
 #[derive(Clone, Copy, Debug)]
 pub struct PsnrGoal {
-    /// In squares of the unit.
+    /// The mean squared error that is allowed, in squares of `unit`.
     allowed: f64,
-    /// What errors are measured in: 1, or half the extent of values whose squares are beyond f64 on either side.
+    /// The unit of errors: 1, or half the value range if its square overflows or underflows f64.
     unit: f64,
 }
 
 impl PsnrGoal {
-    /// Codings that are tightened by what the last one missed; the second nearly always does.
+    /// Number of attempts whose bound is tightened in proportion to the error of the attempt before. The second attempt
+    /// nearly always reaches the goal.
     const GRADUAL: usize = 8;
 
-    /// For `target` dB of an array with this resolution.
+    /// Returns the goal of `target` dB for an array whose bound and range are `resolved`.
     pub fn new(target: f64, resolved: &Resolved) -> Self {
         let (low, high) = resolved.range.unwrap_or((0.0, 0.0));
         let share = exp2(-target / 10.0 * LOG2_10);
@@ -48,8 +49,8 @@ impl PsnrGoal {
         }
     }
 
-    /// The resolution to try next after coding number `attempt`, from 0, which came out with these errors over all
-    /// chunks; `None` if that reaches the goal. Attempt 9 does at the latest.
+    /// Returns the bound to try after attempt number `attempt`, counted from 0, whose errors over all chunks are
+    /// `summary`; `None` if that attempt reached the goal. Attempt 9 reaches it at the latest.
     pub fn next(
         &self,
         element: ElementType,

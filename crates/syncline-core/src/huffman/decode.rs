@@ -28,9 +28,9 @@ pub struct StreamDecoder<'s, 'a, S> {
     classes: &'s [u8],
     canonical: Vec<Canonical>,
     lookups: Vec<Lookup>,
-    /// In place of `lookups`, where codewords are long.
+    /// Decoders that replace `lookups` if codewords are long.
     direct: Vec<Direct>,
-    /// Live groups before each 64 groups.
+    /// Number of live groups before each run of 64 groups.
     ranks: Vec<u32>,
 }
 

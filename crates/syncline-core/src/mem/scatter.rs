@@ -90,20 +90,20 @@ impl<'a> Iterator for Scatter<'a> {
     }
 }
 
-/// Memory of a known length that is still to be written: to fill it with zeros first takes a tenth of a fast
-/// decompression.
+/// Memory of a known length that is not initialized. Filling it with zeros first would take a tenth of the time of a
+/// fast decompression.
 #[derive(Debug)]
 pub struct Unwritten {
     /// Empty, with room for `len` bytes.
     bytes: Vec<u8>,
     len: usize,
-    /// How many of them the sinks of the last scatter have written, each once.
+    /// Number of bytes that the sinks of the last scatter have written; each byte is written once.
     written: AtomicUsize,
 }
 
 impl Unwritten {
-    /// `len` bytes, or `None` if there is no room for them. Large ones ask for huge pages where the system offers them:
-    /// the first touch of 4 KiB pages cost a quarter of a decompression.
+    /// Allocates `len` bytes, or returns `None` if the allocation fails. Large allocations request huge pages where the
+    /// system offers them: the first touch of 4 KiB pages takes a quarter of the time of a decompression.
     pub fn new(len: usize) -> Option<Self> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
@@ -166,18 +166,19 @@ impl ChunkSink<'_> {
         self.chunk
     }
 
-    /// The tile that comes next, and whether the region needs it.
+    /// Returns the next tile and whether the region needs it.
     #[inline]
     pub fn peek(&self) -> Option<(Tile, bool)> {
         self.current.map(|tile| (tile, self.target.region.meets(&tile)))
     }
 
-    /// Lets `fill` write the next `bytes` bytes, and at most `slack` behind them, where they are, if these are whole
-    /// tiles, are all wanted and lie one after another, and what is behind them belongs to this chunk and comes later.
-    /// Returns how many tiles were filled, or the error of `fill`; `None` if it was not called.
+    /// Calls `fill` with the next `bytes` bytes of the output and `slack` bytes after them, so that whole tiles are
+    /// written in place. This requires that the bytes are whole tiles that the region needs and that are contiguous in
+    /// the output, and that the slack belongs to later tiles of this chunk, which overwrite it. Returns the number of
+    /// tiles filled, or the error of `fill`; `None` if the requirements do not hold and `fill` was not called.
     ///
     /// # Panics
-    /// What `fill` has written is not what it was to write.
+    /// Panics if `fill` returns proof of other bytes than the ones that it was given.
     pub fn fill<E>(
         &mut self,
         bytes: usize,
@@ -211,7 +212,8 @@ impl ChunkSink<'_> {
         Some(Ok(tiles))
     }
 
-    /// Where the next `bytes + slack` bytes are, under the conditions of [`ChunkSink::fill`].
+    /// Returns the offset of the next `bytes + slack` bytes, or `None` if the requirements of [`ChunkSink::fill`] do not
+    /// hold.
     fn piece(&self, bytes: usize, slack: usize) -> Option<usize> {
         let Target { geometry, region, element, len, .. } = &self.target;
         let tile = self.current?;
@@ -276,7 +278,7 @@ impl ChunkSink<'_> {
         }
     }
 
-    /// What the region leaves of a tile, in coordinates of the tile.
+    /// Returns the intersection of the region and a tile, in coordinates of the tile.
     #[inline]
     fn clip(&self, tile: &Tile) -> Clip {
         let (start, extent) = (self.target.region.start(), self.target.region.extent());

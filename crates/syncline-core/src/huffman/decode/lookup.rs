@@ -14,10 +14,10 @@ pub const TABLE_BITS: u32 = 11;
 /// Entries of a table.
 pub const ENTRIES: usize = 1 << TABLE_BITS;
 
-/// Lookups that one window is enough for.
+/// Number of lookups that the bits of one window suffice for.
 pub const LOOKUPS_PER_WINDOW: usize = 3;
 
-/// How symbols stand in entries.
+/// Representation of symbols in table entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Bytes, plus a base.

@@ -17,12 +17,12 @@ impl<S> Clone for Spans<'_, '_, '_, S> {
 
 impl<S> Copy for Spans<'_, '_, '_, S> {}
 
-/// What decoding a span came to.
+/// The result of decoding a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Where the first codeword starts that is not in the span: at its end or after.
+    /// Bit at which the first codeword after the span starts: the end of the span, or later.
     pub exit: u32,
-    /// Codewords that start in the span.
+    /// Number of codewords that start in the span.
     pub symbols: usize,
 }
 
