@@ -1,0 +1,8 @@
+//! Gives the shared library its name for the dynamic linker.
+
+fn main() {
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libsyncline.so.0");
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+}

@@ -1,0 +1,155 @@
+//! The filter: a chunk of a dataset becomes one stream, and back.
+
+#![allow(unsafe_code, reason = "callbacks of HDF5, and buffers of the C allocator")]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::panic::catch_unwind;
+
+use syncline::{ArrayView, Backend, DecompressOptions, Error, StreamFile, compress};
+
+use super::library::Id;
+use super::options::Parameters;
+use super::set_local::set_local;
+
+/// The number of the filter, from the range that HDF5 leaves to filters that are not registered (docs/HDF5.md).
+pub const ID: c_int = 47_501;
+
+/// `H5Z_FLAG_REVERSE`: decompression.
+const REVERSE: c_uint = 0x0100;
+
+/// `H5Z_FLAG_OPTIONAL`: a chunk whose compression fails is stored as it is.
+const OPTIONAL: c_uint = 0x0001;
+
+/// Largest size in bytes of a chunk in HDF5.
+const MAX_CHUNK: u64 = u32::MAX as u64;
+
+/// `H5Z_class2_t`.
+#[repr(C)]
+pub struct H5Class {
+    version: c_int,
+    id: c_int,
+    encoder_present: c_uint,
+    decoder_present: c_uint,
+    name: *const c_char,
+    can_apply: Option<unsafe extern "C" fn(Id, Id, Id) -> c_int>,
+    set_local: Option<unsafe extern "C" fn(Id, Id, Id) -> c_int>,
+    filter: Option<unsafe extern "C" fn(c_uint, usize, *const c_uint, usize, *mut usize, *mut *mut c_void) -> usize>,
+}
+
+// SAFETY: a constant, whose pointers are to constants.
+unsafe impl Sync for H5Class {}
+
+const NAME: &CStr = c"Syncline: error-bounded and lossless compression of arrays";
+
+/// Types that the filter does not support fail in `set_local`, with a message. A `can_apply` that refused them would
+/// let HDF5 store such datasets uncompressed without a word where the filter is optional.
+static CLASS: H5Class = H5Class {
+    version: 1,
+    id: ID,
+    encoder_present: 1,
+    decoder_present: 1,
+    name: NAME.as_ptr(),
+    can_apply: None,
+    set_local: Some(set_local),
+    filter: Some(filter),
+};
+
+/// Tells HDF5 that this library is a filter plugin.
+#[unsafe(no_mangle)]
+pub extern "C" fn H5PLget_plugin_type() -> c_int {
+    0
+}
+
+/// Returns the `H5Z_class2_t` of the filter.
+#[unsafe(no_mangle)]
+pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
+    (&raw const CLASS).cast()
+}
+
+/// Replaces the buffer by the compressed or decompressed chunk and returns its length in bytes, or 0 after an error.
+unsafe extern "C" fn filter(
+    flags: c_uint,
+    count: usize,
+    values: *const c_uint,
+    length: usize,
+    size: *mut usize,
+    buffer: *mut *mut c_void,
+) -> usize {
+    let work = || {
+        if length == 0 {
+            return None;
+        }
+        // SAFETY: HDF5 passes `count` numbers, and a buffer of at least `length` bytes.
+        let (values, input) = unsafe {
+            let values = if count == 0 { &[][..] } else { std::slice::from_raw_parts(values, count) };
+            (values, std::slice::from_raw_parts((*buffer).cast::<u8>(), length))
+        };
+        let made = match flags & REVERSE {
+            0 => encode(values, input).ok().filter(|made| flags & OPTIONAL == 0 || made.len() < length),
+            _ => decode(values, input).ok(),
+        }?;
+        // SAFETY: HDF5 allocates and frees buffers of filters with the C allocator. The new one has room for the bytes.
+        unsafe {
+            let new = libc::malloc(made.len().max(1));
+            if new.is_null() {
+                return None;
+            }
+            std::ptr::copy_nonoverlapping(made.as_ptr(), new.cast(), made.len());
+            libc::free(*buffer);
+            *buffer = new;
+            *size = made.len();
+        }
+        Some(made.len())
+    };
+    catch_unwind(work).ok().flatten().unwrap_or(0)
+}
+
+/// Compresses a chunk.
+fn encode(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
+    let parameters = Parameters::complete(values)?;
+    let element = parameters.element()?;
+    let swapped;
+    let input = match parameters.is_big_endian() {
+        true => {
+            swapped = swap(input, element.size());
+            &swapped
+        }
+        false => input,
+    };
+    let chunk = ArrayView::from_bytes(input, element, parameters.shape()?)?;
+    compress(&chunk, &parameters.compress_options(Some(element))?)
+}
+
+/// Decompresses a chunk, after its length was checked: that in the stream may be wrong.
+fn decode(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
+    let file = StreamFile::open(input)?;
+    let (element, shape) = (file.header().element_type, file.header().shape);
+    let length = shape.len().saturating_mul(element.size() as u64);
+    let parameters = Parameters::complete(values).ok();
+    let expected = match &parameters {
+        Some(parameters) => {
+            let elements = parameters.shape()?.len();
+            let expected = elements.saturating_mul(parameters.element()?.size() as u64);
+            if length != expected {
+                let text = format!("a chunk has {expected} bytes, but its stream has {length}");
+                return Err(Error::corrupt("the chunk", text));
+            }
+            expected
+        }
+        None => MAX_CHUNK,
+    };
+    if length > expected.min(MAX_CHUNK) {
+        return Err(Error::corrupt("the chunk", format!("its stream has {length} bytes")));
+    }
+    let options = DecompressOptions::new().with_threads(1).with_backend(Backend::Cpu);
+    let bytes = file.decompress(&options)?.into_bytes();
+    let is_big_endian = parameters.is_some_and(|parameters| parameters.is_big_endian());
+    Ok(if is_big_endian { swap(&bytes, element.size()) } else { bytes })
+}
+
+/// Returns the elements in the opposite byte order.
+fn swap(bytes: &[u8], size: usize) -> Vec<u8> {
+    let mut swapped = bytes.to_vec();
+    swapped.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    swapped
+}

@@ -1,0 +1,16 @@
+//! The C library of Syncline. `include/syncline.h` declares it, and `docs/C.md` is the guide.
+//!
+//! The same library is an HDF5 filter plugin ([`hdf5`], `docs/HDF5.md`).
+//!
+//! No panic leaves a function: each runs in [`status::guard`], which turns a panic into an error code.
+
+#![allow(non_camel_case_types, reason = "C names of types")]
+
+mod codec;
+mod context;
+mod device;
+#[cfg(unix)]
+mod hdf5;
+mod options;
+mod status;
+mod structs;

@@ -1,0 +1,72 @@
+//! Programs in C, C++, and Fortran that use the library, compiled by the system's compilers and run. A missing compiler
+//! is reported and skipped, because building and testing Syncline requires only Rust.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Returns the folder of the shared library: cargo puts it beside the tests.
+fn library_folder() -> PathBuf {
+    let mut folder = std::env::current_exe().unwrap();
+    folder.pop();
+    assert!(folder.join("libsyncline.so").exists(), "no libsyncline.so in {}", folder.display());
+    folder
+}
+
+fn is_installed(compiler: &str) -> bool {
+    let found = Command::new(compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let installed = found.is_ok_and(|status| status.success());
+    if !installed {
+        eprintln!("skipped: {compiler} is not installed");
+    }
+    installed
+}
+
+/// Compiles a source file with a compiler and options, and runs it.
+fn run(compiler: &str, options: &[&str], source: &str) {
+    if !cfg!(target_os = "linux") || !is_installed(compiler) {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = library_folder();
+    // The name that the library has for the dynamic linker, as an installation provides it.
+    let programs = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(folder.join("libsyncline.so"), programs.path().join("libsyncline.so.0")).unwrap();
+    let program = programs.path().join("program");
+    let mut compile = Command::new(compiler);
+    compile.args(options).arg("-I").arg(root.join("include")).arg("-o").arg(&program).arg(root.join(source));
+    compile.arg("-L").arg(&folder).args(["-lsyncline", "-lm", "-lpthread"]).current_dir(programs.path());
+    let compiled = compile.output().unwrap();
+    assert!(compiled.status.success(), "{compile:?}: {}", String::from_utf8_lossy(&compiled.stderr));
+    let output = Command::new(&program).env("LD_LIBRARY_PATH", programs.path()).output().unwrap();
+    let texts = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{source}: {} {}\n{}", output.status, texts[0], texts[1]);
+    assert!(texts[0].ends_with("ok\n"), "{}", texts[0]);
+}
+
+const C_WARNINGS: [&str; 5] = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror"];
+
+#[test]
+fn every_function_works_from_c() {
+    run("cc", &C_WARNINGS, "tests/c/all.c");
+}
+
+#[test]
+fn every_function_works_under_sanitizers() {
+    let options = [&C_WARNINGS[..], &["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]].concat();
+    run("cc", &options, "tests/c/all.c");
+}
+
+#[test]
+fn the_example_runs() {
+    run("cc", &C_WARNINGS, "examples/region.c");
+}
+
+#[test]
+fn the_header_serves_c_plus_plus() {
+    run("c++", &["-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror"], "tests/c/all.cpp");
+}
+
+#[test]
+fn the_library_serves_fortran() {
+    run("gfortran", &["-std=f2008", "-Wall", "-Werror"], "examples/compress.f90");
+}
