@@ -1,4 +1,4 @@
-//! All of a kernel's blocks: as many at a time as the device holds, their warps in turn.
+//! Runs all blocks of a kernel: as many at a time as the device holds, with their warps alternating.
 
 use std::time::Instant;
 
@@ -9,26 +9,26 @@ use super::surroundings::{Arrival, Barriers, Meeting, Release, Surroundings};
 use super::warp::{Progress, Warp};
 use crate::memory::{Memory, POISON};
 
-/// Shared memory starts on a multiple of so many bytes.
+/// Alignment of shared memory in bytes.
 const SHARED_ALIGN: usize = 1024;
 
-/// A block at work.
+/// A running block.
 struct Block {
     place: [u32; 3],
     warps: Vec<Warp>,
     barriers: Barriers,
 }
 
-/// Blocks that run together.
+/// Blocks of a cluster, which run together.
 struct Cluster {
     blocks: Vec<Block>,
     meeting: Meeting,
-    /// Memory of all blocks, and where each one's starts; 0 once the block has ended.
+    /// Shared memory of all blocks, followed by the start address of each block's; 0 once the block has exited.
     memory: Vec<u8>,
     shared: Vec<u64>,
 }
 
-/// A kernel being run.
+/// A running kernel.
 pub struct Grid<'a> {
     program: &'a Program,
     launch: &'a Launch,
@@ -40,9 +40,9 @@ pub struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
-    /// A launch of `program`; an order of its own for each seed other than 0.
+    /// Prepares a launch of `program`. Each seed other than 0 selects another order of execution.
     pub fn new(program: &'a Program, launch: &'a Launch, memory: &'a Memory, seed: u64) -> Self {
-        // Parameters are read in pieces of up to 16 bytes.
+        // Padding, because parameters are read in pieces of up to 16 bytes.
         let whole = |bytes: &[u8]| {
             let mut piece = [0; 16];
             piece[..bytes.len()].copy_from_slice(bytes);
@@ -54,10 +54,10 @@ impl<'a> Grid<'a> {
         Self { program, launch, memory, parameters, started: Instant::now(), shared_bytes, order }
     }
 
-    /// Runs all blocks, up to `at_a_time` of them side by side.
+    /// Runs all blocks, up to `at_a_time` of them concurrently.
     ///
     /// # Errors
-    /// What went wrong, and where.
+    /// Returns a message with the error and its location.
     pub fn run(&self, at_a_time: u32) -> Result<(), String> {
         let size = self.launch.cluster;
         let counts: [u32; 3] = std::array::from_fn(|axis| self.launch.grid[axis] / size[axis].max(1));
@@ -93,7 +93,7 @@ impl<'a> Grid<'a> {
         Ok(())
     }
 
-    /// Room for a cluster.
+    /// Allocates a cluster.
     fn cluster(&self, blocks: u32) -> Cluster {
         let [x, y, z] = self.launch.block;
         let warps = (x * y * z).div_ceil(LANES as u32);
@@ -105,7 +105,7 @@ impl<'a> Grid<'a> {
         Cluster { blocks: (0..blocks).map(block).collect(), meeting: Meeting::default(), memory, shared }
     }
 
-    /// Sets a cluster to the start of the one with this number.
+    /// Resets a cluster to the start of the cluster with this number.
     fn start(&self, cluster: &mut Cluster, number: u64, counts: [u32; 3]) {
         let size = self.launch.cluster;
         let [x, y, z] = self.launch.block;
@@ -129,7 +129,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Gives each warp of a cluster a turn; whether any could go on, and whether all are done.
+    /// Gives each warp of a cluster a turn. Returns whether any warp made progress, and whether all have exited.
     fn advance(&self, cluster: &mut Cluster) -> Result<(bool, bool), String> {
         let (mut any, mut left) = (false, false);
         let Cluster { blocks, meeting, shared, .. } = cluster;
@@ -174,8 +174,8 @@ impl<'a> Grid<'a> {
         Ok((any, !left))
     }
 
-    /// Finds fault with warps that pass an aligned barrier of which not all lanes have come to it by the same
-    /// instruction, together or not.
+    /// Returns an error if warps pass an aligned barrier although their lanes have executed different barrier
+    /// instructions.
     fn check_aligned(&self, releases: &[Release], warps: &[Warp], [x, y, z]: [u32; 3]) -> Result<(), String> {
         for Arrival { warp, place, .. } in releases.iter().map(|one| one.arrival).filter(|one| one.aligned) {
             let same = releases.iter().filter(|one| (one.arrival.warp, one.arrival.place) == (warp, place));
@@ -193,7 +193,7 @@ impl<'a> Grid<'a> {
         Ok(())
     }
 
-    /// What is to be said where all wait for each other.
+    /// Returns the message for a deadlock, with the location of each waiting warp.
     fn stuck(&self, clusters: &[Cluster]) -> String {
         let blocks = clusters.iter().flat_map(|cluster| &cluster.blocks);
         let warps = blocks.flat_map(|block| block.warps.iter().map(move |warp| (block.place, warp)));

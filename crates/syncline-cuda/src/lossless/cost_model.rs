@@ -28,7 +28,7 @@ pub(super) struct Job<'j> {
 /// Samples of chunks in host memory.
 pub(super) struct Samples {
     bytes: Arc<Pinned<u8>>,
-    /// For each chunk: its number of elements, its sampled runs of tiles, and the range of their bytes in `memory`.
+    /// For each chunk: its number of elements, its sampled runs of tiles, and the range of their bytes in `bytes`.
     chunks: Vec<(u64, Vec<Range<u64>>, Range<usize>)>,
 }
 

@@ -1,11 +1,11 @@
-//! Instructions by which threads wait for or tell each other something.
+//! Translates instructions with which threads synchronize or exchange values.
 
 use super::{Assembler, Frame, Made};
 use crate::machine::opcodes;
 use crate::machine::program::{Condition, Exchange, Operation, Reduction, Shuffle};
 use crate::ptx::Operand;
 
-/// What the instruction does, if it is one of these.
+/// Translates an instruction of this kind, or returns `None` for another one.
 pub(super) fn operation<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
@@ -15,7 +15,7 @@ pub(super) fn operation<'a>(
     Some(match words[0] {
         "exit" => Ok(Operation::Exit),
         "trap" | "brkpt" => Ok(Operation::Trap),
-        // Instructions take effect at once and in order, and kernels one after another.
+        // No operation: instructions take effect at once and in order, and kernels run one after another.
         "membar" | "fence" | "griddepcontrol" | "nanosleep" | "prefetch" | "prefetchu" => Ok(Operation::Nothing),
         "activemask" => match operands {
             [to] => frame.result(to).map(Operation::Active),
@@ -49,7 +49,7 @@ fn barrier<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
     })
 }
 
-/// Whether a warp's threads have to come to the same barrier instruction.
+/// Returns whether all threads of a warp must execute the barrier instruction together.
 fn is_aligned(words: &[&str]) -> bool {
     words[0] == "bar" || words.contains(&"aligned")
 }

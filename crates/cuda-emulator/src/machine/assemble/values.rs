@@ -1,4 +1,4 @@
-//! Instructions that make values of values, lane by lane.
+//! Translates instructions that compute values lane by lane.
 
 use super::memory::bits;
 use super::{Assembler, Frame, Made};
@@ -6,7 +6,7 @@ use crate::machine::opcodes;
 use crate::machine::program::{Condition, Operation, Source, Special};
 use crate::ptx::Operand;
 
-/// What the instruction does, if it is one of these.
+/// Translates an instruction of this kind, or returns `None` for another one.
 pub(super) fn operation<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
@@ -33,7 +33,7 @@ pub(super) fn operation<'a>(
     })
 }
 
-/// What tables have.
+/// Translates instructions that are in the tables of opcodes.
 fn mapped<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
@@ -49,7 +49,7 @@ fn mapped<'a>(
         }),
         [to, a, b, c] => opcodes::three(opcode).map(|by| {
             let bits = bits(kind)?;
-            // What is added to a product of twice the bits has as many.
+            // The addend of a widening multiplication has twice the bits of the factors.
             let added = if opcode.starts_with("mad.wide.") { 2 * bits } else { bits };
             let [a, b] = sources(all, frame, kind, [a, b])?;
             Ok(Operation::Map3(by, frame.result(to)?, a, b, all.source(frame, c, added)?))
@@ -149,7 +149,7 @@ fn carry<'a>(all: &Assembler<'a>, frame: &Frame<'a>, high: bool, to: &Operand, o
     Ok(Operation::Carry { high, to: frame.result(to)?, sources })
 }
 
-/// Between a place in shared memory and its address.
+/// Translates a conversion between an address in shared memory and a generic address.
 fn shared<'a>(all: &Assembler<'a>, frame: &Frame<'a>, opcode: &str, to: &Operand, from: &'a Operand) -> Made {
     let by = opcodes::two(opcode).ok_or("no addition")?;
     let [from] = sources(all, frame, "u64", [from])?;
