@@ -1,6 +1,6 @@
-// Blocks to tokens as published for GPULZ (Zhang et al., ICS 2023, Section 3.3, kernel I): each thread compares its
-// position with every position of the window, and one thread walks along the tokens. The rule for the best match is
-// that of the format, as in `lzss_tokens`.
+// Encodes data blocks as tokens as published for GPULZ (Zhang et al., ICS 2023, Section 3.3, kernel I): each thread
+// compares its position with every position of the window, and one thread selects the tokens sequentially. The rule for
+// the best match is that of the format, as in `lzss_tokens`.
 #include "lzss/encode.cuh"
 
 __device__ inline symbol_t symbol_at(const Work &work, uint32_t position) {

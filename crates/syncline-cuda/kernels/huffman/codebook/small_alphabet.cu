@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (uint32_t i = threadIdx.x; i < WARPS * WARP / 2; i += THREADS) {
         reinterpret_cast<uint32_t *>(warp_lengths)[i] = 0;
     }
-    // The next kernel may then read what was valid before this one without waiting.
+    // The next kernel may then read, without waiting, the data that was valid before this one.
     grid_dependency_wait();
     launch_dependents();
     const long long start = clock64();
