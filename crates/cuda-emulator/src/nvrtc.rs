@@ -90,7 +90,7 @@ impl Compiler {
 
     /// Returns the library that the environment names, which the first call loads. If that fails, the first call prints
     /// a message to standard error.
-    fn get() -> Option<&'static Self> {
+    fn from_environment() -> Option<&'static Self> {
         static COMPILER: OnceLock<Option<Compiler>> = OnceLock::new();
         let load = || {
             let file = std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
@@ -116,8 +116,8 @@ fn builtins_beside(library: &Path) -> Vec<Library> {
 }
 
 /// Calls the real compiler and returns its result code, or an error code if it is missing or a panic occurs.
-fn with(call: impl FnOnce(&Compiler) -> Code) -> Code {
-    let call = || Compiler::get().map_or(INTERNAL_ERROR, call);
+fn call_compiler(call: impl FnOnce(&Compiler) -> Code) -> Code {
+    let call = || Compiler::from_environment().map_or(INTERNAL_ERROR, call);
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(INTERNAL_ERROR)
 }
 
@@ -134,21 +134,21 @@ fn rewritten(option: &CStr) -> CString {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> Code {
     // SAFETY: the arguments are the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.version)(major, minor) })
+    call_compiler(|compiler| unsafe { (compiler.version)(major, minor) })
 }
 
 /// Writes the number of architectures that the compiler supports.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetNumSupportedArchs(count: *mut c_int) -> Code {
     // SAFETY: the argument is the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.architecture_count)(count) })
+    call_compiler(|compiler| unsafe { (compiler.architecture_count)(count) })
 }
 
 /// Writes the architectures that the compiler supports.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetSupportedArchs(architectures: *mut c_int) -> Code {
     // SAFETY: the argument is the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.architectures)(architectures) })
+    call_compiler(|compiler| unsafe { (compiler.architectures)(architectures) })
 }
 
 /// Creates a program from a source.
@@ -162,13 +162,13 @@ pub unsafe extern "C" fn nvrtcCreateProgram(
     header_names: *const *const c_char,
 ) -> Code {
     // SAFETY: the arguments are the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.create)(program, source, name, headers, header_texts, header_names) })
+    call_compiler(|compiler| unsafe { (compiler.create)(program, source, name, headers, header_texts, header_names) })
 }
 
 /// Compiles a program to PTX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcCompileProgram(program: Program, count: c_int, options: *const *const c_char) -> Code {
-    with(|compiler| {
+    call_compiler(|compiler| {
         let given = match usize::try_from(count) {
             Ok(0) => &[],
             // SAFETY: the caller passes `count` options.
@@ -190,35 +190,35 @@ pub unsafe extern "C" fn nvrtcCompileProgram(program: Program, count: c_int, opt
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcDestroyProgram(program: *mut Program) -> Code {
     // SAFETY: the argument is the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.destroy)(program) })
+    call_compiler(|compiler| unsafe { (compiler.destroy)(program) })
 }
 
 /// Writes the length of the compiled PTX in bytes, including the zero byte at its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetCUBINSize(program: Program, bytes: *mut usize) -> Code {
     // SAFETY: the arguments are the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.ptx_size)(program, bytes) })
+    call_compiler(|compiler| unsafe { (compiler.ptx_size)(program, bytes) })
 }
 
 /// Copies the compiled PTX and a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetCUBIN(program: Program, image: *mut c_char) -> Code {
     // SAFETY: the arguments are the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.ptx)(program, image) })
+    call_compiler(|compiler| unsafe { (compiler.ptx)(program, image) })
 }
 
 /// Writes the length of the compiler's log in bytes, including the zero byte at its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLogSize(program: Program, bytes: *mut usize) -> Code {
     // SAFETY: the arguments are the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.log_size)(program, bytes) })
+    call_compiler(|compiler| unsafe { (compiler.log_size)(program, bytes) })
 }
 
 /// Copies the compiler's log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLog(program: Program, log: *mut c_char) -> Code {
     // SAFETY: the arguments are the caller's, with the same requirements.
-    with(|compiler| unsafe { (compiler.log)(program, log) })
+    call_compiler(|compiler| unsafe { (compiler.log)(program, log) })
 }
 
 /// Returns the description of a result code.
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn nvrtcGetProgramLog(program: Program, log: *mut c_char) 
 pub unsafe extern "C" fn nvrtcGetErrorString(code: Code) -> *const c_char {
     let missing = c"CUDA_EMULATOR_NVRTC does not name a compiler".as_ptr();
     // SAFETY: the function accepts any code.
-    let text = || Compiler::get().map_or(missing, |compiler| unsafe { (compiler.error_text)(code) });
+    let text = || Compiler::from_environment().map_or(missing, |compiler| unsafe { (compiler.error_text)(code) });
     catch_unwind(text).unwrap_or(missing)
 }
 

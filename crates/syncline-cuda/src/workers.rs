@@ -94,7 +94,10 @@ impl Queue {
 /// Runs `work(0)` to `work(count - 1)` on the worker threads, roughly in this order, while the caller continues.
 /// Results are returned with the numbers of their tasks; there are fewer than `count` if a task panics. Tasks that have
 /// not begun are abandoned when the iterator is dropped.
-pub(crate) fn spread<R: Send + 'static>(count: usize, work: impl Fn(usize) -> R + Send + Sync + 'static) -> Results<R> {
+pub(crate) fn run_tasks<R: Send + 'static>(
+    count: usize,
+    work: impl Fn(usize) -> R + Send + Sync + 'static,
+) -> Results<R> {
     static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
     // Separate threads instead of a shared pool, because the caller may run on a thread of that pool, perhaps its only
     // one.
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn every_task_is_done_once() {
         for count in [0, 1, 7, 1000] {
-            let mut results: Vec<_> = spread(count, |task| task * task).collect();
+            let mut results: Vec<_> = run_tasks(count, |task| task * task).collect();
             results.sort_unstable();
             assert_eq!(results, (0..count).map(|task| (task, task * task)).collect::<Vec<_>>());
         }
@@ -133,21 +136,21 @@ mod tests {
 
     #[test]
     fn jobs_do_not_wait_for_each_other() {
-        let waiting = spread(2, |_| std::thread::sleep(std::time::Duration::from_millis(5)));
-        assert_eq!(spread(50, |task| task).count(), 50);
+        let waiting = run_tasks(2, |_| std::thread::sleep(std::time::Duration::from_millis(5)));
+        assert_eq!(run_tasks(50, |task| task).count(), 50);
         assert_eq!(waiting.count(), 2);
     }
 
     #[test]
     fn a_panic_is_noticed_and_harms_nobody_else() {
-        let results = spread(10, |task| if task == 3 { panic!("on purpose") } else { task });
+        let results = run_tasks(10, |task| if task == 3 { panic!("on purpose") } else { task });
         assert!(results.count() < 10);
-        assert_eq!(spread(10, |task| task).count(), 10);
+        assert_eq!(run_tasks(10, |task| task).count(), 10);
     }
 
     #[test]
     fn what_nobody_waits_for_ends() {
-        drop(spread(1 << 40, |task| task));
-        assert_eq!(spread(10, |task| task).count(), 10);
+        drop(run_tasks(1 << 40, |task| task));
+        assert_eq!(run_tasks(10, |task| task).count(), 10);
     }
 }

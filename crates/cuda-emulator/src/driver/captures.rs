@@ -13,7 +13,7 @@ static ONGOING: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
 
 /// A set of operations of a capture: for each stream, by its number, how many of its first operations belong to the
 /// set.
-pub type Done = BTreeMap<usize, u64>;
+pub type OperationSet = BTreeMap<usize, u64>;
 
 /// Which unrelated calls a capture forbids because they might wait for a captured stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ struct Recording {
     /// The operations in the order in which they were queued, in which each follows those that it depends on.
     operations: Vec<Operation>,
     /// For each stream, the operations that precede the next one queued on it, including the stream's own.
-    done: BTreeMap<usize, Done>,
+    predecessors: BTreeMap<usize, OperationSet>,
 }
 
 impl Recording {
@@ -62,14 +62,14 @@ impl Recording {
 
     /// Returns the number of operations that were queued on a stream.
     fn own(&self, stream: usize) -> u64 {
-        self.done.get(&stream).and_then(|done| done.get(&stream)).copied().unwrap_or(0)
+        self.predecessors.get(&stream).and_then(|done| done.get(&stream)).copied().unwrap_or(0)
     }
 }
 
 impl Capture {
     /// Begins a capture on the stream with number `origin`, by the calling thread.
     pub fn begin(origin: usize, mode: Mode) -> Arc<Self> {
-        let recording = Recording { status: Status::Active, operations: Vec::new(), done: BTreeMap::new() };
+        let recording = Recording { status: Status::Active, operations: Vec::new(), predecessors: BTreeMap::new() };
         let capture = Self { origin, mode, thread: thread::current().id(), recording: Mutex::new(recording) };
         let capture = Arc::new(capture);
         lock(&ONGOING).push(capture.clone());
@@ -94,20 +94,20 @@ impl Capture {
         let mut recording = lock(&self.recording);
         let recording = recording.of_active()?;
         recording.operations.push(operation);
-        *recording.done.entry(stream).or_default().entry(stream).or_default() += 1;
+        *recording.predecessors.entry(stream).or_default().entry(stream).or_default() += 1;
         Ok(())
     }
 
     /// Returns the operations that precede the next one queued on a stream.
-    pub fn done(&self, stream: usize) -> Result<Done> {
+    pub fn predecessors(&self, stream: usize) -> Result<OperationSet> {
         let mut recording = lock(&self.recording);
-        Ok(recording.of_active()?.done.entry(stream).or_default().clone())
+        Ok(recording.of_active()?.predecessors.entry(stream).or_default().clone())
     }
 
     /// Makes the next operation of a stream depend on the operations in `awaited`.
-    pub fn join(&self, stream: usize, awaited: &Done) -> Result<()> {
+    pub fn join(&self, stream: usize, awaited: &OperationSet) -> Result<()> {
         let mut recording = lock(&self.recording);
-        let done = recording.of_active()?.done.entry(stream).or_default();
+        let done = recording.of_active()?.predecessors.entry(stream).or_default();
         for (&other, &count) in awaited {
             let known = done.entry(other).or_default();
             *known = count.max(*known);
@@ -130,9 +130,9 @@ impl Capture {
         if status != Status::Active {
             return Err(Code::CaptureInvalidated);
         }
-        let awaited = recording.done.get(&self.origin).cloned().unwrap_or_default();
+        let awaited = recording.predecessors.get(&self.origin).cloned().unwrap_or_default();
         let joined = |&stream: &usize| awaited.get(&stream).copied().unwrap_or(0) == recording.own(stream);
-        if !recording.done.keys().all(joined) {
+        if !recording.predecessors.keys().all(joined) {
             return Err(Code::CaptureUnjoined);
         }
         Ok(std::mem::take(&mut recording.operations))
@@ -170,24 +170,24 @@ mod tests {
     fn forked_streams_have_to_be_joined() {
         let capture = Capture::begin(1, Mode::ThreadLocal);
         capture.record(1, NOTHING).unwrap();
-        let fork = capture.done(1).unwrap();
+        let fork = capture.predecessors(1).unwrap();
         capture.join(2, &fork).unwrap();
         capture.record(2, NOTHING).unwrap();
-        let early = capture.done(2).unwrap();
+        let early = capture.predecessors(2).unwrap();
         capture.record(2, NOTHING).unwrap();
         capture.join(1, &early).unwrap();
         assert_eq!(capture.end(1).err(), Some(Code::CaptureUnjoined), "only half of it is");
         assert_eq!(capture.status(), Status::Ended);
 
         let capture = Capture::begin(1, Mode::ThreadLocal);
-        capture.join(2, &capture.done(1).unwrap()).unwrap();
+        capture.join(2, &capture.predecessors(1).unwrap()).unwrap();
         capture.record(2, NOTHING).unwrap();
         // Stream 2 is joined indirectly, through stream 3.
-        capture.join(3, &capture.done(2).unwrap()).unwrap();
+        capture.join(3, &capture.predecessors(2).unwrap()).unwrap();
         capture.record(3, NOTHING).unwrap();
-        capture.join(1, &capture.done(3).unwrap()).unwrap();
+        capture.join(1, &capture.predecessors(3).unwrap()).unwrap();
         // A stream without operations need not be joined to the first.
-        capture.join(4, &capture.done(1).unwrap()).unwrap();
+        capture.join(4, &capture.predecessors(1).unwrap()).unwrap();
         assert_eq!(capture.end(1).unwrap().len(), 2);
         assert_eq!(capture.record(1, NOTHING), Err(Code::CaptureInvalidated));
     }

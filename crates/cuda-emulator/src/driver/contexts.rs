@@ -76,7 +76,7 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> i32 {
     guard(|| {
         let device = current()?;
         captures::forbid()?;
-        device.stream.settle()
+        device.stream.take_failure()
     })
 }
 

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cuEventRecord(handle: Handle, recording: Handle) -> i32
         }
         event.record(match stream.capture() {
             Some(capture) => {
-                let done = capture.done(stream.id())?;
+                let done = capture.predecessors(stream.id())?;
                 Recorded::Captured(capture, done)
             }
             None => Recorded::At(Instant::now()),

@@ -69,7 +69,7 @@ fn free_locked(address: u64) -> Result<()> {
 /// Queues a copy on a stream.
 fn copy(to: Place, from: Place, bytes: usize, handle: Handle) -> Result<()> {
     let stream = stream(handle)?;
-    stream.settle()?;
+    stream.take_failure()?;
     stream.queue(Operation::Copy(Copy { to, from, bytes }))
 }
 
@@ -83,7 +83,7 @@ fn copy_now(to: Place, from: Place, bytes: usize) -> Result<()> {
 /// Queues setting memory on a stream.
 fn set(to: u64, value: Value, count: usize, handle: Handle) -> Result<()> {
     let stream = stream(handle)?;
-    stream.settle()?;
+    stream.take_failure()?;
     stream.queue(Operation::Set(Set { to, value, count }))
 }
 

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(handle: Handle) -> i32 {
 pub unsafe extern "C" fn cuStreamSynchronize(handle: Handle) -> i32 {
     guard(|| {
         let stream = stream(handle)?;
-        stream.forbid_waiting().and_then(|()| stream.settle())
+        stream.forbid_waiting().and_then(|()| stream.take_failure())
     })
 }
 

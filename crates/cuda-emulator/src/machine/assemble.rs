@@ -322,7 +322,7 @@ impl Frame<'_> {
     }
 
     /// Returns the condition of a predicate operand.
-    fn deciding(&self, operand: &Operand) -> Result<Condition, String> {
+    fn operand_condition(&self, operand: &Operand) -> Result<Condition, String> {
         match operand {
             Operand::Register(register) => self.condition(*register, false),
             Operand::Not(register) => self.condition(*register, true),
@@ -350,7 +350,7 @@ impl Frame<'_> {
     }
 
     /// Returns the register that an operand writes, or `None` if the result is not used.
-    fn wanted(&self, operand: &Operand) -> Result<Option<u32>, String> {
+    fn optional_result(&self, operand: &Operand) -> Result<Option<u32>, String> {
         if *operand == Operand::Nothing { Ok(None) } else { self.result(operand).map(Some) }
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Launch;
 use super::order::Order;
 use super::program::{LANES, Program};
-use super::surroundings::{Arrival, Barriers, Meeting, Release, Surroundings};
+use super::surroundings::{Arrival, Barriers, ClusterBarrier, Release, Surroundings};
 use super::warp::{Progress, Warp};
 use crate::memory::{Memory, POISON};
 
@@ -22,7 +22,7 @@ struct Block {
 /// Blocks of a cluster, which run together.
 struct Cluster {
     blocks: Vec<Block>,
-    meeting: Meeting,
+    meeting: ClusterBarrier,
     /// Shared memory of all blocks, followed by the start address of each block's; 0 once the block has exited.
     memory: Vec<u8>,
     shared: Vec<u64>,
@@ -50,7 +50,7 @@ impl<'a> Grid<'a> {
         };
         let parameters = launch.parameters.chunks(16).map(whole).collect();
         let shared_bytes = program.shared + launch.shared_memory;
-        let order = Order::of(seed);
+        let order = Order::from_seed(seed);
         Self { program, launch, memory, parameters, started: Instant::now(), shared_bytes, order }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Grid<'a> {
                 }
             }
             if !any {
-                return Err(self.stuck(&clusters));
+                return Err(self.deadlock_message(&clusters));
             }
             ended.sort_unstable();
             ended.into_iter().rev().for_each(|number| drop(clusters.swap_remove(number)));
@@ -102,7 +102,7 @@ impl<'a> Grid<'a> {
         let shared = vec![0; blocks as usize];
         let warp = |_| Warp::new(self.program);
         let block = |_| Block { place: [0; 3], warps: (0..warps).map(warp).collect(), barriers: Barriers::default() };
-        Cluster { blocks: (0..blocks).map(block).collect(), meeting: Meeting::default(), memory, shared }
+        Cluster { blocks: (0..blocks).map(block).collect(), meeting: ClusterBarrier::default(), memory, shared }
     }
 
     /// Resets a cluster to the start of the cluster with this number.
@@ -116,7 +116,7 @@ impl<'a> Grid<'a> {
         let stride = self.shared_bytes.next_multiple_of(SHARED_ALIGN) as u64;
         let start = (cluster.memory.as_ptr() as u64).next_multiple_of(SHARED_ALIGN as u64);
         (0..).zip(&mut cluster.shared).for_each(|(block, place): (u64, _)| *place = start + block * stride);
-        cluster.meeting = Meeting { alive: threads * cluster.blocks.len() as u32, ..Meeting::default() };
+        cluster.meeting = ClusterBarrier { alive: threads * cluster.blocks.len() as u32, ..ClusterBarrier::default() };
         for (rank, block) in cluster.blocks.iter_mut().enumerate() {
             let rank = rank as u32;
             let within = [rank % size[0], rank / size[0] % size[1], rank / size[0] / size[1]];
@@ -194,7 +194,7 @@ impl<'a> Grid<'a> {
     }
 
     /// Returns the message for a deadlock, with the location of each waiting warp.
-    fn stuck(&self, clusters: &[Cluster]) -> String {
+    fn deadlock_message(&self, clusters: &[Cluster]) -> String {
         let blocks = clusters.iter().flat_map(|cluster| &cluster.blocks);
         let warps = blocks.flat_map(|block| block.warps.iter().map(move |warp| (block.place, warp)));
         let waiting = warps.filter(|(_, warp)| warp.alive != 0).take(4);

@@ -48,23 +48,23 @@ macro_rules! table {
 use table;
 
 /// Returns the operation of an opcode with one operand.
-pub fn one(opcode: &str) -> Option<Map1> {
-    integers::one(opcode).or_else(|| floats::one(opcode))
+pub fn unary(opcode: &str) -> Option<Map1> {
+    integers::unary(opcode).or_else(|| floats::unary(opcode))
 }
 
 /// Returns the operation of an opcode with two operands.
-pub fn two(opcode: &str) -> Option<Map2> {
-    integers::two(opcode).or_else(|| floats::two(opcode))
+pub fn binary(opcode: &str) -> Option<Map2> {
+    integers::binary(opcode).or_else(|| floats::binary(opcode))
 }
 
 /// Returns the operation of an opcode with three operands.
-pub fn three(opcode: &str) -> Option<Map3> {
-    integers::three(opcode).or_else(|| floats::three(opcode))
+pub fn ternary(opcode: &str) -> Option<Map3> {
+    integers::ternary(opcode).or_else(|| floats::ternary(opcode))
 }
 
 /// Returns the operation of an opcode with four operands.
-pub fn four(opcode: &str) -> Option<Map4> {
-    integers::four(opcode)
+pub fn quaternary(opcode: &str) -> Option<Map4> {
+    integers::quaternary(opcode)
 }
 
 /// Returns the operation of atomic instructions and reductions by its name and type, such as `add` and `u32`.

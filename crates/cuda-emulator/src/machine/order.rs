@@ -20,7 +20,7 @@ pub struct Order {
 
 impl Order {
     /// Returns the order of a seed; 0 selects the default order.
-    pub fn of(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         Self { seed, drawn: Cell::new(seed) }
     }
 
@@ -51,7 +51,7 @@ impl Order {
     /// execute. In the default order these are all lanes and all instructions. In other orders some lanes often run
     /// alone, which a device also permits, so that missing synchronization before reading values of other lanes becomes
     /// visible.
-    pub fn some(&self, group: u32, most: u32) -> (u32, u32) {
+    pub fn select_lanes(&self, group: u32, most: u32) -> (u32, u32) {
         if self.seed == 0 {
             return (group, most);
         }

@@ -60,7 +60,7 @@ pub struct Barriers {
 
 /// The barrier of a cluster.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Meeting {
+pub struct ClusterBarrier {
     /// Number of times that the barrier has completed.
     pub generation: u32,
     /// Number of threads that have arrived.
@@ -93,7 +93,7 @@ pub struct Surroundings<'a> {
     /// The block's barriers.
     pub barriers: &'a mut Barriers,
     /// The barrier of the cluster.
-    pub cluster: &'a mut Meeting,
+    pub cluster: &'a mut ClusterBarrier,
     /// The order of execution.
     pub order: &'a Order,
 }

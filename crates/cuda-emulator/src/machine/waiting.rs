@@ -7,7 +7,7 @@ use super::warp::{Flow, Warp};
 
 impl Warp {
     /// Executes an exchange of lanes, or suspends them until all participating lanes have arrived.
-    pub(super) fn among(
+    pub(super) fn arrive_at_exchange(
         &mut self,
         members: &Lanes,
         what: &Exchange,
@@ -23,12 +23,12 @@ impl Warp {
         self.send(mask, place);
         self.waiting |= mask;
         self.exchanging |= mask;
-        self.settle(members, what, place, mask, here)?;
+        self.complete_exchange(members, what, place, mask, here)?;
         Ok(Flow::Apart)
     }
 
     /// Executes the exchange at instruction `place` if all participating lanes have arrived.
-    fn settle(
+    fn complete_exchange(
         &mut self,
         members: &Lanes,
         what: &Exchange,
@@ -57,7 +57,7 @@ impl Warp {
         Ok(any)
     }
 
-    pub(super) fn meet(&mut self, members: &Lanes, place: u32, mask: u32) -> Flow {
+    pub(super) fn arrive_at_warp_barrier(&mut self, members: &Lanes, place: u32, mask: u32) -> Flow {
         let first = members[mask.trailing_zeros() as usize] as u32;
         if first & self.alive == mask {
             return Flow::Next;
@@ -66,13 +66,13 @@ impl Warp {
         self.waiting |= mask;
         self.meeting |= mask;
         for lane in lanes(mask) {
-            self.part(members[lane] as u32);
+            self.open_warp_barrier(members[lane] as u32);
         }
         Flow::Apart
     }
 
     /// Resumes the lanes of `members` if all of them that have not exited have arrived. Returns whether they resume.
-    fn part(&mut self, members: u32) -> bool {
+    fn open_warp_barrier(&mut self, members: u32) -> bool {
         let needed = members & self.alive;
         let met = needed & !self.meeting == 0;
         if met {
@@ -83,7 +83,7 @@ impl Warp {
     }
 
     /// Resumes lanes that waited for lanes that have exited since. Returns whether any lane can run.
-    pub(super) fn go_on_without_the_ended(&mut self, here: &Surroundings<'_>) -> Result<bool, String> {
+    pub(super) fn resume_after_exits(&mut self, here: &Surroundings<'_>) -> Result<bool, String> {
         let mut any = false;
         for lane in lanes(self.exchanging) {
             let place = self.places[lane];
@@ -91,7 +91,7 @@ impl Warp {
                 && let Operation::Among(members, what) = &here.program.instructions[place as usize].operation
             {
                 let members = self.read(*members, here);
-                any |= self.settle(&members, what, place, 1 << lane, here)?;
+                any |= self.complete_exchange(&members, what, place, 1 << lane, here)?;
             }
         }
         for lane in lanes(self.meeting) {
@@ -100,14 +100,14 @@ impl Warp {
             if self.meeting >> lane & 1 == 1
                 && let Operation::Meet(members) = here.program.instructions[place].operation
             {
-                any |= self.part(self.read(members, here)[lane] as u32);
+                any |= self.open_warp_barrier(self.read(members, here)[lane] as u32);
             }
         }
         Ok(any)
     }
 
     /// Suspends lanes at a barrier of the block.
-    pub(super) fn come_to_barrier(
+    pub(super) fn arrive_at_barrier(
         &mut self,
         barrier: &Operation,
         place: u32,

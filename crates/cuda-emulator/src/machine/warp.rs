@@ -116,12 +116,12 @@ impl Warp {
                 if self.alive == 0 {
                     return Ok(Progress::Done);
                 }
-                if !self.go_on_without_the_ended(here)? {
+                if !self.resume_after_exits(here)? {
                     return Ok(Progress::Waiting);
                 }
                 continue;
             };
-            let (some, turn) = here.order.some(group, budget);
+            let (some, turn) = here.order.select_lanes(group, budget);
             budget -= self.run_group(here, place, some, others, turn)?;
         }
         Ok(Progress::Ready)
@@ -310,14 +310,14 @@ impl Warp {
             Operation::Trap => return Err("a trap".to_owned()),
             Operation::Among(members, what) => {
                 let members = self.read(*members, here);
-                return self.among(&members, what, place, mask, here);
+                return self.arrive_at_exchange(&members, what, place, mask, here);
             }
             Operation::Meet(members) => {
                 let members = self.read(*members, here);
-                return Ok(self.meet(&members, place, mask));
+                return Ok(self.arrive_at_warp_barrier(&members, place, mask));
             }
             Operation::Barrier { .. } => {
-                self.come_to_barrier(&one.operation, place, mask, here)?;
+                self.arrive_at_barrier(&one.operation, place, mask, here)?;
                 return Ok(Flow::Apart);
             }
             Operation::ClusterArrive => self.arrive_at_cluster(mask, here)?,

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Write the field's 16-bit quantization codes at this relative bound instead of its values
     #[arg(long, value_name = "REL")]
     codes: Option<f64>,
-    /// What the predictor of the codes sees beyond its tile
+    /// The values that the predictor of the codes uses outside of its tile
     #[arg(long, value_enum, default_value = "zeros", requires = "codes")]
     tiling: Tiling,
 }

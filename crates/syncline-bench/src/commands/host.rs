@@ -20,7 +20,7 @@ pub struct Arguments {
     /// Set to compress, of f32: the name of a field
     #[arg(long, default_value = "nyx")]
     set: String,
-    /// The set is repeated along its slowest axis to about so many GB
+    /// Approximate size in GB to which the set is repeated along its slowest axis
     #[arg(long, default_value_t = 6.0)]
     gigabytes: f64,
     /// Devices to compare: cpu, cuda:0, cuda:all and so on; all must make the first one's stream
@@ -39,7 +39,7 @@ pub struct Arguments {
     /// The command-line program, to go from file to file through it, too
     #[arg(long, value_name = "PATH")]
     cli: Option<PathBuf>,
-    /// Where its files are written; best where memory holds them, as /dev/shm
+    /// Folder for its files, best in memory, such as /dev/shm
     #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
     folder: PathBuf,
 }

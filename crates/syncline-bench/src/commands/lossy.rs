@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Runs to time [default: 5, on a GPU 11]
     #[arg(long)]
     runs: Option<usize>,
-    /// How the GPU reconstructs, instead of as it likes; sets that cannot be reconstructed so fail
+    /// Strategy of reconstruction on the GPU, in place of the default; sets that do not support it fail
     #[arg(long, value_enum)]
     way: Option<AskedWay>,
     /// Compare the GPU's streams with the CPU's at every bound, not only at the first

@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Level of the pipelines beside other codecs
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     level: u8,
-    /// At most about so many MiB of each generated set; on a GPU sets are repeated until they have as many [default: 8,
+    /// Approximate maximum MiB of each generated set; on a GPU sets are repeated until they have as many [default: 8,
     /// on a GPU 256]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
     mebibytes: Option<u32>,

@@ -160,7 +160,7 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
             __syncwarp();
         }
         const bool is_match = best_distance != 0 && best >= work.min_match;
-        work.tokens[spread(position)] =
+        work.tokens[bank_position(position)] =
             is_match ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance) : 0;
     }
 }
@@ -172,8 +172,8 @@ __device__ inline void select_tokens(const Work &work) {
         const uint32_t end = chunk * 32 + 32;
         for (uint32_t i = 32; i-- > 0;) {
             const uint32_t position = chunk * 32 + i;
-            const uint32_t next = position + work.covered(work.tokens[spread(position)]);
-            work.exits[spread(position)] = next >= end ? uint16_t(next - end) : work.exits[spread(next)];
+            const uint32_t next = position + work.covered(work.tokens[bank_position(position)]);
+            work.exits[bank_position(position)] = next >= end ? uint16_t(next - end) : work.exits[bank_position(next)];
         }
         work.entries[chunk] = NO_ENTRY;
     }
@@ -181,7 +181,7 @@ __device__ inline void select_tokens(const Work &work) {
     if (threadIdx.x == 0) {
         for (uint32_t position = 0; position < work.symbols;) {
             work.entries[position / 32] = uint8_t(position % 32);
-            position = position / 32 * 32 + 32 + work.exits[spread(position)];
+            position = position / 32 * 32 + 32 + work.exits[bank_position(position)];
         }
     }
     __syncthreads();
@@ -190,7 +190,7 @@ __device__ inline void select_tokens(const Work &work) {
         uint32_t starts = 0, flags = 0, count = 0;
         const uint32_t end = min_of<uint32_t>(32, work.symbols - chunk * 32);
         while (position < end) {
-            const token_t token = work.tokens[spread(chunk * 32 + position)];
+            const token_t token = work.tokens[bank_position(chunk * 32 + position)];
             starts |= 1u << position;
             flags |= uint32_t(token != 0) << count;
             ++count;

@@ -30,7 +30,7 @@ static_assert(WORK_BYTES == WORK_BYTES_IN_RUST, "the launcher reserves as much")
 
 // Maps positions such that the same position of neighboring chunks is in different banks. Threads can then process one
 // chunk each without conflicts, and so can lanes that share a chunk.
-__device__ inline uint32_t spread(uint32_t position) { return position ^ (position >> 5 & 31); }
+__device__ inline uint32_t bank_position(uint32_t position) { return position ^ (position >> 5 & 31); }
 
 // Returns the number of trailing zero bits; 32 for 0.
 __device__ inline uint32_t trailing_zeros(uint32_t word) { return __clz(__brev(word)); }
@@ -39,8 +39,8 @@ struct Work {
     uint32_t *data;
     uint32_t address; // in shared memory, of all this, if it is there
     link_t *links;    // distance to the last position with the same hash; 0 if there is none in the window
-    token_t *tokens;  // token that could start at a position, at spread(position)
-    uint16_t *exits;  // symbols behind its chunk at which the path from a position leaves it, at spread(position)
+    token_t *tokens;  // token that could start at a position, at bank_position(position)
+    uint16_t *exits; // symbols behind its chunk at which the path from a position leaves it, at bank_position(position)
     uint32_t *starts; // bitmap of the positions in a chunk at which tokens start
     uint32_t *flags;  // flags of a chunk, and after them those of all tokens
     uint32_t *places; // tokens before a chunk, and matches in the upper half
@@ -197,7 +197,7 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
         }
         const uint32_t position = chunk * 32 + lane_id();
         const bool is_start = starts >> lane_id() & 1;
-        const token_t token = is_start ? work.tokens[spread(position)] : 0;
+        const token_t token = is_start ? work.tokens[bank_position(position)] : 0;
         const uint32_t is_match = __ballot_sync(ALL_LANES, token != 0);
         const uint32_t below = (1u << lane_id()) - 1;
         const uint32_t place = work.places[chunk];

@@ -90,8 +90,8 @@ struct BitWalk {
 };
 
 // Writes those tiles of `slots` whose bit is set in `set`; they may be of any kind. The codes of clipped tiles have
-// been moved by `spread`; constant tiles need no rows. Not inlined, and called with copies of variables, so that the
-// variables of the caller can stay in registers.
+// been moved by `unpack_clipped`; constant tiles need no rows. Not inlined, and called with copies of variables, so
+// that the variables of the caller can stay in registers.
 __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint32_t set, Target target) {
     const uint64_t stride = target.stride();
     const Quantum quantum(target.values);

@@ -15,7 +15,7 @@ struct Seen {
 };
 
 // Finds the properties of a segment; each lane checks one tile.
-__device__ inline Seen look_at(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line) {
+__device__ inline Seen find_properties(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line) {
     const uint32_t x = lane_id() * SIDE;
     const bool wanted = x >= line.from && x < line.to;
     bool coded = true, flat = true;
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const Strip strip(geometry, strips, number);
         Seen all{true, true, 0};
         for (uint32_t row = 0; row < strip.rows; ++row) {
-            const Seen seen = look_at(parsed, geometry.chunk_tiles, strip.line(geometry, request, strips, row));
+            const Seen seen = find_properties(parsed, geometry.chunk_tiles, strip.line(geometry, request, strips, row));
             all = {all.coded && seen.coded, all.flat && seen.flat, seen.base};
         }
         if (lane == 0) {
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
         for (uint32_t row = 0; row < strip.rows; ++row) {
             const Segment line = strip.line(geometry, request, strips, row);
-            const uint32_t base = strip.rows == 1 ? all.base : look_at(parsed, geometry.chunk_tiles, line).base;
+            const uint32_t base = strip.rows == 1 ? all.base : find_properties(parsed, geometry.chunk_tiles, line).base;
             if (!is_filled || filled != base) {
                 copies_have_read();
                 __syncwarp();

@@ -115,8 +115,8 @@ __device__ inline void compare_checksums(const Geometry &geometry, const Parsed 
 }
 
 // Resets the counters of draws and finishes the batch if requested, as the last work of this block.
-__device__ inline void end_with(const BatchFinish &ending, const Parsed &parsed, const uint32_t *status,
-                                uint32_t *sums) {
+__device__ inline void finish_work(const BatchFinish &ending, const Parsed &parsed, const uint32_t *status,
+                                   uint32_t *sums) {
     const uint32_t chunks = parsed.chunk_count;
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < 2 * chunks; i += THREADS) {
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (!any_wide) {
         if (blockIdx.x == 0) {
             compare_checksums(geometry, parsed, request, streams, false, sums, status);
-            end_with(ending, parsed, status, sums);
+            finish_work(ending, parsed, status, sums);
         }
         return;
     }
@@ -301,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (threadIdx.x == 0) {
             sums[2 * chunks] = 0;
         }
-        end_with(ending, parsed, status, sums);
+        finish_work(ending, parsed, status, sums);
     }
 #endif
 }

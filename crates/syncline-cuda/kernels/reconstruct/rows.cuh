@@ -52,13 +52,13 @@ extern __shared__ uint4 dynamic[];
 // Returns the permutation of a tile's units. Units are permuted by exclusive or with the row and with this value, so
 // that neither lanes that write the same unit of their rows nor lanes that read adjacent elements of the array conflict
 // in shared-memory banks.
-__device__ inline uint32_t mix_of(uint32_t tile) {
+__device__ inline uint32_t unit_permutation(uint32_t tile) {
     return AXES == 3 ? (TILE_GROUPS == 4 ? tile >> 1 : tile << 1) & 7 : AXES == 2 ? (tile & 1) << 2 : 0;
 }
 
 // Returns the index of a unit of a row in shared memory.
-__device__ inline uint32_t slot(uint32_t row, uint32_t unit) {
-    return row * ROW_UNITS + (unit ^ (row & 7) ^ mix_of(row / TILE_GROUPS));
+__device__ inline uint32_t unit_index(uint32_t row, uint32_t unit) {
+    return row * ROW_UNITS + (unit ^ (row & 7) ^ unit_permutation(row / TILE_GROUPS));
 }
 
 // The rows of a warp.
@@ -97,7 +97,9 @@ struct Rows {
     __device__ inline void put(uint32_t number, uint4 sums) const { unit(lane_id(), number) = sums; }
 #endif
 
-    __device__ inline uint4 &unit(uint32_t row, uint32_t number) const { return dynamic[first + slot(row, number)]; }
+    __device__ inline uint4 &unit(uint32_t row, uint32_t number) const {
+        return dynamic[first + unit_index(row, number)];
+    }
 
     // Returns the address of sum `element` of a tile, numbered as if the tile were not clipped.
     __device__ inline Sum *at(uint32_t tile, uint32_t element) const {
@@ -112,7 +114,7 @@ struct Steps {
 
     __device__ inline Steps(const Rows &rows, uint32_t tile, uint32_t place)
         : first((rows.first + tile * TILE_GROUPS * ROW_UNITS) * 16 + place % UNIT_SUMS * uint32_t(sizeof(Sum))),
-          permuted((place / UNIT_SUMS ^ mix_of(tile) ^ (tile * TILE_GROUPS & 7)) * 16) {}
+          permuted((place / UNIT_SUMS ^ unit_permutation(tile) ^ (tile * TILE_GROUPS & 7)) * 16) {}
 
     // The parts that only depend on `step` and `below` are constants in unrolled loops. `below` is a number of rows
     // further in the plane, among four rows that start with row 0 or 4.
@@ -257,8 +259,8 @@ __device__ inline uint4 codes_from(const Rows &rows, uint32_t tile, uint32_t fir
 
 // Moves the dense codes of a clipped tile to the positions of an unclipped one, and sums them. Called by the whole
 // warp; each lane processes two rows. Not inlined, because it would slow down the more frequent code.
-__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
-                                    uint32_t predictor) {
+__device__ __noinline__ void unpack_clipped(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
+                                            uint32_t predictor) {
     constexpr uint32_t ROUNDS = 2, PLANES = WARP / SIDE;
     const uint32_t y = lane_id() % SIDE;
     // Multipliers and selectors as in Summing.
@@ -309,8 +311,8 @@ __device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint3
 #else
 // Moves the dense codes of a clipped tile to the positions of an unclipped one, and sums them. Called by the whole
 // warp; each lane processes one row, or two in 3-D. Not inlined, because it is rarely called.
-__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
-                                    uint32_t predictor) {
+__device__ __noinline__ void unpack_clipped(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
+                                            uint32_t predictor) {
 #if AXES > 1
     constexpr uint32_t ROUNDS = AXES == 3 ? 2 : 1, ROW_WORDS = SIDE * sizeof(Sum) / 4, IN_WORD = 4 / sizeof(Sum);
     const uint32_t y = AXES == 3 ? lane_id() % SIDE : lane_id();

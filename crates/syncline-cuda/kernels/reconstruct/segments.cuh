@@ -16,8 +16,8 @@ struct Segment {
 static_assert(sizeof(Segment) == 40, "as the launcher has it");
 
 // Returns a segment of row `number` of tiles, limited to the requested tiles.
-__device__ inline Segment line_of(const Geometry &geometry, const Request &request, const Strips &strips,
-                                  uint64_t number, uint32_t segment) {
+__device__ inline Segment segment_of_row(const Geometry &geometry, const Request &request, const Strips &strips,
+                                         uint64_t number, uint32_t segment) {
     const uint64_t planes = quotient(geometry.by_grid[1], number), b = quotient(geometry.by_grid[0], planes);
     const uint64_t z = (planes - b * geometry.grid[0]) * SIDE, y = (number - planes * geometry.grid[1]) * SIDE,
                    x = uint64_t(segment) * strips.width * SIDE;
@@ -55,7 +55,7 @@ struct Strip {
     }
     __device__ inline Segment line(const Geometry &geometry, const Request &request, const Strips &strips,
                                    uint32_t row) const {
-        return line_of(geometry, request, strips, first_row + row, segment);
+        return segment_of_row(geometry, request, strips, first_row + row, segment);
     }
 };
 

@@ -72,9 +72,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const Shifts shifts(line, geometry, out);
         const Copier copier{out, geometry, strips, strip.rows};
         if (!__all_sync(ALL_LANES, plain)) {
-            make_any(own, shifts, input, geometry, parsed, request, values, copier);
+            write_any_rows(own, shifts, input, geometry, parsed, request, values, copier);
         } else if (!__any_sync(ALL_LANES, own.live)) {
-            make_flat(own, shifts, Quantum(values), copier);
+            write_constant_rows(own, shifts, Quantum(values), copier);
         } else if (__any_sync(ALL_LANES, own.live && own.is_clipped())) {
             make_plain<false, true>(own, shifts, Quantum(values), copier);
         } else if (__all_sync(ALL_LANES, !own.live || own.predictor >= AXES)) {

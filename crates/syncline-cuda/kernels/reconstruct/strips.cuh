@@ -18,7 +18,7 @@ __device__ inline Element *image() {
 }
 
 // A barrier of all warps of the block, which may arrive from different places in the code.
-__device__ inline void meet() {
+__device__ inline void block_barrier_of_warps() {
 #if UNDER_SYNCCHECK
     asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
 #else
@@ -35,10 +35,10 @@ struct Copier {
 
     // Copies planes from number `first` on, as many as the image has. Called by each warp of the block after it has
     // written them to the image; afterwards the next planes may be written there.
-    __device__ inline void hand_over(uint32_t first) const {
+    __device__ inline void copy_planes(uint32_t first) const {
         constexpr uint32_t PLANE_RUNS = PLANES * SIDE;
         let_copies_see();
-        meet();
+        block_barrier_of_warps();
         // Consecutive rows of a plane are copied in one run if they are complete, else each row separately.
         const bool whole = strips.whole;
         for (uint32_t run = threadIdx.x / RUN_LANES; run < rows * (whole ? PLANES : PLANE_RUNS);
@@ -63,7 +63,7 @@ struct Copier {
         }
         copies_have_read();
         if (first + PLANES < SIDE) {
-            meet();
+            block_barrier_of_warps();
         }
     }
 };
@@ -151,8 +151,8 @@ __device__ inline void put_row(Element *to, const Element (&row)[SIDE], uint32_t
 }
 
 // Computes the rows of a warp's constant tiles.
-__device__ inline void make_flat(const Strand &own, const Shifts &shifts, const Quantum &quantum,
-                                 const Copier &copier) {
+__device__ inline void write_constant_rows(const Strand &own, const Shifts &shifts, const Quantum &quantum,
+                                           const Copier &copier) {
     const uint32_t planes = own.wanted && own.y < own.ny ? own.nz : 0;
     const Element flat = dequantized(int32_t(own.base), quantum);
     Element row[SIDE];
@@ -168,7 +168,7 @@ __device__ inline void make_flat(const Strand &own, const Shifts &shifts, const 
                 put_row(image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z), row, own.nx);
             }
         }
-        copier.hand_over(first);
+        copier.copy_planes(first);
     }
 }
 
@@ -249,7 +249,7 @@ __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const
         }
         // The next rows are loaded while these are copied.
         load(first + PLANES);
-        copier.hand_over(first);
+        copier.copy_planes(first);
     }
     // The loaded sums are not needed any more: their cache lines, one per plane, need not be written to memory. All
     // lanes have read them, because the block has passed a barrier since.
@@ -298,9 +298,9 @@ __device__ inline void residuals(const Strand &own, uint32_t radius, uint32_t z,
 
 // Computes the rows of a warp's tiles of any kind. Not inlined, and called with copies of variables, so that the
 // variables of the caller can stay in registers.
-__device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *input, const Geometry &geometry,
-                                      const Parsed &parsed, const Request &request, const Values &values,
-                                      Copier copier) {
+__device__ __noinline__ void write_any_rows(Strand own, Shifts shifts, const uint8_t *input, const Geometry &geometry,
+                                            const Parsed &parsed, const Request &request, const Values &values,
+                                            Copier copier) {
     const Quantum quantum(values);
     const ParsedChunk &record = parsed.chunks[own.chunk];
     const uint32_t radius = record.radius;
@@ -394,6 +394,6 @@ __device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *
                                    (y - own.y) * copier.strips.row_pitch;
             image()[first + element - row * own.nx] = from_bits(bits[next]);
         }
-        copier.hand_over(z - (PLANES - 1));
+        copier.copy_planes(z - (PLANES - 1));
     }
 }

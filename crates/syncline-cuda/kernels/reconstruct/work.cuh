@@ -153,7 +153,7 @@ __device__ inline void write_live(const Rows &rows, const Work &own, const Targe
              to_spread &= to_spread - 1) {
             const uint32_t slot = __ffs(to_spread) - 1;
             const Work tile = own.of(slot);
-            spread(rows, slot, tile.nz, tile.ny, tile.nx, tile.predictor);
+            unpack_clipped(rows, slot, tile.nz, tile.ny, tile.nx, tile.predictor);
         }
     }
     if (easy != 0) {

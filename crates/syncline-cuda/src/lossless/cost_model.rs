@@ -69,40 +69,40 @@ impl Samples {
     /// Starts choosing the coding of all chunks on worker threads.
     pub fn choose(self, job: Job<'_>) -> Choices {
         let (element, options) = (job.header.element_type, *job.options);
-        let weighing = |(elements, _, bytes): &(u64, Vec<Range<u64>>, Range<usize>)| {
+        let chunk_trials = |(elements, _, bytes): &(u64, Vec<Range<u64>>, Range<usize>)| {
             let sampled = (bytes.len() / element.size()) as u64;
             let trials = lzss_trials(element, &options, sampled, *elements);
-            Weighing { sampled, elements: *elements, waits: 0, weighed: vec![None; trials.len()], trials }
+            ChunkTrials { sampled, elements: *elements, waits: 0, estimates: vec![None; trials.len()], trials }
         };
-        let chunks: Vec<Weighing> = self.chunks.iter().map(weighing).collect();
-        let weigher = Weigher { element, geometry: job.geometry.clone(), options, samples: Arc::new(self) };
-        let mut choices = Choices { weigher, chunks, first: None };
+        let chunks: Vec<ChunkTrials> = self.chunks.iter().map(chunk_trials).collect();
+        let evaluator = TrialEvaluator { element, geometry: job.geometry.clone(), options, samples: Arc::new(self) };
+        let mut choices = Choices { evaluator, chunks, first: None };
         choices.first = Some(choices.begin(|_| true, |trial| !trial.is_fallback));
         choices
     }
 }
 
 /// State of the trials of a chunk.
-struct Weighing {
+struct ChunkTrials {
     sampled: u64,
     elements: u64,
     /// Number of trials whose results are missing.
     waits: usize,
     trials: Vec<LzssTrial>,
-    weighed: Vec<Option<LzssEstimate>>,
+    estimates: Vec<Option<LzssEstimate>>,
 }
 
 /// The inputs that a worker thread needs to evaluate a trial.
 #[derive(Clone)]
-struct Weigher {
+struct TrialEvaluator {
     element: ElementType,
     geometry: Geometry,
     options: CoderOptions,
     samples: Arc<Samples>,
 }
 
-impl Weigher {
-    fn weigh(&self, chunk: usize, trial: LzssTrial) -> Option<LzssEstimate> {
+impl TrialEvaluator {
+    fn evaluate(&self, chunk: usize, trial: LzssTrial) -> Option<LzssEstimate> {
         let (elements, runs, bytes) = &self.samples.chunks[chunk];
         let all = self.samples.bytes.wait().ok()?;
         estimate_lzss(self.element, &self.geometry, runs, *elements, &self.options, &all[bytes.clone()], trial)
@@ -112,13 +112,13 @@ impl Weigher {
 /// Trials that worker threads evaluate: the chunk and the trial number of each task.
 struct Trials {
     tasks: Vec<(usize, usize)>,
-    weighed: Results<Option<LzssEstimate>>,
+    estimates: Results<Option<LzssEstimate>>,
 }
 
 /// The choices for chunks, as they become available.
 pub(super) struct Choices {
-    weigher: Weigher,
-    chunks: Vec<Weighing>,
+    evaluator: TrialEvaluator,
+    chunks: Vec<ChunkTrials>,
     /// The trials of the first round: all that are not skipped at first.
     first: Option<Trials>,
 }
@@ -128,18 +128,18 @@ impl Choices {
     /// chunks, for which the device waits, are complete early.
     fn begin(&mut self, is_wanted: impl Fn(usize) -> bool, is_made: impl Fn(&LzssTrial) -> bool) -> Trials {
         let mut tasks = Vec::new();
-        for (chunk, weighing) in self.chunks.iter_mut().enumerate().filter(|(chunk, _)| is_wanted(*chunk)) {
-            let made = weighing.trials.iter().enumerate().filter(|(_, trial)| is_made(trial));
+        for (chunk, chunk_trials) in self.chunks.iter_mut().enumerate().filter(|(chunk, _)| is_wanted(*chunk)) {
+            let made = chunk_trials.trials.iter().enumerate().filter(|(_, trial)| is_made(trial));
             tasks.extend(made.map(|(number, trial)| (chunk, number, *trial)));
-            weighing.waits += weighing.trials.iter().filter(|trial| is_made(trial)).count();
+            chunk_trials.waits += chunk_trials.trials.iter().filter(|trial| is_made(trial)).count();
         }
         let (count, numbers) = (tasks.len(), tasks.iter().map(|&(chunk, number, _)| (chunk, number)).collect());
-        let weigher = self.weigher.clone();
-        let weigh = move |task: usize| {
+        let evaluator = self.evaluator.clone();
+        let evaluate = move |task: usize| {
             let (chunk, _, trial) = tasks[task];
-            weigher.weigh(chunk, trial)
+            evaluator.evaluate(chunk, trial)
         };
-        Trials { weighed: workers::spread(count, weigh), tasks: numbers }
+        Trials { estimates: workers::run_tasks(count, evaluate), tasks: numbers }
     }
 
     /// Waits for the choices for these chunks, which are numbered from the first chunk of all, and returns them.
@@ -157,16 +157,16 @@ impl Choices {
     }
 
     fn best(&self, chunk: usize) -> Option<LzssChoice> {
-        let Weighing { sampled, elements, weighed, .. } = &self.chunks[chunk];
-        best_lzss(self.weigher.element, &self.weigher.options, *sampled, *elements, weighed)
+        let ChunkTrials { sampled, elements, estimates, .. } = &self.chunks[chunk];
+        best_lzss(self.evaluator.element, &self.evaluator.options, *sampled, *elements, estimates)
     }
 
     /// Receives results until those of the given chunks are complete.
     fn receive(&mut self, trials: &mut Trials, chunks: Range<usize>) -> Result<()> {
         while self.chunks[chunks.clone()].iter().any(|chunk| chunk.waits > 0) {
-            let (task, weighed) = trials.weighed.next().ok_or_else(nobody)?;
+            let (task, estimate) = trials.estimates.next().ok_or_else(nobody)?;
             let (chunk, number) = trials.tasks[task];
-            self.chunks[chunk].weighed[number] = weighed;
+            self.chunks[chunk].estimates[number] = estimate;
             self.chunks[chunk].waits -= 1;
         }
         Ok(())

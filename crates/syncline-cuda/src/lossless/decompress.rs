@@ -55,7 +55,7 @@ fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
 }
 
 /// Returns the error of the first damaged or unsupported record among those whose headers were read.
-fn check_heads(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
+fn check_headers(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
     for (chunk, head) in chunks.clone().zip(heads) {
         if head.is_of_planes() {
             return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
@@ -92,7 +92,7 @@ impl OutputTiles<'_> {
 
     /// Returns the source of each chunk's tiles, and the tokens to decode before. Tokens are decoded to the output if
     /// possible, else to slots. `places` are the offsets of the records in the input.
-    fn deal<'h>(
+    fn plan_sources<'h>(
         &self,
         heads: &'h [RecordHeader],
         places: &[u64],
@@ -290,7 +290,7 @@ impl LosslessDecompressor {
         let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
         observer("parse")?;
         let heads = fetch(&stream, &parsed.heads, "reading what records have")?;
-        check_heads(&self.info, &chunks, &heads)?;
+        check_headers(&self.info, &chunks, &heads)?;
 
         let output_pointer = output.device_ptr_mut(&stream).0;
         let first_element = part.first_element;
@@ -299,7 +299,7 @@ impl LosslessDecompressor {
         let slot_bytes = if needs_slots { heads.len() * self.tiles.slot_bytes() as usize } else { 0 };
         let slots = frame.slice::<u8>(slot_bytes)?;
         let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
-        let (sources, tokens) = array.deal(&heads, &places, pointers);
+        let (sources, tokens) = array.plan_sources(&heads, &places, pointers);
         let mut noted = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
         self.tokens.decode(&mut frame, part.input, &tokens, &mut noted, observer)?;
 

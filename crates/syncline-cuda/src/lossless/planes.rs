@@ -25,8 +25,8 @@ const SIZES_LOG2: u32 = 4;
 /// Planes of all sizes form one batch if that takes at most this many symbols of memory, because each batch takes
 /// several launches.
 const FEW_SYMBOLS: u64 = 1 << 25;
-/// Maximum number of [`Room`]s that are kept, unless more are needed at once.
-const MOST_ROOMS: usize = 6;
+/// Maximum number of [`BatchBuffers`]s that are kept, unless more are needed at once.
+const MAX_BATCH_BUFFERS: usize = 6;
 
 /// Encodes planes of symbols `S`.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub(super) struct PlaneEncoder<S> {
     builder: BatchCodebooksBuilder<S>,
     encoder: Encoder<S>,
     /// Memory from earlier calls, because allocating it takes longer than encoding a small batch.
-    rooms: Vec<Room>,
+    batch_buffers: Vec<BatchBuffers>,
 }
 
 /// Memory for the codebooks and plans of streams up to some size.
 #[derive(Debug)]
-struct Room {
+struct BatchBuffers {
     batch: Batch,
     codebooks: BatchCodebooks,
     encoded: Encoded,
@@ -49,7 +49,7 @@ struct Room {
     is_taken: bool,
 }
 
-impl Room {
+impl BatchBuffers {
     /// Returns whether the memory suffices for `streams` streams of up to `most_groups` groups, and is not much larger
     /// than necessary.
     fn suits(&self, streams: u32, most_groups: u32) -> bool {
@@ -71,8 +71,8 @@ pub(super) struct LaidOut<'a> {
 struct Part<'a> {
     /// Numbers of the planes in the request.
     planes: Vec<usize>,
-    /// Index of the [`Room`] with their codebooks.
-    room: usize,
+    /// Index of the [`BatchBuffers`] with their codebooks.
+    buffers: usize,
     layout: LaidOutStreams<'a>,
 }
 
@@ -84,7 +84,7 @@ impl<S: Symbol> PlaneEncoder<S> {
             format,
             builder: BatchCodebooksBuilder::new(device, &format)?,
             encoder: Encoder::new(device, &format)?,
-            rooms: Vec::new(),
+            batch_buffers: Vec::new(),
         })
     }
 
@@ -109,13 +109,13 @@ impl<S: Symbol> PlaneEncoder<S> {
             by_size.entry(size).or_default().push(number);
         }
         let stream = frame.stream().clone();
-        self.rooms.iter_mut().for_each(|room| room.is_taken = false);
+        self.batch_buffers.iter_mut().for_each(|buffers| buffers.is_taken = false);
         let mut parts = Vec::new();
         for numbers in by_size.into_values() {
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
             let most_groups = spans.iter().map(|span| span.groups).max().unwrap_or(0);
-            let number = self.room(frame, spans.len() as u32, most_groups)?;
-            let Room { batch, codebooks, encoded, plans, is_taken } = &mut self.rooms[number];
+            let number = self.buffers(frame, spans.len() as u32, most_groups)?;
+            let BatchBuffers { batch, codebooks, encoded, plans, is_taken } = &mut self.batch_buffers[number];
             *is_taken = true;
             batch.list(&stream, &spans, &[])?;
             self.builder.launch(frame, input, None, batch, codebooks)?;
@@ -123,7 +123,7 @@ impl<S: Symbol> PlaneEncoder<S> {
             let input = EncodeInput { symbols: input, classes: None, batch, codebooks };
             let layout = self.encoder.lay_out(frame, &input, encoded, launched)?;
             plans.read(encoded.plans())?;
-            parts.push(Part { planes: numbers, room: number, layout });
+            parts.push(Part { planes: numbers, buffers: number, layout });
         }
         Ok(LaidOut { plans: vec![StreamPlan::default(); planes.len()], parts })
     }
@@ -131,16 +131,16 @@ impl<S: Symbol> PlaneEncoder<S> {
     /// Waits for the plans of the planes.
     pub fn wait(&self, laid_out: &mut LaidOut<'_>) -> Result<()> {
         for part in &laid_out.parts {
-            let plans = self.rooms[part.room].plans.wait()?;
+            let plans = self.batch_buffers[part.buffers].plans.wait()?;
             StreamPlan::check(plans)?;
             part.planes.iter().zip(plans).for_each(|(&number, plan)| laid_out.plans[number] = *plan);
         }
         Ok(())
     }
 
-    /// Returns the index of a [`Room`] for this many streams and groups, allocated if there is none.
-    fn room(&mut self, frame: &Frame<'_>, streams: u32, most_groups: u32) -> Result<usize> {
-        if let Some(number) = self.rooms.iter().position(|room| room.suits(streams, most_groups)) {
+    /// Returns the index of a [`BatchBuffers`] for this many streams and groups, allocated if there is none.
+    fn buffers(&mut self, frame: &Frame<'_>, streams: u32, most_groups: u32) -> Result<usize> {
+        if let Some(number) = self.batch_buffers.iter().position(|buffers| buffers.suits(streams, most_groups)) {
             return Ok(number);
         }
         let stream = frame.stream();
@@ -149,15 +149,20 @@ impl<S: Symbol> PlaneEncoder<S> {
         // The streams are written elsewhere, so no output is allocated here.
         let (codebooks, encoded) = (BatchCodebooks::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
         let plans = Pinned::new(stream, batch.streams() as usize)?;
-        let room = Room { batch, codebooks, encoded, plans, is_taken: false };
-        match self.rooms.iter().position(|room| !room.is_taken).filter(|_| self.rooms.len() >= MOST_ROOMS) {
+        let buffers = BatchBuffers { batch, codebooks, encoded, plans, is_taken: false };
+        match self
+            .batch_buffers
+            .iter()
+            .position(|buffers| !buffers.is_taken)
+            .filter(|_| self.batch_buffers.len() >= MAX_BATCH_BUFFERS)
+        {
             Some(number) => {
-                self.rooms[number] = room;
+                self.batch_buffers[number] = buffers;
                 Ok(number)
             }
             None => {
-                self.rooms.push(room);
-                Ok(self.rooms.len() - 1)
+                self.batch_buffers.push(buffers);
+                Ok(self.batch_buffers.len() - 1)
             }
         }
     }
@@ -172,7 +177,7 @@ impl<S: Symbol> PlaneEncoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         for mut part in laid_out.parts {
-            let Room { codebooks, encoded, .. } = &mut self.rooms[part.room];
+            let BatchBuffers { codebooks, encoded, .. } = &mut self.batch_buffers[part.buffers];
             let mut own: Vec<u64> = part.planes.iter().map(|&number| places[number]).collect();
             own.resize(encoded.offsets().len(), NO_OFFSET);
             stream.memcpy_htod(&own, encoded.offsets_mut()).doing("placing streams")?;

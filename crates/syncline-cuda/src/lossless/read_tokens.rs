@@ -81,7 +81,7 @@ impl TokenDecoder {
         let sections: Vec<[Section; 4]> = chunks
             .iter()
             .map(|tokens| {
-                std::array::from_fn(|i| section_of(tokens, i, (&mut byte_streams, &mut word_streams), &mut joined))
+                std::array::from_fn(|i| locate_section(tokens, i, (&mut byte_streams, &mut word_streams), &mut joined))
             })
             .collect();
         let mut decoded_bytes = frame.slice::<u8>(byte_streams.symbols as usize)?;
@@ -209,7 +209,7 @@ struct Section {
 }
 
 /// Locates section `i` of a chunk's tokens and adds its Huffman streams to `streams` (of bytes, of 16-bit symbols).
-fn section_of(tokens: &Tokens<'_>, i: usize, streams: (&mut Streams, &mut Streams), joined: &mut u64) -> Section {
+fn locate_section(tokens: &Tokens<'_>, i: usize, streams: (&mut Streams, &mut Streams), joined: &mut u64) -> Section {
     let Tokens { head, chunk, record, .. } = *tokens;
     let literals = head.tokens - head.matches;
     let distance_bytes = if head.level <= 4 { 1 } else { 2 };

@@ -30,7 +30,7 @@ pub const NO_MATCHES: u8 = 0;
 /// A match length that exceeds the number of symbols of any data block.
 const ENDLESS: u32 = 1 << 17;
 
-/// What chunks are encoded to.
+/// The form in which chunks are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Sections 2 to 6.

@@ -292,7 +292,7 @@ impl CodeEncoder {
         let counts = self.tokens.count(frame, &mut found)?;
         let (tried, options) = (costs.to_vec(), *options);
         // The estimates take logarithms of all counts, so they are distributed to worker threads.
-        let may_pay = workers::spread(costs.len(), move |number| {
+        let may_pay = workers::run_tasks(costs.len(), move |number| {
             let ((_, costs), (planes, blocks)): (&(usize, TokenCosts), _) = (&tried[number], &counts[number]);
             costs.may_pay(&options, planes, *blocks, sampled(costs))
         });

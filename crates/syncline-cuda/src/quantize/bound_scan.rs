@@ -107,7 +107,7 @@ impl BoundRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceStep(pub(super) [u64; STEP_WORDS]);
 
-/// The state before a scan that is under way.
+/// The state before a scan that is in progress.
 #[derive(Debug)]
 pub(crate) struct PendingScan(Scan);
 

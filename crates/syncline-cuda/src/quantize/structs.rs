@@ -65,8 +65,8 @@ device_struct! {
 }
 
 device_struct! {
-    /// What the kernel that scans an array reports to the host. Extremes, and the number of the first NaN, are stored
-    /// such that larger numbers are more extreme and 0 means none.
+    /// The report of the kernel that scans an array, for the host. Extremes, and the number of the first NaN, are
+    /// stored such that larger numbers are more extreme and 0 means none.
     #[derive(Clone, Copy, Debug, Default)]
     pub(super) struct ScanReport {
         /// Complement of the lowest ordered number.
@@ -161,7 +161,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// Where a tile's entries start in its chunk's lists.
+    /// Start of a tile's entries in its chunk's lists.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct SideOffsets {
         pub(super) outliers: u32,
@@ -172,7 +172,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// Where each chunk's entries start in the side lists of the batch.
+    /// Start of each chunk's entries in the side lists of the batch.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SideStarts {
         /// First outlier.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::super::captures::{Capture, Done};
+use super::super::captures::{Capture, OperationSet};
 use super::super::errors::{Code, Result};
 use super::super::handles::{Handle, Handles};
 use super::super::lock;
@@ -28,7 +28,7 @@ pub enum Recorded {
     /// Recorded on a stream at this time; all work before it was complete.
     At(Instant),
     /// Recorded in a capture, after the operations that precede the event.
-    Captured(Arc<Capture>, Done),
+    Captured(Arc<Capture>, OperationSet),
 }
 
 impl Event {

@@ -73,7 +73,7 @@ impl Stream {
 
     /// Returns the stored error of a kernel and clears it. Errors of real kernels also occur after the launch has
     /// returned, so that callers have to check the results of waiting calls.
-    pub fn settle(&self) -> Result<()> {
+    pub fn take_failure(&self) -> Result<()> {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
 

@@ -75,7 +75,7 @@ fn reduction<'a>(
         Reduction::All(frame.predicate(to)?)
     };
     let threads = threads.map(|threads| all.source(frame, threads, 32)).transpose()?;
-    let of = frame.deciding(predicate)?;
+    let of = frame.operand_condition(predicate)?;
     let (number, reduction) = (all.source(frame, number, 32)?, Some((reduction, of)));
     Ok(Operation::Barrier { number, threads, reduction, aligned: is_aligned(words) })
 }
@@ -91,8 +91,10 @@ fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
     let [to, value, lane, clamp, members] = operands else { return None };
     let make = || {
         let (to, found) = match to {
-            Operand::Pair(to, found) => (frame.wanted(to)?, Some(&**found).filter(|found| **found != Operand::Nothing)),
-            to => (frame.wanted(to)?, None),
+            Operand::Pair(to, found) => {
+                (frame.optional_result(to)?, Some(&**found).filter(|found| **found != Operand::Nothing))
+            }
+            to => (frame.optional_result(to)?, None),
         };
         let source = |operand: &Operand| all.source(frame, operand, 32);
         let found = found.map(|found| frame.predicate(found)).transpose()?;
@@ -106,7 +108,7 @@ fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
 fn vote<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let [to, of, members] = operands else { return None };
     let make = || {
-        let of: Condition = frame.deciding(of)?;
+        let of: Condition = frame.operand_condition(of)?;
         let voted = |any, uniform| Ok::<_, String>(Exchange::Vote { to: frame.predicate(to)?, any, uniform, of });
         let what = match words.get(2) {
             Some(&"ballot") => Exchange::Ballot { to: frame.result(to)?, of },

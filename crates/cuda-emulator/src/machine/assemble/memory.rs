@@ -93,7 +93,7 @@ fn load<'a>(
     let to = parts(to)?;
     // Registers may be wider than the loaded value, which is sign-extended if its type is signed.
     let extend = frame.width(to)?.and_then(|width| opcodes::extend(kind, width));
-    let to = to.iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
+    let to = to.iter().map(|part| frame.optional_result(part)).collect::<Result<_, _>>()?;
     Ok(Operation::Load { to, bytes: bits / 8, extend, address: all.address(frame, from, space(words))? })
 }
 
@@ -122,7 +122,7 @@ fn atomic<'a>(
     const NAMES: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
     let bits = bits(kind)?;
     let name = words.iter().find(|word| NAMES.contains(word)).ok_or("no such atomic operation")?;
-    let to = to.map(|to| frame.wanted(to)).transpose()?.flatten();
+    let to = to.map(|to| frame.optional_result(to)).transpose()?.flatten();
     let address = all.address(frame, address, space(words))?;
     let source = |operand: &Operand| all.source(frame, operand, bits);
     match values {

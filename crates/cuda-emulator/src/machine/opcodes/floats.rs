@@ -69,7 +69,7 @@ fn greatest<T: PartialOrd + Copy>(a: T, b: T, negative: impl Fn(T) -> bool) -> T
     if b.partial_cmp(&b).is_none() || a > b || (a == b && !negative(a)) { a } else { b }
 }
 
-pub(super) fn one(opcode: &str) -> Option<Map1> {
+pub(super) fn unary(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
         "neg.f32" => |a| a ^ 0x8000_0000,
         "abs.f32" => |a| a & 0x7FFF_FFFF,
@@ -84,7 +84,7 @@ pub(super) fn one(opcode: &str) -> Option<Map1> {
     }
 }
 
-pub(super) fn two(opcode: &str) -> Option<Map2> {
+pub(super) fn binary(opcode: &str) -> Option<Map2> {
     table! { opcode; each2;
         "add.f32" | "add.rn.f32" => |a, b| single_bits(single(a) + single(b)),
         "sub.f32" | "sub.rn.f32" => |a, b| single_bits(single(a) - single(b)),
@@ -106,7 +106,7 @@ pub(super) fn two(opcode: &str) -> Option<Map2> {
     }
 }
 
-pub(super) fn three(opcode: &str) -> Option<Map3> {
+pub(super) fn ternary(opcode: &str) -> Option<Map3> {
     table! { opcode; each3;
         "fma.rn.f32" => |a, b, c| single_bits(single(a).mul_add(single(b), single(c))),
         "fma.rn.f64" => |a, b, c| double_bits(double(a).mul_add(double(b), double(c))),
@@ -132,11 +132,12 @@ mod tests {
 
     #[test]
     fn halves_side_by_side() {
-        let of = |opcode: &str, a: u64, b: u64| two(opcode).unwrap()(&[a; 32], &[b; 32])[3];
+        let of = |opcode: &str, a: u64, b: u64| binary(opcode).unwrap()(&[a; 32], &[b; 32])[3];
         assert_eq!(of("add.rn.f16x2", word(1.0, 2048.0), word(2.5, 1.0)), word(3.5, 2048.0));
         assert_eq!(of("sub.rn.f16x2", word(1.0, 2.0), word(2.5, 65504.0)), word(-1.5, -65504.0));
         assert_eq!(of("min.f16x2", word(1.0, -0.0), word(f32::NAN, 0.0)), word(1.0, -0.0));
-        let sum = three("fma.rn.f16x2").unwrap()(&[word(3.0, 0.5); 32], &[word(5.0, 0.5); 32], &[word(1.0, -0.25); 32]);
+        let sum =
+            ternary("fma.rn.f16x2").unwrap()(&[word(3.0, 0.5); 32], &[word(5.0, 0.5); 32], &[word(1.0, -0.25); 32]);
         assert_eq!(sum[0], word(16.0, 0.0));
     }
 
@@ -144,15 +145,15 @@ mod tests {
     fn halves_are_rounded_once() {
         // The product is 2^-11 - 2^-31, slightly less than half a unit in the last place of the sum.
         let (a, b, c) = (word(1025.0 / 1024.0, 0.0), word(2046.0 / 4_194_304.0, 0.0), word(1025.0 / 1024.0, 0.0));
-        assert_eq!(three("fma.rn.f16x2").unwrap()(&[a; 32], &[b; 32], &[c; 32])[0], c);
+        assert_eq!(ternary("fma.rn.f16x2").unwrap()(&[a; 32], &[b; 32], &[c; 32])[0], c);
         let (negative, sign) = (word(-1025.0 / 1024.0, 0.0), 0x8000);
-        assert_eq!(three("fma.rn.f16x2").unwrap()(&[negative; 32], &[b; 32], &[c | sign; 32])[0], c | sign);
+        assert_eq!(ternary("fma.rn.f16x2").unwrap()(&[negative; 32], &[b; 32], &[c | sign; 32])[0], c | sign);
     }
 
     #[test]
     fn zeros_have_an_order_and_nan_has_none() {
         let of = |opcode: &str, a: f32, b: f32| {
-            single(two(opcode).unwrap()(&[u64::from(a.to_bits()); 32], &[u64::from(b.to_bits()); 32])[0]).to_bits()
+            single(binary(opcode).unwrap()(&[u64::from(a.to_bits()); 32], &[u64::from(b.to_bits()); 32])[0]).to_bits()
         };
         assert_eq!(of("min.f32", 0.0, -0.0), (-0.0_f32).to_bits());
         assert_eq!(of("max.f32", -0.0, 0.0), 0);

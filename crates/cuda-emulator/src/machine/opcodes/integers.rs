@@ -90,7 +90,7 @@ fn dot2(a: u64, b: u64, sum: u64, first: u32) -> u64 {
     u64::from(word(sum).wrapping_add(product(0)).wrapping_add(product(1)))
 }
 
-pub(super) fn one(opcode: &str) -> Option<Map1> {
+pub(super) fn unary(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
         "mov.u16" | "mov.b16" | "mov.s16" | "mov.u32" | "mov.b32" | "mov.s32" | "mov.f32" | "mov.u64" | "mov.b64"
             | "mov.s64" | "mov.f64" | "cvta.to.global.u64" | "cvta.global.u64" | "cvta.local.u64" | "cvta.to.local.u64"
@@ -117,7 +117,7 @@ pub(super) fn one(opcode: &str) -> Option<Map1> {
     }
 }
 
-pub(super) fn two(opcode: &str) -> Option<Map2> {
+pub(super) fn binary(opcode: &str) -> Option<Map2> {
     arithmetic(opcode).or_else(|| bitwise(opcode))
 }
 
@@ -183,7 +183,7 @@ fn bitwise(opcode: &str) -> Option<Map2> {
     }
 }
 
-pub(super) fn three(opcode: &str) -> Option<Map3> {
+pub(super) fn ternary(opcode: &str) -> Option<Map3> {
     table! { opcode; each3;
         "mad.lo.s16" | "mad.lo.u16" => |a, b, c| a.wrapping_mul(b).wrapping_add(c) & 0xFFFF,
         "mad.lo.s32" | "mad.lo.u32" => |a, b, c| u64::from(word(a).wrapping_mul(word(b)).wrapping_add(word(c))),
@@ -207,7 +207,7 @@ pub(super) fn three(opcode: &str) -> Option<Map3> {
     }
 }
 
-pub(super) fn four(opcode: &str) -> Option<Map4> {
+pub(super) fn quaternary(opcode: &str) -> Option<Map4> {
     table! { opcode; each4;
         "bfi.b32" => |a, b, c, d| insert(a, b, c, d, 32),
         "bfi.b64" => |a, b, c, d| insert(a, b, c, d, 64),
@@ -242,10 +242,10 @@ mod tests {
     fn of(opcode: &str, values: &[u64]) -> u64 {
         let lanes: Vec<Lanes> = values.iter().map(|&value| [value; 32]).collect();
         match lanes.as_slice() {
-            [a] => one(opcode).unwrap()(a)[7],
-            [a, b] => two(opcode).unwrap()(a, b)[7],
-            [a, b, c] => three(opcode).unwrap()(a, b, c)[7],
-            [a, b, c, d] => four(opcode).unwrap()(a, b, c, d)[7],
+            [a] => unary(opcode).unwrap()(a)[7],
+            [a, b] => binary(opcode).unwrap()(a, b)[7],
+            [a, b, c] => ternary(opcode).unwrap()(a, b, c)[7],
+            [a, b, c, d] => quaternary(opcode).unwrap()(a, b, c, d)[7],
             _ => unreachable!(),
         }
     }

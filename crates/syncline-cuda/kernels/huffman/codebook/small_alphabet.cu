@@ -66,7 +66,7 @@ __device__ inline BlockAssignment own_assignment() {
     return {first_book + other + (other >= LAST_CLASS), (block - LAST_CLASS_BLOCKS) % CODEBOOK_BLOCKS, CODEBOOK_BLOCKS};
 }
 
-// Where blocks exchange the rounds of tree 0. No codeword has so many bits.
+// The word in which blocks exchange the rounds of tree 0: its index exceeds the maximum codeword length.
 constexpr uint32_t ROUNDS_AT = WARP - 1;
 static_assert(LIMIT < ROUNDS_AT, "a lane a length");
 

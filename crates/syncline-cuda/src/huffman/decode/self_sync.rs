@@ -101,7 +101,7 @@ impl Synchronizer {
         let sizes = decoding.batch.sizes;
         let mut entry_points = EntryPoints::new(frame, &sizes)?;
         let mut compose = ComposeScratch::new(frame, &sizes)?;
-        // Where segments end, in bits after their last subsequence.
+        // End of each segment, in bits after its last subsequence.
         let mut exits = frame.slice::<u8>((sizes.sequences * (SEQUENCE / SEGMENT)) as usize)?;
         let blocks = one_wave(self.resident, &sizes);
         for (kernel, phase) in [(&self.synchronize, "in sequences"), (&self.join, "between sequences")] {

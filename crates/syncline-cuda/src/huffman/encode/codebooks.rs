@@ -186,9 +186,9 @@ pub struct BatchCodebooksBuilder<S> {
 
 #[derive(Debug)]
 enum Strategy {
-    /// One kernel from counts to serialized codebooks.
+    /// A single kernel from counts to serialized codebooks.
     Small(SmallAlphabetBuilder),
-    /// One kernel for each step.
+    /// A separate kernel for each step.
     Large { builder: CodebookBuilder, choose: Kernel },
 }
 

@@ -356,7 +356,7 @@ impl<S: Symbol> Encoder<S> {
         let Overlap { laid_out: signal, unwritten, most_groups } =
             overlap.unwrap_or(Overlap { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX });
         let segments = most_groups.div_ceil(laid_out.kernel.segment / self.format.group()).min(laid_out.segments);
-        // One more block for the header, the codebooks and the padding.
+        // One additional block for the header, the codebooks and the padding.
         let blocks_in_stream = segments.div_ceil(WRITE_THREADS / 32) + 1;
         let launch = launch.value(signal.0).value(signal.1).value(unwritten).value(blocks_in_stream);
         let blocks = laid_out.streams * blocks_in_stream;

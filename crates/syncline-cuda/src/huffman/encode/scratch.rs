@@ -82,7 +82,7 @@ impl<'a> Scratch<'a> {
             live_bits: frame.slice(streams * groups_in_stream.next_multiple_of(32))?,
             free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
-            // One more for the end of a stream that fills its last subsequence exactly.
+            // One additional gap for the end of a stream that fills its last subsequence exactly.
             gaps: frame.slice(gaps + 1)?,
             lengths: frame.slice(if kernel.records_lengths { all * recorded_words(format, segment) } else { 1 })?,
         })

@@ -18,7 +18,7 @@ use crate::quantize::{BoundScan, DeviceStep};
 impl Pending<'_> {
     /// Waits for the scan, resolves the bound, and completes `header` with it. Returns whether there may be -0.0 among
     /// the elements, and the constants that the device computed.
-    fn settle(
+    fn resolve_pending(
         &mut self,
         scan: &mut BoundScan,
         stream: &Arc<CudaStream>,
@@ -74,7 +74,7 @@ impl Compressor<'_> {
         control.used = false;
         observer("quantize")?;
         if let (Some(pending), Some(scan)) = (pending, scan) {
-            let (minus_zeros, step) = pending.settle(scan, &self.stream, header)?;
+            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header)?;
             // Needed if the batch has to be quantized again with the host's bound.
             self.minus_zeros = minus_zeros;
             if !quantizer.confirm(header, minus_zeros, step) {
