@@ -62,7 +62,7 @@ fn check_chunk(bytes: u64, min_match: u8) -> Result<()> {
     Ok(())
 }
 
-/// Counts the chunks and blocks of a batch, whose numbers must be below 2^32 - 1 for the kernels.
+/// Counts the chunks and data blocks of a batch and checks that the numbers are not too large for the kernels.
 struct Counted {
     chunks: u32,
     blocks: u32,

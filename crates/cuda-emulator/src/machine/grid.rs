@@ -23,8 +23,9 @@ struct Block {
 struct Cluster {
     blocks: Vec<Block>,
     meeting: ClusterBarrier,
-    /// Shared memory of all blocks, followed by the start address of each block's; 0 once the block has exited.
+    /// Shared memory of all blocks.
     memory: Vec<u8>,
+    /// Start address of each block's shared memory; 0 once the block has exited.
     shared: Vec<u64>,
 }
 

@@ -17,7 +17,7 @@ const PATIENCE: u32 = 512;
 pub enum Progress {
     /// Some lanes can run.
     Ready,
-    /// All remaining lanes wait for other warps.
+    /// All remaining lanes wait.
     Waiting,
     /// All lanes have exited.
     Done,

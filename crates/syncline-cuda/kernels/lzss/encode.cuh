@@ -178,7 +178,7 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
     uint8_t *lengths = slot + SLOT_FLAGS + align16((tokens - matches) * WIDTH);
     distance_t *distances = reinterpret_cast<distance_t *>(lengths + align16(matches));
     const uint32_t whole = work.bytes / WIDTH;
-    // The data is later moved by words, so the last word must be complete.
+    // Tokens are later moved by words, so each part is padded with zeros.
     if (threadIdx.x < 16) {
         const uint32_t bytes[3] = {(tokens - matches) * WIDTH, matches, matches * DISTANCE_BYTES};
         uint8_t *const parts[3] = {reinterpret_cast<uint8_t *>(literals), lengths,

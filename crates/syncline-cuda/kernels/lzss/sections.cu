@@ -241,7 +241,7 @@ __device__ inline uint8_t header_byte(const EncodeSection &section, const Sectio
 }
 
 // Writes the bytes of a record before its sections, a chunk's parameters, and zeros between its sections; one warp per
-// section. A chunk without data blocks has parameters, too.
+// chunk. A chunk without data blocks has parameters, too.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_edges(const EncodeSection *sections, uint32_t section_count, const SectionPlan *plans, const uint64_t *places,
                uint32_t prefix, uint8_t *out) {

@@ -25,7 +25,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                        const __grid_constant__ BatchFinish ending, const uint32_t *status) {
     // Before it waits for the previous kernels, the block reads the results of parsing and of reconstruct/flat.cu,
     // while codes are still being decoded.
-    // being decoded.
     launch_dependents();
     uint32_t *through = strips_through(sums, parsed.chunk_count), *left = strips_left(sums, parsed.chunk_count);
     if (threadIdx.x == 0) {

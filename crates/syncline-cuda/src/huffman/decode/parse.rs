@@ -217,7 +217,6 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             // for each stream, a descriptor for each codebook that a stream can have, and symbols and marks for its
             // alphabet. The kernel reads streams within the input, as the limits state, which also bound the contents
             // of descriptors. `done`, sums and status are 0.
-            // sums and status are 0.
             unsafe { launch.launch(grid) }.doing("parsing streams")?;
         }
         Ok(BatchView {
