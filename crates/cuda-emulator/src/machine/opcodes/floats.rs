@@ -19,8 +19,8 @@ pub(super) fn double(value: u64) -> f64 {
     f64::from_bits(value)
 }
 
-/// Returns the register contents of a 64-bit float. Every NaN becomes the same NaN here, although devices keep the bits of
-/// an operand.
+/// Returns the register contents of a 64-bit float. Every NaN becomes the same NaN here, although devices keep the bits
+/// of an operand.
 pub(super) fn double_bits(value: f64) -> u64 {
     if value.is_nan() { 0x7FF8_0000_0000_0000 } else { value.to_bits() }
 }
