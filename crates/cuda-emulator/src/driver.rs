@@ -1,12 +1,13 @@
 //! The functions of `libcuda.so`, the CUDA driver API.
 //!
-//! Everything runs at once, on the calling thread, when it is queued: there is nothing to wait for. What is kept is
-//! what a real driver finds fault with: handles of nothing or of another device, ranges that were not allocated,
-//! launches that the device has no room for, calls that a capture does not allow.
+//! Every operation runs to completion on the calling thread when it is queued, so that waiting calls return at once.
+//! The emulator detects the same errors as a real driver: invalid handles and handles of another device, ranges of
+//! memory that are not allocated, launches that exceed the device's limits, and calls that are not allowed during a
+//! capture.
 //!
-//! All exported functions are unsafe in the same way, and say no more about it: pointers are null or point to what the
-//! driver's documentation says, and memory that is copied is not in use by others. Handles are numbers looked up in
-//! tables, so a wrong one is an error and no more.
+//! All exported functions are unsafe for the same reasons, which are therefore not repeated: pointers must be null or
+//! valid as the driver's documentation requires, and memory that is copied must not be used by other threads. Handles
+//! are numbers that are looked up in tables, so an invalid handle only causes an error.
 
 #![allow(unsafe_code)]
 #![expect(clippy::missing_safety_doc, reason = "it is the same for all functions, as said above")]
@@ -31,18 +32,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::memory::Memory;
 use errors::{Code, guard, put};
 
-/// Memory of all devices; addresses are the host's.
+/// Memory of all devices. Device addresses are addresses of the host.
 static MEMORY: Memory = Memory::new();
 
-/// Newest CUDA that this passes for, so that every NVRTC of today may be used.
+/// The CUDA version that the driver reports: the newest one, so that every available NVRTC may be used.
 const VERSION: c_int = 13000;
 
-/// What is locked, also after a panic: nothing here is left half done.
+/// Locks a mutex. A poisoned mutex is used as well, because no critical section leaves its data inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the driver.
+/// Initializes the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuInit(flags: u32) -> i32 {
     guard(|| {
@@ -53,9 +54,9 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> i32 {
     })
 }
 
-/// The driver's version, as `1000 * major + 10 * minor`; needs no [`cuInit`].
+/// Writes the driver's version, as `1000 * major + 10 * minor`. Does not require [`cuInit`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| unsafe { put(version, VERSION) })
 }

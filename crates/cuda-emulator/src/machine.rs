@@ -1,4 +1,4 @@
-//! Kernels and how they run.
+//! Kernels and their execution.
 
 #![allow(unsafe_code)]
 
@@ -26,30 +26,30 @@ use crate::ptx::{self, Space};
 use grid::Grid;
 use program::Program;
 
-/// Shared memory in bytes that the system takes of each block's on multiprocessors of compute capability 8.0 and later.
+/// Shared memory in bytes that the system reserves per block on multiprocessors of compute capability 8.0 and later.
 const SYSTEM_SHARED_MEMORY: usize = 1024;
 
-/// What a device has.
+/// Properties of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Compute capability as `10 * major + minor`.
     pub capability: u32,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Threads that a multiprocessor holds at a time.
+    /// Maximum resident threads of a multiprocessor.
     pub threads: u32,
-    /// Blocks that a multiprocessor holds at a time.
+    /// Maximum resident blocks of a multiprocessor.
     pub blocks: u32,
     /// Shared memory of a multiprocessor in bytes.
     pub shared_memory: usize,
-    /// Shared memory that one block can have, in bytes.
+    /// Maximum shared memory of a block, in bytes.
     pub shared_memory_per_block: usize,
-    /// What the order depends on in which blocks, warps and lanes are on, and for how long; 0 for one after another,
-    /// long each, and lanes together.
+    /// Selects the order in which blocks, warps and lanes run, and the length of their turns. With 0 they run one after
+    /// another with long turns, and lanes run together.
     pub seed: u64,
 }
 
-/// A loaded module. Its variables lie in the memory that it was loaded to, until it is dropped.
+/// A loaded module. Its variables occupy device memory until the module is dropped.
 pub struct Module {
     source: ptx::Module,
     variables: HashMap<String, u64>,
@@ -62,26 +62,26 @@ pub struct Kernel {
     program: Program,
 }
 
-/// How a kernel is launched.
+/// Configuration of a launch.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Blocks.
+    /// Number of blocks along each axis.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Number of threads of a block along each axis.
     pub block: [u32; 3],
-    /// Blocks of a cluster.
+    /// Number of blocks of a cluster along each axis.
     pub cluster: [u32; 3],
     /// Dynamic shared memory of a block in bytes.
     pub shared_memory: usize,
-    /// The parameters' bytes, each at its place ([`Kernel::parameters`]).
+    /// Bytes of the parameters, each at its offset ([`Kernel::parameters`]).
     pub parameters: Vec<u8>,
 }
 
 impl Module {
-    /// Loads PTX; its variables are allocated in `memory`.
+    /// Loads PTX and allocates its variables in `memory`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a message if the PTX is invalid or not supported.
     pub fn load(text: &str, memory: &'static Memory) -> Result<Self, String> {
         let source = ptx::parse(text)?;
         let mut module = Self { source, variables: HashMap::new(), memory };
@@ -89,7 +89,7 @@ impl Module {
         for variable in outside {
             let bytes = variable.bytes.max(variable.initial.len()).max(1);
             let address = memory.allocate(bytes).ok_or("no memory for a module's variables")?;
-            // SAFETY: as many bytes as were just allocated, and not known to anybody else.
+            // SAFETY: the memory was allocated above with this length, and nothing else refers to it.
             let contents = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
             contents.fill(0);
             contents[..variable.initial.len()].copy_from_slice(&variable.initial);
@@ -98,10 +98,10 @@ impl Module {
         Ok(module)
     }
 
-    /// The kernel of this name; `None` if there is none.
+    /// Returns the kernel of this name, or `None` if there is none.
     ///
     /// # Errors
-    /// What in it is not understood.
+    /// Returns a message if the kernel contains something that is not supported.
     pub fn kernel(&self, name: &str) -> Result<Option<Arc<Kernel>>, String> {
         let Some(function) = self.source.functions.iter().find(|one| one.kernel && one.name == name) else {
             return Ok(None);
@@ -110,7 +110,7 @@ impl Module {
         Ok(Some(Arc::new(Kernel { program })))
     }
 
-    /// Address and length in bytes of a variable.
+    /// Returns the address and the length in bytes of a variable.
     pub fn variable(&self, name: &str) -> Option<(u64, usize)> {
         let address = *self.variables.get(name)?;
         self.memory.piece(address).map(|(_, bytes)| (address, bytes))
@@ -124,38 +124,39 @@ impl Drop for Module {
 }
 
 impl Kernel {
-    /// Offset and length in bytes of each parameter, in order.
+    /// Returns the offset and the length in bytes of each parameter, in order.
     pub fn parameters(&self) -> &[(usize, usize)] {
         &self.program.parameters
     }
 
-    /// Length in bytes of all parameters.
+    /// Returns the length in bytes of all parameters.
     pub fn parameter_bytes(&self) -> usize {
         self.program.parameter_bytes()
     }
 
-    /// Shared memory in bytes that each block has without asking.
+    /// Returns the static shared memory of a block in bytes.
     pub fn static_shared_memory(&self) -> usize {
         self.program.shared
     }
 
-    /// Most threads of a block.
+    /// Returns the maximum threads of a block.
     pub fn most_threads(&self) -> u32 {
         self.program.most_threads
     }
 
-    /// Blocks of a cluster, if the kernel says.
+    /// Returns the blocks of a cluster, if the kernel specifies them.
     pub fn cluster(&self) -> Option<[u32; 3]> {
         self.program.cluster
     }
 
-    /// Local memory of a thread in bytes.
+    /// Returns the local memory of a thread in bytes.
     pub fn local_memory(&self) -> usize {
         self.program.local
     }
 
-    /// Blocks of `threads` threads with `shared_memory` dynamic bytes that a multiprocessor holds at a time. Registers
-    /// are not counted: nothing here says how many there are.
+    /// Returns the number of blocks of `threads` threads with `shared_memory` bytes of dynamic shared memory that a
+    /// multiprocessor holds at the same time. Registers are not considered, because PTX does not determine their
+    /// number.
     pub fn blocks_per_multiprocessor(&self, shape: &Shape, threads: u32, shared_memory: usize) -> u32 {
         let system = if shape.capability >= 80 { SYSTEM_SHARED_MEMORY } else { 0 };
         let shared = self.program.shared + shared_memory + system;
@@ -167,7 +168,7 @@ impl Kernel {
     /// Runs the kernel to its end.
     ///
     /// # Errors
-    /// What went wrong, and where.
+    /// Returns a message with the error and its location.
     pub fn run(&self, launch: &Launch, shape: &Shape, memory: &Memory) -> Result<(), String> {
         let threads = launch.block.iter().product();
         let blocks = self.blocks_per_multiprocessor(shape, threads, launch.shared_memory) * shape.multiprocessors;

@@ -1,8 +1,8 @@
-//! The functions of `libnvrtc.so` the emulator exports: the true compiler's, but what it leaves is PTX, not code of a
-//! device.
+//! The functions of `libnvrtc.so` that the emulator exports. They call the real compiler, but return PTX in place of
+//! machine code.
 //!
-//! The true one is the file that `CUDA_EMULATOR_NVRTC` names. As in [`crate::driver`], pointers that callers pass
-//! have to be what the documentation says.
+//! The environment variable `CUDA_EMULATOR_NVRTC` names the library of the real compiler. As in [`crate::driver`],
+//! callers must pass pointers that are valid as the documentation requires.
 
 #![allow(unsafe_code)]
 #![expect(clippy::missing_safety_doc, reason = "it is the same for all functions, as said above")]
@@ -17,16 +17,16 @@ use libloading::Library;
 type Program = *mut c_void;
 type Code = c_int;
 
-/// The variable that names the true library.
+/// The environment variable that names the real library.
 const VARIABLE: &str = "CUDA_EMULATOR_NVRTC";
 
-/// `NVRTC_ERROR_INVALID_INPUT`.
+/// The result code `NVRTC_ERROR_INVALID_INPUT`.
 const INVALID_INPUT: Code = 3;
 
-/// `NVRTC_ERROR_INTERNAL_ERROR`.
+/// The result code `NVRTC_ERROR_INTERNAL_ERROR`.
 const INTERNAL_ERROR: Code = 11;
 
-/// The true library.
+/// The real NVRTC library.
 #[derive(Debug)]
 struct Compiler {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Code,
@@ -47,22 +47,23 @@ struct Compiler {
     log_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
     log: unsafe extern "C" fn(Program, *mut c_char) -> Code,
     error_text: unsafe extern "C" fn(Code) -> *const c_char,
-    // Keeps the functions above mapped.
+    // Keeps the library mapped, because the fields above point to its functions.
     _library: Library,
-    // What it looks for by name when it compiles.
+    // Keeps the libraries that NVRTC looks for by name when it compiles.
     _builtins: Vec<Library>,
 }
 
 impl Compiler {
-    /// The library in this file; what is wrong with it otherwise.
+    /// Loads the library in this file. Returns a message if that fails.
     fn load(file: &Path) -> Result<Self, String> {
         let failed = |error: libloading::Error| format!("{}: {error}", file.display());
-        // Its names stay its own (`RTLD_LOCAL`, libloading's way): they are the same as those exported here.
-        // SAFETY: loading runs the initializers of a library that the user names.
+        // The library's symbols stay local (`RTLD_LOCAL`, the default of libloading), because this crate exports the
+        // same names. SAFETY: loading runs the initializers of a library that the user has named.
         let library = unsafe { Library::new(file) }.map_err(failed)?;
         macro_rules! function {
             ($symbol:literal) => {{
-                // SAFETY: the field that takes it has the type in nvrtc.h; `library` is kept beside it.
+                // SAFETY: the field has the function's type in nvrtc.h; `library` is stored beside the pointers and
+                // outlives them.
                 *unsafe { library.get($symbol) }.map_err(failed)?
             }};
         }
@@ -87,8 +88,9 @@ impl Compiler {
         })
     }
 
-    /// The one that the environment names, loaded when first needed. Says once on standard error what is wrong with it.
-    fn get() -> Option<&'static Self> {
+    /// Returns the library that the environment names, which the first call loads. If that fails, the first call prints
+    /// a message to standard error.
+    fn from_environment() -> Option<&'static Self> {
         static COMPILER: OnceLock<Option<Compiler>> = OnceLock::new();
         let load = || {
             let file = std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
@@ -100,27 +102,27 @@ impl Compiler {
     }
 }
 
-/// The library of built-in functions in the same folder, which the compiler asks the loader for by its name alone: it
-/// is found if it is loaded already.
+/// Loads the libraries of built-in functions in the folder of `library`. The compiler asks the loader for them by file
+/// name only, which succeeds if they are loaded already.
 fn builtins_beside(library: &Path) -> Vec<Library> {
     let files = library.parent().and_then(|folder| std::fs::read_dir(folder).ok());
     let is_wanted = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libnvrtc-builtins.so"))
     };
     let paths = files.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).filter(is_wanted);
-    // Where one cannot be loaded the compiler says what it lacks.
-    // SAFETY: loading runs the initializers of a library beside the compiler that the user names.
+    // If a library cannot be loaded, the compiler reports what is missing. SAFETY: loading runs the initializers of a
+    // library in the folder of the compiler that the user has named.
     paths.filter_map(|path| unsafe { Library::new(path) }.ok()).collect()
 }
 
-/// Calls the compiler, if there is one; nothing but a number leaves.
-fn with(call: impl FnOnce(&Compiler) -> Code) -> Code {
-    let call = || Compiler::get().map_or(INTERNAL_ERROR, call);
+/// Calls the real compiler and returns its result code, or an error code if it is missing or a panic occurs.
+fn call_compiler(call: impl FnOnce(&Compiler) -> Code) -> Code {
+    let call = || Compiler::from_environment().map_or(INTERNAL_ERROR, call);
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(INTERNAL_ERROR)
 }
 
-/// An option as the compiler gets it: for a virtual architecture where it is for a true one, since what is for a true
-/// one comes without PTX.
+/// Returns an option for the real compiler. Real architectures are replaced by virtual ones, because NVRTC only returns
+/// PTX for those.
 fn rewritten(option: &CStr) -> CString {
     let names = ["-arch=sm_", "--gpu-architecture=sm_"];
     let rest = option.to_str().ok().and_then(|text| names.iter().find_map(|name| text.strip_prefix(name)));
@@ -128,28 +130,28 @@ fn rewritten(option: &CStr) -> CString {
     other.unwrap_or_else(|| option.to_owned())
 }
 
-/// The compiler's version.
+/// Writes the compiler's version.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> Code {
-    // SAFETY: the caller's arguments.
-    with(|compiler| unsafe { (compiler.version)(major, minor) })
+    // SAFETY: the arguments are the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.version)(major, minor) })
 }
 
-/// How many architectures it knows.
+/// Writes the number of architectures that the compiler supports.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetNumSupportedArchs(count: *mut c_int) -> Code {
-    // SAFETY: the caller's argument.
-    with(|compiler| unsafe { (compiler.architecture_count)(count) })
+    // SAFETY: the argument is the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.architecture_count)(count) })
 }
 
-/// The architectures that it knows.
+/// Writes the architectures that the compiler supports.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetSupportedArchs(architectures: *mut c_int) -> Code {
-    // SAFETY: the caller's argument.
-    with(|compiler| unsafe { (compiler.architectures)(architectures) })
+    // SAFETY: the argument is the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.architectures)(architectures) })
 }
 
-/// Begins with a source.
+/// Creates a program from a source.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcCreateProgram(
     program: *mut Program,
@@ -159,72 +161,72 @@ pub unsafe extern "C" fn nvrtcCreateProgram(
     header_texts: *const *const c_char,
     header_names: *const *const c_char,
 ) -> Code {
-    // SAFETY: the caller's arguments.
-    with(|compiler| unsafe { (compiler.create)(program, source, name, headers, header_texts, header_names) })
+    // SAFETY: the arguments are the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.create)(program, source, name, headers, header_texts, header_names) })
 }
 
-/// Compiles to PTX.
+/// Compiles a program to PTX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcCompileProgram(program: Program, count: c_int, options: *const *const c_char) -> Code {
-    with(|compiler| {
+    call_compiler(|compiler| {
         let given = match usize::try_from(count) {
             Ok(0) => &[],
-            // SAFETY: as many options as the caller says.
+            // SAFETY: the caller passes `count` options.
             Ok(count) if !options.is_null() => unsafe { std::slice::from_raw_parts(options, count) },
             _ => return INVALID_INPUT,
         };
         if given.iter().any(|option| option.is_null()) {
             return INVALID_INPUT;
         }
-        // SAFETY: each option is a C string.
+        // SAFETY: the caller passes a C string as each option.
         let texts: Vec<_> = given.iter().map(|&option| rewritten(unsafe { CStr::from_ptr(option) })).collect();
         let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
-        // SAFETY: the caller's program; as many C strings as said, which live until the call returns.
+        // SAFETY: the program is the caller's; there are `count` C strings, which live until the call returns.
         unsafe { (compiler.compile)(program, count, pointers.as_ptr()) }
     })
 }
 
-/// Ends with a source.
+/// Destroys a program.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcDestroyProgram(program: *mut Program) -> Code {
-    // SAFETY: the caller's argument.
-    with(|compiler| unsafe { (compiler.destroy)(program) })
+    // SAFETY: the argument is the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.destroy)(program) })
 }
 
-/// The length in bytes of what was compiled, a zero at the end included.
+/// Writes the length of the compiled PTX in bytes, including the zero byte at its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetCUBINSize(program: Program, bytes: *mut usize) -> Code {
-    // SAFETY: the caller's arguments.
-    with(|compiler| unsafe { (compiler.ptx_size)(program, bytes) })
+    // SAFETY: the arguments are the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.ptx_size)(program, bytes) })
 }
 
-/// What was compiled: PTX with a zero at the end.
+/// Copies the compiled PTX and a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetCUBIN(program: Program, image: *mut c_char) -> Code {
-    // SAFETY: the caller's arguments.
-    with(|compiler| unsafe { (compiler.ptx)(program, image) })
+    // SAFETY: the arguments are the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.ptx)(program, image) })
 }
 
-/// The length in bytes of what the compiler has to say, a zero at the end included.
+/// Writes the length of the compiler's log in bytes, including the zero byte at its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLogSize(program: Program, bytes: *mut usize) -> Code {
-    // SAFETY: the caller's arguments.
-    with(|compiler| unsafe { (compiler.log_size)(program, bytes) })
+    // SAFETY: the arguments are the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.log_size)(program, bytes) })
 }
 
-/// What the compiler has to say.
+/// Copies the compiler's log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetProgramLog(program: Program, log: *mut c_char) -> Code {
-    // SAFETY: the caller's arguments.
-    with(|compiler| unsafe { (compiler.log)(program, log) })
+    // SAFETY: the arguments are the caller's, with the same requirements.
+    call_compiler(|compiler| unsafe { (compiler.log)(program, log) })
 }
 
-/// What a code means.
+/// Returns the description of a result code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetErrorString(code: Code) -> *const c_char {
     let missing = c"CUDA_EMULATOR_NVRTC does not name a compiler".as_ptr();
-    // SAFETY: takes any number.
-    let text = || Compiler::get().map_or(missing, |compiler| unsafe { (compiler.error_text)(code) });
+    // SAFETY: the function accepts any code.
+    let text = || Compiler::from_environment().map_or(missing, |compiler| unsafe { (compiler.error_text)(code) });
     catch_unwind(text).unwrap_or(missing)
 }
 

@@ -1,136 +1,137 @@
-//! PTX as text to functions: what the compiler of CUDA C++ leaves for the driver. Only reading; what instructions do is
-//! [`crate::machine`]'s.
+//! Parsed PTX, the code that the compiler of CUDA C++ generates for the driver. [`crate::machine`] defines the meaning
+//! of instructions.
 
 mod lexer;
 mod parser;
 
 pub use parser::parse;
 
-/// Where a variable is kept, or what an address points to.
+/// The state space of a variable or an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Space {
     /// Device memory.
     Global,
-    /// Device memory that kernels do not write.
+    /// Device memory that kernels only read.
     Constant,
-    /// A block's own.
+    /// Shared memory of a block.
     Shared,
-    /// A thread's own.
+    /// Local memory of a thread.
     Local,
-    /// Parameters of a kernel, or of a function that is called.
+    /// Parameters of a kernel or of a called function.
     Parameter,
 }
 
-/// A variable of a module, a function or a scope in it.
+/// A variable of a module, a function or a scope in a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name; inside of functions made unique by a suffix where scopes share one.
+    /// Name of the variable. In functions a suffix makes it unique if several scopes declare it.
     pub name: String,
-    /// Where it is kept.
+    /// State space of the variable.
     pub space: Space,
-    /// Its address is a multiple of that, in bytes.
+    /// Alignment of the address in bytes.
     pub align: usize,
-    /// Its length in bytes, 0 if it has none of its own (dynamic shared memory).
+    /// Length in bytes; 0 if it is unspecified (dynamic shared memory).
     pub bytes: usize,
-    /// The first bytes of its contents; the others are 0.
+    /// The first bytes of the initial value; the others are 0.
     pub initial: Vec<u8>,
 }
 
-/// What a register holds, by which it is counted.
+/// A register. Predicates and other registers are numbered separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Register {
-    /// True or false; the number of the predicate in its function, from 0.
+    /// A predicate with its number in the function, from 0.
     Predicate(u32),
-    /// 16, 32 or 64 bits, zero-extended; the number of the register in its function, from 0, counted over all widths.
+    /// A register of 16, 32 or 64 bits, zero-extended, with its number in the function, from 0, over all widths.
     Value(u32),
 }
 
-/// What an instruction works on.
+/// An operand of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operand {
     /// A register.
     Register(Register),
-    /// A predicate's opposite, `!%p1`.
+    /// The negation of a predicate, `!%p1`.
     Not(Register),
-    /// The bits of a number: integers in two's complement of 64 bits, `0f` in the lower 32, `0d` in 64.
+    /// The bits of a number: integers in two's complement of 64 bits, `0f` floats in the lower 32 bits, `0d` floats in
+    /// 64.
     Number(u64),
-    /// `{%r1, %r2}`.
+    /// A vector, such as `{%r1, %r2}`.
     Vector(Vec<Operand>),
-    /// `[%rd1+8]`, `[name+8]`, `[16]`: what the address starts from, if anything, and the offset in bytes.
+    /// An address such as `[%rd1+8]`, `[name+8]` or `[16]`: its base, if there is one, and the offset in bytes.
     Address(Option<Box<Operand>>, i64),
-    /// A variable or function.
+    /// The name of a variable or a function.
     Symbol(String),
-    /// A special register without its `%`, as `tid.x`, `laneid`, `clock64`.
+    /// A special register without its `%`, such as `tid.x`, `laneid` or `clock64`.
     Special(String),
-    /// `%p1|%p2`, `%r1|%p1`: two results.
+    /// Two results, such as `%p1|%p2` or `%r1|%p1`.
     Pair(Box<Operand>, Box<Operand>),
-    /// `_`: a result that nobody wants.
+    /// A result that is discarded, `_`.
     Nothing,
-    /// `(a, b)`: parameters or results of a call.
+    /// Parameters or results of a call, `(a, b)`.
     List(Vec<Operand>),
 }
 
 /// One instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
-    /// The predicate by which it is done, and whether that has to be false.
+    /// The predicate that guards the instruction, and whether it is negated.
     pub guard: Option<(Register, bool)>,
-    /// Name and all modifiers, as `add.s32`.
+    /// Name with all modifiers, such as `add.s32`.
     pub opcode: String,
-    /// Results, then what they are made of. A label to jump to is a [`Operand::Symbol`].
+    /// Results, followed by sources. The label of a jump is an [`Operand::Symbol`].
     pub operands: Vec<Operand>,
-    /// Line of the source (the last `.loc`): file number and line, 0 and 0 if unknown.
+    /// File number and line of the source (the last `.loc`), 0 and 0 if unknown.
     pub line: (u32, u32),
 }
 
-/// A part of a function's body.
+/// A statement of a function's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
-    /// A place to jump to; made unique by a suffix where scopes share one.
+    /// A label. A suffix makes it unique if several scopes declare it.
     Label(String),
     /// An instruction.
     Instruction(Instruction),
 }
 
-/// A kernel, or a function that is called.
+/// A kernel, or a function that kernels call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Function {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// Whether the host can launch it.
+    /// Whether the function is a kernel, which the host can launch.
     pub kernel: bool,
-    /// What it is given, in order.
+    /// Parameters in order.
     pub parameters: Vec<Variable>,
-    /// What it returns.
+    /// Returned values.
     pub results: Vec<Variable>,
-    /// Variables of its body, all scopes.
+    /// Variables of all scopes of the body.
     pub variables: Vec<Variable>,
-    /// Predicates that it uses.
+    /// Number of predicates.
     pub predicates: u32,
-    /// Other registers that it uses.
+    /// Number of other registers.
     pub registers: u32,
-    /// Bits of these, by declarations: the number of each one's first register and how many bits all of it have.
+    /// Bits of the other registers: the first register of each declaration, and the bits of all of its registers.
     pub widths: Vec<(u32, u32)>,
-    /// Most threads of a block, if it says (`.maxntid`).
+    /// Maximum threads of a block, if specified (`.maxntid`).
     pub most_threads: Option<u32>,
-    /// Blocks of a cluster, if it says (`.reqnctapercluster`).
+    /// Blocks of a cluster, if specified (`.reqnctapercluster`).
     pub cluster: Option<[u32; 3]>,
-    /// Its body.
+    /// Statements of the body.
     pub body: Vec<Statement>,
 }
 
 impl Function {
-    /// Bits of the register with this number.
+    /// Returns the bits of the register with this number.
     pub fn width(&self, register: u32) -> Option<u32> {
         let behind = self.widths.partition_point(|(first, _)| *first <= register);
         self.widths[..behind].last().map(|(_, bits)| *bits)
     }
 }
 
-/// A module.
+/// A parsed module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Module {
-    /// Architecture that it was compiled for, as 90.
+    /// Architecture that the module was compiled for, such as 90.
     pub target: u32,
     /// Variables outside of functions.
     pub variables: Vec<Variable>,

@@ -1,5 +1,5 @@
-// Poisoning outputs and comparing them where they are: neither has to go through the host. And keeping the device from
-// what is queued next.
+// Fills and compares outputs in device memory, so that they need not be copied to the host, and keeps the device busy
+// while the host queues work.
 
 typedef unsigned char uint8_t;
 typedef unsigned long long uint64_t;
@@ -11,7 +11,7 @@ extern "C" __global__ void bench_fill(uint8_t *to, uint64_t bytes, uint8_t value
     }
 }
 
-// Adds up how many bytes differ.
+// Adds the number of differing bytes to a counter.
 extern "C" __global__ void bench_differences(const uint8_t *a, const uint8_t *b, uint64_t bytes,
                                              uint64_t *differences) {
     uint64_t own = 0;
@@ -24,7 +24,7 @@ extern "C" __global__ void bench_differences(const uint8_t *a, const uint8_t *b,
     }
 }
 
-// By one thread.
+// Waits for `nanoseconds` in a single thread.
 extern "C" __global__ void bench_wait(uint64_t nanoseconds) {
     uint64_t start, now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));

@@ -1,16 +1,16 @@
-//! Streams of bytes: text, geometric symbols, and streams on which decoders never synchronize.
+//! Generators of bytes: text, geometric symbols, and streams on which Huffman decoders never synchronize.
 
 use rayon::prelude::*;
 
 use crate::random::Stream;
 
-/// Bytes filled from one seed; blocks are independent.
+/// Number of bytes that are generated from one seed; blocks are independent of each other.
 const BLOCK: usize = 1 << 16;
 
-/// Words of the made-up language of [`text`].
+/// Number of words in the artificial vocabulary of [`text`].
 const VOCABULARY: usize = 20_000;
 
-/// Text-like bytes: made-up words with Zipf's frequencies, sentences and paragraphs.
+/// Returns text-like bytes: artificial words with frequencies according to Zipf's law, in sentences and paragraphs.
 pub fn text(count: usize, seed: u64) -> Vec<u8> {
     let vocabulary: Vec<String> = (0..VOCABULARY).map(|w| word(Stream::new(seed).split(w as u64))).collect();
     let weights = (0..VOCABULARY).scan(0.0, |sum, rank| {
@@ -42,10 +42,11 @@ pub fn text(count: usize, seed: u64) -> Vec<u8> {
     })
 }
 
-/// One to four syllables of consonant, vowel and sometimes a closing consonant, common letters first.
+/// Returns a word of one to four syllables of a consonant, a vowel and sometimes a closing consonant; common letters
+/// are more likely.
 fn word(stream: Stream) -> String {
     let pick = |letters: &str, index: u64| {
-        // The minimum of two draws favors the front of the list.
+        // The minimum of two random numbers prefers the start of the list.
         let n = letters.len() as u64;
         let at = stream.below(2 * index, n).min(stream.below(2 * index + 1, n));
         letters.as_bytes()[at as usize] as char
@@ -61,22 +62,22 @@ fn word(stream: Stream) -> String {
     word
 }
 
-/// Symbols 0, 1, 2, … with probabilities falling by `ratio`, cut off at 255.
+/// Returns symbols 0, 1, 2, … whose probabilities fall by the factor `ratio`, limited to 255.
 ///
 /// # Panics
-/// `ratio` is not between 0 and 1.
+/// Panics if `ratio` is not between 0 and 1.
 pub fn geometric(count: usize, ratio: f64, seed: u64) -> Vec<u8> {
     assert!(ratio > 0.0 && ratio < 1.0, "a ratio between 0 and 1, not {ratio}");
     let scale = 1.0 / ratio.ln();
     blocks(count, seed, |stream, out| {
         for (i, byte) in out.iter_mut().enumerate() {
-            // A float-to-integer cast saturates.
+            // The conversion of a float to an integer saturates.
             *byte = ((1.0 - stream.uniform(i as u64)).ln() * scale) as u8;
         }
     })
 }
 
-/// Uniform random bytes.
+/// Returns uniformly distributed random bytes.
 pub fn uniform(count: usize, seed: u64) -> Vec<u8> {
     blocks(count, seed, |stream, out| {
         for (i, eight) in out.chunks_mut(8).enumerate() {
@@ -85,20 +86,21 @@ pub fn uniform(count: usize, seed: u64) -> Vec<u8> {
     })
 }
 
-/// Eight symbols, equally frequent, so every codeword has 3 bits: a decoder that starts at a multiple of 32 or 128 bits
-/// is two times of three inside a codeword and never finds the way back. The count is rounded down to a multiple of 8.
+/// Returns eight equally frequent symbols, so that every codeword has 3 bits. A decoder that starts at a multiple of 32
+/// or 128 bits is inside a codeword in two of three cases and never synchronizes. The count is rounded down to a
+/// multiple of 8.
 pub fn never_synchronizing_flat(count: usize) -> Vec<u8> {
-    // Each block holds the same number of every symbol, so the whole does too.
+    // Each block has the same number of every symbol, and therefore the whole stream does, too.
     blocks(count / 8 * 8, 77, |stream, out| {
         out.iter_mut().enumerate().for_each(|(i, b)| *b = (i % 8) as u8);
         stream.shuffle(out);
     })
 }
 
-/// Code lengths that vary, and still a stream that never synchronizes. The counts give symbols 0, 1, 2 codewords of 2
-/// bits (00, 01, 10) and 3, 4 of 3 bits (110, 111). The head takes 27 bits, an odd number; then 2, 1, 0 repeats for
-/// ever as 100100…, every codeword at an odd bit: whoever starts at an even bit reads valid codewords for ever, all a
-/// bit off.
+/// Returns a stream with several codeword lengths on which decoders never synchronize. The frequencies give symbols 0,
+/// 1, 2 codewords of 2 bits (00, 01, 10) and symbols 3, 4 codewords of 3 bits (110, 111). The start of the stream takes
+/// 27 bits, an odd number. Then 2, 1, 0 repeats endlessly as 100100…, with every codeword at an odd bit. A decoder that
+/// starts at an even bit reads valid codewords endlessly, all of them off by one bit.
 pub fn never_synchronizing_cycle(count: usize) -> Vec<u8> {
     const HEAD: [u8; 11] = [3, 3, 3, 4, 4, 1, 1, 0, 0, 0, 0];
     let cycle = (0..count).map(|i| 2 - (i % 3) as u8);
@@ -160,13 +162,13 @@ mod tests {
     fn cycle_stream_reads_as_a_valid_wrong_stream_at_even_bits() {
         let bytes = never_synchronizing_cycle(6000);
         let codewords: [&[u8]; 5] = [&[0, 0], &[0, 1], &[1, 0], &[1, 1, 0], &[1, 1, 1]];
-        // The counts must give just these lengths.
+        // The frequencies must give exactly these lengths.
         assert_eq!(
             huffman_bits(&counts(&bytes)),
             bytes.iter().map(|&b| codewords[b as usize].len()).sum::<usize>() as f64 / 6000.0
         );
         let bits: Vec<u8> = bytes.iter().flat_map(|&b| codewords[b as usize]).copied().collect();
-        // Where codewords start when decoding from a bit.
+        // Returns the bits at which codewords start if decoding starts at bit `at`.
         let starts = |mut at: usize| {
             let mut starts = Vec::new();
             while let Some(symbol) = codewords.iter().position(|c| bits[at.min(bits.len())..].starts_with(c)) {

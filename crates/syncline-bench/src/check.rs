@@ -1,5 +1,4 @@
-//! Poisoning and comparing buffers in device memory, and keeping the device busy: launchers of
-//! `kernels/bench_check.cu`.
+//! Fills and compares buffers in device memory, and keeps the device busy: launchers of `kernels/bench_check.cu`.
 
 #![allow(unsafe_code)]
 
@@ -10,12 +9,12 @@ use syncline_cuda::device::{Device, Kernel, Source, Specialization};
 use syncline_cuda::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = Source { name: "bench_check.cu", text: include_str!("../kernels/bench_check.cu") };
-/// What outputs are filled with.
+/// The byte that outputs are filled with before a measurement.
 pub const POISON: u8 = 0xA5;
 const THREADS: u32 = 512;
 const BLOCKS: u32 = 2048;
-/// How long the device is kept busy: longer than the host takes for all that a call launches, which is some 30
-/// microseconds where there are most.
+/// Duration for which the device is kept busy: longer than the host takes for all launches of a call, which is at most
+/// about 30 microseconds.
 const WAIT_NANOSECONDS: u64 = 100_000;
 
 /// Fills and compares bytes on one stream.
@@ -28,10 +27,11 @@ pub struct Check {
 }
 
 impl Check {
-    /// Compiles the kernels, and makes sure that a difference would be found.
+    /// Compiles the kernels and checks that a difference is detected.
     ///
     /// # Errors
-    /// Those of [`Device::kernel`]; [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the kernels do not work.
+    /// The errors of [`Device::kernel`]; [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the kernels do not
+    /// work.
     pub fn new(device: &Device, stream: Arc<CudaStream>) -> Result<Self> {
         let specialization = Specialization { source: SOURCE, constants: Vec::new() };
         let kernel = |name| device.kernel(&specialization, name);
@@ -57,7 +57,7 @@ impl Check {
         Ok(())
     }
 
-    /// Sets every byte.
+    /// Sets every byte of a buffer.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -65,17 +65,17 @@ impl Check {
         let bytes = to.len() as u64;
         let mut launch = self.stream.launch_builder(self.fill.function());
         launch.arg(to).arg(&bytes).arg(&value);
-        // SAFETY: parameters (u8 *, u64, u8): writes the view's bytes.
+        // SAFETY: the kernel's parameters are (u8 *, u64, u8). It writes the view's bytes.
         unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }.doing("poisoning")?;
         Ok(())
     }
 
-    /// What keeps the stream busy while the host queues what is timed.
+    /// Returns a kernel that keeps the stream busy while the host queues the timed work.
     pub fn wait(&self) -> Wait {
         Wait { kernel: self.wait.clone(), stream: self.stream.clone() }
     }
 
-    /// How many bytes differ; those that only one has count, too.
+    /// Returns the number of differing bytes. If the lengths differ, the surplus bytes count as well.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -85,8 +85,8 @@ impl Check {
         if bytes > 0 {
             let mut launch = self.stream.launch_builder(self.compare.function());
             launch.arg(a).arg(b).arg(&bytes).arg(&mut self.differences);
-            // SAFETY: parameters (const u8 *, const u8 *, u64, u64 *): reads bytes that both views have, adds to one
-            // counter.
+            // SAFETY: the kernel's parameters are (const u8 *, const u8 *, u64, u64 *). It reads bytes that both views
+            // have and adds to one counter.
             unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }.doing("comparing")?;
         }
         let found = self.stream.clone_dtoh(&self.differences).doing("reading a counter")?[0];
@@ -101,30 +101,30 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// For so long that the host has queued a call's kernels before the device begins with them.
+    /// Queues a kernel that waits until the host has queued a call's kernels.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn launch(&self) -> Result<()> {
         let mut launch = self.stream.launch_builder(self.kernel.function());
         launch.arg(&WAIT_NANOSECONDS);
-        // SAFETY: parameter u64: touches no memory.
+        // SAFETY: the kernel's parameter is a u64; it accesses no memory.
         unsafe { launch.launch(Kernel::grid(1, 1, 0)) }.doing("waiting on the device")?;
         Ok(())
     }
 }
 
-/// The elements of a buffer as bytes.
+/// Returns the elements of a buffer as bytes.
 pub fn view_bytes<S: DeviceRepr>(elements: &CudaSlice<S>) -> CudaView<'_, u8> {
-    // SAFETY: any bytes are valid ones, and the view is as long as what it is of.
+    // SAFETY: every bit pattern is a valid `u8`, and the view has the size of the elements.
     let view = unsafe { elements.transmute::<u8>(elements.len() * size_of::<S>()) };
     view.expect("as many bytes as there are")
 }
 
-/// The elements of a buffer as bytes to be written.
+/// Returns the elements of a buffer as mutable bytes.
 pub fn view_bytes_mut<S: DeviceRepr>(elements: &mut CudaSlice<S>) -> CudaViewMut<'_, u8> {
     let bytes = elements.len() * size_of::<S>();
-    // SAFETY: as above, and every bit pattern that may be written is a valid number: buffers are of nothing else here.
+    // SAFETY: as in `view_bytes`; all buffers contain numbers, for which every bit pattern is valid.
     let view = unsafe { elements.transmute_mut::<u8>(bytes) };
     view.expect("as many bytes as there are")
 }

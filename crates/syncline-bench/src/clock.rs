@@ -1,41 +1,41 @@
-//! Elapsed time, or what the processor took of it.
+//! Measures elapsed time or processor time.
 
 use std::time::Instant;
 
-/// What time is taken.
+/// The kind of time to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// Elapsed time.
     #[default]
     Elapsed,
-    /// Time that processors worked for this process, which others that run do not add to; elapsed time where the system
-    /// does not say it.
+    /// Processor time of this process, which is not affected by other processes; elapsed time if the system does not
+    /// report it.
     Processor,
 }
 
-/// A measurement that has begun.
+/// A running measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     start: Instant,
-    /// Seconds of the processor until then.
+    /// Processor time in seconds at the start.
     processor: Option<f64>,
 }
 
 impl Stopwatch {
-    /// Begins.
+    /// Starts a measurement.
     pub fn start(clock: Clock) -> Self {
         let processor = if clock == Clock::Processor { processor_seconds() } else { None };
         Self { start: Instant::now(), processor }
     }
 
-    /// Seconds since then.
+    /// Returns the seconds since the start.
     pub fn seconds(&self) -> f64 {
         let of_processor = self.processor.and_then(|start| Some(processor_seconds()? - start));
         of_processor.unwrap_or_else(|| self.start.elapsed().as_secs_f64())
     }
 }
 
-/// Seconds that processors have worked for this process.
+/// Returns the processor time of this process in seconds.
 fn processor_seconds() -> Option<f64> {
     #[cfg(target_os = "linux")]
     {
@@ -51,8 +51,8 @@ fn processor_seconds() -> Option<f64> {
 mod tests {
     use super::*;
 
-    // Other tests of this process work meanwhile, and their time counts too: only what holds whatever they do is
-    // asserted.
+    // Other tests of this process run at the same time, and their processor time is included, so only assertions that
+    // hold regardless of them are made.
     #[test]
     fn each_clock_takes_its_own_time() {
         let [elapsed, processor] = [Clock::Elapsed, Clock::Processor].map(Stopwatch::start);

@@ -1,23 +1,24 @@
-//! Quantization codes as the papers' compressor makes them: the input of their Huffman measurements.
+//! Quantization codes as the papers' compressor computes them, which are the input of their Huffman measurements.
 
 use rayon::prelude::*;
 
 use crate::fields::Field;
 
-/// Deltas up to this far (exclusive) have a code; code 0 stands for all others.
+/// Deltas with a magnitude below this have a code; code 0 represents all others.
 pub const RADIUS: i32 = 512;
 
-/// What the Lorenzo predictor sees beyond its tile.
+/// The values that the Lorenzo predictor uses outside of its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tiling {
-    /// Zeros: 1-D tiles of 1,024, 3-D tiles of 8x8x8. As published.
+    /// Zeros, with 1-D tiles of 1,024 or 3-D tiles of 8x8x8, as published.
     Zeros,
-    /// The neighbors: one tile, the whole array.
+    /// The neighboring values: the whole array is one tile.
     Whole,
 }
 
-/// Codes of a field: `rint(x / (2 bound))`, Lorenzo prediction over `lorenzo_rank` dimensions on the integers, the
-/// delta plus [`RADIUS`], or 0 where the delta does not fit. The bound is `relative` times the range of values.
+/// Returns the codes of a field: `rint(x / (2 bound))`, Lorenzo prediction over `lorenzo_rank` dimensions of the
+/// integers, and the delta plus [`RADIUS`], or 0 if the delta is too large. The bound is `relative` times the range of
+/// values.
 pub fn quantization_codes(field: &Field, relative: f64, tiling: Tiling) -> Vec<u16> {
     let bound = relative * field.range();
     let inverse = if bound > 0.0 { (1.0 / (2.0 * bound)) as f32 } else { 0.0 };
@@ -56,7 +57,8 @@ fn codes_1d(values: &[f32], inverse: f32, tiling: Tiling) -> Vec<u16> {
     codes
 }
 
-/// Slabs of eight planes are independent: with tiles they start from zeros, without them each repeats the plane before.
+/// Slabs of eight planes are computed independently: with tiles they start from zeros, without tiles each computes the
+/// plane before it again.
 fn codes_3d(values: &[f32], [n1, n2]: [usize; 2], inverse: f32, tiling: Tiling) -> Vec<u16> {
     const TILE: usize = 8;
     let plane = n1 * n2;
@@ -86,7 +88,7 @@ fn codes_3d(values: &[f32], [n1, n2]: [usize; 2], inverse: f32, tiling: Tiling) 
     codes
 }
 
-/// Two-dimensional Lorenzo deltas of one plane, with zeros before every multiple of `edge`.
+/// Computes two-dimensional Lorenzo deltas of one plane, with zeros before every multiple of `edge`.
 fn predict_plane(values: &[f32], width: usize, edge: usize, inverse: f32, deltas: &mut [i32]) {
     for (out, row) in deltas.chunks_exact_mut(width).zip(values.chunks_exact(width)) {
         let mut previous = 0;
@@ -106,7 +108,7 @@ fn predict_plane(values: &[f32], width: usize, edge: usize, inverse: f32, deltas
 mod tests {
     use super::*;
 
-    /// The definition, one value at a time.
+    /// Computes codes by their definition, one value at a time.
     fn slow_codes(values: &[f32], [n0, n1, n2]: [usize; 3], inverse: f32, tile: [usize; 3]) -> Vec<u16> {
         let q = |i: usize, j: usize, k: usize| quantize(values[(i * n1 + j) * n2 + k], inverse);
         let mut codes = Vec::new();

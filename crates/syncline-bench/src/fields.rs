@@ -1,8 +1,8 @@
-//! Stand-ins for the eight data sets of the papers, at any size.
+//! Generators of fields that resemble the eight data sets of the papers, at any size.
 //!
-//! Each generator holds the kind of physics that shapes its original and a few constants, tuned so that Huffman-coded
-//! quantization codes at a relative bound of 1e-3 come near the ratio that the papers report. Values depend on
-//! the seed and the position alone: any number of threads gives the same field.
+//! Each generator models the physics of its original with a few constants. These are tuned so that the Huffman-coded
+//! quantization codes at a relative bound of 1e-3 have about the compression ratio that the papers report. Values
+//! depend on the seed and the position only, so that the field does not depend on the number of threads.
 
 pub mod gaussian;
 
@@ -23,11 +23,11 @@ use clap::ValueEnum;
 pub struct Field {
     /// Name of the generator, as on the command line.
     pub name: String,
-    /// The values.
+    /// Values of the field.
     pub values: Vec<f32>,
-    /// Extents, slowest first.
+    /// Extents, slowest axis first.
     pub extents: Vec<usize>,
-    /// Dimensions over which the papers predict this field: 1 or 3, over its fastest axes.
+    /// Number of the fastest axes over which the papers predict this field: 1 or 3.
     pub lorenzo_rank: usize,
 }
 
@@ -38,44 +38,45 @@ impl Field {
         Self { name, values, extents: extents.to_vec(), lorenzo_rank }
     }
 
-    /// Largest finite value less the smallest; 0 if there is none.
+    /// Returns the difference between the largest and the smallest finite value; 0 if there is none.
     pub fn range(&self) -> f64 {
         crate::statistics::range(&self.values)
     }
 
-    /// Extents as `100x500x500`.
+    /// Returns the extents as text, such as `100x500x500`.
     pub fn shape_text(&self) -> String {
         self.extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
     }
 }
 
-/// The generators.
+/// The generator of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Generator {
     /// Baryon density of a cosmological simulation, 512x512x512: log-normal with a long tail.
     Nyx,
-    /// Cloud condensate of a hurricane, 100x500x500: zero outside cloud, turbulent inside.
+    /// Cloud condensate of a hurricane, 100x500x500: zero outside of clouds, turbulent inside.
     Hurricane,
     /// Cloud fraction of a climate model, 26x1800x3600: zonal bands, fronts, clear sky.
     Cesm,
     /// A snapshot of a seismic wave, 449x449x235, by solving the wave equation.
     Rtm,
-    /// Particle velocities of an N-body simulation, 280,953,867.
+    /// Particle velocities of an N-body simulation, 280,953,867 values.
     Hacc,
-    /// Particle positions of the same.
+    /// Particle positions of the same simulation.
     Haccx,
     /// Orbitals of a quantum Monte Carlo run, 288x115x69x69.
     Qmcpack,
     /// Atom positions of a molecular-dynamics run in copper, 2338 frames of 106,711.
     Exaalt,
-    /// Two-electron integrals of a quantum-chemistry run, 80,265,168.
+    /// Two-electron integrals of a quantum-chemistry run, 80,265,168 values.
     Gamess,
     /// A turbulent field with Kolmogorov's spectrum, 64x512x512.
     Turbulence,
 }
 
 impl Generator {
-    /// Ratio of 16-bit codes over their Huffman codes that the papers report for the original at relative 1e-3.
+    /// Returns the ratio of 16-bit codes to their Huffman codes that the papers report for the original at a relative
+    /// bound of 1e-3.
     pub const fn paper_ratio(self) -> Option<f64> {
         match self {
             Self::Nyx => Some(15.6),
@@ -90,7 +91,7 @@ impl Generator {
         }
     }
 
-    /// Values of the field at full scale.
+    /// Returns the number of values of the field at full scale.
     pub const fn elements(self) -> usize {
         match self {
             Self::Nyx => 512 * 512 * 512,
@@ -105,8 +106,8 @@ impl Generator {
         }
     }
 
-    /// Makes the field. `scale` multiplies each side of the original (so 0.5 is an eighth of the data);
-    /// sides never shrink to nothing.
+    /// Generates the field. `scale` multiplies each side of the original (so 0.5 gives an eighth of the data); sides
+    /// have a minimum length.
     pub fn generate(self, scale: f64) -> Field {
         match self {
             Self::Nyx => nyx::density(scale),
@@ -123,18 +124,18 @@ impl Generator {
     }
 }
 
-/// The values of a raw little-endian file; bytes beyond the last whole value are ignored.
+/// Returns the values of a raw little-endian file; bytes beyond the last whole value are ignored.
 pub fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value)).collect()
 }
 
-/// A side of `full` at a scale: a multiple of `step`, and at least `step`.
+/// Returns the length of a side of `full` at a scale: a multiple of `step`, and at least `step`.
 fn side(full: usize, scale: f64, step: usize) -> usize {
     let steps = (full as f64 * scale / step as f64).round_ties_even() as usize;
     steps.max(1) * step
 }
 
-/// A count of values that goes with the volume, and at least 1.
+/// Returns a number of values that is proportional to the volume, at least 1.
 fn volume(full: usize, scale: f64) -> usize {
     ((full as f64 * scale.powi(3)) as usize).max(1)
 }

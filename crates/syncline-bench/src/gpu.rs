@@ -1,4 +1,4 @@
-//! A GPU to measure on.
+//! A GPU that is prepared for measurements.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use syncline_cuda::timing::{self, Runs};
 
 use crate::check::Check;
 
-/// Bytes of the copy that everything is compared with.
+/// Bytes of the device-to-device copy.
 const COPY_BYTES: usize = 512 << 20;
 
-/// GPU 0 with its stream, what compares bytes on it, and the bytes of payload a second of a device-to-device copy.
+/// GPU 0 with its stream and the measured throughput of a device-to-device copy.
 pub struct Opened {
-    /// The GPU.
+    /// The device.
     pub device: Device,
-    /// Its default stream.
+    /// Default stream of the device.
     pub stream: Arc<CudaStream>,
-    /// What compares bytes on it.
+    /// Fills and compares buffers on the device.
     pub check: Check,
-    /// Bytes of payload a second of a copy, timed by the runs asked for.
+    /// Throughput of the copy in bytes per second, counting each byte once.
     pub copy: f64,
 }
 
 impl Opened {
-    /// Opens GPU 0 and measures its copy.
+    /// Opens GPU 0 and measures its copy with these numbers of runs.
     ///
     /// # Errors
     /// There is no GPU, or it cannot be used.

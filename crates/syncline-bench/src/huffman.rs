@@ -1,4 +1,4 @@
-//! The Huffman stage alone: sets of symbols, and each encoder and decoder timed on them with every round trip checked.
+//! The Huffman stage alone: sets of symbols on which each encoder and decoder is timed, with every round trip checked.
 
 pub mod cpu;
 pub mod cuda;
@@ -14,12 +14,12 @@ use crate::bytes;
 use crate::codes::{Tiling, quantization_codes};
 use crate::fields::Generator;
 
-/// Symbols of a stream on the CPU.
+/// Number of symbols of a stream on the CPU.
 pub const STREAM_SYMBOLS: usize = 1 << 20;
-/// log2 of the symbols in a group.
+/// log2 of the number of symbols in a group.
 pub const GROUP_LOG2: u8 = 7;
 
-/// Symbols of a stream as a field of so many values has them: those of a container chunk.
+/// Returns the number of symbols in a stream for a field of `values` values: that of a container chunk.
 pub fn chunk_symbols(values: usize) -> usize {
     let geometry = Shape::new(&[values as u64]).map(Geometry::new);
     geometry.map_or(STREAM_SYMBOLS, |g| (u64::from(g.tiles_per_chunk()) * g.unclipped_len()) as usize)
@@ -34,22 +34,22 @@ pub enum Symbols {
     Codes(Vec<u16>),
 }
 
-/// What the stage is measured on.
+/// A set of symbols on which the stage is measured.
 pub struct Set {
-    /// Its name in tables.
+    /// Name of the set in tables.
     pub name: String,
-    /// The symbols, whole groups of them.
+    /// The symbols, in whole groups.
     pub symbols: Symbols,
-    /// How often they are repeated, each time with streams of their own: fields that are small for a GPU stand for as
-    /// many snapshots.
+    /// Number of repetitions, each with its own streams. A field that is small for a GPU is measured as several
+    /// snapshots.
     pub copies: usize,
 }
 
-/// Bytes sets, beside the generated fields.
+/// Names of the sets of bytes, in addition to the generated fields.
 pub const BYTE_SETS: [&str; 5] = ["text", "geometric-1.4", "geometric-5.9", "never-flat", "never-cycle"];
 
 impl Set {
-    /// The codes of a field at a relative bound.
+    /// Returns the codes of a field at a relative bound.
     pub fn of_field(generator: Generator, scale: f64, relative: f64) -> Self {
         let field = generator.generate(scale);
         let mut codes = quantization_codes(&field, relative, Tiling::Zeros);
@@ -57,7 +57,7 @@ impl Set {
         Self { name: field.name, symbols: Symbols::Codes(codes), copies: 1 }
     }
 
-    /// Bytes of the symbols, repetitions included.
+    /// Returns the bytes of the symbols, including repetitions.
     pub fn bytes(&self) -> usize {
         self.copies
             * match &self.symbols {
@@ -66,14 +66,14 @@ impl Set {
             }
     }
 
-    /// The set repeated until it has at least so many bytes; `None` if it has them already. Called as it was, and so
-    /// often.
+    /// Returns the set, repeated until it has at least `bytes` bytes, or `None` if it has them already. The new name
+    /// contains the number of repetitions.
     pub fn repeated(&self, bytes: usize) -> Option<Self> {
         let copies = bytes.div_ceil(self.bytes().max(1));
         (copies > 1).then(|| Self { name: format!("{}-x{copies}", self.name), symbols: self.symbols.clone(), copies })
     }
 
-    /// The first `bytes` of the set, in whole groups.
+    /// Returns the first `bytes` bytes of the set, rounded to whole groups.
     pub fn cut(&self, name: &str, bytes: usize) -> Self {
         fn head<S: Copy>(symbols: &[S], bytes: usize) -> Vec<S> {
             symbols[..symbols.len().min(bytes / size_of::<S>()) >> GROUP_LOG2 << GROUP_LOG2].to_vec()
@@ -85,13 +85,13 @@ impl Set {
         Self { name: format!("{}-{name}", self.name), symbols, copies: 1 }
     }
 
-    /// Geometric bytes whose probabilities fall by `ratio`.
+    /// Returns a set of geometric bytes whose probabilities fall by the factor `ratio`.
     pub fn geometric(name: &str, count: usize, ratio: f64) -> Self {
         let symbols = bytes::geometric(count >> GROUP_LOG2 << GROUP_LOG2, ratio, 4);
         Self { name: name.to_owned(), symbols: Symbols::Bytes(symbols), copies: 1 }
     }
 
-    /// One of [`BYTE_SETS`], of about `count` bytes; `None` if there is no such set.
+    /// Returns one of [`BYTE_SETS`] with about `count` bytes; `None` if there is no such set.
     pub fn of_bytes(name: &str, count: usize) -> Option<Self> {
         let count = count >> GROUP_LOG2 << GROUP_LOG2;
         let mut symbols = match name {
@@ -110,45 +110,46 @@ impl Set {
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// Bytes of its symbols.
+    /// Bytes of the set's symbols.
     pub bytes: usize,
-    /// Where it ran.
+    /// Name of the device.
     pub device: String,
-    /// `encode` or `decode`.
+    /// Either `encode` or `decode`.
     pub direction: &'static str,
-    /// Encoder or decoder.
+    /// Name of the encoder or decoder.
     pub method: String,
-    /// Index of the stream.
+    /// Name of the stream's index.
     pub index: String,
-    /// Whether groups of nothing but the commonest symbol are free.
+    /// Whether groups that only contain the most frequent symbol are zero-bit groups.
     pub free_groups: bool,
-    /// Bits a symbol, everything included.
+    /// Bits of the stream per symbol.
     pub bits: f64,
-    /// Bytes of symbols over bytes of stream.
+    /// Bytes of symbols divided by bytes of the stream.
     pub ratio: f64,
-    /// 10^9 bytes of symbols a second, median run.
+    /// Throughput of the median run, in 10^9 bytes of symbols per second.
     pub median: f64,
-    /// The same, fastest run.
+    /// Throughput of the fastest run.
     pub best: f64,
-    /// The same, slowest run.
+    /// Throughput of the slowest run.
     pub slowest: f64,
-    /// Microseconds of the median run.
+    /// Duration of the median run in microseconds.
     pub microseconds: f64,
-    /// Median over the rate of a device copy in the same run; on a GPU only.
+    /// Median throughput divided by that of a device copy in the same run; on a GPU only.
     pub share_of_copy: Option<f64>,
-    /// 10^9 bytes of symbols a second of single calls [queued while the device was busy](cuda::rotation), where
-    /// `median` is of calls on an idle device, launch included; of small sets on a GPU.
+    /// Throughput of single calls [queued while the device was busy](cuda::rotation), in 10^9 bytes of symbols per
+    /// second. In contrast, `median` is for calls on an idle device, including the launch. Only for small sets on a
+    /// GPU.
     pub queued: Option<f64>,
-    /// The same of [calls one after another](cuda::rotation).
+    /// Throughput of [consecutive calls](cuda::rotation), in the same unit.
     pub one_after_another: Option<f64>,
 }
 
-/// Times `work` after one run that is not counted.
+/// Times `work` after a warm-up run. `work` returns the seconds it took.
 ///
 /// # Errors
-/// Those of `work`, which returns the seconds it took.
+/// The errors of `work`.
 pub fn timed(runs: usize, mut work: impl FnMut() -> Result<f64>) -> Result<Times> {
     work()?;
     Ok(Times::new((0..runs.max(1)).map(|_| work()).collect::<Result<_>>()?))

@@ -1,5 +1,5 @@
-//! What Syncline is measured with: generators of fields like those in the papers, streams of codes and bytes,
-//! and other projects' codecs behind one trait. Not published.
+//! The benchmarks of Syncline: generators of fields like those in the papers, streams of codes and bytes, and other
+//! projects' codecs behind one trait. This crate is not published.
 
 pub mod bytes;
 mod check;

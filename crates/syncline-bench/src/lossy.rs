@@ -1,5 +1,5 @@
-//! Error-bounded compression of whole fields: ratio, quality and speed, on the CPU and on a GPU, every round trip
-//! checked.
+//! Error-bounded compression of whole fields on the CPU and on a GPU: measures ratio, quality and throughput, and
+//! checks every round trip.
 
 pub mod cpu;
 pub mod cuda;
@@ -17,24 +17,24 @@ use syncline_cuda::cudarc::driver::DeviceRepr;
 
 use crate::statistics::{errors, range};
 
-/// An element of a set.
+/// An element type of a set.
 trait Value: Element + DeviceRepr + Into<f64> {}
 
 impl Value for f32 {}
 impl Value for f64 {}
 
-/// How well a stream keeps what was compressed.
+/// The quality of a decompressed array.
 #[derive(Clone, Copy, Debug)]
 struct Quality {
-    /// The absolute bound that holds.
+    /// The absolute bound of the stream.
     bound: f64,
-    /// Largest error over the bound.
+    /// Largest error divided by the bound.
     error_over_bound: f64,
-    /// Peak signal-to-noise ratio in dB, the peak being the range of values.
+    /// Peak signal-to-noise ratio in dB, with the range of values as the peak.
     psnr: f64,
 }
 
-/// What was compressed, for checks.
+/// The original values, for checking decompressed ones.
 struct Original<'v, T> {
     values: &'v [T],
     range: f64,
@@ -45,13 +45,13 @@ impl<'v, T: Value> Original<'v, T> {
         Self { values, range: range(values) }
     }
 
-    /// Compares all values with what came back.
+    /// Compares all values with the decompressed ones.
     ///
     /// # Errors
-    /// An error is larger than the bound of the stream, or that bound than the one asked for.
+    /// An error exceeds the bound of the stream, or that bound exceeds the requested one.
     fn check(&self, relative: f64, header: &Header, back: &[T]) -> Result<Quality> {
         let (asked, bound) = (relative * self.range, header.abs_bound);
-        // Ranges may be rounded, not more.
+        // Computing the range may involve a rounding error, but no more.
         ensure!(bound <= asked * (1.0 + 1e-12), "the stream's bound is {bound}, asked for was {asked}");
         let found = errors(self.values, back);
         ensure!(
@@ -77,7 +77,7 @@ fn compress_on_cpu<T: Value>(set: &Set, values: &[T], relative: f64, threads: us
     Ok(syncline::compress(&view, &options.with_backend(syncline::Backend::Cpu).with_threads(threads))?)
 }
 
-/// Makes sure that two streams are alike.
+/// Checks that two streams are equal.
 fn ensure_same(found: &[u8], expected: &[u8], what: &str) -> Result<()> {
     let differs = found.iter().zip(expected).position(|(a, b)| a != b);
     let (lengths, at) = ((found.len(), expected.len()), differs.unwrap_or(found.len().min(expected.len())));
@@ -100,7 +100,7 @@ mod tests {
         let original = Original::new(values);
         let quality = original.check(1e-3, &header, &back).unwrap();
         assert!(quality.error_over_bound > 0.5 && quality.error_over_bound <= 1.0, "{quality:?}");
-        // A uniform error would give 20 log10(sqrt(3) 1000).
+        // Uniformly distributed errors would give 20 log10(sqrt(3) 1000).
         assert!((64.0..100.0).contains(&quality.psnr), "{quality:?}");
         assert!(original.check(1e-4, &header, &back).is_err(), "a looser bound than was asked for");
         back[7] += 3.0 * header.abs_bound as f32;

@@ -1,5 +1,5 @@
-//! LZSS, alone and before Huffman coding: GPULZ's tables ("GPULZ: Optimizing LZSS lossless compression for multi-byte
-//! data on modern GPUs", ICS 2023) with our figures, and general compressors beside. Every round trip is checked.
+//! LZSS with and without Huffman coding: GPULZ's tables ("GPULZ: Optimizing LZSS lossless compression for multi-byte
+//! data on modern GPUs", ICS 2023) with our results, and general-purpose compressors. Every round trip is checked.
 
 pub mod codecs;
 pub mod cpu;
@@ -16,57 +16,57 @@ use syncline_core::lzss::{Params, SymbolWidth};
 
 use crate::lossy::Rate;
 
-/// Bytes of the chunks of the papers' tables: blocks of ours have the last.
+/// Bytes of the chunks in the papers' tables; the last is also the size of our data blocks.
 pub const CHUNKS: [usize; 4] = [2048, 4096, 8192, 16_384];
 /// Levels with the windows of the paper's tables: 32, 64, 128 and 255 symbols.
 pub const LEVELS: [u8; 4] = [1, 2, 3, 4];
 /// Symbol widths of the paper's tables.
 pub const WIDTHS: [SymbolWidth; 3] = [SymbolWidth::One, SymbolWidth::Two, SymbolWidth::Four];
 
-/// Our stage in rows.
+/// Name of our stage in rows.
 pub const STAGE: &str = "lzss stage";
-/// The stage's first kernels, after the paper.
+/// Name of the stage with kernels like those of the paper in rows.
 pub const PUBLISHED: &str = "lzss stage, kernels as published";
 
-/// Something measured on a set.
+/// A measurement on a set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// Type of its elements.
+    /// Type of the elements.
     pub element: String,
-    /// Bytes of it.
+    /// Bytes of the set.
     pub bytes: u64,
-    /// Where it ran.
+    /// Name of the device.
     pub device: String,
-    /// What ran: [`STAGE`], a pipeline of ours, or another codec.
+    /// What was measured: [`STAGE`], a coder of ours, or another codec.
     pub codec: String,
-    /// Bytes of a chunk (C), of the stage alone.
+    /// Bytes of a chunk (C), for the stage alone.
     pub chunk: Option<usize>,
-    /// Level (window W), of the stage and our pipelines.
+    /// Level (window W), for the stage and our coders.
     pub level: Option<u8>,
     /// Bytes of a symbol (S), if that was fixed.
     pub symbol: Option<usize>,
-    /// Uncompressed bytes over compressed ones.
+    /// Uncompressed bytes divided by compressed bytes.
     pub ratio: f64,
-    /// Compression.
+    /// Throughput of compression.
     pub compress: Rate,
-    /// Decompression, if it was measured.
+    /// Throughput of decompression, if it was measured.
     pub decompress: Option<Rate>,
 }
 
 impl Row {
-    /// Symbols of the window, if there is a level.
+    /// Returns the number of symbols in the window, if there is a level.
     pub fn window(&self) -> Option<usize> {
         self.level.map(|level| Params::new(SymbolWidth::One, level).window())
     }
 }
 
-/// Everything that was measured in a run.
+/// All results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
-    /// Of lossless sets.
+    /// Results on lossless sets.
     pub rows: Vec<Row>,
-    /// Of lossy fields.
+    /// Results on lossy fields.
     pub lossy: Vec<lossy::Row>,
 }

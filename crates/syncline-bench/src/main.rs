@@ -1,4 +1,4 @@
-//! Data generators and the papers' tables, on the command line.
+//! The command line: generates data and prints the papers' tables.
 
 mod commands;
 
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What Syncline is measured with: generated fields and other codecs, side by side
+/// The benchmarks of Syncline: generated fields, and comparisons with other codecs
 #[derive(Parser)]
 #[command(name = "syncline-bench", version)]
 struct Cli {

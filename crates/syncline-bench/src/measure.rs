@@ -1,4 +1,4 @@
-//! Times a codec on a field and checks what comes back.
+//! Times a codec on a field and checks the decompressed values.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -7,48 +7,49 @@ use crate::fields::Field;
 use crate::rivals::Rival;
 use crate::statistics::max_error;
 
-/// What is asked of a codec.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     /// Bound relative to the range of values.
     pub relative: f64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Runs to time each way.
+    /// Number of timed runs of compression and of decompression.
     pub runs: usize,
 }
 
-/// One row of the table. Rates are 10^6 bytes of uncompressed data a second.
+/// One row of the table. Throughputs are in 10^6 bytes of uncompressed data per second.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measurement {
     /// Name of the field.
     pub field: String,
-    /// Extents, slowest first.
+    /// Extents, slowest axis first.
     pub shape: String,
     /// Name of the codec.
     pub codec: String,
-    /// Bound relative to the range of values; none for lossless codecs.
+    /// Bound relative to the range of values; `None` for lossless codecs.
     pub relative: Option<f64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Uncompressed over compressed bytes.
+    /// Uncompressed bytes divided by compressed bytes.
     pub ratio: f64,
-    /// Compression, fastest run.
+    /// Compression throughput of the fastest run.
     pub compress_best: f64,
-    /// Compression, median run.
+    /// Compression throughput of the median run.
     pub compress_median: f64,
-    /// Decompression, fastest run.
+    /// Decompression throughput of the fastest run.
     pub decompress_best: f64,
-    /// Decompression, median run.
+    /// Decompression throughput of the median run.
     pub decompress_median: f64,
-    /// Largest error over the bound: at most 1 if the codec keeps its word. Over the range where lossless.
+    /// Largest error divided by the bound: at most 1 if the codec respects the bound. For lossless codecs, divided by
+    /// the range.
     pub error_over_bound: f64,
 }
 
-/// Runs the task, compression and decompression in turn, after one run of each that is not counted.
+/// Measures compression and decompression alternately, after a warm-up run of each.
 ///
 /// # Errors
-/// Those of the codec.
+/// The errors of the codec.
 pub fn measure(rival: &mut dyn Rival, field: &Field, task: Task) -> Result<Measurement> {
     let range = field.range();
     let bound = task.relative * range;
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
     use crate::rivals::Timed;
 
-    /// Keeps every value but moves it by a share of the bound.
+    /// A codec that stores every value but shifts it by a share of the bound.
     struct Shift(f64);
 
     impl Rival for Shift {

@@ -1,8 +1,8 @@
-//! nvCOMP's batched codecs beside ours, if its library is there: loaded at run time, version 6 (PyPI
-//! `nvidia-libnvcomp-cu13`).
+//! Measures nvCOMP's batched codecs for comparison, if its library is installed. Loads version 6 (PyPI
+//! `nvidia-libnvcomp-cu13`) at run time.
 //!
-//! Its option structs all have 64 bytes; they are written here as the bytes that its headers' defaults have, with the
-//! type of the symbols.
+//! All of its option structs have 64 bytes. They are declared here as the bytes of the defaults in nvCOMP's headers,
+//! with the type of the symbols.
 
 #![allow(unsafe_code)]
 
@@ -18,21 +18,21 @@ use syncline_cuda::timing::{self, Runs, Times};
 
 use crate::check::{Check, POISON};
 
-/// Names that the library goes by.
+/// File names of the library.
 const LIBRARIES: [&str; 2] = ["libnvcomp.so.6", "libnvcomp.so"];
-/// The major version whose interface is declared here.
+/// The major version of the interface that is declared here.
 const MAJOR: u32 = 6;
-/// Bytes of a chunk, but for the codecs that say otherwise: what nvCOMP's documentation recommends.
+/// Bytes of a chunk as nvCOMP's documentation recommends, for codecs that do not specify another size.
 const CHUNK: usize = 64 << 10;
-/// Alignment that every codec of it is content with.
+/// An alignment in bytes that is sufficient for all codecs.
 const ALIGNMENT: usize = 256;
 
-/// Unsigned integers of 1, 2, 4 and 8 bytes.
+/// `nvcompType_t` of unsigned integers of 1, 2, 4 and 8 bytes.
 const TYPES: [u32; 4] = [1, 3, 5, 7];
-/// No type: found out from the stream.
+/// The type that makes nvCOMP detect the type from the stream.
 const TYPE_BITS: u32 = 0xFF;
 
-/// An option struct, passed by value.
+/// An option struct of 64 bytes, passed by value.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Options([u32; 16]);
@@ -51,30 +51,30 @@ type Decompress = unsafe extern "C" fn(
         *mut c_void,
 ) -> c_int;
 
-/// The library.
+/// A loaded nvCOMP library.
 pub struct Nvcomp {
     library: Library,
 }
 
-/// A codec of it with options.
+/// A codec of nvCOMP with its options.
 pub struct Codec {
-    /// Its name in tables.
+    /// Name of the codec in tables.
     pub name: &'static str,
-    /// Part of its functions' names.
+    /// The codec's part of function names.
     symbol: &'static str,
     chunk: usize,
     compress: Options,
     decompress: Options,
 }
 
-/// Options whose first words are these and the others 0.
+/// Returns options whose first words are `words`, followed by zeros.
 fn options(words: &[u32]) -> Options {
     let mut all = [0; 16];
     all[..words.len()].copy_from_slice(words);
     Options(all)
 }
 
-/// The type of symbols of 1, 2, 4 or 8 bytes; of others, bytes.
+/// Returns the type of symbols of 1, 2, 4 or 8 bytes, and that of bytes for other sizes.
 fn type_of(symbol_bytes: usize) -> u32 {
     match symbol_bytes {
         2 | 4 | 8 => TYPES[symbol_bytes.ilog2() as usize],
@@ -83,16 +83,17 @@ fn type_of(symbol_bytes: usize) -> u32 {
 }
 
 impl Codec {
-    /// With default options, in chunks of 64 KiB.
+    /// Returns a codec with default options and chunks of 64 KiB.
     const fn plain(name: &'static str, symbol: &'static str) -> Self {
         Self { name, symbol, chunk: CHUNK, compress: Options([0; 16]), decompress: Options([0; 16]) }
     }
 
-    /// Cascaded encodings for symbols of a width.
+    /// Returns the codec "cascaded" for symbols of `symbol_bytes` bytes.
     fn cascaded(symbol_bytes: usize) -> Self {
-        // Asymmetric mode, bit packing, every fine-grained encoding, level 3; type, mode, then flags of 64 bits.
+        // Asymmetric mode, bit packing, all fine-grained encodings, level 3. The fields are type and mode, followed by
+        // 64-bit flags.
         let words = [type_of(symbol_bytes), 1, 1, 0, 0, 0, 7, 0, 3];
-        // The common options start at a multiple of 8 bytes.
+        // The options after the common ones start at a multiple of 8 bytes.
         Self {
             compress: options(&words),
             decompress: options(&[0, 0, TYPE_BITS]),
@@ -100,7 +101,7 @@ impl Codec {
         }
     }
 
-    /// Those to compare an entropy coder with, for symbols of a width.
+    /// Returns the codecs to compare an entropy coder with, for symbols of `symbol_bytes` bytes.
     pub fn beside_huffman(symbol_bytes: usize) -> [Self; 6] {
         let bitcomp = |name, algorithm| Self {
             compress: options(&[algorithm, type_of(symbol_bytes)]),
@@ -117,7 +118,7 @@ impl Codec {
         ]
     }
 
-    /// Those to compare LZSS with, for symbols of a width.
+    /// Returns the codecs to compare LZSS with, for symbols of `symbol_bytes` bytes.
     pub fn beside_lzss(symbol_bytes: usize) -> [Self; 4] {
         let symbols = type_of(symbol_bytes);
         let lz4 =
@@ -126,7 +127,7 @@ impl Codec {
     }
 }
 
-/// Fails if a call did.
+/// Returns an error unless `status` is success; `what` names the operation.
 fn ok(status: c_int, what: &str) -> syncline_cuda::Result<()> {
     match status {
         0 => Ok(()),
@@ -135,17 +136,18 @@ fn ok(status: c_int, what: &str) -> syncline_cuda::Result<()> {
 }
 
 impl Nvcomp {
-    /// Loads the library from a file, or a folder that has it, or wherever the loader finds it.
+    /// Loads the library from a file, from a folder that contains it, or, without a path, from where the loader finds
+    /// it.
     ///
     /// # Errors
-    /// It is not there, or another version.
+    /// The library does not exist or has another version.
     pub fn load(path: Option<&Path>) -> Result<Self> {
         let candidates: Vec<PathBuf> = match path {
             Some(folder) if folder.is_dir() => LIBRARIES.iter().map(|name| folder.join(name)).collect(),
             Some(file) => vec![file.to_owned()],
             None => LIBRARIES.iter().map(PathBuf::from).collect(),
         };
-        // SAFETY: running the initializers of the library that the user names, or installed.
+        // SAFETY: loading runs the initializers of a library that the user has named or installed.
         let found = candidates.iter().find_map(|candidate| unsafe { Library::new(candidate) }.ok());
         let Some(library) = found else {
             bail!("no nvCOMP: `pip install nvidia-libnvcomp-cu13` and name the folder of libnvcomp.so.6 with --nvcomp");
@@ -156,11 +158,11 @@ impl Nvcomp {
         Ok(nvcomp)
     }
 
-    /// [`Self::load`], but that a library which nobody named and which is not there is said on standard error, not an
-    /// error.
+    /// Loads the library as [`Self::load`] does. If no path is given and the library is not installed, prints a message
+    /// to standard error and returns `None`.
     ///
     /// # Errors
-    /// The library that was named is not there, or another version.
+    /// The named library does not exist or has another version.
     pub fn find(path: Option<&Path>) -> Result<Option<Self>> {
         match Self::load(path) {
             Err(error) if path.is_none() => {
@@ -171,10 +173,10 @@ impl Nvcomp {
         }
     }
 
-    /// 1000 times the major version, and the rest.
+    /// Returns the library's version, 1000 times the major version plus the rest.
     fn version(&self) -> Result<u32> {
         let mut properties = [0_u32; 2];
-        // SAFETY: the function's type as nvcomp.h declares it; it writes two 32-bit numbers.
+        // SAFETY: the function has the type that nvcomp.h declares; it writes two 32-bit numbers.
         let status = unsafe {
             let get = self.library.get::<unsafe extern "C" fn(*mut u32) -> c_int>(b"nvcompGetProperties\0")?;
             get(properties.as_mut_ptr())
@@ -183,19 +185,19 @@ impl Nvcomp {
         Ok(properties[0])
     }
 
-    /// A function `nvcompBatched<codec><name>`.
+    /// Returns the function `nvcompBatched<codec><name>`.
     ///
     /// # Safety
-    /// `F` must be the function's type.
+    /// `F` is the type of the function.
     unsafe fn function<F: Copy>(&self, codec: &Codec, name: &str) -> Result<F> {
         let symbol = format!("nvcompBatched{}{name}\0", codec.symbol);
-        // SAFETY: the caller's promise; the copy is used only while the library is loaded.
+        // SAFETY: the caller guarantees the type; the pointer is used only while the library is loaded.
         let found = unsafe { self.library.get::<F>(symbol.as_bytes()) };
         found.map(|function| *function).with_context(|| format!("nvCOMP has no {}", symbol.trim_end_matches('\0')))
     }
 }
 
-/// Places and sizes of chunks in a buffer, on the device.
+/// Addresses and sizes of chunks in a buffer, in device memory.
 struct Chunks {
     buffer: CudaSlice<u8>,
     pointers: CudaSlice<u64>,
@@ -203,7 +205,7 @@ struct Chunks {
 }
 
 impl Chunks {
-    /// Chunks of `size` bytes of a buffer, one every `stride`.
+    /// Lists chunks of these sizes in a buffer, one every `stride` bytes.
     fn new(stream: &Arc<CudaStream>, count: usize, stride: usize, sizes: &[usize]) -> Result<Self> {
         let buffer = stream.alloc_zeros::<u8>(count * stride).doing("allocating")?;
         let start = buffer.device_ptr(stream).0;
@@ -216,7 +218,7 @@ impl Chunks {
     }
 }
 
-/// What a codec did.
+/// The measurements of a codec.
 pub struct Measured {
     /// Bytes of all compressed chunks.
     pub bytes: u64,
@@ -226,13 +228,13 @@ pub struct Measured {
     pub decompress: Times,
 }
 
-/// Where and how codecs are timed.
+/// The environment in which codecs are timed.
 pub struct Bench<'c> {
-    /// All work is queued here.
+    /// The stream that all work is queued on.
     pub stream: Arc<CudaStream>,
-    /// How often.
+    /// Numbers of runs.
     pub runs: Runs,
-    /// Compares what comes back.
+    /// Compares the decompressed bytes.
     pub check: &'c mut Check,
 }
 
@@ -240,15 +242,15 @@ impl Nvcomp {
     /// Times a codec on bytes in device memory.
     ///
     /// # Errors
-    /// A call fails, or other bytes come back.
+    /// A call fails, or the decompressed bytes differ.
     pub fn measure(&self, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut Bench<'_>) -> Result<Measured> {
         measure(self, codec, input, bench).with_context(|| format!("nvCOMP {}", codec.name))
     }
 }
 
 fn measure(nvcomp: &Nvcomp, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut Bench<'_>) -> Result<Measured> {
-    // SAFETY: the types are those of nvCOMP's headers, the same for each of these codecs but for the options, which
-    // have 64 bytes everywhere.
+    // SAFETY: the function types are those of nvCOMP's headers. They are the same for all of these codecs except for
+    // the options, which always have 64 bytes.
     let (compress_temp, most, compress, decompress_temp, decompress) = unsafe {
         (
             nvcomp.function::<TempSize>(codec, "CompressGetTempSize")?,
@@ -265,7 +267,7 @@ fn measure(nvcomp: &Nvcomp, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut
     let count = bytes.div_ceil(chunk);
     let sizes: Vec<usize> = (0..count).map(|i| chunk.min(bytes - i * chunk)).collect();
     let (mut temp, mut decode_temp, mut stride) = (0, 0, 0);
-    // SAFETY: each writes one number.
+    // SAFETY: each function writes one number to a valid place.
     unsafe {
         ok(compress_temp(count, chunk, codec.compress, &mut temp, bytes, queue), "temporary size")?;
         ok(decompress_temp(count, chunk, codec.decompress, &mut decode_temp, bytes, queue), "temporary size")?;
@@ -284,8 +286,8 @@ fn measure(nvcomp: &Nvcomp, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut
     let (packed_sizes, status) =
         (packed.sizes.device_ptr_mut(&stream).0 as *mut usize, statuses.device_ptr_mut(&stream).0 as *mut c_int);
     let compression = timing::seconds(&stream, bench.runs, || {
-        // SAFETY: `count` places and sizes of chunks, with room for the largest; as much scratch memory as asked for;
-        // all live until the stream is done, which `timing::seconds` waits for.
+        // SAFETY: there are `count` addresses and sizes of chunks, with room for the largest compressed chunk, and as
+        // much scratch memory as requested. All of them live until the stream is synchronized by `timing::seconds`.
         let result = unsafe {
             compress(
                 at(&plain.pointers),
@@ -311,7 +313,7 @@ fn measure(nvcomp: &Nvcomp, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut
     let (found_at, status) =
         (found.device_ptr_mut(&stream).0 as *mut usize, statuses.device_ptr_mut(&stream).0 as *mut c_int);
     let decompression = timing::seconds(&stream, bench.runs, || {
-        // SAFETY: as above; each output chunk has the room that its size says.
+        // SAFETY: as for compression; each output chunk has as many bytes as its size states.
         let result = unsafe {
             decompress(
                 at(&packed.pointers),
@@ -354,7 +356,7 @@ mod tests {
         assert_eq!((ans.chunk, large.chunk), (64 << 10, 256 << 10));
         assert_eq!(ans.decompress.0[1], 0xFF);
         assert_eq!((bitcomp.compress.0[0], sparse.compress.0[0], sparse.compress.0[1]), (0, 1, 3));
-        // Type and mode, then flags at bytes 8, 16 and 24, the level at 32.
+        // Type and mode are first, then flags at bytes 8, 16 and 24, and the level at byte 32.
         assert_eq!(cascaded.compress.0[..9], [3, 1, 1, 0, 0, 0, 7, 0, 3]);
         assert_eq!(cascaded.decompress.0[..4], [0, 0, 0xFF, 0]);
         let [lz4, snappy, _, wide] = Codec::beside_lzss(4);

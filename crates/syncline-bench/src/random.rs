@@ -1,49 +1,49 @@
-//! Random numbers by position: the value at an index depends on the seed and the index alone,
-//! so rows can be filled by any number of threads in any order.
+//! Random numbers by position: the value at an index depends on the seed and the index only, so that rows can be filled
+//! by any number of threads in any order.
 
 /// The increment of splitmix64 (2^64 over the golden ratio, odd).
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Another odd constant, so that lanes are not steps of an index.
+/// Another odd constant, so that streams of lanes do not overlap those of indices.
 const LANE: u64 = 0xD1B5_4A32_D192_ED03;
 
-/// A stream of random numbers read by index (splitmix64 with its state computed instead of carried).
+/// A stream of random numbers with random access: splitmix64 with its state computed from the index.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     key: u64,
 }
 
 impl Stream {
-    /// The stream of this seed.
+    /// Returns the stream of this seed.
     pub const fn new(seed: u64) -> Self {
         Self { key: mix(seed.wrapping_add(GOLDEN)) }
     }
 
-    /// An independent stream for one row, block or particle of this one.
+    /// Returns an independent stream for one row, block or particle.
     pub const fn split(self, lane: u64) -> Self {
         Self { key: mix(self.key.wrapping_add(lane.wrapping_add(1).wrapping_mul(LANE))) }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub const fn bits(self, index: u64) -> u64 {
         mix(self.key.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
     }
 
-    /// Uniform in [0, 1), with 53 random bits.
+    /// Returns a uniformly distributed number in [0, 1) with 53 random bits.
     pub fn uniform(self, index: u64) -> f64 {
         (self.bits(index) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform integer in `0..bound`; the bias is below bound / 2^64.
+    /// Returns a uniformly distributed integer in `0..bound`; the bias is below bound / 2^64.
     ///
     /// # Panics
-    /// `bound` is 0.
+    /// Panics if `bound` is 0.
     pub fn below(self, index: u64, bound: u64) -> u64 {
         assert!(bound > 0, "an integer below 0 does not exist");
         ((self.bits(index) as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Two independent standard normal numbers (Box-Muller; 32 bits each, so up to 6.7 deviations).
+    /// Returns two independent standard normal numbers (Box-Muller; 32 bits each, so up to 6.7 standard deviations).
     pub fn normal_pair(self, index: u64) -> (f32, f32) {
         let bits = self.bits(index);
         let unit = ((bits >> 32) as f32 + 0.5) * (1.0 / 4_294_967_296.0);
@@ -53,7 +53,7 @@ impl Stream {
         (radius * cos, radius * sin)
     }
 
-    /// One standard normal number.
+    /// Returns a standard normal number.
     pub fn normal(self, index: u64) -> f32 {
         self.normal_pair(index).0
     }
@@ -66,7 +66,7 @@ impl Stream {
     }
 }
 
-/// The output function of splitmix64: a bijection of 64 bits that avalanches.
+/// The output function of splitmix64: a bijection of 64 bits in which each input bit affects all output bits.
 const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,4 +1,4 @@
-//! Codecs to compare, ours among them, behind one trait.
+//! Codecs to compare, including Syncline, behind one trait.
 
 mod blosc2;
 mod syncline;
@@ -26,9 +26,9 @@ pub use {pcodec::Pcodec, zstandard::Zstandard};
 /// A result and the time it took.
 #[derive(Clone, Debug)]
 pub struct Timed<T> {
-    /// What was made.
+    /// The result.
     pub value: T,
-    /// Wall-clock seconds that making it took.
+    /// Elapsed seconds.
     pub seconds: f64,
 }
 
@@ -36,7 +36,7 @@ impl<T> Timed<T> {
     /// Runs and times `make`.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub fn run(make: impl FnOnce() -> Result<T>) -> Result<Self> {
         let start = Instant::now();
         let value = make()?;
@@ -44,37 +44,38 @@ impl<T> Timed<T> {
     }
 }
 
-/// A codec of 32-bit floating-point fields.
+/// A codec of fields of 32-bit floats.
 ///
-/// Times are the codec's own: a rival that runs in another process leaves out what carrying the data there takes.
+/// Times are those of the codec itself: for a codec that runs in another process, they do not include transferring the
+/// data.
 pub trait Rival {
-    /// Name in tables.
+    /// Returns the name of the codec in tables.
     fn name(&self) -> String;
 
-    /// Whether values come back exactly, so that the bound changes nothing.
+    /// Returns whether the codec is lossless, so that it ignores the bound.
     fn is_lossless(&self) -> bool {
         false
     }
 
-    /// Whether the codec can use more than one thread.
+    /// Returns whether the codec can use several threads.
     fn is_parallel(&self) -> bool {
         false
     }
 
-    /// Compresses a field so that no value is off by more than `bound`.
+    /// Compresses a field with an absolute error of at most `bound` for every value.
     ///
     /// # Errors
-    /// The codec refuses or fails.
+    /// The codec rejects the input or fails.
     fn compress(&mut self, field: &Field, bound: f64, threads: usize) -> Result<Timed<Vec<u8>>>;
 
-    /// Decompresses what `compress` made of `field` (which serves for its extents alone).
+    /// Decompresses a stream that `compress` returned for `field`, which is only used for its extents.
     ///
     /// # Errors
-    /// The codec refuses or fails.
+    /// The codec rejects the stream or fails.
     fn decompress(&mut self, stream: &[u8], field: &Field, threads: usize) -> Result<Timed<Vec<f32>>>;
 }
 
-/// Our codec, then every rival that this build and machine have, and a line on each that they have not.
+/// Returns Syncline and all other codecs that are available, and a message for each one that is not.
 pub fn available(python: &str) -> (Vec<Box<dyn Rival>>, Vec<String>) {
     let mut rivals: Vec<Box<dyn Rival>> = vec![Box::new(Syncline)];
     let mut missing = Vec::new();

@@ -1,11 +1,11 @@
-//! Figures that describe a field or a stream of symbols.
+//! Statistics of fields and streams of symbols.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rayon::prelude::*;
 
-/// Largest finite value less the smallest; 0 if there is none.
+/// Returns the difference between the largest and the smallest finite value; 0 if there is none.
 pub fn range<T: Copy + Into<f64> + Sync>(values: &[T]) -> f64 {
     let (low, high) = values
         .par_chunks(1 << 16)
@@ -17,7 +17,7 @@ pub fn range<T: Copy + Into<f64> + Sync>(values: &[T]) -> f64 {
     if low <= high { high - low } else { 0.0 }
 }
 
-/// How often each 16-bit symbol occurs; as long as the largest symbol needs.
+/// Returns the number of occurrences of each 16-bit symbol, up to the largest one that occurs.
 pub fn histogram(symbols: &[u16]) -> Vec<u64> {
     let mut counts = symbols
         .par_chunks(1 << 20)
@@ -35,8 +35,8 @@ pub fn histogram(symbols: &[u16]) -> Vec<u64> {
     counts
 }
 
-/// Mean length in bits of an unlimited Huffman code of these counts: the least a codeword stream can take.
-/// One bit for a single symbol, 0 for none.
+/// Returns the mean codeword length in bits of a Huffman code without length limit for these counts, which is the
+/// minimum for a stream of codewords. One bit for a single symbol, 0 for none.
 pub fn huffman_bits(counts: &[u64]) -> f64 {
     let mut heap: BinaryHeap<Reverse<u64>> = counts.iter().filter(|&&c| c > 0).map(|&c| Reverse(c)).collect();
     let total: u64 = counts.iter().sum();
@@ -54,16 +54,17 @@ pub fn huffman_bits(counts: &[u64]) -> f64 {
     bits as f64 / total as f64
 }
 
-/// How far values are from others.
+/// Statistics of the errors of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// Largest error.
+    /// Largest absolute error.
     pub worst: f64,
     /// Mean of the squared errors; 0 if there are no finite values.
     pub mean_square: f64,
 }
 
-/// Errors `b - a` over positions where `a` is finite; infinite where `b` is then not finite, or lengths differ.
+/// Returns statistics of the errors `b - a` over positions where `a` is finite. They are infinite if `b` is not finite
+/// at such a position, or if the lengths differ.
 pub fn errors<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> Errors {
     if a.len() != b.len() {
         return Errors { worst: f64::INFINITY, mean_square: f64::INFINITY };
@@ -84,7 +85,7 @@ pub fn errors<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> Errors {
     Errors { worst, mean_square: squares / count.max(1) as f64 }
 }
 
-/// Largest of [`errors`].
+/// Returns the largest of [`errors`].
 pub fn max_error<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> f64 {
     errors(a, b).worst
 }

@@ -1,4 +1,4 @@
-//! Tables as text, CSV and JSON.
+//! Tables that are printed as text, CSV or JSON.
 
 use std::fmt::{self, Write as _};
 
@@ -7,29 +7,29 @@ use serde::{Serialize, Serializer};
 /// A table to print.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// What it is about.
+    /// Title of the table.
     pub title: String,
-    /// What the figures are.
+    /// Description of the figures.
     pub note: String,
-    /// Names of the columns; the first is the lines'.
+    /// Names of the columns; the first column names the lines.
     pub columns: Vec<String>,
-    /// Lines, as long as there are columns.
+    /// Lines with one cell per column.
     pub lines: Vec<Vec<Cell>>,
 }
 
-/// An entry of a table.
+/// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// A text.
     Text(String),
-    /// A number, and how many decimals are worth printing.
+    /// A number, and the number of decimals to print.
     Number(f64, usize),
-    /// Not known, or it does not apply.
+    /// An empty cell: the value is unknown or does not apply.
     Nothing,
 }
 
 impl Cell {
-    /// A number, if it is known.
+    /// Returns a cell with a number, or an empty one if it is `None`.
     pub fn number(number: Option<f64>, decimals: usize) -> Self {
         number.map_or(Self::Nothing, |number| Self::Number(number, decimals))
     }
@@ -68,20 +68,20 @@ impl Serialize for Cell {
 }
 
 impl Table {
-    /// A table without lines.
+    /// Returns a table without lines.
     pub fn new(title: &str, note: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         Self { title: title.to_owned(), note: note.to_owned(), columns, lines: Vec::new() }
     }
 
-    /// Adds a line, of as many cells as there are columns.
+    /// Adds a line with one cell per column.
     pub fn line(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<_> = cells.into_iter().collect();
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
         self.lines.push(cells);
     }
 
-    /// As CSV, with a line of names.
+    /// Returns the table as CSV with a header line.
     pub fn to_csv(&self) -> String {
         let quoted = |text: String| match text.contains([',', '"', '\n']) {
             true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -110,7 +110,7 @@ impl fmt::Display for Table {
         let print = |line: &[String]| {
             let mut out = String::from(" ");
             for (i, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                // Names to the left, numbers to the right.
+                // The first column is left-aligned, numbers are right-aligned.
                 let _ = if i == 0 { write!(out, " {cell:<width$}") } else { write!(out, "  {cell:>width$}") };
             }
             out.trim_end().to_owned()

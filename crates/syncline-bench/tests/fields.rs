@@ -1,4 +1,4 @@
-//! The generators: the same on any number of threads, and with the statistics that they are tuned to.
+//! The generators give the same fields with any number of threads, and have the statistics that they are tuned to.
 
 use clap::ValueEnum;
 use syncline_bench::bytes;
@@ -42,7 +42,7 @@ fn any_scale_gives_a_field_of_its_shape() {
     }
 }
 
-/// Huffman ratio of 16-bit codes and share of zero deltas.
+/// Returns the Huffman ratio of 16-bit codes and the share of zero deltas.
 fn ratio_and_zeros(generator: Generator, scale: f64) -> (f64, f64) {
     let codes = quantization_codes(&generator.generate(scale), 1e-3, Tiling::Zeros);
     let counts = histogram(&codes);
@@ -50,8 +50,9 @@ fn ratio_and_zeros(generator: Generator, scale: f64) -> (f64, f64) {
     (16.0 / huffman_bits(&counts), counts[RADIUS as usize] as f64 / codes.len() as f64)
 }
 
-/// At scales where the constants hold, within a tenth or so of what the papers report for the originals.
-/// Most fields get smoother with size; these are the smallest scales that are near enough to the full one.
+/// Checks ratios at scales where the constants are valid, within about a tenth of those that the papers report for the
+/// originals. Most fields become smoother with their size; these are the smallest scales that are close to the full
+/// one.
 #[test]
 fn ratios_are_near_the_papers() {
     for (generator, scale, tolerance) in [
@@ -69,7 +70,7 @@ fn ratios_are_near_the_papers() {
     }
 }
 
-/// Sparse fields are mostly zero deltas, noisy ones hardly; the decoders' speed hangs on it.
+/// Sparse fields have almost only zero deltas and noisy ones hardly any, which determines the speed of decoders.
 #[test]
 fn zero_deltas_are_as_common_as_in_the_reference_implementation() {
     for (generator, scale, low, high) in [

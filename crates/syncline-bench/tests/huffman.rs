@@ -1,4 +1,4 @@
-//! `huffman` as a process, on the CPU.
+//! Runs the subcommand `huffman` as a process on the CPU.
 
 use std::process::Command;
 

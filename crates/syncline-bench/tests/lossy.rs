@@ -1,4 +1,4 @@
-//! `lossy` as a process, on the CPU.
+//! Runs the subcommand `lossy` as a process on the CPU.
 
 use std::process::{Command, Output};
 
@@ -17,7 +17,7 @@ fn rows_of_the_cpu_as_text_and_in_files() {
     let output = bench(&[&SMALL[..], &more].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // Two sets, bounds and numbers of threads: each at once, then in the table.
+    // With two sets, bounds and numbers of threads, each row is printed at once, and then in the table.
     assert_eq!(
         text.lines().filter(|line| line.contains("error / bound 0.") || line.contains("error / bound 1.")).count(),
         8
@@ -47,7 +47,7 @@ fn json_and_csv_on_standard_output() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((json["device"].as_str(), json["results"]["rows"].as_array().map(Vec::len)), (Some("cpu"), Some(4)));
     let csv = String::from_utf8(bench(&[&SMALL[..], &["--csv"]].concat()).stdout).unwrap();
-    // Five lines of rows, a gap, and the table with as many.
+    // The output has five lines of rows, an empty line, and the table with as many lines.
     assert_eq!(csv.lines().count(), 11, "{csv}");
 }
 

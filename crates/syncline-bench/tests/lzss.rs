@@ -1,4 +1,4 @@
-//! `lzss` as a process, on the CPU.
+//! Runs the subcommand `lzss` as a process on the CPU.
 
 use std::process::{Command, Output};
 
@@ -36,7 +36,7 @@ fn the_grid_has_a_row_for_every_point() {
     let titles: Vec<&str> =
         report["tables"].as_array().unwrap().iter().map(|table| table["title"].as_str().unwrap()).collect();
     assert!(titles.len() == 3 && titles[0].contains("Table 1") && titles[1].contains("Table 2"), "{titles:?}");
-    // Ours twice for each set; the paper's behind those of its own set.
+    // Each set has two rows of ours; its own set also has the paper's figures.
     assert_eq!(report["tables"][0]["lines"].as_array().unwrap().len(), 2 + 4);
 }
 
@@ -57,7 +57,7 @@ fn files_codecs_and_choices_as_text_and_in_files() {
     assert!(text.contains("column.i32: lzss+huffman W 128 S 4") && text.contains("Levels, the symbol width"), "{text}");
     let csv = std::fs::read_to_string(folder.join("run.csv")).unwrap();
     let rows = csv.lines().take_while(|line| !line.is_empty()).count() - 1;
-    // Four pipelines and the rivals; two pipelines at eight more levels and four widths.
+    // Four coders and the other codecs, and two coders at eight more levels and four widths.
     assert_eq!(rows, 4 + if cfg!(feature = "rivals") { 4 } else { 0 } + 2 * (8 + 4), "{csv}");
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("run.json")).unwrap()).unwrap();
     assert_eq!(report["results"]["rows"].as_array().unwrap().len(), rows);

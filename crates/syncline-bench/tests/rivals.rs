@@ -1,4 +1,4 @@
-//! The rivals keep what they promise here: else a table would compare something else.
+//! The other codecs respect the bound, which the comparison of codecs requires.
 
 use syncline_bench::fields::Generator;
 use syncline_bench::measure::{Task, measure};
@@ -7,13 +7,13 @@ use syncline_bench::rivals::available;
 #[test]
 fn every_rival_returns_the_field_within_its_bound() {
     let field = Generator::Turbulence.generate(0.1);
-    // SZ3 takes part where this Python has pysz.
+    // SZ3 is included if this Python has pysz.
     let (mut rivals, missing) = available("python3");
     missing.iter().for_each(|line| eprintln!("left out: {line}"));
     assert!(rivals.len() >= if cfg!(feature = "rivals") { 3 } else { 1 });
     for rival in &mut rivals {
         let row = measure(rival.as_mut(), &field, Task { relative: 1e-3, threads: 1, runs: 1 }).unwrap();
-        // Ours promises the bound without a tolerance.
+        // Syncline guarantees the bound without a tolerance.
         let allowed = match rival.name().as_str() {
             "Syncline" => 1.0,
             _ if rival.is_lossless() => 0.0,

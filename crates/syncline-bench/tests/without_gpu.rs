@@ -1,4 +1,4 @@
-//! What the commands that time a GPU say on a machine without one.
+//! The commands that time a GPU report an error on a machine without one.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ fn one_line_says_what_is_missing() {
         return;
     }
     for command in ["huffman", "lossy", "lzss"] {
-        // Before anything is generated, which would take minutes.
+        // The error must come before sets are generated, which would take minutes.
         let bench = Command::new(env!("CARGO_BIN_EXE_syncline-bench")).args([command, "--device", "cuda"]).output();
         let output = bench.unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();

@@ -31,7 +31,7 @@ use common::{Random, Spread, symbols};
 use timing::{LARGE, Runs, SMALL};
 
 const RUNS: Runs = Runs { warm_up: 2, counted: 11 };
-/// Symbols of a stream.
+/// Number of symbols in a stream.
 const CHUNK: usize = 1 << 21;
 /// Number of different streams. A batch repeats them, each copy with its own input and output.
 const DISTINCT: usize = 2;
@@ -257,7 +257,7 @@ impl Bench<'_> {
     }
 }
 
-/// Median seconds of `work` on the stream.
+/// Returns the median seconds of `work` on the stream.
 fn seconds(stream: &Arc<CudaStream>, work: impl FnMut() -> Result<()>) -> Result<f64> {
     timing::seconds(stream, RUNS, work).map(|(median, _)| median)
 }

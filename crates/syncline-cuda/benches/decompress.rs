@@ -1,10 +1,11 @@
 //! Times decompression of whole streams on GPU 0 against a device-to-device copy of the same run: `cargo bench -p
 //! syncline-cuda --bench decompress`.
 //!
-//! Medians of CUDA-event times after warm-up, queued kernel by kernel and as a CUDA graph, and of the parts: parsing,
-//! hashes, reconstruction. Outputs are compared with the CPU's. Rates are of elements written; the copy's is its
-//! payload. Arguments: parts of the names of the lines wanted, and files ending in `.syn`: streams, also repeated along
-//! their slowest axis to 1 GiB of elements.
+//! Reports medians of CUDA-event times after warm-up, with kernels queued one by one and as a CUDA graph, and those of
+//! the parts: parsing, hashing, reconstruction. Outputs are compared with the CPU's. Throughputs are of written
+//! elements; that of the copy counts each byte once. Arguments: parts of the names of the lines to run, and files
+//! ending in `.syn`, which contain streams; these are also measured repeated along their slowest axis to 1 GiB of
+//! elements.
 
 #![allow(unsafe_code)]
 
@@ -40,7 +41,7 @@ const LARGE: u64 = 1 << 30;
 
 fn main() -> Result<()> {
     let Some(device) = timing::open()? else { return Ok(()) };
-    // SAFETY: everything here is on one stream, but for the decompressor's own, which it orders by events.
+    // SAFETY: all memory is used on one stream, except the decompressor's own memory, whose use it orders by events.
     unsafe { device.context().disable_event_tracking() };
     let stream = device.context().new_stream().doing("making a stream")?;
     let copy = timing::copy_rate(&stream, RUNS)?;
@@ -151,8 +152,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Seconds of parsing (clearing included), of hashes, of reconstruction, and of bringing statuses together, of the
-    /// first batch of chunks, each as a graph of its own.
+    /// Returns the seconds of parsing (including clearing memory), of hashing, of reconstruction, and of combining
+    /// statuses, for the first batch of chunks, each as a separate graph.
     fn parts<T: Element + DeviceRepr>(
         &self,
         info: &StreamInfo,
@@ -190,7 +191,7 @@ impl Bench<'_> {
         if reconstructor.way().decodes() && parsed.bitmaps.is_none() {
             let tiles = parsed.tiles.parsed(None);
             let length = output.len() * size_of::<T>();
-            // SAFETY: as many bytes as the elements have.
+            // SAFETY: the elements have `length` bytes.
             let mut bytes = unsafe { output.transmute_mut::<u8>(length) }.expect("as many bytes");
             let mut own_arena = Arena::with_capacity(stream.clone(), 1 << 28)?;
             rebuilding = self.replayed(|| {
@@ -213,7 +214,7 @@ impl Bench<'_> {
         Ok([parsing, hashing, rebuilding, finishing])
     }
 
-    /// Median seconds of some work as a graph, so that the host's part is not in it.
+    /// Returns the median seconds of some work as a graph, which excludes the host's time for launches.
     fn replayed(&self, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
         let stream = &self.stream;
         work()?;

@@ -1,9 +1,9 @@
 //! Times the encoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench
 //! encode`.
 //!
-//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first
-//! and compared with the CPU's streams after. Rates are of uncompressed symbols; the copy's is its payload (it moves
-//! twice that).
+//! Reports medians of CUDA-event times after warm-up, on data larger than the L2 cache. Outputs are filled with a
+//! pattern before, and compared with the CPU's streams afterwards. Throughputs are of uncompressed symbols; that of the
+//! copy counts each byte once.
 
 #![allow(unsafe_code)]
 
@@ -27,7 +27,7 @@ use common::{Random, Spread, symbols};
 use timing::{LARGE, Runs, SMALL};
 
 const RUNS: Runs = Runs { warm_up: 3, counted: 11 };
-/// Symbols generated on the host; inputs repeat them in streams of their own, which no kernel here can tell.
+/// Symbols that are generated on the host; inputs repeat them in separate streams, which does not affect these kernels.
 const PERIOD: usize = 4 << 20;
 const FREE: u16 = 512;
 
@@ -46,8 +46,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Codes by their bits a symbol, over all symbols. The first are like a quiet field's: nearly all of one symbol, the
-/// others in clusters.
+/// Returns symbols with several mean codeword lengths in bits. The first are like those of a quiet field: almost all
+/// are the same symbol, and the others are in clusters.
 fn inputs() -> Vec<(&'static str, Vec<u16>)> {
     let clustered = |share: f64, live: f64| {
         let mut random = Random(7);
@@ -61,7 +61,7 @@ fn inputs() -> Vec<(&'static str, Vec<u16>)> {
         }
         part
     };
-    // Without the rarest: no codeword is longer than the limit.
+    // Excludes the rarest symbols, so that no codeword is longer than the limit.
     let geometric = |share| -> Vec<u16> {
         let part = symbols(Spread::Geometric(share), 1024, PERIOD, 11);
         part.into_iter().map(|symbol| symbol.clamp(FREE - 100, FREE + 100)).collect()
@@ -82,7 +82,7 @@ struct Bench {
     copy: f64,
 }
 
-/// A batch ready to be encoded, its codebooks built.
+/// A batch that is ready to be encoded, with codebooks.
 struct Prepared {
     format: Format,
     input: CudaSlice<u16>,
@@ -118,7 +118,7 @@ impl Bench {
         Ok(Prepared { format, input, batch, codebooks, builder, encoded, arena })
     }
 
-    /// Poisons, times, and compares two streams with the CPU's.
+    /// Fills the output with a pattern, times the encoder, and compares two streams with the CPU's.
     fn encoder(&self, what: &str, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
         let poison = vec![0xA5_u8; p.encoded.bytes().len()];
         self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
@@ -201,7 +201,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Times each kernel of an encoder on its own.
+    /// Times each kernel of an encoder separately.
     fn parts(&self, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
         let mut times: Vec<(&str, Vec<f64>)> = Vec::new();
         for run in 0..RUNS.warm_up + RUNS.counted {
@@ -248,7 +248,7 @@ impl Bench {
 }
 
 impl Prepared {
-    /// Counts, and makes codebooks.
+    /// Counts symbols and builds codebooks.
     fn build_codebooks(&mut self) -> Result<()> {
         self.builder.launch(&mut self.arena.frame()?, &self.input.as_view(), None, &self.batch, &mut self.codebooks)
     }
@@ -269,12 +269,12 @@ fn event(stream: &Arc<CudaStream>) -> Result<cudarc::driver::CudaEvent> {
     stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event")
 }
 
-/// Median seconds of `work` on the stream.
+/// Returns the median seconds of `work` on the stream.
 fn seconds(stream: &Arc<CudaStream>, work: impl FnMut() -> Result<()>) -> Result<f64> {
     timing::seconds(stream, RUNS, work).map(|(median, _)| median)
 }
 
-/// `bytes` of device memory filled by repeating `part`.
+/// Allocates `bytes` bytes of device memory and fills them with repetitions of `part`.
 fn repeated(stream: &Arc<CudaStream>, part: &[u16], bytes: usize) -> Result<CudaSlice<u16>> {
     let length = bytes / size_of::<u16>();
     // SAFETY: symbols have no invalid bit patterns, and the loop writes all of them.

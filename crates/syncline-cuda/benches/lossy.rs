@@ -1,10 +1,10 @@
 //! Times whole compressions on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda
 //! --bench lossy`.
 //!
-//! From device memory to device memory, everything included: the scan for the bound's range, what the host decides,
-//! hashes and table. Medians of CUDA-event times after warm-up; rates are of the array's bytes. Below each line the
-//! time between the events behind the kernels, in microseconds: gaps in which the device waits for the host are part of
-//! it. `tests/compress.rs` checks what comes out.
+//! Measures from device memory to device memory with everything included: the scan for the bound's range, the host's
+//! decisions, hashes and the chunk table. Reports medians of CUDA-event times after warm-up; throughputs are of the
+//! array's bytes. Below each line are the times between the events after the kernels in microseconds, including gaps in
+//! which the device waits for the host. `tests/compress.rs` checks the results.
 
 #![allow(unsafe_code)]
 
@@ -30,7 +30,7 @@ const RUNS: Runs = Runs { warm_up: 2, counted: 9 };
 
 fn main() -> Result<()> {
     let Some(device) = timing::open()? else { return Ok(()) };
-    // SAFETY: all memory is used on one stream, but for what the compressor has on its own, which it orders by events.
+    // SAFETY: all memory is used on one stream, except the compressor's own memory, whose use it orders by events.
     unsafe { device.context().disable_event_tracking() };
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
@@ -64,7 +64,7 @@ impl Bench<'_> {
         let shape = Shape::new(extents)?;
         let (array, _) = fields::generate::<T>(&self.stream, extents, data)?;
         let room = max_compressed_len(T::TYPE, shape) as usize;
-        // SAFETY: bytes have no invalid patterns, and nobody reads what is not written.
+        // SAFETY: every bit pattern of `u8` is valid, and only written bytes are read.
         let mut output: CudaSlice<u8> = unsafe { self.stream.alloc(room) }.doing("allocating")?;
         let options = CompressOptions::new(bound);
         let input = array.as_view();

@@ -1,11 +1,12 @@
 //! Times the LZSS stage on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench
 //! lzss`.
 //!
-//! Medians of CUDA-event times after warm-up; outputs are poisoned first, round trips compared. Rates are of
-//! uncompressed bytes, the copy's is its payload. `SYNCLINE_BENCH_WHAT`: `stage` is the stage alone, `streams` are
-//! whole lossless streams of both pipelines, with the microseconds of their steps (those of the host among them);
-//! `files` leaves out what is generated. `SYNCLINE_BENCH_FILES` names further inputs, separated by colons, whose last
-//! extension tells the symbol: u16, i32, f32, f64, anything else bytes.
+//! Reports medians of CUDA-event times after warm-up. Outputs are filled with a pattern before, and round trips are
+//! compared. Throughputs are of uncompressed bytes; that of the copy counts each byte once. `SYNCLINE_BENCH_WHAT`
+//! selects measurements: `stage` the stage alone, `streams` whole lossless streams of both coders, with the
+//! microseconds of their steps (including those of the host); `files` excludes generated inputs. `SYNCLINE_BENCH_FILES`
+//! names further inputs, separated by colons, whose last extension specifies the symbol: u16, i32, f32, f64, or bytes
+//! for all others.
 
 #![allow(unsafe_code)]
 
@@ -32,9 +33,9 @@ use common::{Random, Spread, symbols};
 use timing::{Runs, SMALL};
 
 const RUNS: Runs = Runs { warm_up: 1, counted: 5 };
-/// Bytes of an input, which repeats what was generated or read.
+/// Bytes of an input, which repeats the generated or read bytes.
 const LARGE: usize = 256 << 20;
-/// Bytes of a large array that becomes a stream.
+/// Bytes of a large array that is compressed to a stream.
 const STREAM: usize = 512 << 20;
 /// Bytes of a chunk.
 const CHUNK: usize = 4 << 20;
@@ -67,7 +68,7 @@ fn main() -> Result<()> {
             bench.input(&part, width, level, LARGE)?;
         }
         bench.input(&part, width, 3, SMALL)?;
-        // The widths that the published grid has beside the element's.
+        // The symbol widths of the published grid other than that of the element.
         for other in [SymbolWidth::Two, SymbolWidth::Four].into_iter().filter(|&other| other != width) {
             bench.input(&part, other, if other == SymbolWidth::Two { 3 } else { 1 }, LARGE)?;
         }
@@ -123,7 +124,7 @@ impl Bench {
         let mut encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
         let mut arena = Arena::new(self.stream.clone());
 
-        // Where windows are long, comparing with all of them takes for ever.
+        // The published kernel compares with the whole window, which takes too long for long windows.
         let published = if level <= 4 {
             let encoder = Encoder::new(&self.device, width, level, Method::Gpulz2023)?;
             let runs = Runs { warm_up: 0, counted: 1 };
@@ -187,7 +188,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Whole lossless streams of both pipelines, from array to stream and back.
+    /// Times whole lossless streams of both coders, from array to stream and back.
     fn streams(&self, part: &[u8], width: SymbolWidth) -> Result<()> {
         let element = match width {
             SymbolWidth::One => ElementType::U8,
@@ -249,7 +250,7 @@ impl Bench {
         Ok(timing::seconds(&self.stream, runs, work)?.0)
     }
 
-    /// Microseconds of each kernel of one call.
+    /// Returns the microseconds of each kernel of one call.
     fn parts(
         &self,
         encoder: &Encoder,
@@ -281,7 +282,7 @@ impl Bench {
         Ok(whole)
     }
 
-    /// The first chunk's tokens against core's.
+    /// Compares the first chunk's tokens with those of core.
     fn compare_first_chunk(&self, params: &Params, part: &[u8], encoded: &Encoded) -> Result<()> {
         let chunk: Vec<u8> = part.iter().copied().cycle().take(CHUNK).collect();
         let mut tokens = Tokens::default();

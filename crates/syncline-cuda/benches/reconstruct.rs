@@ -1,10 +1,11 @@
 //! Times reconstruction on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench
 //! reconstruct`.
 //!
-//! Medians of CUDA-event times after warm-up, of everything from parsed chunks to elements: tables, decoding, elements,
-//! checksums. Outputs are poisoned first and compared with the CPU's. Rates are of elements written; the copy's is its
-//! payload. Arguments: parts of the names of the lines wanted, and files ending in `.syn`: streams whose arrays are
-//! taken as further fields, repeated along their slowest axis.
+//! Reports medians of CUDA-event times after warm-up for everything from parsed chunks to elements: tables, decoding,
+//! elements, checksums. Outputs are filled with a pattern before, and compared with the CPU's. Throughputs are of
+//! written elements; that of the copy counts each byte once. Arguments: parts of the names of the lines to run, and
+//! files ending in `.syn`, which contain streams whose arrays are used as further fields, repeated along their slowest
+//! axis.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Times the stages on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda`.
 //!
-//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first
-//! and checked after. Rates are of uncompressed symbols; the copy's is its payload (it moves twice that).
+//! Reports medians of CUDA-event times after warm-up, on data larger than the L2 cache. Outputs are filled with a
+//! pattern before, and checked afterwards. Throughputs are of uncompressed symbols; that of the copy counts each byte
+//! once.
 
 #![allow(unsafe_code)]
 
@@ -24,13 +25,13 @@ use common::{Spread, symbols};
 use timing::{LARGE, Runs, SMALL};
 
 const RUNS: Runs = Runs { warm_up: 3, counted: 15 };
-/// Symbols generated on the host; inputs repeat them, which no kernel here can tell.
+/// Symbols that are generated on the host; inputs repeat them, which does not affect these kernels.
 const PERIOD: usize = 8 << 20;
 
 fn main() -> Result<()> {
     let Some(device) = timing::open()? else { return Ok(()) };
     let stream = device.context().default_stream();
-    // Arguments name what is measured; all of it without any. Cargo adds one of its own.
+    // Arguments select the measurements; without arguments, all are made. Cargo adds its own argument.
     let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|argument| argument == name);
     let alphabets: Vec<u32> = named.iter().filter_map(|argument| argument.parse().ok()).collect();
@@ -46,12 +47,12 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Median seconds of `work` on the stream, and the shortest.
+/// Returns the median and the shortest seconds of `work` on the stream.
 fn seconds(stream: &Arc<CudaStream>, work: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
     timing::seconds(stream, RUNS, work)
 }
 
-/// `bytes` of device memory filled by repeating `part`.
+/// Allocates `bytes` bytes of device memory and fills them with repetitions of `part`.
 fn repeated<S: Symbol + Copy>(stream: &Arc<CudaStream>, part: &[S], bytes: usize) -> Result<CudaSlice<S>> {
     let length = bytes / size_of::<S>();
     // SAFETY: symbols have no invalid bit patterns, and the loop writes all of them.
@@ -121,7 +122,7 @@ fn histograms(device: &Device, stream: &Arc<CudaStream>, copy: f64) -> Result<()
 /// The phases of [`Summary::cycles`](syncline_cuda::huffman::codebook::Summary::cycles).
 const PHASES: [&str; 4] = ["sort", "lengths", "limit", "codewords"];
 
-/// Of these alphabets, or of all.
+/// Times building codebooks of these alphabets, or of all.
 fn codebooks(device: &Device, stream: &Arc<CudaStream>, alphabets: &[u32]) -> Result<()> {
     println!("\ncodebook from counts on the device, microseconds: median (shortest)");
     let mut arena = Arena::new(stream.clone());
@@ -136,7 +137,7 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>, alphabets: &[u32]) -> Re
             if !alphabets.is_empty() && !alphabets.contains(&bins) {
                 continue;
             }
-            // One of each, so that the whole alphabet takes part.
+            // One occurrence of each symbol, so that the whole alphabet is used.
             let mut counts = vec![1_u64; bins as usize];
             match spread {
                 Some(spread) => {
@@ -179,8 +180,8 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>, alphabets: &[u32]) -> Re
     Ok(())
 }
 
-/// Streams' codes of 16 bits, as fields have them: shares of two-sided geometric spreads that are mixed, by the share
-/// of the middle symbol.
+/// Distributions of 16-bit codes as in fields: mixtures of two-sided geometric distributions, given by the shares of
+/// the middle symbol.
 const MIXTURES: [(&str, &[f64]); 4] = [
     ("98 % one symbol", &[0.98]),
     ("1.7 bits", &[0.71]),
@@ -188,7 +189,8 @@ const MIXTURES: [(&str, &[f64]); 4] = [
     ("a steep peak and long tails", &[0.95, 0.95, 0.95, 0.8, 0.8, 0.4, 0.1, 0.02]),
 ];
 
-/// Counts and codebooks of an encoder's streams, the latter's part by the kernel's own clock.
+/// Times counting and building codebooks of an encoder's streams; phases of the latter are measured by the kernel's own
+/// clock.
 fn streams(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
     println!("\ncounts and codebooks of streams of 2^20 symbols, microseconds: median (shortest)");
     let format = Format { symbol_bytes: 2, group_log2: 7, alphabet: 1024, classes: false, index: IndexKind::Symbol };

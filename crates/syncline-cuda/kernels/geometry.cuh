@@ -9,7 +9,7 @@ __device__ inline uint64_t quotient(const Divider &by, uint64_t dividend) {
     uint64_t high = __umul64hi(by.magic, dividend);
     return (high + ((dividend - high) >> by.first_shift)) >> by.second_shift;
 }
-// The same for a dividend of 32 bits and a divisor of at most 31 bits.
+// As `quotient`, for a dividend of 32 bits and a divisor of at most 31 bits.
 __device__ inline uint32_t quotient_32(const Divider &by, uint32_t dividend) {
     const uint64_t low = uint64_t(uint32_t(by.magic)) * dividend, high = (by.magic >> 32) * dividend;
     const uint32_t top = uint32_t((high + (low >> 32)) >> 32);

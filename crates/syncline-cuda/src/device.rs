@@ -34,7 +34,7 @@ pub use side::SideStream;
 
 use crate::error::{CudaError, DriverContext, Result};
 
-/// The [`Source`] of a file in the folder of kernels.
+/// Includes a file of the folder of kernels as a [`Source`].
 macro_rules! source {
     ($name:literal) => {
         $crate::device::Source {
@@ -45,30 +45,30 @@ macro_rules! source {
 }
 pub(crate) use source;
 
-/// What there is to know about a device and the software that drives it.
+/// Properties of a device and of the software that drives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Number of the device, from 0.
+    /// Ordinal of the device, from 0.
     pub ordinal: usize,
-    /// Its name, as "NVIDIA H200".
+    /// Name of the device, such as "NVIDIA H200".
     pub name: String,
     /// Compute capability as `10 * major + minor`: 90 for sm_90.
     pub capability: u32,
     /// Device memory in bytes.
     pub memory: u64,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Shared memory in bytes that one block can have.
+    /// Maximum shared memory of a block, in bytes.
     pub shared_memory_per_block: u32,
-    /// The newest CUDA that the driver supports.
+    /// The newest CUDA version that the driver supports.
     pub driver: Version,
-    /// Version of the run-time compiler in use.
+    /// Version of the run-time compiler.
     pub compiler: Version,
     /// File that the run-time compiler was loaded from.
     pub compiler_file: String,
     /// Architecture that kernels are compiled for, as `10 * major + minor`; not above `capability`.
     pub architecture: u32,
-    /// Folder of compiled kernels, if there is one.
+    /// Folder of the cache of compiled kernels, if caching is enabled.
     pub cache: Option<PathBuf>,
 }
 
@@ -93,8 +93,8 @@ impl fmt::Display for DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Why no more kernels can be stored in the folder of compiled ones, if they cannot. It is tried each time that
-    /// somebody asks.
+    /// Returns why compiled kernels cannot be stored in the cache folder, or `None` if they can. Each call tries to
+    /// write to the folder.
     pub fn cache_error(&self) -> Option<String> {
         Cache::new(self.cache.clone()).check().err().map(|error| error.to_string())
     }
@@ -108,7 +108,7 @@ impl DeviceInfo {
     }
 }
 
-/// An open GPU: its context, and the kernels compiled for it so far. Clones share these.
+/// An open GPU: its context and the kernels that were loaded so far. Clones share both.
 #[derive(Clone)]
 pub struct Device {
     context: Arc<CudaContext>,
@@ -118,7 +118,7 @@ pub struct Device {
     modules: Arc<Mutex<HashMap<Specialization, Slot>>>,
 }
 
-/// Place of a module, locked while it is compiled.
+/// Entry of the table of loaded modules, locked while its module is compiled.
 type Slot = Arc<Mutex<Option<Arc<CudaModule>>>>;
 
 impl fmt::Debug for Device {
@@ -128,10 +128,10 @@ impl fmt::Debug for Device {
 }
 
 impl Device {
-    /// Number of GPUs that the driver sees; 0 if there is a driver but no GPU.
+    /// Returns the number of GPUs that the driver sees; 0 if there is a driver but no GPU.
     ///
     /// # Errors
-    /// [`CudaError::NoDriver`], [`CudaError::DriverTooOld`] or what the driver reports.
+    /// [`CudaError::NoDriver`], [`CudaError::DriverTooOld`], or the error that the driver reports.
     pub fn count() -> Result<usize> {
         driver_version()?;
         match CudaContext::device_count() {
@@ -141,19 +141,19 @@ impl Device {
         }
     }
 
-    /// Opens GPU number `ordinal`, with the cache of compiled kernels that the environment names
-    /// ([`Cache::from_environment`]).
+    /// Opens GPU number `ordinal`. Compiled kernels are cached as the environment says ([`Cache::from_environment`]).
     ///
     /// # Errors
-    /// As [`Self::count`]; [`CudaError::NoDevice`] if there are fewer GPUs, [`CudaError::NoCompiler`] without NVRTC.
+    /// The errors of [`Self::count`]; [`CudaError::NoDevice`] if there are fewer GPUs, [`CudaError::NoCompiler`]
+    /// without NVRTC.
     pub fn open(ordinal: usize) -> Result<Self> {
         Self::open_with_cache(ordinal, Cache::from_environment())
     }
 
-    /// [`Self::open`] with a cache of one's own.
+    /// Opens GPU number `ordinal` with the given cache of compiled kernels.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// The errors of [`Self::open`].
     pub fn open_with_cache(ordinal: usize, cache: Cache) -> Result<Self> {
         let driver = driver_version()?;
         let count = Self::count()?;
@@ -177,24 +177,25 @@ impl Device {
             driver,
             compiler: compiler.version(),
             compiler_file: compiler.name().to_owned(),
-            // `find` returns only compilers that have one.
+            // `Nvrtc::find` returns only compilers that support an architecture of this device.
             architecture: compiler.architecture_for(capability).unwrap_or(capability),
             cache: cache.folder().map(PathBuf::from),
         };
         Ok(Self { context, info, compiler, cache, modules: Arc::default() })
     }
 
-    /// What there is to know about the device.
+    /// Returns the properties of the device and of the software that drives it.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// The CUDA context (the device's primary one), to make streams and buffers.
+    /// Returns the device's primary CUDA context, in which streams and buffers are created.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
 
-    /// Kernel `name` of a specialization: from this device's loaded modules, else from the disk cache, else compiled.
+    /// Returns kernel `name` of a specialization. Its module is taken from the modules loaded on this device, else from
+    /// the disk cache, else compiled.
     ///
     /// # Errors
     /// [`CudaError::Compile`] if it does not compile, [`CudaError::Driver`] if it cannot be loaded or has no such
@@ -212,15 +213,15 @@ impl Device {
             let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
             modules.entry(specialization.clone()).or_default().clone()
         };
-        // Held while compiling: two threads that want the same kernel compile it once, and those that want others do so
-        // meanwhile.
+        // The entry stays locked during compilation: a second thread that needs the same module waits for it, and
+        // threads that need other modules compile those at the same time.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = slot.as_ref() {
             return Ok(module.clone());
         }
         let key = specialization.key(self.info.architecture, self.compiler.version());
         let load = |image| self.context.load_module(Ptx::from_binary(image));
-        // An image that the driver refuses is as good as damaged.
+        // A cached image that the driver rejects is treated as damaged and compiled again.
         let cached = self.cache.get(key).and_then(|image| load(image).ok());
         let module = match cached {
             Some(module) => module,
@@ -235,20 +236,20 @@ impl Device {
     }
 }
 
-/// The newest CUDA that the driver supports, after making sure that there is a driver: without one, `cudarc`'s calls
-/// panic.
+/// Returns the newest CUDA version that the driver supports. First checks that there is a driver, because `cudarc`
+/// panics without one.
 fn driver_version() -> Result<Version> {
-    // SAFETY: tries to load the driver's library, whose initializers are sound to run.
+    // SAFETY: loads the driver library, whose initializers have no preconditions.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::NoDriver);
     }
     let mut version = 0;
-    // SAFETY: writes an integer to the place given; every driver has the function.
+    // SAFETY: `version` is a valid place for the integer that the call writes; every driver has the function.
     let code = unsafe { sys::cuDriverGetVersion(&mut version) };
     code.result().doing("asking for the driver's version")?;
     let version = version.unsigned_abs();
     let (major, minor) = (version / 1000, version % 1000 / 10);
-    // From 12.0 on the driver has every function that `cudarc` looks up for us.
+    // From 12.0 on, the driver has every function that `cudarc` looks up.
     if major < 12 {
         return Err(CudaError::DriverTooOld { major, minor });
     }

@@ -10,10 +10,10 @@ use std::fmt::Write;
 /// The type is `Copy`, has no padding and no invalid bit patterns, and [`Self::C_TYPE`] followed by a name and
 /// [`Self::suffix`] declares a C type of the same size, alignment and meaning.
 pub unsafe trait DeviceField: Copy {
-    /// The C type, of arrays that of the elements.
+    /// The C type; for arrays, that of the elements.
     const C_TYPE: &'static str;
 
-    /// What follows the name in a C declaration: the lengths of arrays in brackets.
+    /// Returns the text that follows the name in a C declaration: the lengths of arrays in brackets.
     fn suffix() -> String {
         String::new()
     }
@@ -22,7 +22,7 @@ pub unsafe trait DeviceField: Copy {
 macro_rules! device_numbers {
     ($($rust:ty => $c:literal),* $(,)?) => {
         $(
-            // SAFETY: numbers of the same size and format in C; see the fixed-width types in kernels/common.cuh.
+            // SAFETY: C has numbers of the same size and format; see the fixed-width types in kernels/common.cuh.
             unsafe impl DeviceField for $rust {
                 const C_TYPE: &'static str = $c;
             }
@@ -34,7 +34,7 @@ device_numbers! {
     f32 => "float", f64 => "double",
 }
 
-// SAFETY: an array lies in memory as in C, with the padding of its elements, which is none.
+// SAFETY: arrays have the same layout in Rust and C, and elements without padding give an array without padding.
 unsafe impl<T: DeviceField, const N: usize> DeviceField for [T; N] {
     const C_TYPE: &'static str = T::C_TYPE;
 
@@ -46,20 +46,20 @@ unsafe impl<T: DeviceField, const N: usize> DeviceField for [T; N] {
 /// A field of a [`DeviceStruct`].
 #[derive(Debug)]
 pub struct Field {
-    /// Name, the same in Rust and C.
+    /// Name of the field, the same in Rust and C.
     pub name: &'static str,
-    /// C type.
+    /// C type of the field, or of its elements.
     pub c_type: &'static str,
-    /// What follows the name in its declaration.
+    /// Function that returns the text after the name in the field's declaration.
     pub suffix: fn() -> String,
     /// Bytes from the start of the struct.
     pub offset: usize,
 }
 
-/// The declaration of a struct that `device_struct` has made.
+/// The declaration of a struct that `device_struct!` generated.
 #[derive(Debug)]
 pub struct DeviceStruct {
-    /// Name in C.
+    /// Name of the struct in C.
     pub name: &'static str,
     /// Size in bytes.
     pub size: usize,
@@ -85,7 +85,7 @@ impl DeviceStruct {
     }
 }
 
-/// Declares a struct that is passed to kernels or lies in device memory: once, in Rust. The kernels include its C
+/// Declares a struct once, in Rust, that is passed to kernels or lies in device memory. Kernels include its C
 /// declaration from a generated header, so that the two cannot differ.
 ///
 /// ```ignore
@@ -102,7 +102,7 @@ impl DeviceStruct {
 ///
 /// - Fields are numbers, arrays and other device structs ([`DeviceField`]). A pointer is a `CUdeviceptr` whose C type
 ///   follows after `as`; an array of pointers takes the type of one.
-/// - The struct must be `Copy` and without padding, which is checked at compile time: make padding a field.
+/// - The struct must be `Copy` and without padding, which is checked at compile time: declare padding as a field.
 /// - The C struct has the name of the Rust struct. `struct Geometry = "GeometryFields"` gives it another one, for
 ///   kernels that derive a struct with member functions from it (`struct Geometry : GeometryFields { ... };`).
 ///
@@ -133,14 +133,14 @@ macro_rules! device_struct {
             unsafe impl $crate::device_struct::DeviceField for $name {
                 const C_TYPE: &'static str = $name::C.name;
             }
-            // SAFETY: as above.
+            // SAFETY: the struct is plain data that C declares identically, as for `DeviceField`.
             unsafe impl ::cudarc::driver::DeviceRepr for $name {}
-            // SAFETY: no field has invalid bit patterns.
+            // SAFETY: every `DeviceField` is valid with all bits 0.
             unsafe impl ::cudarc::driver::ValidAsZeroBits for $name {}
         };
 
         impl $name {
-            /// The declaration in C.
+            /// The struct's declaration in C.
             #[allow(dead_code, reason = "structs of tests are in no header")]
             pub(crate) const C: $crate::device_struct::DeviceStruct = $crate::device_struct::DeviceStruct {
                 name: $crate::device_struct::first_of(&[$($c_name,)? stringify!($name)]),
@@ -160,7 +160,7 @@ macro_rules! device_struct {
 }
 pub(crate) use device_struct;
 
-/// Returns the first of some names: an explicit one, else the default.
+/// Returns the first name: the explicit one if there is one, else the default.
 pub const fn first_of(names: &[&'static str]) -> &'static str {
     names[0]
 }
@@ -169,7 +169,7 @@ pub const fn first_of(names: &[&'static str]) -> &'static str {
 mod tests {
 
     device_struct! {
-        /// A struct inside another one.
+        /// A struct that is a field of another one.
         #[derive(Clone, Copy)]
         struct Pair {
             low: u32,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     device_struct! {
-        /// One field of each form.
+        /// A struct with one field of each kind.
         #[derive(Clone, Copy)]
         struct Example = "ExampleFields" {
             from: [u64; 2] as "const uint8_t *",

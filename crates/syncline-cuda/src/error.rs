@@ -1,15 +1,15 @@
-//! What can go wrong on a GPU, and what to do about it.
+//! Errors of the GPU backend. Each message says what to do about the error.
 
 use std::sync::Arc;
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
 
-/// Anything that can go wrong while a device is opened or used.
+/// Any error from opening or using a device.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// The driver's library is not on this machine.
+    /// The CUDA driver library is not installed on this machine.
     #[error("no CUDA driver on this machine (libcuda was not found): install an NVIDIA driver, version 525 or newer")]
     NoDriver,
     /// The driver is older than CUDA 12.
@@ -22,85 +22,85 @@ pub enum CudaError {
         /// Minor version of CUDA that the driver supports.
         minor: u32,
     },
-    /// The driver is there, but no such GPU.
+    /// The driver is installed but sees no GPU with the requested ordinal.
     #[error("no CUDA device {ordinal}: this machine has {count} (CUDA_VISIBLE_DEVICES can hide some)")]
     NoDevice {
-        /// The device asked for.
+        /// Requested device ordinal.
         ordinal: usize,
-        /// Devices that the driver sees.
+        /// Number of devices that the driver sees.
         count: usize,
     },
-    /// The run-time compiler is not on this machine, or none that suits the driver and the device.
+    /// No run-time compiler is installed on this machine, or none that supports both the driver and the device.
     #[error(
         "no usable NVRTC, CUDA's run-time compiler ({details}): install the CUDA toolkit or `pip install \
          nvidia-cuda-nvrtc-cu12` \
          in an active environment of Python, or name the library in SYNCLINE_NVRTC"
     )]
     NoCompiler {
-        /// What was looked for and why it did not do.
+        /// The libraries that were tried and why each was rejected.
         details: String,
     },
-    /// The run-time compiler that `SYNCLINE_NVRTC` names cannot be used. No other is taken in its place.
+    /// The run-time compiler that `SYNCLINE_NVRTC` names cannot be used. No other compiler is tried in its place.
     #[error(
         "SYNCLINE_NVRTC names {path}: no usable NVRTC ({details}): name another, or unset it to have the machine's \
          looked for"
     )]
     ChosenCompiler {
-        /// The library, or the folder of it.
+        /// Path of the library, or of the folder that contains it.
         path: String,
-        /// What is wrong with it.
+        /// Why the library cannot be used.
         details: String,
     },
-    /// A kernel did not compile.
+    /// A kernel failed to compile.
     #[error("kernel source {source_name} does not compile for {arch}:\n{log}")]
     Compile {
         /// File name of the source.
         source_name: String,
-        /// Architecture it was compiled for, as `sm_90`.
+        /// Architecture that the kernel was compiled for, such as `sm_90`.
         arch: String,
-        /// What the compiler said.
+        /// The compiler's log.
         log: String,
     },
-    /// The driver refused or failed a call.
+    /// A call of the CUDA driver failed.
     #[error("CUDA driver: {what}: {cause}")]
     Driver {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// The driver's answer, as text.
+        /// The driver's error message.
         cause: String,
     },
-    /// The device has no memory left for a request.
+    /// An allocation of device memory failed because too little is free.
     #[error("{bytes} bytes of device memory are not to be had: free some, or work in smaller pieces")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: u64,
     },
-    /// The stream would be lossless, which [`LosslessCompressor`](crate::lossless::LosslessCompressor) makes and
-    /// [`Compressor`](crate::pipeline::Compressor) does not.
+    /// The compressed stream would be lossless. Use [`LosslessCompressor`](crate::lossless::LosslessCompressor),
+    /// because [`Compressor`](crate::pipeline::Compressor) only writes lossy streams.
     #[error("{0}: this compressor makes no lossless streams, use `LosslessCompressor` or the CPU")]
     Lossless(String),
-    /// The stream is longer than the memory given for it.
+    /// The compressed stream does not fit the output buffer.
     #[error(
         "the stream has {needed} bytes, there is room for {available}: give as many as the most that a stream can have"
     )]
     NoRoom {
-        /// Bytes of the stream.
+        /// Size of the stream in bytes.
         needed: u64,
-        /// Bytes that were given.
+        /// Size of the output buffer in bytes.
         available: u64,
     },
-    /// A stream that is damaged or is none, or an array or options that cannot be compressed.
+    /// The input is damaged or not a Syncline stream, or the array or the options cannot be compressed.
     #[error("{0}")]
     Core(Arc<syncline_core::error::Error>),
-    /// Something that only the CPU does.
+    /// The operation is only implemented on the CPU.
     #[error("{0}")]
     Unsupported(String),
-    /// The caller asked for something that cannot be done; the text says what to change.
+    /// An argument is invalid; the text says what to change.
     #[error("{0}")]
     InvalidArgument(String),
 }
 
-/// Result with [`CudaError`].
+/// A [`Result`](std::result::Result) whose error is a [`CudaError`].
 pub type Result<T> = std::result::Result<T, CudaError>;
 
 impl From<syncline_core::error::Error> for CudaError {
@@ -110,25 +110,25 @@ impl From<syncline_core::error::Error> for CudaError {
 }
 
 impl CudaError {
-    /// A [`CudaError::InvalidArgument`].
+    /// Returns a [`CudaError::InvalidArgument`] with this text.
     pub fn invalid(what: impl Into<String>) -> Self {
         Self::InvalidArgument(what.into())
     }
 }
 
-/// Says what was being done when the driver failed.
+/// Adds the failed operation to errors of the driver.
 pub trait DriverContext<T> {
-    /// Turns a driver's error into [`CudaError::Driver`], with what was being done.
+    /// Converts a driver error to [`CudaError::Driver`]; `what` names the failed operation.
     ///
     /// # Errors
-    /// That, if there was one.
+    /// [`CudaError::Driver`] if `self` is an error.
     fn doing(self, what: &str) -> Result<T>;
 
-    /// The same of what allocates `bytes` in device memory: [`CudaError::OutOfMemory`] only if that is what the driver
-    /// says, since any call may return what an earlier kernel did wrong.
+    /// Converts the error of an allocation of `bytes` of device memory. It becomes [`CudaError::OutOfMemory`] only if
+    /// the driver reports that memory is exhausted, because any driver call may return the error of an earlier kernel.
     ///
     /// # Errors
-    /// That, or [`CudaError::Driver`].
+    /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`] if `self` is an error.
     fn allocating(self, bytes: u64) -> Result<T>;
 }
 
@@ -149,7 +149,7 @@ impl<T> DriverContext<T> for std::result::Result<T, DriverError> {
 mod tests {
     use super::*;
 
-    /// Other errors are seen in tests/device.rs: it takes a driver to name them.
+    /// Other driver errors need a driver, so `tests/device.rs` tests them.
     #[test]
     fn memory_that_is_not_there_is_named() {
         let result: std::result::Result<(), _> = Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));

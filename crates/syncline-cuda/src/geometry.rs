@@ -37,7 +37,7 @@ impl Divider {
 }
 
 device_struct! {
-    /// [`Divider`] for numbers of 32 bits.
+    /// Division of 32-bit numbers by an invariant divisor; see [`Divider`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Divider32 {
         magic: u32,
@@ -157,8 +157,8 @@ impl DeviceGeometry {
         extents.iter().product::<u64>().div_ceil(1 << self.group_log2)
     }
 
-    /// Sums `of` over the tiles along an axis, given their extents along it. Only the last tile's extent may be
-    /// smaller.
+    /// Returns the sum of `of` over the tiles along an axis, given their extents along it. Only the last tile's extent
+    /// may be smaller.
     fn along(&self, axis: usize, of: impl Fn(u64) -> u64) -> u64 {
         let (length, side) = (self.dims[axis + 1], u64::from(self.side[axis]));
         let rest = length % side;

@@ -1,10 +1,10 @@
 //! Syncline's stages on an NVIDIA GPU, writing the same bytes as `syncline-core`.
 //!
-//! Building needs no CUDA, and neither does starting: the driver and NVRTC (the run-time compiler) are looked for when
-//! a [`Device`] is opened, and their absence is a [`CudaError`] that names what to install. Kernels are CUDA C++
-//! sources in `kernels/`, compiled for the device at hand on first use and cached on disk.
+//! Neither building nor starting a program needs CUDA: the driver and NVRTC (the run-time compiler) are loaded when a
+//! [`Device`] is opened, and if one is missing, the [`CudaError`] names what to install. Kernels are CUDA C++ sources
+//! in `kernels/`, compiled for the device on first use and cached on disk.
 //!
-//! Everything takes device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller
+//! All stages take device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller
 //! keeps.
 
 #[cfg(feature = "baselines")]

@@ -1,8 +1,8 @@
-//! Lossless streams of LZSS chunks on the GPU, alone and before Huffman: the bytes of `syncline_core`'s pipelines
-//! `lzss` and `lzss+huffman`, and back.
+//! Lossless streams of LZSS chunks on the GPU, with and without Huffman coding: writes and reads the same bytes as the
+//! coders `lzss` and `lzss+huffman` of `syncline_core`.
 //!
-//! What is small (how a chunk is coded, where its sections stand) is decided on the host from what the device counts;
-//! what is large never leaves the device.
+//! The host makes the small decisions (how a chunk is coded, where its sections are) from counts of the device; array
+//! data and tokens never leave the device.
 
 mod compress;
 mod cost_model;
@@ -26,7 +26,7 @@ pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource,
 
 use crate::device::Specialization;
 
-/// Every specialization of these kernels, for the check that all of them compile.
+/// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
     let of_elements = [1, 2, 4, 8]
         .into_iter()

@@ -1,8 +1,9 @@
-//! The LZSS stage on the GPU: the tokens of `syncline_core::lzss` as sections 3 to 6 of a chunk record have them
-//! (docs/FORMAT.md, "LZSS"), byte for byte, and back.
+//! The LZSS stage on the GPU: encodes and decodes the tokens of `syncline_core::lzss`, byte for byte as in sections 3
+//! to 6 of a chunk record (docs/FORMAT.md, "LZSS").
 //!
-//! Launchers of `kernels/lzss/`. A call works on the bytes of many chunks in device memory; all of them have the symbol
-//! width and level that the [`Encoder`] or [`Decoder`] was made for, the shortest match is each chunk's own.
+//! Launchers of `kernels/lzss/`. A call processes the bytes of many chunks in device memory. All of them have the
+//! symbol width and the level that the [`Encoder`] or [`Decoder`] was created for; each chunk has its own minimum match
+//! length.
 
 mod decode;
 mod encode;
@@ -21,13 +22,13 @@ use syncline_core::lzss::{ENOUGH, LENGTH_SPAN, LEVELS, MAX_MIN_MATCH, Params, Sy
 use crate::device::Specialization;
 use crate::error::{CudaError, Result};
 
-/// Most bytes of a chunk: 2^22 elements of 8 bytes.
+/// Maximum bytes of a chunk: 2^22 elements of 8 bytes.
 const MAX_BYTES: u64 = 1 << 25;
 
-/// Every specialization of the stage's kernels on a device with this much shared memory a block, for the check that all
-/// of them compile.
+/// Returns every specialization of the stage's kernels on a device with `shared_memory` bytes of shared memory per
+/// block, for the check that all of them compile.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    // Levels differ in numbers only: every width, short and long windows, and a single candidate.
+    // Levels only differ in numbers, so these cover every width, short and long windows, and a single candidate.
     let kinds = [
         (SymbolWidth::One, 4),
         (SymbolWidth::Two, 3),
@@ -42,7 +43,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     compiled.concat()
 }
 
-/// Parameters with the shortest match that pays, or what is wrong with the level.
+/// Returns the parameters with the shortest match that saves bytes, or an error if there is no such level.
 fn params(width: SymbolWidth, level: u8) -> Result<Params> {
     if !LEVELS.contains(&level) {
         return Err(CudaError::invalid(format!("LZSS levels are 1 to 9, not {level}")));
@@ -50,7 +51,7 @@ fn params(width: SymbolWidth, level: u8) -> Result<Params> {
     Ok(Params::new(width, level))
 }
 
-/// Checks a chunk's shortest match and number of bytes.
+/// Checks a chunk's minimum match length and number of bytes.
 fn check_chunk(bytes: u64, min_match: u8) -> Result<()> {
     if !(1..=MAX_MIN_MATCH).contains(&min_match) {
         return Err(CudaError::invalid(format!("shortest matches are 1 to {MAX_MIN_MATCH} symbols, not {min_match}")));
@@ -61,7 +62,7 @@ fn check_chunk(bytes: u64, min_match: u8) -> Result<()> {
     Ok(())
 }
 
-/// The chunks of a batch and the numbers of their blocks, as kernels have them: in 32 bits, with one to spare.
+/// Counts the chunks and data blocks of a batch and checks that the numbers are not too large for the kernels.
 struct Counted {
     chunks: u32,
     blocks: u32,
@@ -69,14 +70,14 @@ struct Counted {
 }
 
 impl Counted {
-    /// So many chunks, of which each is to be [added](Self::add).
+    /// Returns the counts for `chunks` chunks, each of which must be [added](Self::add).
     fn new(params: &Params, chunks: usize) -> Result<Self> {
         let chunks = u32::try_from(chunks).ok().filter(|count| (1..=1 << 20).contains(count));
         let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
         Ok(Self { chunks, blocks: 0, block_bytes: params.block_bytes() as u64 })
     }
 
-    /// The number of the first block of the next chunk, which has so many bytes, and its blocks.
+    /// Adds the next chunk, which has `bytes` bytes. Returns the number of its first block, and its number of blocks.
     fn add(&mut self, bytes: u64) -> Result<(u32, u32)> {
         let (first, own) = (self.blocks, bytes.div_ceil(self.block_bytes));
         let end = u32::try_from(u64::from(first) + own).ok().filter(|&end| end < 1 << 31);
@@ -85,7 +86,7 @@ impl Counted {
     }
 }
 
-/// Constants that every kernel needs.
+/// Returns the constants that every kernel takes.
 fn constants(params: &Params, threads: u32) -> Vec<(&'static str, u64)> {
     vec![
         ("WIDTH", params.width.bytes() as u64),
@@ -94,7 +95,7 @@ fn constants(params: &Params, threads: u32) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// Constants that the rule for matches needs.
+/// Returns the constants of the rule that selects matches.
 fn match_constants(params: &Params) -> Vec<(&'static str, u64)> {
     vec![
         ("LEVEL", params.level.into()),

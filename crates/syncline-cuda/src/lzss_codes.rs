@@ -1,5 +1,5 @@
-//! Quantized chunks whose codes are LZSS tokens (kind 4 of docs/FORMAT.md): the codes of `syncline_core`'s pipelines
-//! `lzss+huffman` and `auto` with an error bound, and back.
+//! Quantized chunks whose codes are LZSS tokens (kind 4 of docs/FORMAT.md): encodes and decodes the codes of the coders
+//! `lzss+huffman` and `auto` of `syncline_core` with an error bound.
 
 mod decode;
 mod encode;
@@ -10,7 +10,7 @@ pub(crate) use encode::CodeEncoder;
 
 use crate::device::Specialization;
 
-/// Every specialization of these kernels, for the check that all of them compile.
+/// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
     [decode::specialization(6), decode::specialization(7), encode::specialization(4), encode::specialization(8)].into()
 }

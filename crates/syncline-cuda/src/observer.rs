@@ -1,6 +1,6 @@
-//! The callback that benches record events with.
+//! The callback with which benches record events.
 
 use crate::error::Result;
 
-/// Called with a kernel's name after each launch, or after each group of launches.
+/// A callback that receives a kernel's name after each launch, or after each group of launches.
 pub type Observer<'o> = dyn FnMut(&'static str) -> Result<()> + 'o;

@@ -1,4 +1,4 @@
-//! Whole streams from arrays in device memory, and back.
+//! Compression of whole arrays in device memory, and decompression of whole streams.
 
 mod batches;
 mod code_decoder;
@@ -19,7 +19,7 @@ pub use syncline_core::pipeline::max_compressed_len;
 
 use crate::error::{CudaError, Result};
 
-/// Checks that an array given as bytes has as many as it should.
+/// Checks that `input` has exactly the bytes of an array of this type and shape.
 pub(crate) fn check_array(input: &CudaView<'_, u8>, element_type: ElementType, shape: Shape) -> Result<()> {
     let bytes = shape.len().saturating_mul(element_type.size() as u64);
     if input.len() as u64 != bytes {
@@ -29,7 +29,7 @@ pub(crate) fn check_array(input: &CudaView<'_, u8>, element_type: ElementType, s
     Ok(())
 }
 
-/// Checks that records may be written there.
+/// Checks that `output` is aligned as records require.
 pub(crate) fn check_output(stream: &Arc<CudaStream>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
     match output.device_ptr_mut(stream).0.is_multiple_of(ALIGNMENT as u64) {
         true => Ok(()),

@@ -1,9 +1,10 @@
-//! From parsed chunks to elements: launchers of `kernels/reconstruct/reconstruct.cu`.
+//! Reconstruction of elements from parsed chunks: launchers of `kernels/reconstruct/reconstruct.cu`.
 //!
-//! Streams with the symbol index are decoded and reconstructed by one kernel, or by one that leaves sums of residuals
-//! in memory, one beside it that writes what has one value, and one that makes elements of the sums ([`Way`]); the
-//! codes of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values,
-//! which may be written over.
+//! There are three strategies ([`Way`]). One kernel decodes streams with the symbol index and reconstructs their
+//! elements. For 3-D arrays, three kernels can share this work: one decodes and leaves sums of residuals in memory, a
+//! concurrent one writes regions of constant value, and one computes elements from the sums. For other streams,
+//! [`crate::huffman::decode`] decodes the codes first. All strategies write each element once, except verbatim values,
+//! which may be overwritten.
 
 mod arguments;
 mod launch;
@@ -30,77 +31,79 @@ const SOURCE: Source = source!("reconstruct/reconstruct.cu");
 const STRIPS_SOURCE: Source = source!("reconstruct/strips.cu");
 const FLAT_SOURCE: Source = source!("reconstruct/flat.cu");
 
-/// Threads in a block that decodes: as many as leave each 128 registers.
+/// Threads of a block that decodes: each can use 128 registers.
 const FUSED_THREADS: u32 = 512;
-/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave room for a block of
-/// `reconstruct/flat.cu` beside them.
+/// Threads of a block that decodes and leaves sums in memory. With 96 registers per thread, the registers of a
+/// multiprocessor suffice for a concurrent block of `reconstruct/flat.cu`.
 const APART_THREADS: u32 = 640;
-/// What a tile with codes costs, in constant ones: blocks share out work by it.
+/// Cost of a tile with codes relative to a constant tile, by which blocks divide the work.
 const LIVE_COST: u32 = 3;
-/// What it costs a block to begin with a chunk, likewise.
+/// Cost of starting a chunk for a block, in the same unit.
 const START_COST: u32 = 100;
-/// Threads in a block that does not.
+/// Threads of a block of the kernel that does not decode.
 const CODES_THREADS: u32 = 128;
 
-/// How a stream is reconstructed.
+/// Strategy of reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// From streams with the symbol index, by one kernel.
+    /// One kernel decodes streams with the symbol index and reconstructs their elements.
     Fused,
-    /// From streams with the symbol index, 3-D: codes are decoded and added up along x and y, go to memory, and become
-    /// elements a strip of rows at a time; strips of one value are written beside the decoding.
+    /// For 3-D streams with the symbol index: one kernel decodes codes, sums them along x and y and stores the sums in
+    /// device memory, and another computes elements from them, one strip of rows at a time. A concurrent kernel writes
+    /// strips that have a single value.
     Apart,
-    /// From decoded codes.
+    /// Elements are reconstructed from codes that were decoded before.
     Decoded,
 }
 
 impl Way {
-    /// Every way.
+    /// All strategies.
     pub const ALL: [Self; 3] = [Self::Fused, Self::Apart, Self::Decoded];
 
-    /// Whether it takes [`Codes::Streams`]; otherwise [`Codes::Decoded`].
+    /// Returns whether the strategy takes [`Codes::Streams`]; the others take [`Codes::Decoded`].
     pub fn decodes(self) -> bool {
         self != Self::Decoded
     }
 }
 
-/// Where the codes of a batch's chunks come from.
+/// Source of the codes of a batch's chunks.
 #[derive(Debug, Clone, Copy)]
 pub enum Codes<'d, 'v> {
-    /// Their streams, which have the symbol index: one for each chunk, in order.
+    /// Streams with the symbol index, one per chunk, in order.
     Streams(&'d BatchView<'v, u16>),
-    /// Decoded: those of chunk `c` of the batch from group `c * slots` of [`Parsed`] on; on a multiple of 16 bytes.
+    /// Decoded codes: those of chunk `c` of the batch start at group `c * slots` of [`Parsed`]. The view starts on a
+    /// multiple of 16 bytes.
     Decoded(&'d CudaView<'v, u16>),
 }
 
-/// What to reconstruct, and where to.
+/// Input and output of a reconstruction.
 #[derive(Debug)]
 pub struct Reconstruction<'d, 'v> {
-    /// What the offsets of `parsed` and of the streams are in; starts on a multiple of 16 bytes.
+    /// The buffer that the offsets of `parsed` and of the streams refer to; starts on a multiple of 16 bytes.
     pub input: &'d CudaView<'v, u8>,
-    /// The chunks, parsed.
+    /// The parsed chunks.
     pub parsed: &'d Parsed<'v>,
-    /// Their codes.
+    /// The codes of the chunks.
     pub codes: Codes<'d, 'v>,
     /// Number of the batch's first chunk in the array.
     pub first_chunk: u64,
-    /// Tiles of the array that are wanted. Those outside of the batch are left out.
+    /// Tiles of the array to reconstruct. Tiles outside of the batch are ignored.
     pub tiles: Range<u64>,
-    /// Elements of the array from `first_element` on; at least all those of the tiles. Elements of other tiles are not
-    /// touched.
+    /// Elements of the array from number `first_element` on, at least all those of the tiles. Elements of other tiles
+    /// remain unchanged.
     pub output: &'d mut CudaViewMut<'v, u8>,
     /// Raster number in the array of the output's first element.
     pub first_element: u64,
-    /// A word for each chunk, which [`status_text`](crate::huffman::decode::status_text) explains; cleared at the start
-    /// unless parsing has written it. Elements of chunks with another status than 0 are worthless. Written only where
-    /// the codes are decoded.
+    /// One status word per chunk, which [`status_text`](crate::huffman::decode::status_text) describes; cleared at the
+    /// start unless parsing has written it. If it is not 0, the chunk's elements are unspecified. Only strategies that
+    /// decode write it.
     pub status: &'d mut CudaViewMut<'v, u32>,
-    /// Words that checksums are added up in, [`sums_len`](crate::container::parsed::sums_len) of them: 0 at the start,
-    /// and again when all is done. Needed only where the codes are not decoded.
+    /// Words in which checksums are summed, [`sums_len`](crate::container::parsed::sums_len) of them: 0 before and
+    /// after. Only strategies that decode use them.
     pub sums: &'d mut CudaViewMut<'v, u32>,
 }
 
-/// What kernels are compiled for.
+/// The properties that the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Format {
     axes: u32,
@@ -137,17 +140,17 @@ impl Format {
         if self.axes == 3 { 512 } else { 1024 }
     }
 
-    /// Tiles that a warp works on.
+    /// Returns the number of tiles that a warp reconstructs.
     fn tiles_of_warp(self) -> u32 {
         (32 << self.group_log2) / self.tile_elements()
     }
 
-    /// Bytes of a warp's sums in shared memory.
+    /// Returns the bytes of a warp's sums in shared memory.
     fn rows_bytes(self, wide: bool) -> u32 {
         32 << (self.group_log2 + if wide { 2 } else { 1 })
     }
 
-    /// What all kernels are compiled with, and `own` constants.
+    /// Returns the constants that all kernels are compiled with, followed by `own` constants.
     fn constants(self, wide: bool, own: &[(&'static str, u32)]) -> Vec<(&'static str, u64)> {
         let shared = [
             ("AXES", self.axes),
@@ -158,7 +161,7 @@ impl Format {
         shared.iter().chain(own).map(|&(name, value)| (name, value.into())).collect()
     }
 
-    /// With what decoding needs. Rows that go to memory are the same whatever becomes of them.
+    /// Returns the specialization that decodes. Sums that go to device memory do not depend on the element type.
     fn fused(self, wide: bool, apart: bool) -> Specialization {
         let format = if apart { Self { double: false, logarithm: false, ..self } } else { self };
         let own = [
@@ -175,7 +178,7 @@ impl Format {
         Specialization { source: SOURCE, constants }
     }
 
-    /// For decoded codes.
+    /// Returns the specialization for decoded codes.
     fn unfused(self) -> Specialization {
         let own = [
             ("GROUP_LOG2", self.group_log2),
@@ -188,7 +191,7 @@ impl Format {
         Specialization { source: SOURCE, constants: self.constants(true, &own) }
     }
 
-    /// For 3-D tiles, from sums of codes.
+    /// Returns the specialization that computes the elements of 3-D tiles from sums of codes.
     fn strips(self) -> Specialization {
         let threads = strips::threads(self.double);
         // Logarithms take more registers.
@@ -196,7 +199,7 @@ impl Format {
         self.of_strips(STRIPS_SOURCE, threads, resident)
     }
 
-    /// For strips of 3-D tiles that have one value.
+    /// Returns the specialization for strips of 3-D tiles that have a single value.
     fn flat_strips(self) -> Specialization {
         self.of_strips(FLAT_SOURCE, strips::FLAT_THREADS, strips::FLAT_RESIDENT)
     }
@@ -213,7 +216,7 @@ impl Format {
     }
 }
 
-/// What the compile check compiles: every kernel at least once, and each constant with every value.
+/// Returns the specializations for the compile check: every kernel at least once, and each constant with every value.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let fuses = launch::fuses(IndexKind::Symbol, shared_memory);
     let formats = (1..=3).flat_map(|axes| {
@@ -233,7 +236,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         if format.axes == 3 {
             all.extend([format.strips(), format.flat_strips()]);
         }
-        // Rows that go to memory are the same for all elements: once for each size of groups.
+        // Sums that go to device memory do not depend on the element type, so each group size is compiled once.
         if format.axes == 3 && (!format.double || format.group_log2 == 6) {
             all.extend([format.fused(false, true), format.fused(true, true)]);
         }

@@ -1,4 +1,4 @@
-//! Timing work on a stream by the device's own clock, for benches.
+//! Timing of work on a stream with CUDA events, for benches.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use cudarc::driver::{CudaEvent, CudaStream};
 
 use crate::error::{DriverContext, Result};
 
-/// Runs that are not counted, and runs that are.
+/// Numbers of warm-up runs and of measured runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runs {
-    /// Runs before those that count.
+    /// Runs before the measured ones.
     pub warm_up: usize,
-    /// Runs that count, at least one.
+    /// Measured runs, at least one.
     pub counted: usize,
 }
 
-/// Seconds of several runs of the same work.
+/// Durations of several runs of the same work, in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
     ascending: Vec<f64>,
 }
 
 impl Times {
-    /// Of these runs' seconds; of none it is 0 seconds.
+    /// Creates the list from durations in seconds. An empty list becomes one of 0 seconds.
     pub fn new(mut seconds: Vec<f64>) -> Self {
         if seconds.is_empty() {
             seconds.push(0.0);
@@ -32,17 +32,17 @@ impl Times {
         Self { ascending: seconds }
     }
 
-    /// The run in the middle.
+    /// Returns the median duration in seconds.
     pub fn median(&self) -> f64 {
         self.ascending[self.ascending.len() / 2]
     }
 
-    /// The fastest run.
+    /// Returns the shortest duration in seconds.
     pub fn shortest(&self) -> f64 {
         self.ascending[0]
     }
 
-    /// The slowest run.
+    /// Returns the longest duration in seconds.
     pub fn longest(&self) -> f64 {
         self.ascending[self.ascending.len() - 1]
     }
@@ -56,19 +56,19 @@ fn seconds_between(start: &CudaEvent, end: &CudaEvent) -> Result<f64> {
     start.elapsed_ms(end).doing("reading an event").map(|milliseconds| f64::from(milliseconds) / 1e3)
 }
 
-/// Times `work` on the stream, from an event before it to one after it; each run waits for the one before.
+/// Measures `work` on the stream, from an event before it to one after it. Each run waits for the previous one.
 ///
 /// # Errors
-/// Those of `work`; [`CudaError::Driver`](crate::CudaError::Driver).
+/// The errors of `work`; [`CudaError::Driver`](crate::CudaError::Driver).
 pub fn seconds(stream: &Arc<CudaStream>, runs: Runs, work: impl FnMut() -> Result<()>) -> Result<Times> {
     seconds_behind(stream, runs, || Ok(()), work)
 }
 
-/// [`seconds`] of `work` alone, queued behind `before`: if that keeps the device busy for long enough, what the host
-/// takes to launch `work` is not part of it.
+/// Measures `work` alone, queued after `before`. If `before` keeps the device busy for long enough, the time that the
+/// host takes to launch `work` is not included.
 ///
 /// # Errors
-/// Those of `before` and `work`; [`CudaError::Driver`](crate::CudaError::Driver).
+/// The errors of `before` and `work`; [`CudaError::Driver`](crate::CudaError::Driver).
 pub fn seconds_behind(
     stream: &Arc<CudaStream>,
     runs: Runs,
@@ -88,13 +88,13 @@ pub fn seconds_behind(
     Ok(Times::new(times))
 }
 
-/// Times the steps of `work`, which calls what it is given with a step's name as soon as all of the step is queued.
-/// Steps of one name are added up.
+/// Measures the steps of `work`. `work` calls its argument with the name of a step as soon as all of that step is
+/// queued. The durations of steps with the same name are added.
 ///
-/// Nothing waits between the steps: their times add up to the whole.
+/// There is no synchronization between steps, so their durations add up to the total.
 ///
 /// # Errors
-/// Those of `work`; [`CudaError::Driver`](crate::CudaError::Driver).
+/// The errors of `work`; [`CudaError::Driver`](crate::CudaError::Driver).
 pub fn steps(
     stream: &Arc<CudaStream>,
     runs: Runs,
@@ -126,10 +126,11 @@ pub fn steps(
     Ok(all.into_iter().map(|(step, times)| (step, Times::new(times))).collect())
 }
 
-/// Bytes of payload a second of a device-to-device copy of so many bytes (it moves twice as many).
+/// Measures a device-to-device copy of `bytes` bytes. Returns the copied bytes per second; memory traffic is twice
+/// that.
 ///
 /// # Errors
-/// [`CudaError::Driver`](crate::CudaError::Driver), also if there is no memory for two such buffers.
+/// [`CudaError::Driver`](crate::CudaError::Driver), also if two such buffers cannot be allocated.
 pub fn copy_rate(stream: &Arc<CudaStream>, bytes: usize, runs: Runs) -> Result<f64> {
     let from = stream.alloc_zeros::<u8>(bytes).doing("allocating")?;
     let mut to = stream.alloc_zeros::<u8>(bytes).doing("allocating")?;

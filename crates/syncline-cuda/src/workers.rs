@@ -1,5 +1,5 @@
-//! Threads for what the host decides while the device works: kept from call to call, since starting them takes as long
-//! as small arrays do.
+//! Worker threads for decisions that the host makes while the device works. They are kept between calls, because
+//! starting threads takes as long as compressing a small array.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
-/// Tasks that are numbered from 0.
+/// A job: tasks that are numbered from 0, and the channel for their results.
 struct Job<W, R> {
     count: usize,
     next: AtomicUsize,
@@ -16,11 +16,11 @@ struct Job<W, R> {
 }
 
 trait Tasks: Send + Sync {
-    /// Whether there is a task that nobody has begun.
+    /// Returns whether there is a task that no thread has begun.
     fn has_more(&self) -> bool;
-    /// Does a task that nobody has begun, if there is one.
+    /// Runs a task that no thread has begun, if there is one. Returns whether it ran one.
     fn run_one(&self) -> bool;
-    /// Does tasks until nobody needs to begin one.
+    /// Runs tasks until all of them have been begun.
     fn run(&self) {
         while self.run_one() {}
     }
@@ -37,8 +37,7 @@ impl<R: Send, W: Fn(usize) -> R + Send + Sync> Tasks for Job<W, R> {
             return false;
         }
         let results = self.results.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A task that panics leaves its result out, which whoever waits for it finds out; the thread goes on with other
-        // jobs.
+        // A task that panics sends no result, which the receiver notices; the worker thread continues with other jobs.
         let sent = catch_unwind(AssertUnwindSafe(|| (self.work)(task))).map(|result| results.send((task, result)));
         if !matches!(sent, Ok(Ok(()))) {
             self.next.store(self.count, Ordering::Relaxed);
@@ -48,7 +47,7 @@ impl<R: Send, W: Fn(usize) -> R + Send + Sync> Tasks for Job<W, R> {
     }
 }
 
-/// The results of tasks, as they come.
+/// Iterator over the results of a job's tasks, in the order of their completion.
 pub(crate) struct Results<R> {
     tasks: Weak<dyn Tasks>,
     results: Receiver<(usize, R)>,
@@ -57,14 +56,14 @@ pub(crate) struct Results<R> {
 impl<R> Iterator for Results<R> {
     type Item = (usize, R);
 
-    /// The next result, and its task's number. While there is none, whoever waits does tasks itself: other threads take
-    /// a while to wake up.
+    /// Returns the next result with the number of its task. While none is available, the calling thread runs tasks
+    /// itself, because other threads take a while to wake up.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Ok(result) = self.results.try_recv() {
                 return Some(result);
             }
-            // Nobody keeps tasks that have all been begun, and done.
+            // The job is freed once all of its tasks have been begun and completed.
             if !self.tasks.upgrade().is_some_and(|tasks| tasks.run_one()) {
                 return self.results.recv().ok();
             }
@@ -72,7 +71,7 @@ impl<R> Iterator for Results<R> {
     }
 }
 
-/// Jobs, the oldest first, and a sign that there is one more.
+/// Jobs, oldest first, and a condition variable that signals a new job.
 #[derive(Default)]
 struct Queue {
     jobs: Mutex<VecDeque<Arc<dyn Tasks>>>,
@@ -92,12 +91,16 @@ impl Queue {
     }
 }
 
-/// Does `work(0)` to `work(count - 1)` on all processors, in about this order, beside the caller. The results come with
-/// their numbers; fewer than `count` come if a task panics. Work that is no longer wanted ends when the receiver is
-/// gone.
-pub(crate) fn spread<R: Send + 'static>(count: usize, work: impl Fn(usize) -> R + Send + Sync + 'static) -> Results<R> {
+/// Runs `work(0)` to `work(count - 1)` on the worker threads, roughly in this order, while the caller continues.
+/// Results are returned with the numbers of their tasks; there are fewer than `count` if a task panics. Tasks that have
+/// not begun are abandoned when the iterator is dropped.
+pub(crate) fn run_tasks<R: Send + 'static>(
+    count: usize,
+    work: impl Fn(usize) -> R + Send + Sync + 'static,
+) -> Results<R> {
     static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
-    // Threads of our own: whoever waits for this may be one of a pool's, perhaps its only one.
+    // Separate threads instead of a shared pool, because the caller may run on a thread of that pool, perhaps its only
+    // one.
     let queue = QUEUE.get_or_init(|| {
         let queue = Arc::new(Queue::default());
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn every_task_is_done_once() {
         for count in [0, 1, 7, 1000] {
-            let mut results: Vec<_> = spread(count, |task| task * task).collect();
+            let mut results: Vec<_> = run_tasks(count, |task| task * task).collect();
             results.sort_unstable();
             assert_eq!(results, (0..count).map(|task| (task, task * task)).collect::<Vec<_>>());
         }
@@ -133,21 +136,21 @@ mod tests {
 
     #[test]
     fn jobs_do_not_wait_for_each_other() {
-        let waiting = spread(2, |_| std::thread::sleep(std::time::Duration::from_millis(5)));
-        assert_eq!(spread(50, |task| task).count(), 50);
+        let waiting = run_tasks(2, |_| std::thread::sleep(std::time::Duration::from_millis(5)));
+        assert_eq!(run_tasks(50, |task| task).count(), 50);
         assert_eq!(waiting.count(), 2);
     }
 
     #[test]
     fn a_panic_is_noticed_and_harms_nobody_else() {
-        let results = spread(10, |task| if task == 3 { panic!("on purpose") } else { task });
+        let results = run_tasks(10, |task| if task == 3 { panic!("on purpose") } else { task });
         assert!(results.count() < 10);
-        assert_eq!(spread(10, |task| task).count(), 10);
+        assert_eq!(run_tasks(10, |task| task).count(), 10);
     }
 
     #[test]
     fn what_nobody_waits_for_ends() {
-        drop(spread(1 << 40, |task| task));
-        assert_eq!(spread(10, |task| task).count(), 10);
+        drop(run_tasks(1 << 40, |task| task));
+        assert_eq!(run_tasks(10, |task| task).count(), 10);
     }
 }

@@ -1,4 +1,4 @@
-//! The codebook against the CPU's lengths and plain canonical numbering.
+//! Codebooks equal the CPU's lengths and a simple canonical numbering.
 
 mod common;
 
@@ -10,7 +10,7 @@ use syncline_cuda::huffman::codebook::{self, CodebookBuilder, DeviceCodebooks, u
 
 const ALPHABETS: [u32; 12] = [1, 2, 3, 31, 256, 257, 1000, 1024, 4096, 4097, 20_000, 65_536];
 
-/// Counts to try for an alphabet, with a name for messages.
+/// Returns counts to test for an alphabet, with a name for messages.
 fn cases(symbols: u32) -> Vec<(&'static str, Vec<u32>)> {
     let mut random = Random(u64::from(symbols));
     let n = symbols as usize;
@@ -40,8 +40,8 @@ fn cases(symbols: u32) -> Vec<(&'static str, Vec<u32>)> {
     ]
 }
 
-/// Counts where the limit costs much or just not much, so that its step (3) is near: one steep part, and rare symbols
-/// below it.
+/// Returns counts with which the length limit costs much, or just not much, so that they are near the threshold of its
+/// step (3): a steep part, and rare symbols below it.
 fn limited_cases(symbols: u32) -> Vec<(String, Vec<u32>)> {
     let n = symbols as usize;
     let mut random = Random(7 + u64::from(symbols));
@@ -59,11 +59,11 @@ fn limited_cases(symbols: u32) -> Vec<(String, Vec<u32>)> {
             add(format!("geometric {base}, {total:e} in all"), &mut |i| total * (1.0 - base) * base.powi(i as i32));
         }
     }
-    // The golden ratio makes trees as deep as they can be; repeats of each step fill the limit's lowest level.
+    // The golden ratio gives trees of maximum depth; repetitions of each step fill the lowest level of the limit.
     for repeats in [1, 8, n.div_ceil(40), n.div_ceil(20)] {
         add(format!("Fibonacci, {repeats} of each"), &mut |i| 1.618_034_f64.powi((i / repeats) as i32 % 46));
     }
-    // Deeper than any limit by much, with leaves on every level: each tree of step (3) is another.
+    // Much deeper than any limit, with leaves on every level: each tree of step (3) is different.
     for (steps, largest) in [(50.0, 1e5), (90.0, 4e9)] {
         let half_life = n as f64 / steps;
         let away = |i: usize| (i as f64 - n as f64 / 2.0).abs();
@@ -77,7 +77,7 @@ fn limited_cases(symbols: u32) -> Vec<(String, Vec<u32>)> {
     all
 }
 
-/// Bits of all codewords, and those without a limit.
+/// Returns the bits of all codewords, and those without a length limit.
 fn limited_and_unlimited_bits(counts: &[u32]) -> (u64, u64) {
     let mut lengths = Vec::new();
     let bits = |lengths: &[u8]| counts.iter().zip(lengths).map(|(&c, &l)| u64::from(c) * u64::from(l)).sum();
@@ -87,14 +87,14 @@ fn limited_and_unlimited_bits(counts: &[u32]) -> (u64, u64) {
     (limited, bits(&lengths))
 }
 
-/// Builds many codebooks side by side, those whose limit costs much among the others.
+/// Builds many codebooks at the same time; those whose length limit costs much are mixed with others.
 fn check_batches(batches: &[(u32, usize)]) {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
     for &(symbols, books) in batches {
         let cases: Vec<_> = limited_cases(symbols).into_iter().map(|(_, counts)| counts).collect();
-        // The number of books says how blocks are shared out: for racecheck most of them have little in them.
+        // The number of codebooks determines how blocks are distributed: for racecheck most of them have few symbols.
         let little: Vec<u32> = (0..symbols).map(|symbol| u32::from(symbol % 97 == 1)).collect();
         let rare = |(book, counts)| if book % unless_tiny(1, 24) == 0 { counts } else { &little };
         let counts: Vec<&[u32]> =
@@ -115,7 +115,7 @@ fn check_batches(batches: &[(u32, usize)]) {
     }
 }
 
-// Few and many for each of the ways that blocks are shared out.
+// Few and many codebooks, for each distribution of blocks.
 
 #[test]
 fn few_small_codebooks_equal_the_cpus() {
@@ -132,7 +132,7 @@ fn batches_of_large_codebooks_equal_the_cpus() {
     check_batches(&[(2000, 3), (2000, pick(60, unless_tiny(30, 20))), (65_536, pick(3, 1))]);
 }
 
-/// Builds the codebook on the device and compares everything with the CPU's.
+/// Builds the codebook on the device and compares all results with the CPU's.
 fn check(device: &Device, arena: &mut Arena, counts: &[u32], what: &str) {
     let stream = arena.stream().clone();
     let symbols = counts.len() as u32;
@@ -182,7 +182,7 @@ fn codebooks_equal_the_cpus() {
     }
 }
 
-/// Rounds that meld all there is, of as many symbols as a warp has by itself, some more and some fewer.
+/// All subtrees are melded in a single round, for about as many symbols as one warp processes.
 #[test]
 fn codebooks_of_equal_counts_equal_the_cpus() {
     let Some(device) = common::device() else { return };
@@ -213,7 +213,7 @@ fn limited_codebooks_equal_the_cpus() {
     check_limited(&ALPHABETS[..8], Share::one_in(11));
 }
 
-// When tiny, cases on both sides of the limit's step (3), of 36 an alphabet.
+// In tiny runs, tests cases on both sides of the threshold of step (3), of 36 per alphabet.
 
 #[test]
 fn limited_codebooks_of_4096_and_4097_equal_the_cpus() {
@@ -230,8 +230,8 @@ fn limited_codebooks_of_65_536_equal_the_cpus() {
     check_limited(&ALPHABETS[11..], Share::one_in(11).if_tiny(36, 25));
 }
 
-/// Else the tests above say less than they seem to. A best code that is over the limit's threshold has been through
-/// step (3).
+/// The tests above rely on this: some optimal codes exceed the threshold of the limit and go through step (3), others
+/// do not.
 #[test]
 fn limited_cases_are_on_both_sides_of_the_last_step() {
     for symbols in [256, 1024, 4096, 65_536] {
@@ -261,7 +261,8 @@ fn random_codebooks_equal_the_cpus() {
     }
 }
 
-/// The stages hand over on the device; and counts beyond 32 bits, which no CPU stream has, still give a complete code.
+/// The histogram's result is passed on the device; and counts beyond 32 bits, which no stream of the CPU has, still
+/// give a complete code.
 #[test]
 fn histogram_feeds_the_codebook() {
     let Some(device) = common::device() else { return };
@@ -287,7 +288,7 @@ fn histogram_feeds_the_codebook() {
     assert!(codewords.iter().map(|&codeword| unpack(codeword).0 as u8).eq(lengths));
 
     let large: Vec<u64> = (0..1024_u64).map(|i| if i % 3 == 0 { u64::MAX } else { i << 35 }).collect();
-    // Limited with a loss, so that the sums of the last step are as large as they get.
+    // Limited with a loss, so that the sums of the last step are as large as possible.
     let steep: Vec<u64> = (0..1024_u64).map(|i| (codebook::LARGEST_COUNT >> (i / 4).min(63)).max(1)).collect();
     for (counts, clamped) in [(large, true), (steep, false)] {
         let on_device = stream.clone_htod(&counts).unwrap();

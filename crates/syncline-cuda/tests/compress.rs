@@ -1,4 +1,4 @@
-//! Streams made on the device against the CPU's, byte for byte.
+//! Streams that the device writes equal those of the CPU byte for byte.
 
 mod common;
 
@@ -22,18 +22,18 @@ fn options_of(options: &Options) -> CompressOptions {
     CompressOptions { bound, fill, index, group_log2 }
 }
 
-/// Compares the device's stream with the CPU's, with several sizes of batches; each into poisoned memory.
+/// Compares the device's stream with the CPU's, with several batch sizes, each into memory filled with a pattern.
 fn check(device: &Device, field: &Field, options: &Options) {
     let stream = device.context().default_stream();
     let what = format!("{}, {options:?}", field.name);
     let expected = field.stream(options);
     let room = max_compressed_len(field.element, field.shape) as usize;
-    // Of the attempts that a PSNR may take, the last need not be the longest.
+    // A PSNR bound may take several attempts, of which the last need not be the longest.
     let written = if matches!(options.bound, Bound::Psnr(_)) { room } else { expected.len() };
     let upload = stream.clone_htod(&[field.bytes.as_slice(), &[0; 16]].concat()).unwrap();
     let input = upload.slice(..field.bytes.len());
     let batches = [(0xA5_u8, 512 << 20), (0x5A, pick(5 << 20, 1))];
-    // One chunk is one batch.
+    // A single chunk is a single batch.
     let several = Geometry::new(field.shape).chunks() > 1;
     for &(poison, batch_bytes) in if several { &batches[..] } else { unless_tiny(&batches[..], &batches[1..]) } {
         let mut compressor = Compressor::new(device, &stream).unwrap().with_batch_bytes(batch_bytes);
@@ -67,7 +67,7 @@ fn every_rank(element: ElementType, mut share: Share) {
         &[40, 2, 2, 2],
         pick(&[100, 100, 100], &[30, 30, 30]),
         pick(&[64, 128, 128], &[16, 64, 64]),
-        // Several chunks.
+        // Large enough for several chunks.
         pick(&[1_500_000], &[600_000]),
         pick(&[1111, 1301], &[111, 301]),
     ] {
@@ -79,7 +79,7 @@ fn every_rank(element: ElementType, mut share: Share) {
     }
 }
 
-// When tiny, each has some of every rank, and of short and ragged ones.
+// In tiny runs, each test has a part of every rank, and of short and ragged shapes.
 
 #[test]
 fn every_rank_and_ragged_shapes_of_f32() {
@@ -91,11 +91,11 @@ fn every_rank_and_ragged_shapes_of_f64() {
     every_rank(ElementType::F64, Share::all().if_tiny(3, 0));
 }
 
-/// Small enough for the sanitizers, and of every kind.
+/// Arrays of every kind that are small enough for the sanitizers.
 #[test]
 fn small_arrays_of_every_kind() {
     let Some(device) = common::device() else { return };
-    // When tiny, two of the six kinds for each array.
+    // In tiny runs, two of the six kinds for each array.
     let (cube, plane, line) = unless_tiny(([20, 33, 30], [150, 90], [9001]), ([16, 17, 24], [80, 70], [6001]));
     for (number, (element, extents)) in
         [(ElementType::F32, &cube[..]), (ElementType::F64, &plane), (ElementType::F32, &line)].into_iter().enumerate()
@@ -126,7 +126,7 @@ fn small_arrays_of_every_kind() {
     }
 }
 
-/// Streams at which samples become coarser, with codes that only groups have that are not counted.
+/// Streams of sizes at which samples become coarser, with codes that occur only in groups that are not counted.
 #[test]
 fn large_streams_are_counted_in_samples() {
     let Some(device) = common::device() else { return };
@@ -153,8 +153,8 @@ fn large_streams_are_counted_in_samples() {
     }
 }
 
-/// A compressor begins to quantize before the host knows the bound, where the array before was alike: what it assumes
-/// is right for some of these and wrong for others.
+/// A compressor starts to quantize before the host knows the bound if the previous array was similar. Its assumptions
+/// are right for some of these arrays and wrong for others.
 fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
@@ -164,7 +164,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let minus = smooth.clone().with("some -0.0", |i| (i % 2003 == 7).then_some(-0.0));
     let many = smooth.clone().with("many -0.0", |i| (i % 11 == 7).then_some(-0.0));
     let holes = smooth.clone().with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN));
-    // What is quantized again must know of these, too.
+    // An array that is quantized again must consider these values, too.
     let both = minus.clone().with("NaN in one place", |i| (i > 3000 && i < 5000).then_some(f64::NAN));
     let fill = smooth.clone().with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0));
     let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
@@ -202,13 +202,13 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
             let expected = field.stream(&options);
             let found = stream.clone_dtoh(&output).unwrap();
             assert!(found[..made.bytes as usize] == expected, "{what}");
-            // Where nothing is masked, what the device has found is what the host finds.
+            // If no value is masked, the device's bound equals that of the host.
             assert!(quantized == 1 || !made.header.patterns.is_empty(), "{what}: quantized {quantized} times");
         }
     }
 }
 
-// When tiny, each has a bound of its own, and every third of the fields.
+// In tiny runs, each test has its own bound and every third of the fields.
 
 #[test]
 fn cubes_one_after_another() {
@@ -348,12 +348,12 @@ fn empty_arrays_are_lossless() {
         let mut view = output.as_view_mut();
         compressor.compress(&input.slice(..bytes), ElementType::F32, shape, &options, &mut view).unwrap_err()
     };
-    // A range of 0 and no element have no step relative to it.
+    // A range of 0, and an array without elements, have no step relative to the range.
     for (bound, extents) in [(Bound::Rel(1e-3), &[0][..]), (Bound::Rel(1e-3), &[4]), (Bound::Lossless, &[4])] {
         let error = lossless(bound, extents, &mut compressor, &mut output);
         assert!(matches!(error, CudaError::Lossless(_)), "{error}");
     }
-    // An absolute bound has one: such streams are quantized, with nothing in them.
+    // An absolute bound defines the step: such streams are quantized, and empty.
     for extents in [&[0][..], &[7, 0, 3]] {
         check(device, &Field::smooth(ElementType::F32, extents, 0.0), &Options::new(Bound::Abs(1e-3)));
     }

@@ -1,4 +1,4 @@
-//! The device layer: opening, compiling and caching, scratch memory.
+//! Tests the device layer: opening devices, compiling and caching kernels, scratch memory.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use syncline_cuda::error::{CudaError, DriverContext};
 
 #[test]
 fn absence_is_a_typed_error() {
-    // Whatever this machine has, none of this may panic, and errors say what to do.
+    // Whatever this machine has, nothing may panic, and errors must say what to do.
     match Device::count() {
         Ok(count) => {
             let error = Device::open(count).unwrap_err();
@@ -37,7 +37,7 @@ fn info_is_filled_in() {
     println!("{info}");
 }
 
-/// Where no kernel can be stored devices open all the same, and say so.
+/// Devices can be opened if no kernel can be stored, and report that.
 #[test]
 fn a_cache_that_cannot_be_written_is_told() {
     let Some(device) = common::device() else { return };
@@ -57,7 +57,7 @@ const SOURCE: Source = Source {
     text: "#include \"common.cuh\"\nextern \"C\" __global__ void fill(uint32_t *out) { out[threadIdx.x] = VALUE; }",
 };
 
-/// A kernel comes back the same from the compiler, from the disk cache and from a damaged disk cache.
+/// A kernel gives the same results from the compiler, from the disk cache, and after its cache entry was damaged.
 #[test]
 fn compiled_kernels_are_cached() {
     let Some(device) = common::device() else { return };
@@ -102,7 +102,7 @@ fn arena_slices_are_apart_and_reused() {
     assert!(frame.slice::<u8>(capacity / 2).is_ok(), "a refused request leaves the arena usable");
 }
 
-/// Any call, of an allocation too, may return what an earlier kernel did wrong: more memory would not help.
+/// Any call, including an allocation, may return the error of an earlier kernel, which more memory would not fix.
 #[test]
 fn allocations_tell_what_else_went_wrong() {
     let Some(_) = common::device() else { return };
@@ -112,7 +112,7 @@ fn allocations_tell_what_else_went_wrong() {
     assert!(error.to_string().contains("allocating device memory: DriverError(CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
 }
 
-/// A device may be used from any thread, also one that has made no call to the driver yet.
+/// A device may be used from any thread, including one that has not called the driver before.
 #[test]
 fn threads_share_a_device() {
     let Some(device) = common::device() else { return };

@@ -1,4 +1,4 @@
-//! The histogram against counting one by one.
+//! The histogram equals a sequential count.
 
 mod common;
 
@@ -7,24 +7,24 @@ use syncline_cuda::Device;
 use syncline_cuda::baselines::reduce_shuffle_merge_2021::histogram::Histogram;
 use syncline_cuda::huffman::Symbol;
 
-/// Counts by the plain loop; symbols outside of the alphabet behind the last bin.
+/// Counts sequentially; symbols outside of the alphabet are counted behind the last bin.
 fn reference(symbols: impl IntoIterator<Item = u32>, bins: u32) -> Vec<u64> {
     let mut counts = vec![0; bins as usize + 1];
     symbols.into_iter().for_each(|symbol| counts[symbol.min(bins) as usize] += 1);
     counts
 }
 
-/// Checks one input, from several starting points in device memory since the kernel reads aligned vectors.
+/// Checks one input with several starting addresses in device memory, because the kernel reads aligned vectors.
 fn check<S: Symbol + Copy + Into<u32> + Default>(device: &Device, bins: u32, input: &[S], what: &str) {
     let stream = device.context().default_stream();
     let histogram = Histogram::<S>::new(device, bins).unwrap();
-    // One more, since an empty buffer cannot be allocated; it is not counted.
+    // One more symbol, which is not counted, because an empty buffer cannot be allocated.
     let buffer = stream.clone_htod(&[input, &[S::default()]].concat()).unwrap();
     for &skip in unless_tiny(&[0, 1, 3, 7, 8][..], &[0, 7]) {
         if skip > input.len() {
             continue;
         }
-        // Poisoned: what is not written must not pass.
+        // Filled with a pattern, so that missing writes are detected.
         let mut counts = stream.clone_htod(&vec![u64::MAX; histogram.counts_len() + 1]).unwrap();
         histogram.launch(&stream, &buffer.slice(skip..input.len()), &mut counts.as_view_mut()).unwrap();
         let counts = stream.clone_dtoh(&counts).unwrap();
@@ -83,7 +83,7 @@ fn symbols_outside_of_the_alphabet_are_counted_apart() {
     }
 }
 
-/// Spreads that change along the input, and two symbols that share a bank.
+/// Distributions that change along the input, and two symbols that share a bank.
 #[test]
 fn runs_and_alternations() {
     let Some(device) = common::device() else { return };

@@ -1,5 +1,5 @@
-//! Lossless streams of LZSS chunks, alone and before Huffman, against the CPU's: the same bytes, the same arrays, parts
-//! of arrays, damage.
+//! Lossless streams of LZSS chunks, with and without Huffman coding, equal the CPU's: their bytes, arrays, parts of
+//! arrays, and errors of damaged streams.
 
 mod common;
 #[path = "common/stream.rs"]
@@ -26,21 +26,21 @@ use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::StreamInfo;
 
 const POISON: u8 = 0x5c;
-/// Batches of all chunks, and of one each.
+/// Batch sizes for all chunks together, and for one chunk each.
 const BATCH_BYTES: [u64; 2] = [256 << 20, 1];
 
-/// What an array holds.
+/// The content of an array.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Quantization codes around the middle, with stretches of one value.
+    /// Quantization codes around the middle, with runs of one value.
     Codes,
-    /// Numbers that rise slowly: residuals are what is coded.
+    /// Slowly increasing numbers, of which residuals are coded.
     Ramps,
-    /// The same rows again and again, some of them changed.
+    /// Repeating rows, some of them changed.
     Rows,
-    /// What nothing makes smaller.
+    /// Incompressible values.
     Noise,
-    /// One value.
+    /// A single value.
     Constant,
 }
 
@@ -66,7 +66,7 @@ fn array(kind: Kind, element: ElementType, count: u64, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// An array, and how it becomes a stream.
+/// An array, and how it is compressed.
 #[derive(Debug, Clone)]
 struct Case {
     element: ElementType,
@@ -97,7 +97,7 @@ impl Case {
         array(self.kind, self.element, self.extents.iter().product(), 11)
     }
 
-    /// The CPU's records.
+    /// Returns the CPU's records.
     fn records(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let (header, geometry) = self.header();
         parallel(geometry.chunks() as usize, |chunk| {
@@ -122,7 +122,7 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
     Some((device, device.context().new_stream().unwrap()))
 }
 
-/// The GPU's records have the CPU's bytes; in batches of all sizes.
+/// Checks that the GPU's records have the CPU's bytes, with several batch sizes.
 fn same_bytes(device: &Device, stream: &Arc<CudaStream>, case: &Case) -> Vec<u8> {
     let bytes = case.bytes();
     let (header, geometry) = case.header();
@@ -170,7 +170,7 @@ fn on_gpu(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], batch_bytes: 
     done.map(|()| made)
 }
 
-/// The stream comes back, as a whole and in parts.
+/// Checks that the stream is decompressed correctly, as a whole and in parts.
 fn comes_back(device: &Device, stream: &Arc<CudaStream>, case: &Case, made: &[u8]) {
     let bytes = case.bytes();
     let info = StreamInfo::from_bytes(made).unwrap();
@@ -216,7 +216,7 @@ fn check(case: &Case) {
 
 const BOTH: [Coder; 2] = [Coder::Lzss, Coder::LzssHuffman];
 
-/// Little of everything, for the sanitizer.
+/// Small arrays of every kind, for the sanitizers.
 #[test]
 fn small_of_every_path_alone() {
     small_of_every_path(Coder::Lzss, 0);
@@ -227,7 +227,7 @@ fn small_of_every_path_before_huffman() {
     small_of_every_path(Coder::LzssHuffman, 1);
 }
 
-/// When tiny, every second array.
+/// In tiny runs, every second array.
 fn small_of_every_path(pipeline: Coder, first: usize) {
     let mut share = Share::all().if_tiny(2, first);
     for (element, kind, extents) in [
@@ -272,7 +272,7 @@ fn codes_of_every_shape() {
 }
 
 fn elements(types: &[ElementType]) {
-    // When tiny, each of four types by one pipeline or both.
+    // In tiny runs, each of four types with one coder or both.
     let mut share = Share::one_in(7).if_tiny(15, 1);
     let small = [&[8000][..], unless_tiny(&[35, 100], &[20, 60]), &[10, 17, 20]];
     for pipeline in BOTH {
@@ -347,7 +347,7 @@ fn widths_and_levels_alone() {
 
 #[test]
 fn widths_and_levels_before_huffman() {
-    // Not those of the first pipeline.
+    // Other cases than those of the first coder.
     let mut share = Share::one_in(3).if_tiny(5, 3);
     share.takes();
     widths_and_levels(Coder::LzssHuffman, share);
@@ -384,7 +384,7 @@ fn large_chunks() {
     }
 }
 
-/// The whole stream, and what the compressor says of it.
+/// Checks the whole stream, and the compressor's report.
 #[test]
 fn whole_streams() {
     let Some((device, stream)) = device() else { return };
@@ -431,13 +431,13 @@ fn whole_streams() {
     let options = CoderOptions { coder: Coder::Lzss, ..case.options };
     assert!(compress(&CoderOptions { level: 10, ..options }, &slab).is_err());
     assert!(compress(&options, &Slab { bytes: input.slice(..100), first_element: 0 }).is_err());
-    // Chunks of planes are for the CPU.
+    // Chunks of planes are only decompressed on the CPU.
     let planes = Case { extents: vec![90_000], ..case };
     let made = planes.stream(&planes.records(&planes.bytes()));
     assert!(matches!(on_gpu(device, &stream, &made, 1 << 28), Err(CudaError::Unsupported(_))));
 }
 
-/// Damage that no checksum notices: flips in every part, lengths and counts that lie, records cut off.
+/// Damage that no checksum detects: flipped bits in every part, wrong lengths and counts, truncated records.
 #[test]
 fn damage_is_found_or_does_no_harm() {
     let Some((device, stream)) = device() else { return };
@@ -465,7 +465,7 @@ fn damage_is_found_or_does_no_harm() {
             let record = &mut damaged[own];
             let length = record.len() as u64;
             match round % 4 {
-                // Any byte; the table of sections and what follows it; a length or count that lies; the end cut off.
+                // Any byte; the table of sections and the bytes after it; a wrong length or count; truncation.
                 0 => damage::flip(record, &mut random, 0..length),
                 1 => damage::flip(record, &mut random, 32..length.min(232)),
                 2 => damage::lie(record, &mut random, 32, (length - 32).min(120) / 4),
@@ -483,7 +483,7 @@ fn damage_is_found_or_does_no_harm() {
     assert!(tally.found >= found && tally.harmless >= harmless, "{tally:?}");
 }
 
-/// Header, table and what is not a stream at all are checked before anything else.
+/// The header, the chunk table, and inputs that are not streams are checked first.
 #[test]
 fn cut_off_streams_are_refused() {
     let Some((device, stream)) = device() else { return };

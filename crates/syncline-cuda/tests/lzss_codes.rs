@@ -1,4 +1,4 @@
-//! Streams whose codes may be LZSS tokens, against the CPU's: arrays, parts of them, damage.
+//! Streams whose codes may be LZSS tokens: whole arrays, parts of them, and damaged streams equal the CPU's results.
 
 mod common;
 #[path = "common/real.rs"]
@@ -28,8 +28,8 @@ use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamI
 const AUTO: CoderOptions = CoderOptions { coder: Coder::Auto, symbol: None, level: 3 };
 const ALWAYS: CoderOptions = CoderOptions { coder: Coder::LzssHuffman, symbol: None, level: 3 };
 
-/// Patches of rows that repeat and patches of waves, zero elsewhere, with jumps of all sizes, fill and values that no
-/// step serves; `wild`: stretches of noise too, which need the wide radius or no codes at all.
+/// Returns areas of repeating rows and areas of waves, zero elsewhere, with jumps of all sizes, fill values, and values
+/// that cannot be quantized. With `wild`, also areas of noise, which need the wide radius or are stored raw.
 fn patches(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
     let mut random = Random(seed);
     let width = extents.last().copied().unwrap_or(1).max(1);
@@ -58,7 +58,7 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
     Some((device, device.context().new_stream().unwrap()))
 }
 
-/// Kinds of a stream's records.
+/// Returns the kinds of a stream's records.
 fn kinds(bytes: &[u8]) -> Vec<u8> {
     let info = StreamInfo::from_bytes(bytes).unwrap();
     (0..info.geometry().chunks()).map(|chunk| bytes[info.record(chunk).0 as usize + 16]).collect()
@@ -79,7 +79,7 @@ fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], 
     }
 }
 
-/// The GPU's records of an array have the bytes of a stream of the CPU's; in batches of all sizes.
+/// Checks that the GPU's records of an array have the bytes of a stream of the CPU, with several batch sizes.
 fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u8], lossless: &CoderOptions) {
     let (header, geometry) = opened(made);
     let info = StreamInfo::from_bytes(made).unwrap();
@@ -113,10 +113,10 @@ fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u
 }
 
 const SHAPES: [&[u64]; 8] = [&[50_000], &[1], &[33, 32, 17], &[230, 300], &[2, 3, 50, 60], &[4097], &[], &[5, 1, 333]];
-/// For racecheck: a tenth of the elements, as many axes.
+/// For racecheck: a tenth of the elements, with the same numbers of axes.
 const TINY_SHAPES: [&[u64]; 8] = [&[9000], &[1], &[17, 20, 17], &[70, 90], &[2, 3, 25, 40], &[4097], &[], &[5, 1, 333]];
 
-/// Every rank, bound, index and group; returns how many chunks had tokens.
+/// Tests every rank, bound, index and group size. Returns the number of chunks that had tokens.
 fn every_shape<T: Real>(mut share: Share) -> usize {
     let Some((device, stream)) = device() else { return usize::MAX };
     let mut coded = 0;
@@ -132,7 +132,7 @@ fn every_shape<T: Real>(mut share: Share) -> usize {
                 if !share.takes() {
                     continue;
                 }
-                // Each combination of axes and group size is kernels of its own, which take seconds to compile.
+                // Each combination of axes and group size has its own kernels, which take seconds to compile.
                 let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
                 let making = Making { fill: Fill::Auto, index, group_log2, chunk_tiles };
                 let made = compress_by(&bytes, T::TYPE, extents, bound, &making, &lossless);
@@ -150,14 +150,14 @@ fn every_shape<T: Real>(mut share: Share) -> usize {
 
 #[test]
 fn streams_of_f32_come_back() {
-    // When tiny, of three axes and of one.
+    // In tiny runs, one and three axes.
     let coded = every_shape::<f32>(Share::one_in(7).if_tiny(62, 30));
     assert!(coded > pick(60, 0), "{coded}");
 }
 
 #[test]
 fn streams_of_f64_come_back() {
-    // When tiny, of four axes.
+    // In tiny runs, four axes.
     let coded = every_shape::<f64>(Share::one_in(7).if_tiny(96, 54));
     assert!(coded > pick(60, 0), "{coded}");
 }
@@ -171,7 +171,7 @@ fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: CoderOptions
     same_bytes(device, &stream, &bytes, &made, &lossless);
 }
 
-// Little of everything both ways, for the sanitizers: they slow the device down by a hundred.
+// Small arrays of every kind, for the sanitizers, which slow the device down by a factor of a hundred.
 
 #[test]
 fn small_cubes() {
@@ -203,7 +203,7 @@ fn every_level(symbol: SymbolWidth, mut share: Share) {
     }
 }
 
-// When tiny, each at a level of its own.
+// In tiny runs, each test has its own level.
 
 #[test]
 fn symbols_of_1_byte_at_every_level_come_back() {
@@ -225,7 +225,7 @@ fn symbols_of_8_bytes_at_every_level_come_back() {
     every_level(SymbolWidth::Eight, Share::one_in(3).if_tiny(4, 2));
 }
 
-/// Chunks of the usual sizes; when tiny, as tokens only where those are worth it.
+/// Arrays with chunks of the usual size; in tiny runs, with tokens only where these save bytes.
 fn whole(extents: &[u64], bound: Bound) {
     let Some((device, stream)) = device() else { return };
     for &lossless in unless_tiny_one(&[ALWAYS, AUTO], extents.len()) {
@@ -264,7 +264,7 @@ fn whole_streams_of_nothing() {
     whole(&[0], Bound::Abs(1.0));
 }
 
-/// Tiles of a range, from the records that they need.
+/// Tiles of a range are decompressed from the records that contain them.
 #[test]
 fn parts_come_back() {
     let Some((device, stream)) = device() else { return };
@@ -304,7 +304,7 @@ fn parts_come_back() {
     }
 }
 
-/// Small streams of many kinds, and the array of each.
+/// Returns small streams of many kinds, with the array of each.
 fn small_streams() -> Vec<Vec<u8>> {
     let extents = [17, 20, 40];
     let bytes = bytes_of::<f32>(&patches(&extents, 4, true));
@@ -323,13 +323,13 @@ fn small_streams() -> Vec<Vec<u8>> {
     all
 }
 
-/// Damage that no checksum notices: flips in every part, lengths and counts that lie, records cut off.
+/// Damage that no checksum detects: flipped bits in every part, wrong lengths and counts, truncated records.
 #[test]
 fn damage_is_found_or_does_no_harm() {
     let Some((device, stream)) = device() else { return };
     let mut random = Random(77);
     let mut tally = Tally::default();
-    // When tiny, a third of the six kinds of damage for each of the three streams.
+    // In tiny runs, a third of the six kinds of damage for each of the three streams.
     let rounds = pick(240, unless_tiny(24, 2));
     for (number, good) in small_streams().into_iter().enumerate() {
         let info = StreamInfo::from_bytes(&good).unwrap();
@@ -345,14 +345,14 @@ fn damage_is_found_or_does_no_harm() {
             let mut damaged = records.clone();
             let own = coded[random.below(coded.len() as u64) as usize];
             let record = &mut damaged[own];
-            // Where the section of codes starts, and ends: its table, parameters and counts are looked at more often.
+            // Start and end of the section of codes, whose table, parameters and counts are damaged more often.
             let lengths: Vec<u32> =
                 record[32..72].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
             let codes = lengths[..3].iter().fold(80, |at, &bytes| at + u64::from(bytes.next_multiple_of(16)));
             let end = codes + u64::from(lengths[3]);
             match (round + number * unless_tiny(0, rounds)) % 6 {
-                // What stands behind is damaged in the tests of other streams: backends differ on outliers where no
-                // code says that there is one.
+                // Damage behind the section is left to the tests of other streams: backends differ on outliers where no
+                // code announces one.
                 0 => damage::flip(record, &mut random, 0..end),
                 1 => damage::flip(record, &mut random, codes..end.min(codes + 90)),
                 2 => damage::lie(record, &mut random, codes, (end - codes).min(120) / 4),
@@ -380,7 +380,7 @@ fn damage_is_found_or_does_no_harm() {
     assert!(tally.found >= found && tally.harmless >= harmless, "{tally:?}");
 }
 
-/// Chunks of tokens where the header does not announce them.
+/// Chunks of tokens are rejected if the header does not announce them.
 #[test]
 fn tokens_that_nobody_announced_are_refused() {
     let Some((device, stream)) = device() else { return };

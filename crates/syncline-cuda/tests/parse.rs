@@ -239,7 +239,7 @@ fn damaged_streams_are_detected_or_decode_correctly() {
             }
             for (case, (status, symbols)) in damaged.iter().zip(decode(&mut arena, &parser, &decoder, 64, &damaged)) {
                 if status == 0 && symbols != case.symbols {
-                    // For instance with another free symbol, which no checksum covers.
+                    // For example with another zero-bit symbol, which no checksum covers.
                     assert_eq!(on_cpu(case), Some(symbols), "{index:?}: wrong symbols without a status");
                 }
                 if case.on_device.len() < length {

@@ -1,5 +1,5 @@
-//! Reconstruction against the CPU's: the same bits for every type, rank, bound, index and shape, masks, signs, outliers
-//! and verbatim values included.
+//! Reconstruction equals the CPU's bit for bit for every type, rank, bound, index and shape, including masks, signs,
+//! outliers and verbatim values.
 
 mod common;
 #[path = "common/stream.rs"]
@@ -20,22 +20,22 @@ use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way, fuse
 
 const POISON: u8 = 0xa5;
 
-/// What a field is like.
+/// The content of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    /// Smooth with a little noise: every predictor, codewords of a few bits.
+    /// Smooth with a little noise: uses every predictor and codewords of a few bits.
     Smooth,
-    /// Mostly one value: constant tiles, free groups.
+    /// Mostly one value: constant tiles and zero-bit groups.
     Flat,
-    /// Jumps that give outliers here and there.
+    /// Jumps that cause some outliers.
     Spikes,
-    /// Large noise: the wide radius, raw chunks.
+    /// Strong noise: the wide radius and raw chunks.
     Noise,
-    /// NaN and a fill value in patches, infinities here and there.
+    /// Areas of NaN and of a fill value, and some infinities.
     Holes,
-    /// Rows of tiles of one value, others for others, and in between smooth ones.
+    /// Rows of tiles with a single value each, and smooth ones between them.
     Layers,
-    /// One value.
+    /// A single value.
     Still,
 }
 
@@ -48,7 +48,7 @@ fn field(kind: Kind, extents: &[u64], seed: u64) -> Vec<f64> {
     for i in 0..len {
         let (x, y, z) = ((i % nx) as f64, (i / nx % ny) as f64, (i / nx / ny) as f64);
         let smooth = (x * 0.11).sin() * 3.0 + (y * 0.07 + z * 0.13).cos() * 2.0 + (x * y * 0.002).sin();
-        // More noise in some regions than in others, so that tiles differ in predictor and class.
+        // Some regions have more noise than others, so that tiles differ in predictor and class.
         let noise = (random.unit() - 0.5) * 0.02 * ((i / 5000) % 5) as f64;
         out.push(match kind {
             Kind::Smooth => smooth + noise,
@@ -78,7 +78,7 @@ fn bytes_of(values: &[f64], element: ElementType) -> Vec<u8> {
     }
 }
 
-/// The bytes of the elements that some tiles have, and where they are in the array.
+/// Returns the raster numbers of the elements of some tiles.
 fn tile_elements(geometry: &Geometry, tiles: Range<u64>) -> Vec<u64> {
     let [b, z, y] = geometry.strides();
     let mut elements = Vec::new();
@@ -103,7 +103,7 @@ impl<'d> Tester<'d> {
         Self { device, arena: Arena::new(stream) }
     }
 
-    /// Reconstructs tiles of a batch into a slab, and gives the slab and the statuses.
+    /// Reconstructs tiles of a batch into a slab. Returns the slab and the statuses.
     fn run(
         &mut self,
         reconstructor: &Reconstructor,
@@ -182,7 +182,8 @@ impl<'d> Tester<'d> {
                     bits(&expected)
                 );
             }
-            // A few tiles of some chunks, into a slab that just holds them; all else stays as it was.
+            // A few tiles of some chunks, into a slab that just contains them; all other elements must remain
+            // unchanged.
             let chunks = geometry.chunks();
             let some = chunks / 3..chunks.min(chunks / 3 + 2);
             let in_chunks = geometry.chunk_range(some.start).start..geometry.chunk_range(some.end - 1).end;
@@ -240,7 +241,7 @@ fn all_shapes(element: ElementType, making: &Making, ways: &[Way]) {
     }
 }
 
-/// What the other tests rely on, without a GPU: their fields give streams of the kinds they are for.
+/// A property that the other tests rely on, checked without a GPU: their fields give streams of the intended kinds.
 #[test]
 fn fields_are_what_they_are_meant_to_be() {
     let parsed = |kind, bound| {
@@ -318,8 +319,8 @@ fn chunks_as_large_as_the_shape_suggests() {
     }
 }
 
-/// Strips of whole rows that have one value are written apart from the others: several rows of tiles to a strip, one,
-/// segments of one; all of them, and none.
+/// Strips of whole rows with a single value are written separately from the others: several rows of tiles per strip,
+/// one row, and segments of a row; all strips, some, and none.
 #[test]
 fn strips_of_one_value() {
     let Some(device) = common::device() else { return };
@@ -337,7 +338,7 @@ fn strips_of_one_value() {
             }
         }
     }
-    // More of them than run at a time, so that some come when others have ended.
+    // More strips than run concurrently, so that some start after others have ended.
     let extents = pick([192, 1024, 61], [16, 48, 61]);
     tester.check(Kind::Still, ElementType::F32, &extents, Bound::Abs(1e-3), &Making::default(), &[Way::Apart]);
 }
@@ -386,8 +387,8 @@ fn a_fill_value_that_is_given() {
     tester.check(Kind::Holes, ElementType::F32, &[24, 30, 44], Bound::Abs(1e-2), &making, &Way::ALL);
 }
 
-/// Damage to codewords, index and bitmaps is found, or at least does no harm: nothing outside of the output is written
-/// and the status word says so.
+/// Damage to codewords, index and bitmaps is detected, or at least nothing is written outside of the output and the
+/// status word reports it.
 #[test]
 fn damage_is_reported() {
     let Some(device) = common::device() else { return };
@@ -396,7 +397,7 @@ fn damage_is_reported() {
     let rounds = pick(30, 6);
     let making = Making { chunk_tiles: Some(pick(60, 15)), ..Making::default() };
     if !fuses(IndexKind::Symbol, device.info().shared_memory_per_block) {
-        // Codes are decoded, and damage is found, before.
+        // The codes are decoded, and damage is detected, before reconstruction.
         return;
     }
     for kind in [Kind::Smooth, Kind::Flat] {
@@ -408,7 +409,7 @@ fn damage_is_reported() {
         let mut random = Random(11);
         let mut found = 0;
         for _ in 0..rounds {
-            // Somewhere in the second half of a record: codewords mostly, the index at times.
+            // A bit in the second half of a record, which is mostly codewords and sometimes the index.
             let mut parsed = clean.upload(&tester.arena.stream().clone());
             let mut damaged = clean.input.clone();
             for _ in 0..3 {

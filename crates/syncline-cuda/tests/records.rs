@@ -1,4 +1,4 @@
-//! The device makes the CPU's records from the CPU's quantized chunks.
+//! The device writes the CPU's records from the CPU's quantized chunks.
 
 mod common;
 
@@ -54,7 +54,7 @@ struct Arrays {
     bases: Vec<i32>,
     codes: Vec<u16>,
     classes: Vec<u8>,
-    /// As quantizing leaves them on the device, and as the host gets them.
+    /// Summaries as quantizing leaves them on the device, and as the host receives them.
     summaries: Vec<ChunkSummary>,
     host_summaries: Vec<ChunkSummary>,
     sums: Vec<TileSums>,

@@ -1,4 +1,4 @@
-//! Captures of streams: what is queued while they last, and who has waited for whom.
+//! Captures of streams: the recorded operations, and the dependencies between the captured streams.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,33 +11,33 @@ use super::operations::Operation;
 /// Captures that have not ended.
 static ONGOING: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
 
-/// How much of each stream's work comes before some place in a capture: so many operations of the stream with that
-/// number.
-pub type Done = BTreeMap<usize, u64>;
+/// A set of operations of a capture: for each stream, by its number, how many of its first operations belong to the
+/// set.
+pub type OperationSet = BTreeMap<usize, u64>;
 
-/// Which calls that have nothing to do with the captured stream a capture forbids, since they might wait for it.
+/// Which unrelated calls a capture forbids because they might wait for a captured stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Every thread's.
+    /// Calls of all threads.
     Global,
-    /// Those of the thread that began it.
+    /// Calls of the thread that began the capture.
     ThreadLocal,
-    /// None.
+    /// No calls.
     Relaxed,
 }
 
-/// How a capture is doing.
+/// Status of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It goes on.
+    /// The capture is in progress.
     Active,
-    /// It goes on, but something has happened that may not, so that nothing will come of it.
+    /// The capture is in progress, but a forbidden call has made it invalid, so that it yields no graph.
     Invalid,
-    /// It is over.
+    /// The capture has ended.
     Ended,
 }
 
-/// A capture, of the stream that it began on and of all that have joined.
+/// A capture of the stream that it began on and of all streams that have joined.
 #[derive(Debug)]
 pub struct Capture {
     origin: usize,
@@ -49,10 +49,10 @@ pub struct Capture {
 #[derive(Debug)]
 struct Recording {
     status: Status,
-    /// In the order in which they were queued, in which they can be done: each comes after what it waits for.
+    /// The operations in the order in which they were queued, in which each follows those that it depends on.
     operations: Vec<Operation>,
-    /// For each stream what comes before whatever is queued on it next, its own operations among it.
-    done: BTreeMap<usize, Done>,
+    /// For each stream, the operations that precede the next one queued on it, including the stream's own.
+    predecessors: BTreeMap<usize, OperationSet>,
 }
 
 impl Recording {
@@ -60,28 +60,28 @@ impl Recording {
         if self.status == Status::Active { Ok(self) } else { Err(Code::CaptureInvalidated) }
     }
 
-    /// Operations that were queued on a stream itself.
+    /// Returns the number of operations that were queued on a stream.
     fn own(&self, stream: usize) -> u64 {
-        self.done.get(&stream).and_then(|done| done.get(&stream)).copied().unwrap_or(0)
+        self.predecessors.get(&stream).and_then(|done| done.get(&stream)).copied().unwrap_or(0)
     }
 }
 
 impl Capture {
-    /// Begins one on the stream with this number, by the calling thread.
+    /// Begins a capture on the stream with number `origin`, by the calling thread.
     pub fn begin(origin: usize, mode: Mode) -> Arc<Self> {
-        let recording = Recording { status: Status::Active, operations: Vec::new(), done: BTreeMap::new() };
+        let recording = Recording { status: Status::Active, operations: Vec::new(), predecessors: BTreeMap::new() };
         let capture = Self { origin, mode, thread: thread::current().id(), recording: Mutex::new(recording) };
         let capture = Arc::new(capture);
         lock(&ONGOING).push(capture.clone());
         capture
     }
 
-    /// How it is doing.
+    /// Returns the status of the capture.
     pub fn status(&self) -> Status {
         lock(&self.recording).status
     }
 
-    /// Makes it come to nothing.
+    /// Makes the capture invalid.
     pub fn invalidate(&self) {
         let mut recording = lock(&self.recording);
         if recording.status == Status::Active {
@@ -89,25 +89,25 @@ impl Capture {
         }
     }
 
-    /// Records something that is queued on a stream.
+    /// Records an operation of a stream.
     pub fn record(&self, stream: usize, operation: Operation) -> Result<()> {
         let mut recording = lock(&self.recording);
         let recording = recording.of_active()?;
         recording.operations.push(operation);
-        *recording.done.entry(stream).or_default().entry(stream).or_default() += 1;
+        *recording.predecessors.entry(stream).or_default().entry(stream).or_default() += 1;
         Ok(())
     }
 
-    /// What comes before whatever is queued on a stream next.
-    pub fn done(&self, stream: usize) -> Result<Done> {
+    /// Returns the operations that precede the next one queued on a stream.
+    pub fn predecessors(&self, stream: usize) -> Result<OperationSet> {
         let mut recording = lock(&self.recording);
-        Ok(recording.of_active()?.done.entry(stream).or_default().clone())
+        Ok(recording.of_active()?.predecessors.entry(stream).or_default().clone())
     }
 
-    /// Lets a stream wait for something.
-    pub fn join(&self, stream: usize, awaited: &Done) -> Result<()> {
+    /// Makes the next operation of a stream depend on the operations in `awaited`.
+    pub fn join(&self, stream: usize, awaited: &OperationSet) -> Result<()> {
         let mut recording = lock(&self.recording);
-        let done = recording.of_active()?.done.entry(stream).or_default();
+        let done = recording.of_active()?.predecessors.entry(stream).or_default();
         for (&other, &count) in awaited {
             let known = done.entry(other).or_default();
             *known = count.max(*known);
@@ -115,7 +115,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Ends it on the stream with this number: what was recorded.
+    /// Ends the capture on `stream`, the number of the stream that it began on, and returns the recorded operations.
     pub fn end(&self, stream: usize) -> Result<Vec<Operation>> {
         if stream != self.origin {
             self.invalidate();
@@ -130,15 +130,15 @@ impl Capture {
         if status != Status::Active {
             return Err(Code::CaptureInvalidated);
         }
-        let awaited = recording.done.get(&self.origin).cloned().unwrap_or_default();
+        let awaited = recording.predecessors.get(&self.origin).cloned().unwrap_or_default();
         let joined = |&stream: &usize| awaited.get(&stream).copied().unwrap_or(0) == recording.own(stream);
-        if !recording.done.keys().all(joined) {
+        if !recording.predecessors.keys().all(joined) {
             return Err(Code::CaptureUnjoined);
         }
         Ok(std::mem::take(&mut recording.operations))
     }
 
-    /// Whether it forbids the calling thread to wait for whatever it likes.
+    /// Returns whether the capture forbids calls of the calling thread that might wait for a captured stream.
     fn forbids(&self) -> bool {
         match self.mode {
             Mode::Global => true,
@@ -148,7 +148,7 @@ impl Capture {
     }
 }
 
-/// Finds fault with a call that might wait for a captured stream.
+/// Returns an error if a capture forbids the current call, and makes that capture invalid.
 pub fn forbid() -> Result<()> {
     let ongoing = lock(&ONGOING).clone();
     let mut result = Ok(());
@@ -170,24 +170,24 @@ mod tests {
     fn forked_streams_have_to_be_joined() {
         let capture = Capture::begin(1, Mode::ThreadLocal);
         capture.record(1, NOTHING).unwrap();
-        let fork = capture.done(1).unwrap();
+        let fork = capture.predecessors(1).unwrap();
         capture.join(2, &fork).unwrap();
         capture.record(2, NOTHING).unwrap();
-        let early = capture.done(2).unwrap();
+        let early = capture.predecessors(2).unwrap();
         capture.record(2, NOTHING).unwrap();
         capture.join(1, &early).unwrap();
         assert_eq!(capture.end(1).err(), Some(Code::CaptureUnjoined), "only half of it is");
         assert_eq!(capture.status(), Status::Ended);
 
         let capture = Capture::begin(1, Mode::ThreadLocal);
-        capture.join(2, &capture.done(1).unwrap()).unwrap();
+        capture.join(2, &capture.predecessors(1).unwrap()).unwrap();
         capture.record(2, NOTHING).unwrap();
-        // By way of a third one.
-        capture.join(3, &capture.done(2).unwrap()).unwrap();
+        // Stream 2 is joined indirectly, through stream 3.
+        capture.join(3, &capture.predecessors(2).unwrap()).unwrap();
         capture.record(3, NOTHING).unwrap();
-        capture.join(1, &capture.done(3).unwrap()).unwrap();
-        // A stream that has done nothing need not be.
-        capture.join(4, &capture.done(1).unwrap()).unwrap();
+        capture.join(1, &capture.predecessors(3).unwrap()).unwrap();
+        // A stream without operations need not be joined to the first.
+        capture.join(4, &capture.predecessors(1).unwrap()).unwrap();
         assert_eq!(capture.end(1).unwrap().len(), 2);
         assert_eq!(capture.record(1, NOTHING), Err(Code::CaptureInvalidated));
     }

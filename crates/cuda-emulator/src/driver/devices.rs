@@ -1,4 +1,4 @@
-//! Devices: what the environment asks for.
+//! The devices, whose number and kind environment variables specify.
 
 #![allow(unsafe_code)]
 
@@ -13,28 +13,28 @@ use crate::machine::Shape;
 /// Memory of a device in bytes.
 pub const TOTAL_MEMORY: usize = 8 << 30;
 
-/// Threads that a block can have.
+/// Maximum threads of a block.
 pub const MOST_THREADS: u32 = 1024;
 
-/// Shared memory, static and dynamic, that a block can have without asking for more, in bytes.
+/// Maximum shared memory of a block, static and dynamic, that needs no function attribute, in bytes.
 pub const SHARED_MEMORY_UNASKED: usize = 48 << 10;
 
-/// A device, with its only context.
+/// A device and its only context.
 #[derive(Debug)]
 pub struct Device {
-    /// Its number, from 0.
+    /// Ordinal of the device, from 0.
     pub ordinal: c_int,
-    /// What it has.
+    /// Properties of the device.
     pub shape: Shape,
-    /// Whether it allocates in the order of streams.
+    /// Whether the device supports memory pools, for allocations that are ordered on streams.
     pub pools: bool,
-    /// Its context.
+    /// Handle of the device's context.
     pub context: Handle,
-    /// The stream that callers call 0.
+    /// The default stream, whose handle is 0.
     pub stream: Arc<Stream>,
 }
 
-/// What the environment says about devices.
+/// The settings of devices in environment variables.
 #[derive(Debug, PartialEq, Eq)]
 struct Settings {
     devices: u32,
@@ -43,7 +43,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// Of these variables; what is wrong with them otherwise.
+    /// Reads the settings. Returns a message if a variable is invalid.
     fn read(variable: impl Fn(&str) -> Option<String>) -> std::result::Result<Self, String> {
         let number = |name: &str, default: u32| match variable(name).filter(|text| !text.is_empty()) {
             Some(text) => text.parse().map_err(|_| format!("{name} is {text:?}, which is no number")),
@@ -57,8 +57,8 @@ impl Settings {
     }
 }
 
-/// What a device of this compute capability has. It has few multiprocessors, so that tests with little data fill them
-/// all; not so few that small batches do not fit.
+/// Returns the properties of a device of this compute capability. It has few multiprocessors, so that tests with little
+/// data fill all of them, but enough for small batches.
 fn shape(capability: u32) -> std::result::Result<Shape, String> {
     let (threads, blocks, shared_memory, shared_memory_per_block) = match capability {
         70 => (2048, 32, 96, 96),
@@ -79,7 +79,7 @@ fn shape(capability: u32) -> std::result::Result<Shape, String> {
 
 static DEVICES: OnceLock<Result<Vec<Device>>> = OnceLock::new();
 
-/// The devices, made when first asked for.
+/// Returns the devices, which are created by the first call.
 pub fn initialize() -> Result<&'static [Device]> {
     DEVICES.get_or_init(make).as_deref().map_err(|&code| code)
 }
@@ -100,21 +100,21 @@ fn make() -> Result<Vec<Device>> {
     Ok((0..devices).map(device).collect())
 }
 
-/// The devices, if the driver has been started.
+/// Returns the devices, or an error if the driver has not been initialized.
 pub fn devices() -> Result<&'static [Device]> {
     DEVICES.get().ok_or(Code::NotInitialized)?.as_deref().map_err(|&code| code)
 }
 
-/// The device with this number.
+/// Returns the device with this ordinal.
 pub fn device(ordinal: c_int) -> Result<&'static Device> {
     devices()?.iter().find(|device| device.ordinal == ordinal).ok_or(Code::InvalidDevice)
 }
 
-/// Highest number of an attribute that the headers of CUDA 13 have.
+/// The highest number of a device attribute in the headers of CUDA 13.
 const LAST_ATTRIBUTE: u32 = 162;
 
-/// An attribute of a device by its number in `CUdevice_attribute`. What is not listed is 0: a size that nobody asks
-/// for, or something that the device cannot do.
+/// Returns an attribute of a device by its number in `CUdevice_attribute`. Attributes that are not listed are 0: limits
+/// that no program here reads, and unsupported features.
 fn attribute(device: &Device, number: u32) -> Result<c_int> {
     let shape = &device.shape;
     let value = match number {
@@ -127,13 +127,12 @@ fn attribute(device: &Device, number: u32) -> Result<c_int> {
         10 => 32,
         11 => i32::MAX as u32,
         12 | 82 => 65536,
-        // Clocks in kHz, of the multiprocessors and of the memory, whose bus has 4096 bits.
+        // Clock rates in kHz of the multiprocessors and of the memory, whose bus has 4096 bits.
         13 | 36 => 1_000_000,
         37 => 4096,
         14 | 51 => 512,
         16 => shape.multiprocessors,
-        // Maps host memory, runs kernels of several streams, has one address space with the host, and streams with
-        // priorities.
+        // Mapped host memory, concurrent kernels, unified addressing, and stream priorities are supported.
         15 | 19 | 31 | 41 | 78 => 1,
         33 => 1 + device.ordinal.unsigned_abs(),
         38 => 4 << 20,
@@ -146,10 +145,10 @@ fn attribute(device: &Device, number: u32) -> Result<c_int> {
         91 | 95 => 1,
         97 => shape.shared_memory_per_block as u32,
         106 => shape.blocks,
-        // What the system takes of each block's, from sm_80 on.
+        // Shared memory that the system reserves for each block, from sm_80 on.
         111 => (shape.shared_memory - shape.shared_memory_per_block) as u32,
         115 => u32::from(device.pools),
-        // Clusters.
+        // Support of cluster launches.
         120 => u32::from(shape.capability >= 90),
         number if number == 0 || number > LAST_ATTRIBUTE => return Err(Code::InvalidValue),
         _ => 0,
@@ -157,21 +156,21 @@ fn attribute(device: &Device, number: u32) -> Result<c_int> {
     Ok(value as c_int)
 }
 
-/// The number of devices.
+/// Writes the number of devices.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| unsafe { put(count, devices()?.len() as c_int) })
 }
 
-/// A device by its number.
+/// Writes the device with this ordinal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGet(place: *mut c_int, ordinal: c_int) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| unsafe { put(place, device(ordinal)?.ordinal) })
 }
 
-/// A device's name, cut off where the caller's buffer ends.
+/// Writes the name of a device, truncated to the caller's buffer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, ordinal: c_int) -> i32 {
     guard(|| {
@@ -181,7 +180,7 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, ordin
             return Err(Code::InvalidValue);
         }
         let count = text.len().min(room - 1);
-        // SAFETY: the caller's buffer has `room` bytes, more than `count`, and is not the text's.
+        // SAFETY: the caller's buffer has `room` bytes, more than `count`, and does not overlap the static text.
         unsafe {
             name.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), count);
             name.add(count).write(0);
@@ -190,52 +189,52 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, ordin
     })
 }
 
-/// A device's memory in bytes.
+/// Writes the memory of a device in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, ordinal: c_int) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| device(ordinal).and_then(|_| unsafe { put(bytes, TOTAL_MEMORY) }))
 }
 
-/// An attribute of a device.
+/// Writes an attribute of a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, number: u32, ordinal: c_int) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| unsafe { put(value, attribute(device(ordinal)?, number)?) })
 }
 
-/// A device's compute capability.
+/// Writes the compute capability of a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, ordinal: c_int) -> i32 {
     guard(|| {
         let capability = device(ordinal)?.shape.capability as c_int;
-        // SAFETY: null or the caller's places for them.
+        // SAFETY: the caller passes null or valid places.
         unsafe { put(major, capability / 10).and_then(|()| put(minor, capability % 10)) }
     })
 }
 
-/// 16 bytes that tell a device from others.
+/// Writes 16 bytes that identify a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut [u8; 16], ordinal: c_int) -> i32 {
     guard(|| {
         let mut bytes = *b"cuda-emulator\0\0\0";
         bytes[12..].copy_from_slice(&device(ordinal)?.ordinal.to_be_bytes());
-        // SAFETY: null or the caller's place for them.
+        // SAFETY: the caller passes null or a valid place.
         unsafe { put(uuid, bytes) }
     })
 }
 
-/// The same as [`cuDeviceGetUuid`] where a device is not divided.
+/// Writes the same bytes as [`cuDeviceGetUuid`], because devices are not partitioned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], ordinal: c_int) -> i32 {
-    // SAFETY: the caller's argument.
+    // SAFETY: the argument is the caller's, with the same requirements.
     unsafe { cuDeviceGetUuid(uuid, ordinal) }
 }
 
-/// Whether a device reaches another's memory: always, there is only one memory.
+/// Writes whether a device can access another one's memory, which is always the case because they share one memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, ordinal: c_int, peer: c_int) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| unsafe { put(can, c_int::from(device(ordinal)?.ordinal != device(peer)?.ordinal)) })
 }
 
@@ -281,10 +280,10 @@ mod tests {
     fn names_are_cut_off() {
         initialize().unwrap();
         let mut name = [c_char::MAX; 8];
-        // SAFETY: a buffer of as many bytes as said.
+        // SAFETY: the buffer has as many bytes as stated.
         assert_eq!(unsafe { cuDeviceGetName(name.as_mut_ptr(), 6, 0) }, 0);
         assert_eq!(name.map(|byte| byte as u8), *b"Emula\0\x7f\x7f");
-        // SAFETY: as above.
+        // SAFETY: the buffer has as many bytes as stated.
         assert_eq!(unsafe { cuDeviceGetName(name.as_mut_ptr(), 6, 99) }, Code::InvalidDevice as i32);
     }
 }

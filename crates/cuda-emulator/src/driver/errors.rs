@@ -1,23 +1,23 @@
-//! What functions of the driver return.
+//! Result codes of the driver's functions.
 
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a part of a function of the driver returns.
+/// The result of a part of a driver function.
 pub type Result<T> = std::result::Result<T, Code>;
 
 macro_rules! codes {
     ($($variant:ident = $number:literal, $name:literal, $text:literal;)*) => {
-        /// Why a function of the driver failed.
+        /// Error codes of the driver's functions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(i32)]
         pub enum Code {
             $(#[doc = concat!("Number ", $number, ".")] $variant = $number,)*
         }
 
-        /// Numbers with the names that the driver has for them and what it says.
+        /// Error codes with the driver's names and descriptions of them.
         const KNOWN: &[(i32, &CStr, &CStr)] =
             &[(0, c"CUDA_SUCCESS", c"no error"), $(($number, $name, $text),)*];
     };
@@ -60,23 +60,22 @@ codes! {
     Unknown = 999, c"CUDA_ERROR_UNKNOWN", c"unknown error";
 }
 
-/// Does the work of a function of the driver, which nothing but a number may leave.
+/// Runs the body of a driver function and returns its result code. A panic becomes an error code.
 pub fn guard(work: impl FnOnce() -> Result<()>) -> i32 {
-    // A panic is a defect of the emulator's, of which its message tells; nothing is kept that it could have left half
-    // done.
+    // A panic is a defect of the emulator and has printed a message. No data is left inconsistent.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Code::Unknown));
     result.map_or_else(|code| code as i32, |()| 0)
 }
 
-/// Writes what a function of the driver yields.
+/// Writes an output of a driver function to the caller's memory.
 ///
 /// # Safety
-/// `place` is null, which is an error, or may be written to.
+/// `place` is null, which yields an error, or valid for writes.
 pub unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
     if place.is_null() {
         return Err(Code::InvalidValue);
     }
-    // SAFETY: not null, so it may be written to.
+    // SAFETY: `place` is not null, and the caller guarantees that it is then valid for writes.
     unsafe { place.write(value) };
     Ok(())
 }
@@ -85,17 +84,17 @@ fn known(code: i32) -> Result<&'static (i32, &'static CStr, &'static CStr)> {
     KNOWN.iter().find(|entry| entry.0 == code).ok_or(Code::InvalidValue)
 }
 
-/// The name of a code.
+/// Writes the name of an error code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorName(code: i32, name: *mut *const c_char) -> i32 {
-    // SAFETY: null or the caller's place for it; names live as long as the library.
+    // SAFETY: the caller passes null or a valid place; names are static.
     guard(|| unsafe { put(name, known(code)?.1.as_ptr()) })
 }
 
-/// What a code means.
+/// Writes the description of an error code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(code: i32, text: *mut *const c_char) -> i32 {
-    // SAFETY: as in `cuGetErrorName`.
+    // SAFETY: the caller passes null or a valid place; descriptions are static.
     guard(|| unsafe { put(text, known(code)?.2.as_ptr()) })
 }
 
@@ -106,11 +105,11 @@ mod tests {
     #[test]
     fn codes_have_names() {
         let mut name = std::ptr::null();
-        // SAFETY: a place for a pointer.
+        // SAFETY: `name` is a valid place for a pointer.
         assert_eq!(unsafe { cuGetErrorName(Code::LaunchFailed as i32, &mut name) }, 0);
-        // SAFETY: set by the call above to a C string.
+        // SAFETY: the call above set `name` to a C string.
         assert_eq!(unsafe { CStr::from_ptr(name) }, c"CUDA_ERROR_LAUNCH_FAILED");
-        // SAFETY: a place for a pointer, and none.
+        // SAFETY: valid places for pointers, and null, which the functions reject.
         unsafe {
             assert_eq!(cuGetErrorString(12345, &mut name), 1);
             assert_eq!(cuGetErrorString(0, std::ptr::null_mut()), 1);

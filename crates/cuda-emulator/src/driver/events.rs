@@ -10,13 +10,13 @@ use super::handles::Handle;
 use super::objects::{EVENTS, Event, Recorded, event};
 use super::streams::stream;
 
-/// The flag of events that need not tell the time.
+/// The flag of events without timing.
 const DISABLE_TIMING: u32 = 2;
 
-/// Flags that there are: waiting without spinning, no timing, shared with other processes.
+/// All defined flags: blocking synchronization, no timing, interprocess.
 const ALL_FLAGS: u32 = 7;
 
-/// Makes an event.
+/// Creates an event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventCreate(place: *mut Handle, flags: u32) -> i32 {
     guard(|| {
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn cuEventCreate(place: *mut Handle, flags: u32) -> i32 {
         }
         let timed = flags & DISABLE_TIMING == 0;
         let event = Event::new(device.ordinal, timed);
-        // SAFETY: the caller's place for it.
+        // SAFETY: `place` was checked, and the caller passes a valid place.
         unsafe { put(place, EVENTS.insert(event)) }
     })
 }
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cuEventRecord(handle: Handle, recording: Handle) -> i32
         }
         event.record(match stream.capture() {
             Some(capture) => {
-                let done = capture.done(stream.id())?;
+                let done = capture.predecessors(stream.id())?;
                 Recorded::Captured(capture, done)
             }
             None => Recorded::At(Instant::now()),
@@ -56,26 +56,26 @@ pub unsafe extern "C" fn cuEventRecord(handle: Handle, recording: Handle) -> i32
     })
 }
 
-/// Whether an event is over: it is.
+/// Queries whether an event is complete; it always is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventQuery(handle: Handle) -> i32 {
     guard(|| event(handle)?.forbid_captured())
 }
 
-/// Waits for an event, which is over.
+/// Waits for an event, which is always complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventSynchronize(handle: Handle) -> i32 {
     guard(|| event(handle)?.forbid_captured())
 }
 
-/// Milliseconds between two events.
+/// Writes the milliseconds between two events.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) -> i32 {
     guard(|| {
         let (start, end) = (event(start)?.time()?, event(end)?.time()?);
         let forwards = end.saturating_duration_since(start).as_secs_f64();
         let backwards = start.saturating_duration_since(end).as_secs_f64();
-        // SAFETY: null or the caller's place for it.
+        // SAFETY: the caller passes null or a valid place.
         unsafe { put(milliseconds, ((forwards - backwards) * 1e3) as f32) }
     })
 }

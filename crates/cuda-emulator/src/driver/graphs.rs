@@ -1,4 +1,5 @@
-//! Graphs: what was recorded while streams were captured, to be done again and again.
+//! Functions of the driver API for captures and graphs. A graph contains recorded operations that can be run
+//! repeatedly.
 
 #![allow(unsafe_code)]
 
@@ -43,20 +44,21 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(handle: Handle, mode: u32) -> i
     })
 }
 
-/// Ends a capture: a graph, or 0 if there is none.
+/// Ends a capture. Writes the handle of the graph, or 0 if the capture is invalid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamEndCapture(handle: Handle, graph: *mut Handle) -> i32 {
     guard(|| {
-        // SAFETY: null or the caller's place for it.
+        // SAFETY: the caller passes null or a valid place.
         unsafe { put(graph, 0) }?;
         let stream = stream(handle)?;
         let operations = stream.capture().ok_or(Code::IllegalState)?.end(stream.id())?;
-        // SAFETY: as above.
+        // SAFETY: `put` above has returned an error if the place is null, and the caller passes a valid place
+        // otherwise.
         unsafe { put(graph, GRAPHS.insert(operations)) }
     })
 }
 
-/// Whether a stream is captured.
+/// Writes whether a stream is captured.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamIsCapturing(handle: Handle, status: *mut c_int) -> i32 {
     guard(|| {
@@ -65,13 +67,12 @@ pub unsafe extern "C" fn cuStreamIsCapturing(handle: Handle, status: *mut c_int)
             Some(Status::Active) => 1,
             Some(Status::Invalid) => 2,
         };
-        // SAFETY: null or the caller's place for it.
+        // SAFETY: the caller passes null or a valid place.
         unsafe { put(status, number) }
     })
 }
 
-/// Makes what can be launched of a graph. The flags are about allocations, which are not recorded, uploading and
-/// priorities: they change nothing.
+/// Creates an executable graph. The flags (memory of graphs, upload, priorities) have no effect here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, _flags: u64) -> i32 {
     guard(|| {
@@ -79,30 +80,30 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(executable: *mut Handle, gr
             return Err(Code::InvalidValue);
         }
         let operations = GRAPHS.get(graph)?.to_vec();
-        // SAFETY: the caller's place for it.
+        // SAFETY: `executable` was checked, and the caller passes a valid place.
         unsafe { put(executable, EXECUTABLES.insert(operations)) }
     })
 }
 
-/// Does all that is in a graph.
+/// Runs all operations of a graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphLaunch(executable: Handle, handle: Handle) -> i32 {
     guard(|| launch(executable, handle))
 }
 
-/// Would bring a graph to the device.
+/// Uploads a graph to the device, which has no effect here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphUpload(executable: Handle, handle: Handle) -> i32 {
     guard(|| EXECUTABLES.get(executable).and_then(|_| stream(handle)).map(|_| ()))
 }
 
-/// Destroys what can be launched of a graph.
+/// Destroys an executable graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphExecDestroy(executable: Handle) -> i32 {
     guard(|| EXECUTABLES.remove(executable).map(|_| ()))
 }
 
-/// Destroys a graph; what was made of it stays.
+/// Destroys a graph; executable graphs created from it remain valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphDestroy(graph: Handle) -> i32 {
     guard(|| GRAPHS.remove(graph).map(|_| ()))

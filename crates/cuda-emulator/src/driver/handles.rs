@@ -1,4 +1,4 @@
-//! What callers hold of the driver: numbers that stand for streams, events and the like.
+//! Handles of the driver API: numbers that identify streams, events and other objects.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,42 +6,42 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::errors::{Code, Result};
 
-/// A handle: a pointer for callers, which do not look behind it.
+/// A handle, which callers treat as an opaque pointer.
 pub type Handle = usize;
 
-/// A number that is no other handle's, of whatever kind, and none of those that mean something (0, 1 and 2 are
-/// streams).
+/// Returns an unused number, unique among handles of all kinds. Numbers with a special meaning are avoided (0, 1 and 2
+/// are streams).
 pub fn fresh() -> Handle {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     NEXT.fetch_add(0x10, Ordering::Relaxed)
 }
 
-/// Things of one kind by their handles.
+/// A table of objects of one kind by their handles.
 #[derive(Debug)]
 pub struct Handles<T> {
     things: RwLock<BTreeMap<Handle, Arc<T>>>,
 }
 
 impl<T> Handles<T> {
-    /// None so far.
+    /// Returns an empty table.
     pub const fn new() -> Self {
         Self { things: RwLock::new(BTreeMap::new()) }
     }
 
-    /// A handle for a thing.
+    /// Stores an object and returns its handle.
     pub fn insert(&self, thing: T) -> Handle {
         let handle = fresh();
         self.things.write().unwrap_or_else(PoisonError::into_inner).insert(handle, Arc::new(thing));
         handle
     }
 
-    /// What a handle stands for.
+    /// Returns the object of a handle.
     pub fn get(&self, handle: Handle) -> Result<Arc<T>> {
         let things = self.things.read().unwrap_or_else(PoisonError::into_inner);
         things.get(&handle).cloned().ok_or(Code::InvalidHandle)
     }
 
-    /// What a handle stood for, which it does no more.
+    /// Removes the object of a handle from the table and returns it.
     pub fn remove(&self, handle: Handle) -> Result<Arc<T>> {
         self.things.write().unwrap_or_else(PoisonError::into_inner).remove(&handle).ok_or(Code::InvalidHandle)
     }

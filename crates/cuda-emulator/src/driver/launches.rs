@@ -1,4 +1,4 @@
-//! Launches of kernels, and how many blocks a device holds.
+//! Functions of the driver API that launch kernels and query their occupancy.
 
 #![allow(unsafe_code)]
 
@@ -14,40 +14,40 @@ use super::operations::Operation;
 use super::streams::stream;
 use crate::machine::{Launch, Shape};
 
-/// Most blocks of a grid along each axis.
+/// Maximum blocks of a grid along each axis.
 const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
-/// Most threads of a block along each axis.
+/// Maximum threads of a block along each axis.
 const MOST_ALONG: [u32; 3] = [1024, 1024, 64];
 
-/// Most blocks of a cluster.
+/// Maximum blocks of a cluster.
 const MOST_OF_CLUSTER: u32 = 8;
 
-/// First architecture whose blocks form clusters.
+/// The first architecture that supports clusters.
 const CLUSTER_ARCHITECTURE: u32 = 90;
 
-/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
+/// The attribute `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
 const COOPERATIVE: u32 = 2;
 
-/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+/// The attribute `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
 const CLUSTER_DIMENSION: u32 = 4;
 
-/// Addresses of arguments.
+/// Pointer to an array with the address of each argument.
 type Arguments = *const *const u8;
 
-/// How a kernel is to be launched.
+/// The configuration of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Grid {
     blocks: [u32; 3],
     threads: [u32; 3],
     shared_memory: u32,
-    /// Whether all blocks have to run at the same time.
+    /// Whether the launch is cooperative: all blocks must be resident at the same time.
     cooperative: bool,
-    /// Blocks of a cluster, if that is decided now.
+    /// Blocks of a cluster, if the launch specifies them.
     cluster: Option<[u32; 3]>,
 }
 
-/// What a kernel says about itself.
+/// The limits of a kernel that a launch must respect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limits {
     most_threads: u32,
@@ -67,13 +67,13 @@ impl Limits {
     }
 }
 
-/// How many there are along three axes, if that is a number.
+/// Returns the product of three sizes, or `None` if it overflows.
 fn product(along: [u32; 3]) -> Option<u64> {
     along.into_iter().try_fold(1_u64, |product, factor| product.checked_mul(factor.into()))
 }
 
 impl Grid {
-    /// Threads of a block, if all numbers are such as a device takes and the kernel, too.
+    /// Returns the threads of a block, or an error if the sizes exceed the limits of the device or of the kernel.
     fn checked_threads(&self, limits: &Limits, shape: &Shape) -> Result<u32> {
         let fits = |along: [u32; 3], most: [u32; 3]| along.iter().zip(most).all(|(&n, most)| (1..=most).contains(&n));
         if !fits(self.blocks, MOST_BLOCKS) || !fits(self.threads, MOST_ALONG) {
@@ -90,7 +90,7 @@ impl Grid {
         if threads > limits.most_threads { Err(Code::OutOfResources) } else { Ok(threads) }
     }
 
-    /// Blocks of a cluster.
+    /// Returns the blocks of a cluster, or an error if the cluster size is invalid.
     fn checked_cluster(&self, limits: &Limits, shape: &Shape) -> Result<[u32; 3]> {
         let cluster = match (limits.cluster, self.cluster) {
             (Some(compiled), Some(asked)) if compiled != asked => return Err(Code::InvalidClusterSize),
@@ -107,7 +107,7 @@ impl Grid {
         if whole { Ok(cluster) } else { Err(Code::InvalidValue) }
     }
 
-    /// Whether the device holds all blocks at a time, if `per_multiprocessor` fit on each of its multiprocessors.
+    /// Checks that all blocks of a cooperative launch are resident, if each multiprocessor holds `per_multiprocessor`.
     fn checked_together(&self, per_multiprocessor: u32, shape: &Shape) -> Result<()> {
         if per_multiprocessor == 0 {
             return Err(Code::OutOfResources);
@@ -118,32 +118,34 @@ impl Grid {
     }
 }
 
-/// The arguments' bytes, each at its place within so many bytes.
+/// Copies the arguments to a buffer of `bytes` bytes. `places` has the offset and the length of each parameter.
 ///
 /// # Safety
-/// `arguments` is null, or as many pointers as there are places, each null or to as many bytes as its place has.
+/// `arguments` is null or points to one pointer per entry of `places`. Each is null or points to as many bytes as its
+/// parameter has.
 unsafe fn parameters(places: &[(usize, usize)], bytes: usize, arguments: Arguments) -> Result<Vec<u8>> {
     let mut parameters = vec![0; bytes];
     for (i, &(offset, length)) in places.iter().enumerate() {
         if arguments.is_null() {
             return Err(Code::InvalidValue);
         }
-        // SAFETY: one of as many pointers as there are places.
+        // SAFETY: `i` is below the number of places, so the caller guarantees this entry of `arguments`.
         let argument = unsafe { arguments.add(i).read() };
         if argument.is_null() {
             return Err(Code::InvalidValue);
         }
-        // SAFETY: not null, so that it points to as many bytes.
+        // SAFETY: the pointer is not null, so the caller guarantees that it points to `length` bytes.
         let argument = unsafe { std::slice::from_raw_parts(argument, length) };
         parameters[offset..offset + length].copy_from_slice(argument);
     }
     Ok(parameters)
 }
 
-/// Launches a kernel.
+/// Launches a kernel, or records the launch if the stream is captured.
 ///
 /// # Safety
-/// As for [`parameters`], with the kernel's.
+/// `arguments` is null or points to one pointer per parameter of `function`. Each is null or points to as many bytes as
+/// the parameter has.
 unsafe fn launch(function: Arc<Function>, grid: Grid, queue: Handle, arguments: Arguments) -> Result<()> {
     let stream = stream(queue)?;
     if stream.ordinal != function.ordinal {
@@ -154,13 +156,13 @@ unsafe fn launch(function: Arc<Function>, grid: Grid, queue: Handle, arguments: 
     let cluster = grid.checked_cluster(&limits, shape)?;
     let shared_memory = grid.shared_memory as usize;
     grid.checked_together(function.kernel.blocks_per_multiprocessor(shape, threads, shared_memory), shape)?;
-    // SAFETY: as the caller vouches.
+    // SAFETY: the caller guarantees that `arguments` matches the kernel's parameters.
     let parameters = unsafe { parameters(function.kernel.parameters(), function.kernel.parameter_bytes(), arguments) }?;
     let launch = Launch { grid: grid.blocks, block: grid.threads, cluster, shared_memory, parameters };
     stream.queue(Operation::Launch(function, launch))
 }
 
-/// `CUlaunchConfig`.
+/// `CUlaunchConfig`, the configuration of [`cuLaunchKernelEx`].
 #[repr(C)]
 #[derive(Debug)]
 pub struct LaunchConfig {
@@ -172,34 +174,34 @@ pub struct LaunchConfig {
     attribute_count: u32,
 }
 
-/// `CUlaunchAttribute`: a number that says which it is, 4 bytes of nothing, and a union of 64 bytes, aligned for
-/// addresses.
+/// `CUlaunchAttribute`: the number of the attribute, 4 bytes of padding, and a union of 64 bytes with the alignment of
+/// pointers.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchAttribute {
     id: u32,
     nothing: u32,
-    /// The union's words. Of those that a union's member does not use nothing is known.
+    /// The words of the union. Words that the active member does not cover are uninitialized.
     value: [std::mem::MaybeUninit<u32>; 16],
 }
 
 impl LaunchAttribute {
-    /// The first words of the value.
+    /// Returns the first words of the attribute's value.
     ///
     /// # Safety
-    /// The attribute's member of the union has as many.
+    /// The attribute's member of the union has at least `COUNT` words.
     unsafe fn words<const COUNT: usize>(&self) -> [u32; COUNT] {
-        // SAFETY: as the caller vouches.
+        // SAFETY: the caller guarantees that these words are initialized.
         std::array::from_fn(|i| unsafe { self.value[i].assume_init() })
     }
 }
 
 impl LaunchConfig {
-    /// What it and its attributes ask for. That a kernel may begin before the one before it ends, where a kernel's
-    /// memory lies best and the like are left out: everything runs one after another.
+    /// Returns the configuration with all attributes. Attributes about programmatic dependent launch, memory placement
+    /// and similar are ignored, because all work runs sequentially.
     ///
     /// # Safety
-    /// It has as many attributes as it says.
+    /// `attributes` points to as many attributes as the count states.
     unsafe fn grid(&self) -> Result<Grid> {
         let mut grid = Grid {
             blocks: self.grid,
@@ -212,12 +214,12 @@ impl LaunchConfig {
             return Err(Code::InvalidValue);
         }
         for i in 0..self.attribute_count as usize {
-            // SAFETY: one of as many as it says, which the caller vouches for.
+            // SAFETY: `i` is below the number of attributes, which the caller guarantees.
             let attribute = unsafe { &*self.attributes.add(i) };
             match attribute.id {
-                // SAFETY: a flag of one word.
+                // SAFETY: the attribute's value is a flag of one word.
                 COOPERATIVE => grid.cooperative = unsafe { attribute.words::<1>() } != [0],
-                // SAFETY: three words.
+                // SAFETY: the attribute's value has three words.
                 CLUSTER_DIMENSION => grid.cluster = Some(unsafe { attribute.words() }),
                 _ => {}
             }
@@ -242,18 +244,18 @@ pub unsafe extern "C" fn cuLaunchKernel(
     extra: *const *const c_void,
 ) -> i32 {
     guard(|| {
-        // Another way to pass arguments, which nobody uses here.
+        // Passing arguments through `extra` is not supported.
         if !extra.is_null() {
             return Err(Code::NotSupported);
         }
         let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let grid = Grid { blocks, threads, shared_memory, cooperative: false, cluster: None };
-        // SAFETY: the caller's arguments are the kernel's.
+        // SAFETY: the caller's arguments match the kernel's parameters.
         unsafe { launch(function(handle)?, grid, queue, arguments) }
     })
 }
 
-/// Launches a kernel whose blocks all run at the same time.
+/// Launches a kernel cooperatively: all blocks are resident at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     handle: Handle,
@@ -270,12 +272,12 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     guard(|| {
         let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let grid = Grid { blocks, threads, shared_memory, cooperative: true, cluster: None };
-        // SAFETY: the caller's arguments are the kernel's.
+        // SAFETY: the caller's arguments match the kernel's parameters.
         unsafe { launch(function(handle)?, grid, queue, arguments) }
     })
 }
 
-/// Launches a kernel with attributes.
+/// Launches a kernel with a configuration that may have attributes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernelEx(
     config: *const LaunchConfig,
@@ -287,14 +289,15 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
         if !extra.is_null() {
             return Err(Code::NotSupported);
         }
-        // SAFETY: null or the caller's configuration.
+        // SAFETY: the caller passes null or a valid configuration.
         let config = unsafe { config.as_ref() }.ok_or(Code::InvalidValue)?;
-        // SAFETY: the caller's configuration has the attributes that it says, and the arguments are the kernel's.
+        // SAFETY: the caller's configuration has as many attributes as it states, and the arguments match the kernel's
+        // parameters.
         unsafe { launch(function(handle)?, config.grid()?, config.stream, arguments) }
     })
 }
 
-/// Blocks of a kernel that a multiprocessor holds at a time.
+/// Writes the number of blocks of a kernel that a multiprocessor can hold at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     blocks: *mut c_int,
@@ -306,12 +309,13 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         let function = function(handle)?;
         let threads = u32::try_from(threads).ok().filter(|&threads| threads > 0).ok_or(Code::InvalidValue)?;
         let count = function.kernel.blocks_per_multiprocessor(&function.shape, threads, shared_memory);
-        // SAFETY: null or the caller's place for it.
+        // SAFETY: the caller passes null or a valid place.
         unsafe { put(blocks, count as c_int) }
     })
 }
 
-/// The same as [`cuOccupancyMaxActiveBlocksPerMultiprocessor`]; the flags are about caches.
+/// Writes the same number as [`cuOccupancyMaxActiveBlocksPerMultiprocessor`]; the flags, which concern caches, are
+/// ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     blocks: *mut c_int,
@@ -320,7 +324,7 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     shared_memory: usize,
     _flags: u32,
 ) -> i32 {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments are the caller's, with the same requirements.
     unsafe { cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, handle, threads, shared_memory) }
 }
 
@@ -395,10 +399,10 @@ mod tests {
     fn arguments_go_to_their_places() {
         let (byte, long) = (7_u8, 0x0102_0304_0506_0708_u64);
         let arguments = [(&raw const byte), (&raw const long).cast::<u8>()];
-        // SAFETY: two pointers, to 1 and to 8 bytes.
+        // SAFETY: `arguments` has two pointers, to 1 byte and to 8 bytes.
         let bytes = unsafe { parameters(&[(0, 1), (8, 8)], 16, arguments.as_ptr()) }.unwrap();
         assert_eq!(bytes, [[7, 0, 0, 0, 0, 0, 0, 0], long.to_le_bytes()].concat());
-        // SAFETY: no pointers, and a null one.
+        // SAFETY: the arguments have no pointers, or a null pointer, which is rejected.
         unsafe {
             assert_eq!(parameters(&[], 0, std::ptr::null()), Ok(Vec::new()));
             assert_eq!(parameters(&[(0, 1)], 1, std::ptr::null()), Err(Code::InvalidValue));
@@ -425,10 +429,10 @@ mod tests {
             attributes,
             attribute_count,
         };
-        // SAFETY: as many attributes as said.
+        // SAFETY: `attributes` has as many entries as stated.
         let read = unsafe { config(attributes.as_ptr(), 3).grid() };
         assert_eq!(read, Ok(Grid { shared_memory: 5, cooperative: true, cluster: Some([2, 1, 1]), ..GRID }));
-        // SAFETY: no attributes, and none where it says that there is one, which is found out.
+        // SAFETY: the configurations have no attributes, or a null pointer in spite of their count, which is rejected.
         unsafe {
             assert_eq!(config(std::ptr::null(), 0).grid(), Ok(Grid { shared_memory: 5, ..GRID }));
             assert_eq!(config(std::ptr::null(), 1).grid(), Err(Code::InvalidValue));

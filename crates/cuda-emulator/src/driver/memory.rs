@@ -1,4 +1,4 @@
-//! Memory: allocating, copying, filling.
+//! Functions of the driver API that allocate, copy and set memory.
 
 #![allow(unsafe_code)]
 
@@ -15,10 +15,10 @@ use super::streams::stream;
 use super::{MEMORY, captures, lock};
 use crate::memory::POISON;
 
-/// Locked host memory starts on multiples of that, as pages do.
+/// Alignment of page-locked host memory, in bytes.
 const PAGE: usize = 4096;
 
-/// Host memory that the driver allocated, by where it starts.
+/// Host memory that the driver allocated, by its start address.
 static LOCKED: Mutex<BTreeMap<u64, Layout>> = Mutex::new(BTreeMap::new());
 
 fn allocate(bytes: usize) -> Result<u64> {
@@ -33,7 +33,7 @@ fn allocate(bytes: usize) -> Result<u64> {
 
 fn free(address: u64) -> Result<()> {
     let known = MEMORY.piece(address).is_some_and(|(start, _)| start == address);
-    // Host memory has a function of its own.
+    // Host memory must be freed by `cuMemFreeHost`.
     if address != 0 && (!known || lock(&LOCKED).contains_key(&address) || !MEMORY.release(address)) {
         eprintln!("cuda-emulator: {address:#x} is freed, where no allocation starts");
         return Err(Code::InvalidValue);
@@ -46,12 +46,12 @@ fn allocate_locked(bytes: usize) -> Result<u64> {
     if bytes == 0 {
         return Err(Code::InvalidValue);
     }
-    // SAFETY: the layout's size is not 0.
+    // SAFETY: the size of the layout is not 0.
     let pointer = unsafe { alloc(layout) };
     if pointer.is_null() {
         return Err(Code::OutOfMemory);
     }
-    // SAFETY: as many bytes as were just allocated.
+    // SAFETY: `pointer` is valid for the `bytes` bytes that were just allocated.
     unsafe { pointer.write_bytes(POISON, bytes) };
     lock(&LOCKED).insert(pointer as u64, layout);
     MEMORY.register(pointer as u64, bytes);
@@ -61,7 +61,7 @@ fn allocate_locked(bytes: usize) -> Result<u64> {
 fn free_locked(address: u64) -> Result<()> {
     let layout = lock(&LOCKED).remove(&address).ok_or(Code::InvalidValue)?;
     MEMORY.release(address);
-    // SAFETY: allocated with this layout, and known no more.
+    // SAFETY: the memory was allocated with this layout, and its table entry has been removed.
     unsafe { dealloc(address as *mut u8, layout) };
     Ok(())
 }
@@ -69,21 +69,21 @@ fn free_locked(address: u64) -> Result<()> {
 /// Queues a copy on a stream.
 fn copy(to: Place, from: Place, bytes: usize, handle: Handle) -> Result<()> {
     let stream = stream(handle)?;
-    stream.settle()?;
+    stream.take_failure()?;
     stream.queue(Operation::Copy(Copy { to, from, bytes }))
 }
 
-/// Copies now, which a capture may not allow.
+/// Runs a copy at once, unless a capture forbids that.
 fn copy_now(to: Place, from: Place, bytes: usize) -> Result<()> {
     current()?;
     captures::forbid()?;
     copy(to, from, bytes, 0)
 }
 
-/// Fills memory on a stream.
+/// Queues setting memory on a stream.
 fn set(to: u64, value: Value, count: usize, handle: Handle) -> Result<()> {
     let stream = stream(handle)?;
-    stream.settle()?;
+    stream.take_failure()?;
     stream.queue(Operation::Set(Set { to, value, count }))
 }
 
@@ -96,12 +96,12 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
         if address.is_null() {
             return Err(Code::InvalidValue);
         }
-        // SAFETY: the caller's place for it.
+        // SAFETY: `address` was checked, and the caller passes a valid place.
         unsafe { put(address, allocate(bytes)?) }
     })
 }
 
-/// Allocates device memory from a pool, in the order of a stream; none, at no address, if none is asked for.
+/// Allocates device memory from a pool, ordered on a stream. Writes the address 0 if no bytes are requested.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, handle: Handle) -> i32 {
     guard(|| {
@@ -112,13 +112,13 @@ pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, handle
         if address.is_null() {
             return Err(Code::InvalidValue);
         }
-        // SAFETY: the caller's place for it.
+        // SAFETY: `address` was checked, and the caller passes a valid place.
         unsafe { put(address, allocate()?) }
     })
 }
 
-/// Frees device memory, in the order of a stream. That is not recorded: on a captured stream what it records would find
-/// its memory gone.
+/// Frees device memory, ordered on a stream. On a captured stream this is an error instead of an operation of the
+/// graph, because recorded operations would find the memory freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemFreeAsync(address: u64, handle: Handle) -> i32 {
     guard(|| {
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cuMemFreeAsync(address: u64, handle: Handle) -> i32 {
     })
 }
 
-/// Whether the device of a stream has pools of memory.
+/// Returns whether the device of a stream supports memory pools.
 fn with_pools(handle: Handle) -> Result<bool> {
     let stream = stream(handle)?;
     Ok(device(stream.ordinal)?.pools)
@@ -145,19 +145,19 @@ pub unsafe extern "C" fn cuMemFree_v2(address: u64) -> i32 {
     })
 }
 
-/// Free and total memory in bytes.
+/// Writes the free and the total memory in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemGetInfo_v2(available: *mut usize, total: *mut usize) -> i32 {
     guard(|| {
         current()?;
         let rest = TOTAL_MEMORY.saturating_sub(MEMORY.allocated());
-        // SAFETY: null or the caller's places for them.
+        // SAFETY: the caller passes null or valid places.
         unsafe { put(available, rest).and_then(|()| put(total, TOTAL_MEMORY)) }
     })
 }
 
-/// Allocates host memory that kernels reach. The flags (that all contexts see it, that it is mapped, that it is written
-/// only) change nothing.
+/// Allocates page-locked host memory that kernels can access. The flags (portable, mapped, write-combined) have no
+/// effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: u32) -> i32 {
     guard(|| {
@@ -166,12 +166,12 @@ pub unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: 
         if address.is_null() || flags > 7 {
             return Err(Code::InvalidValue);
         }
-        // SAFETY: the caller's place for it.
+        // SAFETY: `address` was checked, and the caller passes a valid place.
         unsafe { put(address, allocate_locked(bytes)?) }
     })
 }
 
-/// Frees what [`cuMemHostAlloc`] allocated.
+/// Frees memory that [`cuMemHostAlloc`] allocated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemFreeHost(address: u64) -> i32 {
     guard(|| free_locked(address))
@@ -276,7 +276,7 @@ mod tests {
         let context = super::super::devices::initialize().unwrap()[0].context;
         let (mut address, mut stream, mut graph) = (0, 0, 0);
         let unsupported = Code::CaptureUnsupported as i32;
-        // SAFETY: handles, and places for them and for addresses.
+        // SAFETY: the handles are valid, and the places are valid for handles and addresses.
         unsafe {
             assert_eq!(super::super::contexts::cuCtxSetCurrent(context), 0);
             assert_eq!((cuStreamCreate(&mut stream, 1), cuMemAllocAsync(&mut address, 64, stream)), (0, 0));

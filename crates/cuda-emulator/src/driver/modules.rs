@@ -1,4 +1,4 @@
-//! Modules, and the kernels and variables in them.
+//! Functions of the driver API for modules and their kernels and variables.
 
 #![allow(unsafe_code)]
 
@@ -23,11 +23,11 @@ struct Loaded {
     ordinal: c_int,
     shape: Shape,
     module: Arc<Module>,
-    /// Handles given out, by kernels' names: a kernel has one, and with it one set of attributes.
+    /// Handles of kernels by their names: each kernel has a single handle with one set of attributes.
     functions: Mutex<BTreeMap<String, Handle>>,
 }
 
-/// The kernel that a handle stands for; it has to be one of the current device.
+/// Returns the kernel of a handle, which must belong to the current device.
 pub fn function(handle: Handle) -> Result<Arc<Function>> {
     let function = FUNCTIONS.get(handle)?;
     if function.ordinal == current()?.ordinal { Ok(function) } else { Err(Code::InvalidHandle) }
@@ -48,7 +48,7 @@ fn load(image: &[u8]) -> Result<Loaded> {
     Ok(Loaded { ordinal: device.ordinal, shape: device.shape, module, functions })
 }
 
-/// The handle of a kernel, given out when first asked for.
+/// Returns the handle of a kernel, which is created by the first call.
 fn find(loaded: &Loaded, name: &str) -> Result<Handle> {
     let mut functions = lock(&loaded.functions);
     if let Some(&handle) = functions.get(name) {
@@ -72,19 +72,19 @@ fn find(loaded: &Loaded, name: &str) -> Result<Handle> {
     Ok(handle)
 }
 
-/// The text at an address.
+/// Returns the C string at an address.
 ///
 /// # Safety
-/// `text` is null, which is an error, or a C string.
+/// `text` is null, which yields an error, or a C string.
 unsafe fn text<'a>(text: *const c_char) -> Result<&'a CStr> {
     if text.is_null() {
         return Err(Code::InvalidValue);
     }
-    // SAFETY: not null, so a C string.
+    // SAFETY: `text` is not null, and the caller guarantees that it is then a C string.
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// Loads PTX, which ends with a zero.
+/// Loads PTX that ends with a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_char) -> i32 {
     guard(|| {
@@ -92,14 +92,15 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_c
         if module.is_null() {
             return Err(Code::InvalidValue);
         }
-        // SAFETY: null or PTX, which ends with a zero. An image of another kind has zeros in its header.
+        // SAFETY: the caller passes null or PTX that ends with a zero byte. Images of other formats have zero bytes in
+        // their headers.
         let image = unsafe { text(image) }?;
-        // SAFETY: the caller's place for it.
+        // SAFETY: `module` was checked, and the caller passes a valid place.
         unsafe { put(module, MODULES.insert(load(image.to_bytes())?)) }
     })
 }
 
-/// The same as [`cuModuleLoadData`], with options for a compiler that there is not.
+/// Loads PTX as [`cuModuleLoadData`] does. Options of the PTX compiler are ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadDataEx(
     module: *mut Handle,
@@ -108,7 +109,7 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     _options: *mut c_int,
     _values: *mut Handle,
 ) -> i32 {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments are the caller's, with the same requirements.
     unsafe { cuModuleLoadData(module, image) }
 }
 
@@ -121,19 +122,19 @@ pub unsafe extern "C" fn cuModuleUnload(module: Handle) -> i32 {
     })
 }
 
-/// A kernel of a module.
+/// Writes the handle of a kernel of a module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleGetFunction(place: *mut Handle, module: Handle, name: *const c_char) -> i32 {
     guard(|| {
         let loaded = MODULES.get(module)?;
-        // SAFETY: null or the caller's C string.
+        // SAFETY: the caller passes null or a C string.
         let name = unsafe { text(name) }?.to_str().map_err(|_| Code::NotFound)?;
-        // SAFETY: null or the caller's place for it.
+        // SAFETY: the caller passes null or a valid place.
         unsafe { put(place, find(&loaded, name)?) }
     })
 }
 
-/// Address and length in bytes of a module's variable, each if it is wanted.
+/// Writes the address and the length in bytes of a module's variable; each output may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     address: *mut u64,
@@ -143,22 +144,22 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
 ) -> i32 {
     guard(|| {
         let loaded = MODULES.get(module)?;
-        // SAFETY: null or the caller's C string.
+        // SAFETY: the caller passes null or a C string.
         let name = unsafe { text(name) }?.to_str().map_err(|_| Code::NotFound)?;
         let (start, length) = loaded.module.variable(name).ok_or(Code::NotFound)?;
         if !address.is_null() {
-            // SAFETY: the caller's place for it.
+            // SAFETY: `address` is not null, and the caller then passes a valid place.
             unsafe { put(address, start) }?;
         }
-        // SAFETY: the caller's place for it.
+        // SAFETY: `bytes` is not null, and the caller then passes a valid place.
         if bytes.is_null() { Ok(()) } else { unsafe { put(bytes, length) } }
     })
 }
 
-/// An attribute of a kernel.
+/// Writes an attribute of a kernel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncGetAttribute(value: *mut c_int, number: u32, handle: Handle) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| unsafe { put(value, function(handle)?.attribute(number)?) })
 }
 
@@ -177,7 +178,7 @@ mod tests {
         let text = ".version 8.0\n.target sm_90\n.visible .entry k()\n{\n.shared .align 4 .b8 room[1024];\n
             .reg .b32 %r<2>;\nmov.u32 %r0, room;\nld.shared.u32 %r1, [%r0];\nret;\n}\n";
         let context = super::super::devices::initialize().unwrap()[0].context;
-        // SAFETY: a handle.
+        // SAFETY: the function takes a handle by value.
         assert_eq!(unsafe { super::super::contexts::cuCtxSetCurrent(context) }, 0);
         let kernel = find(&load(text.as_bytes()).unwrap(), "k").and_then(function).unwrap();
         assert_eq!((kernel.attribute(1), kernel.attribute(8)), (Ok(1 << 10), Ok(47 << 10)));
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn other_images_are_refused() {
         let context = super::super::devices::initialize().unwrap()[0].context;
-        // SAFETY: handles and C strings.
+        // SAFETY: the handles, places and C strings are valid.
         unsafe {
             assert_eq!(super::super::contexts::cuCtxSetCurrent(context), 0);
             let mut module = 0;

@@ -1,4 +1,4 @@
-//! What handles stand for: the types that the functions of the driver API share.
+//! The types of the objects that handles of the driver API refer to.
 
 mod event;
 mod function;

@@ -1,4 +1,4 @@
-//! What is queued on streams: done at once, or recorded while a stream is captured and done when the graph is launched.
+//! Operations of streams: run when they are queued, or recorded during a capture and run when the graph is launched.
 
 #![allow(unsafe_code)]
 
@@ -10,62 +10,62 @@ use super::objects::Function;
 use crate::machine::{Launch, Shape};
 use crate::memory::Memory;
 
-/// One piece of work.
+/// An operation of a stream.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// A kernel.
+    /// The launch of a kernel.
     Launch(Arc<Function>, Launch),
-    /// A copy.
+    /// A copy of memory.
     Copy(Copy),
-    /// Memory filled with one value.
+    /// Memory set to a repeated value.
     Set(Set),
 }
 
 /// A copy of bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copy {
-    /// Where they go.
+    /// Destination of the copy.
     pub to: Place,
-    /// Where they come from.
+    /// Source of the copy.
     pub from: Place,
-    /// How many there are.
+    /// Number of bytes.
     pub bytes: usize,
 }
 
-/// An address, and by that which function was called whose it should be.
+/// An address, and whether the called function requires device or host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The driver must know of it.
+    /// An address in memory that the driver has allocated or registered.
     Device(u64),
-    /// It may be any memory of the program's.
+    /// An address in any memory of the program.
     Host(u64),
 }
 
-/// Memory filled with one value.
+/// Sets memory to a repeated value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
-    /// Where it starts.
+    /// Destination address.
     pub to: u64,
-    /// The value.
+    /// The repeated value.
     pub value: Value,
-    /// How often it is written.
+    /// Number of repetitions.
     pub count: usize,
 }
 
-/// What memory is filled with.
+/// The value that memory is set to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     /// A byte.
     Byte(u8),
-    /// A word of 32 bits.
+    /// A 32-bit word.
     Word(u32),
 }
 
 impl Operation {
-    /// Whether it touches only memory that is allocated; says on standard error what it is that it should not touch.
+    /// Returns whether the operation only accesses allocated memory. Prints a message to standard error if not.
     pub fn check(&self) -> Result<()> {
         let wrong = match self {
-            // Kernels are checked address by address when they run.
+            // Kernels check each address when they run.
             Self::Launch(..) => None,
             Self::Copy(copy) => copy.wrong(&MEMORY),
             Self::Set(set) => set.wrong(&MEMORY),
@@ -75,9 +75,9 @@ impl Operation {
         Err(Code::InvalidValue)
     }
 
-    /// Does it. Says on standard error why a kernel failed.
+    /// Runs the operation. Prints a message to standard error if a kernel fails.
     pub fn run(&self, shape: &Shape) -> Result<()> {
-        // Also what was checked when it was recorded: it may have been freed since.
+        // Recorded operations are checked again, because memory may have been freed since.
         self.check()?;
         match self {
             Self::Launch(function, launch) => function.kernel.run(launch, shape, &MEMORY).map_err(|wrong| {
@@ -109,8 +109,8 @@ impl Copy {
     fn run(&self) {
         let (from, to) = (self.from.address() as *const u8, self.to.address() as *mut u8);
         if self.bytes > 0 {
-            // SAFETY: device memory is allocated, as checked just before; for the host's, and for nobody else's using
-            // either meanwhile, the caller vouches.
+            // SAFETY: the device memory is allocated, as checked above. The caller of the driver guarantees that the
+            // host memory is valid and that no other thread uses either range meanwhile.
             unsafe { from.copy_to(to, self.bytes) };
         }
     }
@@ -145,18 +145,19 @@ impl Set {
             return;
         }
         match self.value {
-            // SAFETY: allocated, as checked just before; the caller vouches that nobody else uses it.
+            // SAFETY: the range is allocated, as checked above, and the caller of the driver guarantees that nobody
+            // else uses it.
             Value::Byte(byte) => unsafe { (self.to as *mut u8).write_bytes(byte, self.count) },
             Value::Word(word) => {
                 let start = self.to as *mut u32;
-                // SAFETY: as above, and aligned.
+                // SAFETY: as for bytes; the address has been checked to be a multiple of 4.
                 (0..self.count).for_each(|i| unsafe { start.add(i).write(word) });
             }
         }
     }
 }
 
-/// Whether all of a range was allocated in one piece; an empty one lies anywhere.
+/// Returns whether a range lies within one allocation. An empty range always does.
 fn within(memory: &Memory, address: u64, bytes: usize) -> bool {
     let fits = |(start, length): (u64, usize)| bytes as u64 <= length as u64 - (address - start);
     bytes == 0 || memory.piece(address).is_some_and(fits)

@@ -13,12 +13,12 @@ use super::objects::{Recorded, Stream, event};
 
 static STREAMS: Handles<Stream> = Handles::new();
 
-/// Whether a handle stands for a context's own stream, by any of the names that it has; a thread's is the same one.
+/// Returns whether a handle is one of the names of the default stream. Per-thread default streams are the same stream.
 pub fn is_default(handle: Handle) -> bool {
     handle <= 2
 }
 
-/// The stream that a handle stands for.
+/// Returns the stream of a handle.
 pub fn stream(handle: Handle) -> Result<Arc<Stream>> {
     if is_default(handle) { current().map(|device| device.stream.clone()) } else { STREAMS.get(handle) }
 }
@@ -29,17 +29,17 @@ fn create(place: *mut Handle, flags: u32, priority: c_int) -> Result<()> {
         return Err(Code::InvalidValue);
     }
     let priority = priority.clamp(GREATEST_PRIORITY, LEAST_PRIORITY);
-    // SAFETY: the caller's place for it.
+    // SAFETY: `place` was checked, and the caller passes a valid place.
     unsafe { put(place, STREAMS.insert(Stream::new(device.ordinal, device.shape, priority))) }
 }
 
-/// Makes a stream.
+/// Creates a stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreate(place: *mut Handle, flags: u32) -> i32 {
     guard(|| create(place, flags, LEAST_PRIORITY))
 }
 
-/// Makes a stream with a priority.
+/// Creates a stream with a priority.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreateWithPriority(place: *mut Handle, flags: u32, priority: c_int) -> i32 {
     guard(|| create(place, flags, priority))
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(place: *mut Handle, flags: u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamDestroy_v2(handle: Handle) -> i32 {
     guard(|| {
-        // A capture cannot go on without one of its streams.
+        // A capture becomes invalid if one of its streams is destroyed.
         if let Some(capture) = STREAMS.remove(handle)?.capture() {
             capture.invalidate();
         }
@@ -57,31 +57,31 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(handle: Handle) -> i32 {
     })
 }
 
-/// Waits for a stream, which has nothing to do.
+/// Waits for a stream, whose work is always complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamSynchronize(handle: Handle) -> i32 {
     guard(|| {
         let stream = stream(handle)?;
-        stream.forbid_waiting().and_then(|()| stream.settle())
+        stream.forbid_waiting().and_then(|()| stream.take_failure())
     })
 }
 
-/// Whether a stream has done all: it has.
+/// Queries whether all work of a stream is complete; it always is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamQuery(handle: Handle) -> i32 {
-    // SAFETY: the caller's handle.
+    // SAFETY: the function takes the handle by value.
     unsafe { cuStreamSynchronize(handle) }
 }
 
-/// A stream's priority.
+/// Writes a stream's priority.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetPriority(handle: Handle, priority: *mut c_int) -> i32 {
-    // SAFETY: null or the caller's place for it.
+    // SAFETY: the caller passes null or a valid place.
     guard(|| unsafe { put(priority, stream(handle)?.priority) })
 }
 
-/// Lets a stream wait for an event, which is long over; or makes it part of the capture in which the event was
-/// recorded.
+/// Makes a stream wait for an event, which is complete unless it was recorded in a capture. In that case the stream
+/// joins the capture.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamWaitEvent(handle: Handle, awaited: Handle, flags: u32) -> i32 {
     guard(|| {

@@ -1,4 +1,4 @@
-//! What a warp changes: registers, and memory, every byte of which is looked up before it is touched.
+//! Instructions that change registers or memory. Every address is checked before it is accessed.
 
 #![allow(unsafe_code)]
 
@@ -13,11 +13,12 @@ use super::surroundings::Surroundings;
 use super::warp::Warp;
 use crate::memory::POISON;
 
-/// Bits of an address in a cluster's shared memory that say where in a block's; those above are the block's rank.
+/// Number of low bits of an address in a cluster's shared memory that are the offset in a block's; the upper bits are
+/// the block's rank.
 const RANK_SHIFT: u32 = 24;
 
 impl Warp {
-    /// Does what an operation does to registers and memory, in the lanes of `mask`.
+    /// Executes an operation that changes registers or memory, in the lanes of `mask`.
     pub(super) fn change(&mut self, operation: &Operation, mask: u32, here: &Surroundings<'_>) -> Result<(), String> {
         match operation {
             Operation::Map1(by, to, a) => {
@@ -82,7 +83,7 @@ impl Warp {
         Ok(())
     }
 
-    /// A product and a sum of twice 32 bits, in two instructions.
+    /// Executes a multiplication and addition with carry: 64-bit results take two such instructions.
     fn multiply_and_carry(&mut self, high: bool, to: u32, [a, b, c]: &[Lanes; 3], mask: u32) {
         let mut carry = 0;
         let values = std::array::from_fn(|lane| {
@@ -107,7 +108,7 @@ impl Warp {
                 for lane in lanes(mask) {
                     let from = self.reach(address.space, addresses[lane], *bytes, to.len() as u32, lane, here)?;
                     for (part, values) in values.iter_mut().enumerate().take(to.len()) {
-                        // SAFETY: `reach` has found as many values there, aligned.
+                        // SAFETY: `reach` has checked that the aligned values are in valid memory.
                         values[lane] = unsafe { get(from.add(part * *bytes as usize), *bytes) };
                     }
                 }
@@ -123,7 +124,7 @@ impl Warp {
                 for lane in lanes(mask) {
                     let to = self.reach(address.space, addresses[lane], *bytes, from.len() as u32, lane, here)?;
                     for (part, values) in values.iter().enumerate().take(from.len()) {
-                        // SAFETY: `reach` has found room for as many values there, aligned.
+                        // SAFETY: `reach` has checked that the aligned values are in valid memory.
                         unsafe { put(to.add(part * *bytes as usize), *bytes, values[lane]) };
                     }
                 }
@@ -161,7 +162,7 @@ impl Warp {
                         ));
                     }
                     let line = self.reach(address.space, addresses[lane], *bytes, 1, lane, here)?;
-                    // SAFETY: `reach` has found as many bytes there.
+                    // SAFETY: `reach` has checked that the bytes are in valid memory.
                     unsafe { line.write_bytes(POISON, *bytes as usize) };
                 }
             }
@@ -170,8 +171,8 @@ impl Warp {
         Ok(())
     }
 
-    /// Lets a lane's copy begin. Until it is done small ones' targets hold nonsense, as on a device they may hold
-    /// anything.
+    /// Starts an asynchronous copy of a lane. Until a small copy completes, its destination contains undefined bytes,
+    /// as on a device.
     fn begin_copy(
         &mut self,
         [to, from]: [Space; 2],
@@ -193,24 +194,25 @@ impl Warp {
         let source = self.reach(from, source, bytes, 1, lane, here)?;
         let target = self.reach(to, there, bytes, 1, lane, here)?;
         if !bulk {
-            // SAFETY: `reach` has found as many bytes there.
+            // SAFETY: `reach` has checked that the bytes are in valid memory.
             unsafe { target.write_bytes(POISON, bytes as usize) };
         }
         self.copies.begin(Copy { lane, bulk, to: target as u64, from: source as u64, bytes });
         Ok(())
     }
 
-    /// Does copies that have begun.
+    /// Completes copies that were started.
     pub(super) fn finish(&mut self, copies: Vec<Copy>) {
         for Copy { to, from, bytes, .. } in copies {
-            // SAFETY: `begin_copy` has found as many bytes at both, in device memory the one, which nobody frees as
-            // long as a kernel uses it, and in shared memory of the running block the other.
+            // SAFETY: `begin_copy` has checked both ranges. One is in device memory, which the host must not free while
+            // a kernel runs, the other in the shared memory of the running block.
             unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes as usize) };
         }
     }
 
-    /// What is there and what `change` makes of it, if anything, lane after lane; the former to a register. At once:
-    /// kernels of other threads of the host may do the same.
+    /// Atomically replaces the value at each lane's address by the result of `change`, if there is one, lane after
+    /// lane. The old values are written to a register. Atomic, because kernels of other host threads may access the
+    /// same value.
     fn update(
         &mut self,
         to: Option<u32>,
@@ -224,7 +226,7 @@ impl Warp {
         let mut before = [0; LANES];
         for lane in lanes(mask) {
             let place = self.reach(address.space, addresses[lane], bytes, 1, lane, here)?;
-            // SAFETY: `reach` has found a value there, aligned.
+            // SAFETY: `reach` has checked that the aligned value is in valid memory.
             before[lane] = unsafe { replace(place, bytes, |there| change(there, lane)) }?;
         }
         to.iter().for_each(|to| self.write(*to, &before, mask));
@@ -235,8 +237,8 @@ impl Warp {
         self.read(address.base, here).map(|base| base.wrapping_add_signed(address.offset))
     }
 
-    /// Where the host has what `address` means to a lane, once it is known that all of `count` values of `bytes` each
-    /// lie in something that is there, aligned.
+    /// Returns the host address of a lane's `address`, after checking that all of `count` values of `bytes` bytes are
+    /// aligned and in valid memory.
     fn reach(
         &mut self,
         space: Space,
@@ -293,25 +295,25 @@ impl Warp {
     }
 }
 
-/// The address, if all of it lies in this piece.
+/// Returns the address if the whole range lies within this allocation.
 fn in_piece(address: u64, bytes: u64, (start, length): (u64, u64)) -> Option<u64> {
     let offset = address.checked_sub(start)?;
     (offset < length && bytes <= length - offset).then_some(address)
 }
 
-/// The address of so many bytes of a block's shared memory, which is gone with the block.
+/// Returns the host address of a range in a block's shared memory, or `None` if the block has exited.
 fn in_shared(offset: u64, rank: u32, bytes: u64, here: &Surroundings<'_>) -> Option<u64> {
     let start = *here.shared.get(rank as usize).filter(|&&start| start != 0)?;
     (offset < here.shared_bytes && bytes <= here.shared_bytes - offset).then_some(start + offset)
 }
 
-/// A number of so many bytes.
+/// Reads a number of `bytes` bytes.
 ///
 /// # Safety
-/// There must be one, aligned.
+/// `from` must be aligned and valid for reads of `bytes` bytes.
 unsafe fn get(from: *const u8, bytes: u32) -> u64 {
-    // Volatile: the host, and kernels on other streams, may look at the same memory meanwhile.
-    // SAFETY: the caller's.
+    // Volatile, because the host and kernels on other streams may access the same memory meanwhile. SAFETY: the caller
+    // guarantees that `from` is aligned and valid.
     unsafe {
         match bytes {
             1 => u64::from(from.read_volatile()),
@@ -322,14 +324,14 @@ unsafe fn get(from: *const u8, bytes: u32) -> u64 {
     }
 }
 
-/// Puts what `change` makes of a number of so many bytes in its place, if anything, at once; what was there.
+/// Atomically replaces a number of `bytes` bytes by the result of `change`, if there is one. Returns the old number.
 ///
 /// # Safety
-/// There must be one, aligned.
+/// `place` must be aligned and valid for reads and writes of `bytes` bytes.
 unsafe fn replace(place: *mut u8, bytes: u32, mut change: impl FnMut(u64) -> Option<u64>) -> Result<u64, String> {
     macro_rules! replace {
         ($atomic:ident, $word:ty) => {{
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that `place` is aligned and valid.
             let place = unsafe { $atomic::from_ptr(place.cast()) };
             let change = |there: $word| change(there.into()).map(|value| value as $word);
             u64::from(place.fetch_update(SeqCst, SeqCst, change).unwrap_or_else(|there| there))
@@ -343,12 +345,12 @@ unsafe fn replace(place: *mut u8, bytes: u32, mut change: impl FnMut(u64) -> Opt
     })
 }
 
-/// Writes the lower bytes of a number.
+/// Writes the low bytes of a number.
 ///
 /// # Safety
-/// There must be room for them, aligned.
+/// `to` must be aligned and valid for writes of `bytes` bytes.
 unsafe fn put(to: *mut u8, bytes: u32, value: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `to` is aligned and valid.
     unsafe {
         match bytes {
             1 => to.write_volatile(value as u8),

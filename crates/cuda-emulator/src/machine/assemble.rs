@@ -1,4 +1,4 @@
-//! From a function's statements to a program: names resolved, functions that are called put in place of their calls.
+//! Translates a function's statements to a program: resolves names and inlines called functions.
 
 mod control;
 mod memory;
@@ -11,38 +11,38 @@ use super::program::{Address, Condition, Instruction, Operation, Program, Side, 
 use super::registers;
 use crate::ptx::{self, Function, Module, Operand, Register, Statement, Variable};
 
-/// Parameters of a kernel have at most so many bytes (CUDA C++ Programming Guide, table of technical specifications).
+/// Maximum bytes of a kernel's parameters (CUDA C++ Programming Guide, table of technical specifications).
 const MOST_PARAMETER_BYTES: usize = 32_764;
 
-/// Calls in calls: a function that calls itself is put in its place so many times, and who goes further is stopped.
+/// Maximum depth of calls. A recursive function is inlined up to this depth, and a deeper call stops the kernel.
 const MOST_DEPTH: usize = 32;
 
-/// Instructions of a program, at most.
+/// Maximum number of instructions of a program.
 const MOST_INSTRUCTIONS: usize = 1 << 22;
 
-/// Threads of a block, at most.
+/// Maximum threads of a block.
 const MOST_THREADS: u32 = 1024;
 
-/// What an instruction does.
+/// The operation that an instruction is translated to.
 type Made = Result<Operation, String>;
 
-/// Where a name leads.
+/// The location of a variable.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Local(u64),
     Parameter(u64),
 }
 
-/// A function being put in its place.
+/// A function that is being inlined.
 struct Frame<'a> {
     function: &'a Function,
     variables: HashMap<&'a str, Place>,
     register: u32,
     predicate: u32,
     labels: HashMap<&'a str, u32>,
-    /// Jumps whose labels may come later.
+    /// Jumps whose labels have not been resolved.
     jumps: Vec<(usize, &'a str)>,
-    /// Jumps to the function's end.
+    /// Jumps to the end of the function.
     returns: Vec<usize>,
     depth: usize,
     kernel: bool,
@@ -50,16 +50,16 @@ struct Frame<'a> {
 
 struct Assembler<'a> {
     functions: HashMap<&'a str, &'a Function>,
-    /// Of the module, but for those in shared memory.
+    /// Addresses of the module's variables, except those in shared memory.
     variables: &'a HashMap<String, u64>,
     shared: HashMap<&'a str, u64>,
     program: Program,
 }
 
-/// The kernel `function` of a module whose variables lie at these addresses.
+/// Translates kernel `function` of a module whose variables are at these addresses.
 ///
 /// # Errors
-/// What is not understood, and where.
+/// Returns a message with the unsupported construct and its line.
 pub fn assemble(module: &Module, function: &Function, variables: &HashMap<String, u64>) -> Result<Program, String> {
     let functions: HashMap<&str, &Function> = module.functions.iter().map(|one| (one.name.as_str(), one)).collect();
     let parameters = layout(&function.parameters);
@@ -90,7 +90,7 @@ pub fn assemble(module: &Module, function: &Function, variables: &HashMap<String
     Ok(program)
 }
 
-/// Offset and length of each variable, one behind the other.
+/// Returns the offset and the length of each variable, which are placed one after another.
 fn layout(variables: &[Variable]) -> Vec<(usize, usize)> {
     let mut end = 0_usize;
     let place = |variable: &Variable| {
@@ -101,7 +101,7 @@ fn layout(variables: &[Variable]) -> Vec<(usize, usize)> {
     variables.iter().map(place).collect()
 }
 
-/// The names that a function and what it calls mention.
+/// Returns the names that a function and the functions called by it use.
 fn symbols<'a>(function: &'a Function, functions: &HashMap<&str, &'a Function>) -> HashSet<&'a str> {
     let mut used = HashSet::new();
     let mut left = vec![function];
@@ -127,8 +127,8 @@ fn names_in<'a>(operand: &'a Operand, used: &mut HashSet<&'a str>) {
     }
 }
 
-/// Offsets of the variables in shared memory that are used, those without a length of their own last, and the length of
-/// the others.
+/// Returns the offsets of the used variables in shared memory, and their total length. Variables of unspecified length
+/// (dynamic shared memory) come last and are not included in the length.
 fn place_shared<'a>(
     module: &'a Module,
     function: &'a Function,
@@ -150,7 +150,7 @@ fn place_shared<'a>(
         places.insert(one.name.as_str(), offset as u64);
         end = offset + one.bytes;
     }
-    // All of them start where the rest ends.
+    // All variables of unspecified length start at the end of the others.
     let end = open.iter().fold(end, |end, one| end.next_multiple_of(one.align.max(1)));
     places.extend(open.iter().map(|one| (one.name.as_str(), end as u64)));
     (places, end)
@@ -166,7 +166,7 @@ impl<'a> Assembler<'a> {
         self.program.instructions.len() as u32
     }
 
-    /// Puts a function here, whose parameters and results lie where `variables` says.
+    /// Inlines a function whose parameters and results are at `variables`.
     fn put(&mut self, function: &'a Function, variables: HashMap<&'a str, Place>, depth: usize) -> Result<(), String> {
         if depth > MOST_DEPTH {
             self.emit(Condition::Constant(true), Operation::Trap, (0, 0));
@@ -244,7 +244,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Parameters and results of the function are the variables that the call names: what is passed is nobody else's.
+    /// Inlines a call. The variables that the call names serve as parameters and results, because the caller does not
+    /// use them otherwise.
     fn call(&mut self, frame: &mut Frame<'a>, guard: Condition, one: &'a ptx::Instruction) -> Result<(), String> {
         let [Operand::List(results), Operand::Symbol(name), Operand::List(parameters)] = one.operands.as_slice() else {
             return Err("only calls of functions by name".to_owned());
@@ -296,7 +297,7 @@ impl<'a> Assembler<'a> {
         number.map(|number| Source::Number(*number)).ok_or_else(|| format!("no variable {name}"))
     }
 
-    /// An address that an opcode with this space's name has; parameters of functions lie in local memory.
+    /// Translates an address operand for this state space. Parameters of called functions are in local memory.
     fn address(&self, frame: &Frame<'a>, operand: &Operand, space: Space) -> Result<Address, String> {
         let Operand::Address(base, offset) = operand else { return Err("no address".to_owned()) };
         let base = match base {
@@ -320,8 +321,8 @@ impl Frame<'_> {
         Ok(if negated { Condition::Unless(number) } else { Condition::If(number) })
     }
 
-    /// The predicate that decides.
-    fn deciding(&self, operand: &Operand) -> Result<Condition, String> {
+    /// Returns the condition of a predicate operand.
+    fn operand_condition(&self, operand: &Operand) -> Result<Condition, String> {
         match operand {
             Operand::Register(register) => self.condition(*register, false),
             Operand::Not(register) => self.condition(*register, true),
@@ -330,7 +331,7 @@ impl Frame<'_> {
         }
     }
 
-    /// The register that is written.
+    /// Returns the register that an operand writes.
     fn result(&self, operand: &Operand) -> Result<u32, String> {
         match operand {
             Operand::Register(Register::Value(number)) => Ok(self.register + number),
@@ -338,7 +339,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Bits of the registers that are written, which have to be the same; `None` if nobody wants them.
+    /// Returns the bits of the registers that are written, which must be equal; `None` if no result is used.
     fn width(&self, operands: &[Operand]) -> Result<Option<u32>, String> {
         let mut widths = operands.iter().filter_map(|operand| match operand {
             Operand::Register(Register::Value(number)) => self.function.width(*number),
@@ -348,12 +349,12 @@ impl Frame<'_> {
         if widths.any(|width| Some(width) != first) { Err("registers of several widths".to_owned()) } else { Ok(first) }
     }
 
-    /// The register that is written, if any.
-    fn wanted(&self, operand: &Operand) -> Result<Option<u32>, String> {
+    /// Returns the register that an operand writes, or `None` if the result is not used.
+    fn optional_result(&self, operand: &Operand) -> Result<Option<u32>, String> {
         if *operand == Operand::Nothing { Ok(None) } else { self.result(operand).map(Some) }
     }
 
-    /// The predicate that is written.
+    /// Returns the predicate that an operand writes.
     fn predicate(&self, operand: &Operand) -> Result<u32, String> {
         match operand {
             Operand::Register(Register::Predicate(number)) => Ok(self.predicate + number),

@@ -1,47 +1,47 @@
-//! Copies that go on beside their warp. Nothing is copied before it waits for that or ends, so that a wait that is
-//! missing shows.
+//! Asynchronous copies. Bytes are copied when the warp waits for the copy or exits, so that a missing wait becomes
+//! visible.
 
 use super::lanes::lanes;
 use super::program::LANES;
 
-/// A lane's copy that has begun.
+/// A pending copy of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
-    /// The lane.
+    /// Number of the lane.
     pub lane: usize,
-    /// Whether it is one of many bytes, which are counted apart.
+    /// Whether this is a bulk copy; bulk copies have their own groups.
     pub bulk: bool,
-    /// Where it goes.
+    /// Destination address.
     pub to: u64,
-    /// Where it comes from.
+    /// Source address.
     pub from: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
-/// A warp's copies that have begun.
+/// The pending copies of a warp.
 #[derive(Debug, Default)]
 pub struct Copies {
-    /// Each with the number of its group.
+    /// The copies with the numbers of their groups.
     begun: Vec<(u32, Copy)>,
-    /// Groups that each lane has made, small copies' and others'.
+    /// Number of groups that each lane has committed: of small copies, and of bulk copies.
     groups: [[u32; LANES]; 2],
 }
 
 impl Copies {
-    /// Adds one that begins.
+    /// Adds a copy.
     pub fn begin(&mut self, copy: Copy) {
         let group = self.groups[usize::from(copy.bulk)][copy.lane];
         self.begun.push((group, copy));
     }
 
-    /// What the lanes of `mask` have begun since they last did this is a group.
+    /// Commits the copies that the lanes of `mask` have started since their last commit as a group.
     pub fn group(&mut self, bulk: bool, mask: u32) {
         lanes(mask).for_each(|lane| self.groups[usize::from(bulk)][lane] += 1);
     }
 
-    /// Takes out those that the lanes of `mask` wait for: of all groups but the last so many, or also what is in no
-    /// group yet.
+    /// Removes and returns the copies that the lanes of `mask` wait for: those of all groups except the last `but`, or
+    /// all copies including uncommitted ones if that is `None`.
     pub fn awaited(&mut self, bulk: bool, but: Option<u32>, mask: u32) -> Vec<Copy> {
         let groups = self.groups[usize::from(bulk)];
         let due = |group: u32, lane: usize| but.is_none_or(|but| group < groups[lane].saturating_sub(but));
@@ -50,7 +50,7 @@ impl Copies {
         taken.map(|(_, copy)| copy).collect()
     }
 
-    /// Takes out all of the lanes of `mask`.
+    /// Removes and returns all copies of the lanes of `mask`.
     pub fn all(&mut self, mask: u32) -> Vec<Copy> {
         self.begun.extract_if(.., |(_, copy)| mask >> copy.lane & 1 == 1).map(|(_, copy)| copy).collect()
     }

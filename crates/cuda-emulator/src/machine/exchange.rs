@@ -1,4 +1,4 @@
-//! What lanes of a warp tell each other.
+//! Instructions with which lanes of a warp exchange values.
 
 use super::lanes::{lanes, mask_of};
 use super::program::{Exchange, LANES, Lanes, Shuffle};
@@ -6,11 +6,11 @@ use super::surroundings::Surroundings;
 use super::warp::Warp;
 use crate::memory::POISON;
 
-/// What lanes get from one that takes no part: on a device anything.
+/// The value read from a lane that does not participate, which is undefined on a device.
 const NONSENSE: u64 = u32::from_ne_bytes([POISON; 4]) as u64;
 
 impl Warp {
-    /// Does it for the lanes of `mask`, which are all there.
+    /// Executes an exchange for the lanes of `mask`, which have all arrived.
     pub(super) fn exchange(&mut self, what: &Exchange, mask: u32, here: &Surroundings<'_>) -> Result<(), String> {
         match *what {
             Exchange::Shuffle { way, to, found, value, lane, clamp } => {
@@ -47,8 +47,9 @@ impl Warp {
     }
 }
 
-/// Each lane's value from another, its own where that is outside of its segment, nonsense where it is none of those
-/// `there`; and the lanes for which it is inside.
+/// Returns the value that each lane reads from another lane, and the mask of the lanes whose source is inside their
+/// segment. Lanes whose source is outside keep their own value. If the source is not in `there`, the value is
+/// undefined.
 fn shuffle(way: Shuffle, value: &Lanes, lane: &Lanes, clamp: &Lanes, there: u32) -> (Lanes, u32) {
     let mut values = *value;
     let mut all_inside = 0;
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!((down[0], down[30], down[31], inside), (101, 131, 131, !0 >> 1));
         let (index, inside) = of(Shuffle::Index, 5, 31);
         assert_eq!((index[0], index[31], inside), (105, 105, !0));
-        // Segments of eight lanes.
+        // The segments have eight lanes.
         let (up, inside) = of(Shuffle::Up, 1, 0x1800);
         assert_eq!((up[8], up[9], inside), (108, 108, 0xFEFE_FEFE));
         let (butterfly, inside) = of(Shuffle::Butterfly, 1, 31);

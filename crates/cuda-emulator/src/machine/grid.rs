@@ -1,34 +1,35 @@
-//! All of a kernel's blocks: as many at a time as the device holds, their warps in turn.
+//! Runs all blocks of a kernel: as many at a time as the device holds, with their warps alternating.
 
 use std::time::Instant;
 
 use super::Launch;
 use super::order::Order;
 use super::program::{LANES, Program};
-use super::surroundings::{Arrival, Barriers, Meeting, Release, Surroundings};
+use super::surroundings::{Arrival, Barriers, ClusterBarrier, Release, Surroundings};
 use super::warp::{Progress, Warp};
 use crate::memory::{Memory, POISON};
 
-/// Shared memory starts on a multiple of so many bytes.
+/// Alignment of shared memory in bytes.
 const SHARED_ALIGN: usize = 1024;
 
-/// A block at work.
+/// A running block.
 struct Block {
     place: [u32; 3],
     warps: Vec<Warp>,
     barriers: Barriers,
 }
 
-/// Blocks that run together.
+/// Blocks of a cluster, which run together.
 struct Cluster {
     blocks: Vec<Block>,
-    meeting: Meeting,
-    /// Memory of all blocks, and where each one's starts; 0 once the block has ended.
+    meeting: ClusterBarrier,
+    /// Shared memory of all blocks.
     memory: Vec<u8>,
+    /// Start address of each block's shared memory; 0 once the block has exited.
     shared: Vec<u64>,
 }
 
-/// A kernel being run.
+/// A running kernel.
 pub struct Grid<'a> {
     program: &'a Program,
     launch: &'a Launch,
@@ -40,9 +41,9 @@ pub struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
-    /// A launch of `program`; an order of its own for each seed other than 0.
+    /// Prepares a launch of `program`. Each seed other than 0 selects another order of execution.
     pub fn new(program: &'a Program, launch: &'a Launch, memory: &'a Memory, seed: u64) -> Self {
-        // Parameters are read in pieces of up to 16 bytes.
+        // Padding, because parameters are read in pieces of up to 16 bytes.
         let whole = |bytes: &[u8]| {
             let mut piece = [0; 16];
             piece[..bytes.len()].copy_from_slice(bytes);
@@ -50,14 +51,14 @@ impl<'a> Grid<'a> {
         };
         let parameters = launch.parameters.chunks(16).map(whole).collect();
         let shared_bytes = program.shared + launch.shared_memory;
-        let order = Order::of(seed);
+        let order = Order::from_seed(seed);
         Self { program, launch, memory, parameters, started: Instant::now(), shared_bytes, order }
     }
 
-    /// Runs all blocks, up to `at_a_time` of them side by side.
+    /// Runs all blocks, up to `at_a_time` of them concurrently.
     ///
     /// # Errors
-    /// What went wrong, and where.
+    /// Returns a message with the error and its location.
     pub fn run(&self, at_a_time: u32) -> Result<(), String> {
         let size = self.launch.cluster;
         let counts: [u32; 3] = std::array::from_fn(|axis| self.launch.grid[axis] / size[axis].max(1));
@@ -85,7 +86,7 @@ impl<'a> Grid<'a> {
                 }
             }
             if !any {
-                return Err(self.stuck(&clusters));
+                return Err(self.deadlock_message(&clusters));
             }
             ended.sort_unstable();
             ended.into_iter().rev().for_each(|number| drop(clusters.swap_remove(number)));
@@ -93,7 +94,7 @@ impl<'a> Grid<'a> {
         Ok(())
     }
 
-    /// Room for a cluster.
+    /// Allocates a cluster.
     fn cluster(&self, blocks: u32) -> Cluster {
         let [x, y, z] = self.launch.block;
         let warps = (x * y * z).div_ceil(LANES as u32);
@@ -102,10 +103,10 @@ impl<'a> Grid<'a> {
         let shared = vec![0; blocks as usize];
         let warp = |_| Warp::new(self.program);
         let block = |_| Block { place: [0; 3], warps: (0..warps).map(warp).collect(), barriers: Barriers::default() };
-        Cluster { blocks: (0..blocks).map(block).collect(), meeting: Meeting::default(), memory, shared }
+        Cluster { blocks: (0..blocks).map(block).collect(), meeting: ClusterBarrier::default(), memory, shared }
     }
 
-    /// Sets a cluster to the start of the one with this number.
+    /// Resets a cluster to the start of the cluster with this number.
     fn start(&self, cluster: &mut Cluster, number: u64, counts: [u32; 3]) {
         let size = self.launch.cluster;
         let [x, y, z] = self.launch.block;
@@ -116,7 +117,7 @@ impl<'a> Grid<'a> {
         let stride = self.shared_bytes.next_multiple_of(SHARED_ALIGN) as u64;
         let start = (cluster.memory.as_ptr() as u64).next_multiple_of(SHARED_ALIGN as u64);
         (0..).zip(&mut cluster.shared).for_each(|(block, place): (u64, _)| *place = start + block * stride);
-        cluster.meeting = Meeting { alive: threads * cluster.blocks.len() as u32, ..Meeting::default() };
+        cluster.meeting = ClusterBarrier { alive: threads * cluster.blocks.len() as u32, ..ClusterBarrier::default() };
         for (rank, block) in cluster.blocks.iter_mut().enumerate() {
             let rank = rank as u32;
             let within = [rank % size[0], rank / size[0] % size[1], rank / size[0] / size[1]];
@@ -129,7 +130,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Gives each warp of a cluster a turn; whether any could go on, and whether all are done.
+    /// Gives each warp of a cluster a turn. Returns whether any warp made progress, and whether all have exited.
     fn advance(&self, cluster: &mut Cluster) -> Result<(bool, bool), String> {
         let (mut any, mut left) = (false, false);
         let Cluster { blocks, meeting, shared, .. } = cluster;
@@ -174,8 +175,8 @@ impl<'a> Grid<'a> {
         Ok((any, !left))
     }
 
-    /// Finds fault with warps that pass an aligned barrier of which not all lanes have come to it by the same
-    /// instruction, together or not.
+    /// Returns an error if warps pass an aligned barrier although their lanes have executed different barrier
+    /// instructions.
     fn check_aligned(&self, releases: &[Release], warps: &[Warp], [x, y, z]: [u32; 3]) -> Result<(), String> {
         for Arrival { warp, place, .. } in releases.iter().map(|one| one.arrival).filter(|one| one.aligned) {
             let same = releases.iter().filter(|one| (one.arrival.warp, one.arrival.place) == (warp, place));
@@ -193,8 +194,8 @@ impl<'a> Grid<'a> {
         Ok(())
     }
 
-    /// What is to be said where all wait for each other.
-    fn stuck(&self, clusters: &[Cluster]) -> String {
+    /// Returns the message for a deadlock, with the location of each waiting warp.
+    fn deadlock_message(&self, clusters: &[Cluster]) -> String {
         let blocks = clusters.iter().flat_map(|cluster| &cluster.blocks);
         let warps = blocks.flat_map(|block| block.warps.iter().map(move |warp| (block.place, warp)));
         let waiting = warps.filter(|(_, warp)| warp.alive != 0).take(4);

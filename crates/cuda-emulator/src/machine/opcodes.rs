@@ -1,4 +1,5 @@
-//! What opcodes mean that work lane by lane: tables from their names to functions, one for each way to be called.
+//! The opcodes that compute each lane independently: tables from names to functions, one table for each number of
+//! operands.
 
 mod compare;
 mod convert;
@@ -10,32 +11,32 @@ pub use convert::{convert, extend};
 
 use super::program::{LANES, Lanes, Map1, Map2, Map3, Map4, Update};
 
-/// `f` of each lane.
+/// Applies `f` to each lane's value.
 fn each(a: &Lanes, f: impl Fn(u64) -> u64) -> Lanes {
     std::array::from_fn(|lane| f(a[lane]))
 }
 
-/// `f` of each lane's two values.
+/// Applies `f` to each lane's two values.
 fn each2(a: &Lanes, b: &Lanes, f: impl Fn(u64, u64) -> u64) -> Lanes {
     std::array::from_fn(|lane| f(a[lane], b[lane]))
 }
 
-/// `f` of each lane's three values.
+/// Applies `f` to each lane's three values.
 fn each3(a: &Lanes, b: &Lanes, c: &Lanes, f: impl Fn(u64, u64, u64) -> u64) -> Lanes {
     std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]))
 }
 
-/// `f` of each lane's four values.
+/// Applies `f` to each lane's four values.
 fn each4(a: &Lanes, b: &Lanes, c: &Lanes, d: &Lanes, f: impl Fn(u64, u64, u64, u64) -> u64) -> Lanes {
     std::array::from_fn(|lane| f(a[lane], b[lane], c[lane], d[lane]))
 }
 
-/// For which lanes `f` holds.
+/// Returns the mask of the lanes for which `f` is true.
 fn which(a: &Lanes, b: &Lanes, f: impl Fn(u64, u64) -> bool) -> u32 {
     (0..LANES).fold(0, |mask, lane| mask | u32::from(f(a[lane], b[lane])) << lane)
 }
 
-/// A table: of the opcode, lane by lane.
+/// Creates a table of functions by opcode, which are applied lane by lane.
 macro_rules! table {
     ($opcode:expr; $each:ident; $($($name:literal)|+ => |$($argument:ident),+| $value:expr,)*) => {
         Some(match $opcode {
@@ -46,27 +47,27 @@ macro_rules! table {
 }
 use table;
 
-/// What an opcode with one source does.
-pub fn one(opcode: &str) -> Option<Map1> {
-    integers::one(opcode).or_else(|| floats::one(opcode))
+/// Returns the operation of an opcode with one operand.
+pub fn unary(opcode: &str) -> Option<Map1> {
+    integers::unary(opcode).or_else(|| floats::unary(opcode))
 }
 
-/// What an opcode with two sources does.
-pub fn two(opcode: &str) -> Option<Map2> {
-    integers::two(opcode).or_else(|| floats::two(opcode))
+/// Returns the operation of an opcode with two operands.
+pub fn binary(opcode: &str) -> Option<Map2> {
+    integers::binary(opcode).or_else(|| floats::binary(opcode))
 }
 
-/// What an opcode with three sources does.
-pub fn three(opcode: &str) -> Option<Map3> {
-    integers::three(opcode).or_else(|| floats::three(opcode))
+/// Returns the operation of an opcode with three operands.
+pub fn ternary(opcode: &str) -> Option<Map3> {
+    integers::ternary(opcode).or_else(|| floats::ternary(opcode))
 }
 
-/// What an opcode with four sources does.
-pub fn four(opcode: &str) -> Option<Map4> {
-    integers::four(opcode)
+/// Returns the operation of an opcode with four operands.
+pub fn quaternary(opcode: &str) -> Option<Map4> {
+    integers::quaternary(opcode)
 }
 
-/// What atomic operations and reductions do, from the name of the operation and the type, as `add` and `u32`.
+/// Returns the operation of atomic instructions and reductions by its name and type, such as `add` and `u32`.
 pub fn update(name: &str, kind: &str) -> Option<Update> {
     integers::update(name, kind).or_else(|| floats::update(name, kind))
 }

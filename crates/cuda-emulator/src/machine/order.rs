@@ -1,16 +1,17 @@
-//! In which order things are done that a device may do in any.
+//! The order of execution where a device leaves it undefined.
 
 use std::cell::Cell;
 
 use super::program::ALL;
 
-/// Instructions of a warp until the next one is on; in other orders than the usual one at most, and often few.
+/// Instructions of a warp until the next warp runs. This is the maximum in orders other than the default one, where
+/// turns are often shorter.
 const TURN: u32 = 4096;
 
-/// Instructions of lanes in other orders until it is seen anew which go on, at most.
+/// Maximum number of instructions that some lanes of a group execute alone, in orders other than the default one.
 const MOST_APART: u32 = 256;
 
-/// In which order blocks, warps and lanes are on.
+/// The order in which blocks, warps and lanes run.
 #[derive(Debug)]
 pub struct Order {
     seed: u64,
@@ -18,12 +19,12 @@ pub struct Order {
 }
 
 impl Order {
-    /// One of its own for each seed, the usual one for 0.
-    pub fn of(seed: u64) -> Self {
+    /// Returns the order of a seed; 0 selects the default order.
+    pub fn from_seed(seed: u64) -> Self {
         Self { seed, drawn: Cell::new(seed) }
     }
 
-    /// A number below `limit`, 0 in the usual order (SplitMix64).
+    /// Returns a pseudorandom number below `limit` (SplitMix64), or 0 in the default order.
     fn draw(&self, limit: usize) -> usize {
         if self.seed == 0 {
             return 0;
@@ -35,21 +36,22 @@ impl Order {
         ((mixed ^ mixed >> 31) % limit as u64) as usize
     }
 
-    /// All of `count`, from anywhere on.
+    /// Returns all indices below `count`, starting with any of them.
     pub fn all(&self, count: usize) -> impl Iterator<Item = usize> {
         let first = self.draw(count.max(1));
         (0..count).map(move |number| (number + first) % count)
     }
 
-    /// Instructions of a warp's next turn.
+    /// Returns the number of instructions of a warp's next turn.
     pub fn turn(&self) -> u32 {
         TURN >> self.draw(TURN.ilog2() as usize + 1)
     }
 
-    /// Which lanes of a group that could go on together do, and for how many instructions of `most`: in the usual order
-    /// all, as long as they may. In others some do alone, as on a device any may, so that it shows where they should
-    /// have met before they read what others of them have written.
-    pub fn some(&self, group: u32, most: u32) -> (u32, u32) {
+    /// Selects lanes of a group that could run together, and the number of instructions, up to `most`, that they
+    /// execute. In the default order these are all lanes and all instructions. In other orders some lanes often run
+    /// alone, which a device also permits, so that missing synchronization before reading values of other lanes becomes
+    /// visible.
+    pub fn select_lanes(&self, group: u32, most: u32) -> (u32, u32) {
         if self.seed == 0 {
             return (group, most);
         }

@@ -1,116 +1,116 @@
-//! What a warp does: a kernel's instructions with all names resolved and all functions in place.
+//! The program that a warp executes: a kernel's instructions with resolved names and inlined functions.
 
 use std::sync::Arc;
 
-/// Lanes of a warp.
+/// Number of lanes of a warp.
 pub const LANES: usize = 32;
 
-/// Values that an instruction loads or stores, at most.
+/// Maximum number of values that an instruction loads or stores.
 pub const MOST_PARTS: usize = 4;
 
-/// All lanes.
+/// Mask of all lanes.
 pub const ALL: u32 = u32::MAX;
 
-/// A register's value in each lane: 16 and 32 bits are zero-extended, floats their bits.
+/// The value of a register in each lane. Values of 16 and 32 bits are zero-extended; floats are stored as their bits.
 pub type Lanes = [u64; LANES];
 
-/// What an instruction reads.
+/// An operand that an instruction reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A register.
     Register(u32),
-    /// A number, an address of device memory, an offset in shared memory.
+    /// A constant: a number, an address of device memory, or an offset in shared memory.
     Number(u64),
-    /// The address so many bytes into the lane's local memory.
+    /// The generic address of an offset in bytes in the lane's local memory.
     Local(u64),
-    /// The address so many bytes into the kernel's parameters.
+    /// The address of an offset in bytes in the kernel's parameters.
     Parameter(u64),
     /// A special register.
     Special(Special),
 }
 
-/// Registers that the machine sets.
+/// Special registers, which the machine sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
-    /// Number of the thread in its block, by axis.
+    /// Index of the thread in its block along this axis.
     Thread(usize),
-    /// Threads of a block.
+    /// Number of threads of a block along this axis.
     Threads(usize),
-    /// Number of the block in its grid.
+    /// Index of the block in its grid along this axis.
     Block(usize),
-    /// Blocks of the grid.
+    /// Number of blocks of the grid along this axis.
     Blocks(usize),
     /// Number of the lane in its warp.
     Lane,
     /// Number of the warp in its block.
     Warp,
-    /// The mask of lanes on that side of this one.
+    /// Mask of lanes relative to this lane.
     Lanes(Side),
-    /// Instructions done so far.
+    /// Number of instructions executed so far.
     Clock,
-    /// Nanoseconds.
+    /// Nanoseconds since the start.
     Timer,
-    /// Number of the block in its cluster.
+    /// Rank of the block in its cluster.
     Rank,
-    /// Address at which the block's shared memory starts.
+    /// Address of the block's shared memory.
     SharedBase,
 }
 
-/// Lanes, seen from one.
+/// A set of lanes relative to a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The lane itself.
     Own,
-    /// Those before it.
+    /// Lower lanes.
     Before,
-    /// Those before it and itself.
+    /// Lower lanes and the lane itself.
     Through,
-    /// Those behind it.
+    /// Higher lanes.
     Behind,
-    /// Itself and those behind it.
+    /// The lane itself and higher lanes.
     From,
 }
 
-/// What decides about something by lanes.
+/// A condition that is evaluated in each lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// The predicate.
+    /// True if the predicate is true.
     If(u32),
-    /// Its opposite.
+    /// True if the predicate is false.
     Unless(u32),
-    /// Always or never.
+    /// Always this value.
     Constant(bool),
 }
 
-/// Where memory is reached.
+/// The state space of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Space {
-    /// Wherever the address points.
+    /// A generic address in any space.
     Generic,
     /// Device memory.
     Global,
-    /// The block's shared memory, by offset.
+    /// Offset in the block's shared memory.
     Shared,
     /// Shared memory of the cluster's blocks, by rank and offset.
     Cluster,
-    /// The lane's local memory, by address.
+    /// Local memory of the lane, by address.
     Local,
-    /// The kernel's parameters, by address.
+    /// Parameters of the kernel, by address.
     Parameter,
 }
 
-/// An address in each lane.
+/// A memory operand, evaluated in each lane.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {
-    /// Where it points.
+    /// The state space.
     pub space: Space,
-    /// What it starts from.
+    /// The base address.
     pub base: Source,
-    /// Bytes to add.
+    /// Bytes to add to the base.
     pub offset: i64,
 }
 
-/// One, two, three or four values to one, by lanes; the last argument of those that change a register.
+/// Function that computes one value from one operand in each lane. In `Map2` to `Map4`, from two to four operands.
 pub type Map1 = fn(&Lanes) -> Lanes;
 /// See [`Map1`].
 pub type Map2 = fn(&Lanes, &Lanes) -> Lanes;
@@ -118,157 +118,158 @@ pub type Map2 = fn(&Lanes, &Lanes) -> Lanes;
 pub type Map3 = fn(&Lanes, &Lanes, &Lanes) -> Lanes;
 /// See [`Map1`].
 pub type Map4 = fn(&Lanes, &Lanes, &Lanes, &Lanes) -> Lanes;
-/// For which lanes a comparison holds.
+/// Function that returns the mask of lanes for which a comparison is true.
 pub type Compare = fn(&Lanes, &Lanes) -> u32;
-/// What an atomic operation leaves, from what is there and what it is given.
+/// Function that returns the new value of an atomic operation from the old value and the operand.
 pub type Update = fn(u64, u64) -> u64;
 
-/// Where the value of a shuffle comes from.
+/// How a shuffle determines its source lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shuffle {
-    /// Lanes before.
+    /// A lower lane by a distance.
     Up,
-    /// Lanes behind.
+    /// A higher lane by a distance.
     Down,
-    /// Lanes by exclusive or.
+    /// The exclusive or of lane number and operand.
     Butterfly,
-    /// Lanes by number.
+    /// A lane by its number.
     Index,
 }
 
-/// What lanes tell each other, all of them at once.
+/// An instruction with which lanes of a warp exchange values.
 #[derive(Debug, Clone)]
 pub enum Exchange {
-    /// A value of another lane.
+    /// Reads a value of another lane.
     Shuffle { way: Shuffle, to: Option<u32>, found: Option<u32>, value: Source, lane: Source, clamp: Source },
-    /// For which lanes a predicate holds.
+    /// Computes the mask of lanes for which a predicate is true.
     Ballot { to: u32, of: Condition },
-    /// Whether it holds for any, for all, or is the same for all.
+    /// Computes whether a predicate is true for any lane, for all lanes, or equal in all lanes.
     Vote { to: u32, any: bool, uniform: bool, of: Condition },
-    /// All values to one.
+    /// Combines the values of all lanes.
     Reduce { to: u32, value: Source, by: Update },
-    /// Lanes with the same value.
+    /// Computes the mask of lanes with the same value.
     Match { to: u32, value: Source },
 }
 
-/// What threads of a block find out at a barrier.
+/// A reduction of a predicate over the threads at a barrier, and the register or predicate for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// How many have the predicate.
+    /// Number of threads for which the predicate is true.
     Count(u32),
-    /// Whether any has: a predicate.
+    /// Whether it is true for any thread.
     Any(u32),
-    /// Whether all have: a predicate.
+    /// Whether it is true for all threads.
     All(u32),
 }
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// One value to one.
+    /// Computes one value from one operand.
     Map1(Map1, u32, Source),
-    /// Two values to one.
+    /// Computes one value from two operands.
     Map2(Map2, u32, Source, Source),
-    /// Three values to one.
+    /// Computes one value from three operands.
     Map3(Map3, u32, Source, Source, Source),
-    /// Four values to one.
+    /// Computes one value from four operands.
     Map4(Map4, u32, Box<[Source; 4]>),
-    /// A predicate, perhaps its opposite to another.
+    /// Sets a predicate, and optionally another one to its opposite.
     Compare { by: Compare, to: Option<u32>, opposite: Option<u32>, a: Source, b: Source },
-    /// One of two values.
+    /// Selects one of two values.
     Select { to: u32, a: Source, b: Source, by: Condition },
-    /// Predicates to one.
+    /// Combines two predicates.
     Logic { by: fn(u32, u32) -> u32, to: u32, a: Condition, b: Condition },
-    /// Low 32 bits of a product and a sum with the carry kept, or high 32 with that added, which stays.
+    /// Multiply-add with carry: the low 32 bits of product and sum, which sets the carry; or the high 32 bits, which
+    /// adds the carry and keeps it.
     Carry { high: bool, to: u32, sources: Box<[Source; 3]> },
-    /// Values of so many bits side by side to one, the first lowest.
+    /// Concatenates values of `bits` bits to one value, the first in the lowest bits.
     Pack { to: u32, bits: u32, from: Box<[Source]> },
-    /// One value to several of so many bits.
+    /// Splits a value into several of `bits` bits.
     Unpack { to: Box<[Option<u32>]>, bits: u32, from: Source },
-    /// Values of so many bytes, one behind the other, from memory.
+    /// Loads consecutive values of `bytes` bytes from memory.
     Load { to: Box<[Option<u32>]>, bytes: u32, extend: Option<Map1>, address: Address },
-    /// The same to memory.
+    /// Stores consecutive values of `bytes` bytes to memory.
     Store { from: Box<[Source]>, bytes: u32, address: Address },
-    /// Memory changed at once.
+    /// Atomically changes a value in memory.
     Atomic { to: Option<u32>, by: Update, bytes: u32, address: Address, value: Source },
-    /// Memory changed if it is as expected.
+    /// Atomically replaces a value in memory if it equals the expected one.
     Exchange { to: Option<u32>, bytes: u32, address: Address, expected: Source, value: Source },
-    /// On elsewhere.
+    /// Jumps to an instruction.
     Jump(u32),
-    /// No further.
+    /// Exits the thread.
     Exit,
-    /// Nothing is right any more.
+    /// Stops the kernel with an error.
     Trap,
-    /// Lanes tell each other something: the members' mask and what.
+    /// Exchanges values between lanes; the first operand is the mask of participating lanes.
     Among(Source, Box<Exchange>),
-    /// Lanes wait for each other.
+    /// Waits for the lanes of a mask.
     Meet(Source),
-    /// Lanes that are here.
+    /// Computes the mask of the lanes that execute the instruction together.
     Active(u32),
-    /// Threads of the block wait for each other: number of the barrier, threads if not all, what they find out of which
-    /// predicate, and whether a warp's come together.
+    /// Waits at a barrier of the block: its number, the number of threads if not all, an optional reduction of a
+    /// predicate, and whether all lanes of a warp must execute the instruction together.
     Barrier { number: Source, threads: Option<Source>, reduction: Option<(Reduction, Condition)>, aligned: bool },
-    /// A thread says that it is here, and does not wait.
+    /// Arrives at the cluster's barrier without waiting.
     ClusterArrive,
-    /// A thread waits until all of the cluster have said so.
+    /// Waits until all threads of the cluster have arrived at its barrier.
     ClusterWait,
-    /// The address of a place of shared memory in the cluster's block of that rank.
+    /// Computes the address of the same offset in the shared memory of another block of the cluster.
     Map { to: u32, address: Source, rank: Source },
-    /// Bytes from one place to another begin to be copied: a few to shared memory, or many from there.
+    /// Starts an asynchronous copy: a small one to shared memory, or a bulk copy from shared memory.
     Copy { to: Address, from: Address, bytes: Source, bulk: bool },
-    /// The copies of one kind that have begun are a group.
+    /// Commits the started copies of one kind as a group.
     Group { bulk: bool },
-    /// Waits for all copies of one kind, or for all groups but the last so many.
+    /// Waits for all copies of one kind, or for all groups except the last `but`.
     Await { bulk: bool, but: Option<u32> },
-    /// A line of so many bytes whose contents are not wanted any more.
+    /// Discards the contents of a cache line of `bytes` bytes.
     Discard { address: Address, bytes: u32 },
-    /// Nothing that would show.
+    /// No observable operation.
     Nothing,
 }
 
-/// An instruction.
+/// An instruction of a program.
 #[derive(Debug, Clone)]
 pub struct Instruction {
-    /// For which lanes it is done.
+    /// The lanes that execute the instruction.
     pub guard: Condition,
-    /// What it does.
+    /// The operation of the instruction.
     pub operation: Operation,
     /// Number of the source file and line, 0 and 0 if unknown.
     pub line: (u32, u32),
 }
 
-/// A kernel, ready to run.
+/// A kernel that is ready to run.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
-    /// Instructions, the first at 0.
+    /// Instructions, numbered from 0.
     pub instructions: Vec<Instruction>,
-    /// Registers of a warp.
+    /// Number of registers of a warp.
     pub registers: u32,
-    /// Predicates of a warp.
+    /// Number of predicates of a warp.
     pub predicates: u32,
     /// Local memory of a lane in bytes.
     pub local: usize,
-    /// Shared memory of a block in bytes, without what is asked for at launch.
+    /// Static shared memory of a block in bytes.
     pub shared: usize,
     /// Offset and length in bytes of each parameter.
     pub parameters: Vec<(usize, usize)>,
-    /// Most threads of a block.
+    /// Maximum threads of a block.
     pub most_threads: u32,
-    /// Blocks of a cluster, if it says.
+    /// Blocks of a cluster, if the kernel specifies them.
     pub cluster: Option<[u32; 3]>,
     /// Names of source files by number.
     pub files: Arc<Vec<(u32, String)>>,
 }
 
 impl Program {
-    /// Length of all parameters in bytes.
+    /// Returns the length of all parameters in bytes.
     pub fn parameter_bytes(&self) -> usize {
         self.parameters.last().map_or(0, |(offset, bytes)| offset + bytes)
     }
 
-    /// File and line of an instruction, for people.
+    /// Returns the file and line of an instruction for messages.
     pub fn place(&self, number: u32) -> String {
         let Some(instruction) = self.instructions.get(number as usize) else { return "behind its end".to_owned() };
         let (file, line) = instruction.line;

@@ -1,25 +1,25 @@
-//! Fewer registers: compilers leave a new one for each value, some ten thousand in a long kernel, of which few are in
-//! use at a time.
+//! Register allocation. Compilers use a new virtual register for each value, over ten thousand in a long kernel, of
+//! which few are live at the same time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::program::{Condition, Exchange, Instruction, Operation, Program, Reduction, Source};
 
-/// Where a register is used.
+/// The live range of a register.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     first: u32,
     last: u32,
-    /// Whether all of that lies in one stretch without jumps, and begins with a write that is always done.
+    /// Whether all uses are in one basic block, and the first is an unconditional write.
     within: bool,
 }
 
-/// Lets registers of `program` that are not in use at the same time share a place.
+/// Lets registers of `program` that are not live at the same time share storage.
 ///
-/// A register is in use from its first to its last instruction, and as long as any loop of which that touches a part;
-/// but for those of one stretch without jumps that begin with a write. Lanes that have taken different ways do not
-/// disturb each other, as each has its own part of a register.
+/// A register is live from its first to its last use, and throughout every loop that this range touches. Registers
+/// whose uses are all in one basic block and start with an unconditional write are not extended to loops. Divergence of
+/// lanes does not matter, because each lane has its own part of a register.
 pub fn share(program: &mut Program) {
     let uses = uses(program);
     let loops = loops(&program.instructions);
@@ -53,14 +53,14 @@ pub fn share(program: &mut Program) {
     }
 }
 
-/// Where each register is used, if it is.
+/// Returns the live range of each register, or `None` if it is not used.
 fn uses(program: &mut Program) -> Vec<Option<Use>> {
     let stretches = stretches(&program.instructions);
     let mut uses: Vec<Option<Use>> = vec![None; program.registers as usize];
     for (place, one) in program.instructions.iter_mut().enumerate() {
         let here = place as u32;
         let always = one.guard == Condition::Constant(true);
-        // What an instruction reads it reads before it writes.
+        // An instruction reads its sources before it writes its results.
         for writes in [false, true] {
             one.operation.each_register(&mut |register, writing| {
                 if writing != writes {
@@ -76,7 +76,7 @@ fn uses(program: &mut Program) -> Vec<Option<Use>> {
     uses
 }
 
-/// The number of the stretch without jumps that each instruction is in.
+/// Returns the number of the basic block of each instruction.
 fn stretches(instructions: &[Instruction]) -> Vec<u32> {
     let mut starts = vec![false; instructions.len() + 1];
     for (place, one) in instructions.iter().enumerate() {
@@ -94,7 +94,7 @@ fn stretches(instructions: &[Instruction]) -> Vec<u32> {
     starts.iter().scan(0, number).collect()
 }
 
-/// From where to where jumps lead back.
+/// Returns the range of instructions of each backward jump.
 fn loops(instructions: &[Instruction]) -> Vec<(u32, u32)> {
     let back = |(place, one): (usize, &Instruction)| match one.operation {
         Operation::Jump(target) if target as usize <= place => Some((target, place as u32)),
@@ -103,7 +103,7 @@ fn loops(instructions: &[Instruction]) -> Vec<(u32, u32)> {
     instructions.iter().enumerate().filter_map(back).collect()
 }
 
-/// The range with all loops that it touches.
+/// Extends a range by all loops that it touches.
 fn around(mut first: u32, mut last: u32, loops: &[(u32, u32)]) -> (u32, u32) {
     loop {
         let before = (first, last);
@@ -126,7 +126,7 @@ impl Source {
     }
 }
 
-/// Shows what is read, then what is written.
+/// Calls `visit` with all registers that are read, then with those that are written.
 fn all<'a>(
     sources: impl IntoIterator<Item = &'a mut Source>,
     results: impl IntoIterator<Item = &'a mut u32>,
@@ -137,7 +137,7 @@ fn all<'a>(
 }
 
 impl Operation {
-    /// Shows each register, and whether it is written.
+    /// Calls `visit` with each register, and whether it is written.
     fn each_register(&mut self, visit: &mut impl FnMut(&mut u32, bool)) {
         match self {
             Self::Map1(_, to, a) => all([a], [to], visit),
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn what_a_loop_touches_lasts_as_long() {
-        // 0 is read in the loop, 3 written in its second stretch and read in its first the next time round; 5 is of one
-        // stretch.
+        // Register 0 is read in the loop. Register 3 is written in the loop's second basic block and read in its first
+        // in the next iteration. Register 5 is used in one basic block only.
         let program = vec![
             Operation::Map1(|a| *a, 0, Source::Number(1)),
             copy(4, 3),

@@ -1,4 +1,4 @@
-//! What a warp finds around it: its block and cluster, memory, the launch.
+//! The environment of a running warp: its block and cluster, memory, and the launch.
 
 use std::time::Instant;
 
@@ -7,102 +7,103 @@ use super::order::Order;
 use super::program::{LANES, Program, Reduction};
 use crate::memory::Memory;
 
-/// Barriers that a block has.
+/// Number of barriers of a block.
 const BARRIERS: usize = 16;
 
-/// Lanes of a warp that have come to a barrier.
+/// Lanes of a warp that have arrived at a barrier.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
     /// Number of the warp.
     pub warp: u32,
-    /// The lanes.
+    /// Mask of the lanes.
     pub mask: u32,
-    /// What they want to find out.
+    /// The reduction that the barrier computes, if any.
     pub reduction: Option<Reduction>,
-    /// For how many of them the predicate holds.
+    /// Number of these lanes whose predicate is true.
     pub holds: u32,
-    /// The instruction by which they came.
+    /// Number of the barrier instruction.
     pub place: u32,
-    /// Whether all lanes of the warp have to come by it.
+    /// Whether the instruction requires that all lanes of the warp execute it together.
     pub aligned: bool,
 }
 
-/// Lanes that go on.
+/// Lanes that a barrier releases.
 #[derive(Debug, Clone, Copy)]
 pub struct Release {
-    /// Who they are.
+    /// The lanes as they arrived.
     pub arrival: Arrival,
-    /// For how many threads the predicate holds.
+    /// Number of threads at the barrier whose predicate is true.
     pub holds: u32,
-    /// How many threads were at the barrier.
+    /// Number of threads at the barrier.
     pub threads: u32,
 }
 
-/// Who is at a barrier.
+/// The state of a barrier.
 #[derive(Debug, Clone, Default)]
 struct Barrier {
-    /// Threads that it waits for, if not all of the block.
+    /// Number of threads that the barrier waits for; `None` for all of the block.
     threads: Option<u32>,
     arrived: u32,
     holds: u32,
     held: Vec<Arrival>,
 }
 
-/// What a block's warps share beside its memory.
+/// The barriers of a block and the state that its warps share.
 #[derive(Debug, Clone, Default)]
 pub struct Barriers {
     barriers: [Barrier; BARRIERS],
-    /// Threads that have not ended.
+    /// Number of threads that have not exited.
     pub alive: u32,
-    /// Lanes that go on, to be told to their warps.
+    /// Released lanes, of which their warps have not been notified yet.
     pub releases: Vec<Release>,
 }
 
-/// What a cluster's blocks share.
+/// The barrier of a cluster.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Meeting {
-    /// How often all threads have met.
+pub struct ClusterBarrier {
+    /// Number of times that the barrier has completed.
     pub generation: u32,
-    /// Threads that have said that they are there.
+    /// Number of threads that have arrived.
     pub arrived: u32,
-    /// Threads that have not ended.
+    /// Number of threads that have not exited.
     pub alive: u32,
 }
 
-/// What a warp finds around it.
+/// The environment of a running warp.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// What it runs.
+    /// The program of the kernel.
     pub program: &'a Program,
-    /// How it was launched.
+    /// Configuration of the launch.
     pub launch: &'a Launch,
     /// Device memory.
     pub memory: &'a Memory,
-    /// Address and length of the parameters.
+    /// Address and length in bytes of the parameters.
     pub parameters: (u64, u64),
-    /// When the kernel began.
+    /// Start time of the kernel.
     pub started: Instant,
-    /// The block's place in the grid.
+    /// Coordinates of the block in the grid.
     pub block: [u32; 3],
-    /// The block's number in its cluster.
+    /// Rank of the block in its cluster.
     pub rank: u32,
-    /// Where shared memory starts, of each block of the cluster; 0 if the block has ended.
+    /// Address of the shared memory of each block of the cluster; 0 if the block has exited.
     pub shared: &'a [u64],
-    /// Bytes of shared memory of each.
+    /// Bytes of shared memory of each block.
     pub shared_bytes: u64,
     /// The block's barriers.
     pub barriers: &'a mut Barriers,
-    /// The cluster's.
-    pub cluster: &'a mut Meeting,
-    /// In which order things are done.
+    /// The barrier of the cluster.
+    pub cluster: &'a mut ClusterBarrier,
+    /// The order of execution.
     pub order: &'a Order,
 }
 
 impl Surroundings<'_> {
-    /// Lanes come to barrier `number`, which waits for `threads` threads or all.
+    /// Lanes arrive at barrier `number`, which waits for `threads` threads, or for all if that is `None`.
     ///
     /// # Errors
-    /// If there is no such barrier, it waits for something else than warps, or others wait there for other things.
+    /// Returns a message if there is no such barrier, if `threads` is not a multiple of the warp size, or if other
+    /// lanes wait at this barrier with other parameters.
     pub fn arrive(&mut self, number: u64, threads: Option<u32>, arrival: Arrival) -> Result<(), String> {
         let barrier = usize::try_from(number).ok().and_then(|number| self.barriers.barriers.get_mut(number));
         let barrier = barrier.ok_or_else(|| format!("no barrier {number}"))?;
@@ -120,8 +121,8 @@ impl Surroundings<'_> {
         Ok(())
     }
 
-    /// So many threads are done, of which the cluster has counted some as there: they are not waited for, nor do they
-    /// stand for others.
+    /// Records that `threads` threads have exited, `counted` of which have arrived at the cluster's barrier. Barriers
+    /// do not wait for them, and their arrivals are not counted any more.
     pub fn ended(&mut self, threads: u32, counted: u32) {
         self.barriers.alive -= threads;
         self.cluster.arrived -= counted;
@@ -130,7 +131,7 @@ impl Surroundings<'_> {
         self.arrive_at_cluster(0);
     }
 
-    /// So many threads say to the cluster that they are there.
+    /// Records that `threads` threads have arrived at the cluster's barrier.
     pub fn arrive_at_cluster(&mut self, threads: u32) {
         self.cluster.arrived += threads;
         if self.cluster.arrived > 0 && self.cluster.arrived >= self.cluster.alive {
@@ -141,12 +142,12 @@ impl Surroundings<'_> {
 }
 
 impl Barriers {
-    /// Those of a block of so many threads.
+    /// Returns the barriers of a block of `threads` threads.
     pub fn of(threads: u32) -> Self {
         Self { alive: threads, ..Self::default() }
     }
 
-    /// Lets all go on from barriers that all have come to: threads that have ended are not waited for.
+    /// Releases the lanes at barriers that all threads have reached. Exited threads are not waited for.
     fn open_those_due(&mut self) {
         for barrier in &mut self.barriers {
             if barrier.arrived > 0 && barrier.arrived >= barrier.threads.unwrap_or(self.alive) {

@@ -1,4 +1,4 @@
-//! Small kernels, as a compiler might leave them.
+//! Tests with small kernels in the form that a compiler produces.
 
 #![allow(unsafe_code)]
 
@@ -25,13 +25,13 @@ const HEAD_OF_KERNEL: &str = ".visible .entry k(.param .u64 k_0)";
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
-/// Runs `body` with `%out` set to the address of `words` numbers, and `%t` to the number of the thread in all; what the
-/// numbers are then, from `fill` each.
+/// Runs a kernel with `body`, in which `%out` is the address of `words` numbers that are `fill` at the start, and `%t`
+/// the global number of the thread. Returns the numbers.
 fn run(body: &str, blocks: u32, threads: u32, words: usize, fill: u32) -> Result<Vec<u32>, String> {
     run_in(HEAD_OF_KERNEL, body, [1; 3], blocks, threads, words, fill)
 }
 
-/// The same as kernel `entry`, in clusters: in several orders, which make no difference.
+/// Runs kernel `entry` in clusters, with several orders of execution, and checks that they give the same result.
 fn run_in(
     entry: &str,
     body: &str,
@@ -59,7 +59,7 @@ fn module(entry: &str, body: &str) -> Result<Module, String> {
     Module::load(&text, &MEMORY)
 }
 
-/// What a kernel leaves in one order.
+/// Returns the result of a kernel with one order of execution.
 fn run_seeded(
     kernel: &Kernel,
     seed: u64,
@@ -69,7 +69,7 @@ fn run_seeded(
     fill: u32,
 ) -> Result<Vec<u32>, String> {
     let out = MEMORY.allocate(words * 4).ok_or("no memory")?;
-    // SAFETY: allocated just now, and released only below.
+    // SAFETY: the memory was allocated above and is released only below.
     let numbers = unsafe { std::slice::from_raw_parts_mut(out as *mut u32, words) };
     numbers.fill(fill);
     let parameters = out.to_ne_bytes().to_vec();
@@ -88,7 +88,7 @@ fn each_thread_writes_its_number() {
 
 #[test]
 fn lanes_go_apart_and_come_together() {
-    // A loop of as many rounds as the lane's number, then a sum over the warp.
+    // Each lane runs as many iterations of a loop as its number, then the warp computes a sum.
     let body = "
         and.b32 %r3, %t, 31;
         mov.u32 %r4, 0;
@@ -137,7 +137,7 @@ fn functions_are_called_and_call_themselves() {
         ld.param.b32 %r5, [got+0]; }
         st.global.u32 [%rd0], %r5;";
     assert_eq!(run_in(entry, body, [1; 3], 1, 5, 5, 0).unwrap(), [0, 1, 3, 6, 10]);
-    // Deeper than functions are put in place.
+    // The call depth exceeds the limit of inlining.
     let error = run_in(entry, body, [1; 3], 1, 50, 50, 0).unwrap_err();
     assert!(error.contains("a trap"), "{error}");
 }
@@ -152,7 +152,7 @@ fn numbers_of_64_bits_by_carrying() {
         st.global.u64 [%out], %rd1;";
     // (2^32 - 1)^2 + (2^32 - 1) + 2^32.
     assert_eq!(run(body, 1, 1, 2, 0).unwrap(), [0, 0]);
-    // High parts leave the carry as it is, be it 0 or 1.
+    // Instructions for the high part do not change the carry flag, whether it is 0 or 1.
     let kept = |low: &str, high: &str| {
         let body = format!(
             "mov.u32 %r3, -1;\nmad.lo.cc.u32 %r4, {low};\nmadc.hi.u32 %r5, {high};\nmadc.hi.u32 %r5, 0, 0, 0;\n\
@@ -175,7 +175,7 @@ fn loads_fill_their_registers() {
         ("ld.global.s16 %rd3, [%out];", 0xFFFF_FFFF_FFFF_8080),
         ("ld.global.s32 %rd3, [%out];", 0xFFFF_FFFF_FFFF_8080),
         ("ld.global.u32 %rd3, [%out];", 0xFFFF_8080),
-        // What is equal in 16 bits is equal in the register.
+        // The operands are equal in their low 16 bits, and their registers are equal.
         (
             ".reg .b16 %h<2>;\nld.global.s16 %h0, [%out];\nld.global.u16 %h1, [%out];\n\
              setp.eq.b16 %p0, %h0, %h1;\nselp.u64 %rd3, 1, 0, %p0;",

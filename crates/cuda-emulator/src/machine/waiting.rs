@@ -1,4 +1,4 @@
-//! Lanes that wait: for others of their warp, at the block's barriers and for the cluster.
+//! Instructions that wait: for lanes of the same warp, at the block's barriers, and at the cluster's barrier.
 
 use super::lanes::{lanes, mask_of};
 use super::program::{ALL, Exchange, LANES, Lanes, Operation, Reduction, Source};
@@ -6,8 +6,8 @@ use super::surroundings::{Arrival, Surroundings};
 use super::warp::{Flow, Warp};
 
 impl Warp {
-    /// Lanes tell each other something, or wait until all that are to are there.
-    pub(super) fn among(
+    /// Executes an exchange of lanes, or suspends them until all participating lanes have arrived.
+    pub(super) fn arrive_at_exchange(
         &mut self,
         members: &Lanes,
         what: &Exchange,
@@ -23,12 +23,12 @@ impl Warp {
         self.send(mask, place);
         self.waiting |= mask;
         self.exchanging |= mask;
-        self.settle(members, what, place, mask, here)?;
+        self.complete_exchange(members, what, place, mask, here)?;
         Ok(Flow::Apart)
     }
 
-    /// Does what lanes wait at `place` for, where all that are to be there are.
-    fn settle(
+    /// Executes the exchange at instruction `place` if all participating lanes have arrived.
+    fn complete_exchange(
         &mut self,
         members: &Lanes,
         what: &Exchange,
@@ -57,7 +57,7 @@ impl Warp {
         Ok(any)
     }
 
-    pub(super) fn meet(&mut self, members: &Lanes, place: u32, mask: u32) -> Flow {
+    pub(super) fn arrive_at_warp_barrier(&mut self, members: &Lanes, place: u32, mask: u32) -> Flow {
         let first = members[mask.trailing_zeros() as usize] as u32;
         if first & self.alive == mask {
             return Flow::Next;
@@ -66,13 +66,13 @@ impl Warp {
         self.waiting |= mask;
         self.meeting |= mask;
         for lane in lanes(mask) {
-            self.part(members[lane] as u32);
+            self.open_warp_barrier(members[lane] as u32);
         }
         Flow::Apart
     }
 
-    /// Lets lanes go on if all of them that have not ended have met; whether they do.
-    fn part(&mut self, members: u32) -> bool {
+    /// Resumes the lanes of `members` if all of them that have not exited have arrived. Returns whether they resume.
+    fn open_warp_barrier(&mut self, members: u32) -> bool {
         let needed = members & self.alive;
         let met = needed & !self.meeting == 0;
         if met {
@@ -82,8 +82,8 @@ impl Warp {
         met
     }
 
-    /// Where all lanes wait, some may have done so for lanes that have ended since; whether any can go on.
-    pub(super) fn go_on_without_the_ended(&mut self, here: &Surroundings<'_>) -> Result<bool, String> {
+    /// Resumes lanes that waited for lanes that have exited since. Returns whether any lane can run.
+    pub(super) fn resume_after_exits(&mut self, here: &Surroundings<'_>) -> Result<bool, String> {
         let mut any = false;
         for lane in lanes(self.exchanging) {
             let place = self.places[lane];
@@ -91,23 +91,23 @@ impl Warp {
                 && let Operation::Among(members, what) = &here.program.instructions[place as usize].operation
             {
                 let members = self.read(*members, here);
-                any |= self.settle(&members, what, place, 1 << lane, here)?;
+                any |= self.complete_exchange(&members, what, place, 1 << lane, here)?;
             }
         }
         for lane in lanes(self.meeting) {
-            // The instruction before the one that the lane is to go on with.
+            // Lanes are at the instruction after the one that suspended them.
             let place = self.places[lane] as usize - 1;
             if self.meeting >> lane & 1 == 1
                 && let Operation::Meet(members) = here.program.instructions[place].operation
             {
-                any |= self.part(self.read(members, here)[lane] as u32);
+                any |= self.open_warp_barrier(self.read(members, here)[lane] as u32);
             }
         }
         Ok(any)
     }
 
-    /// Lanes come to a barrier of the block.
-    pub(super) fn come_to_barrier(
+    /// Suspends lanes at a barrier of the block.
+    pub(super) fn arrive_at_barrier(
         &mut self,
         barrier: &Operation,
         place: u32,
@@ -128,7 +128,7 @@ impl Warp {
         here.arrive(number, threads.map(|threads| threads as u32), arrival)
     }
 
-    /// What a source is for all lanes of `mask`, which by one instruction come to one barrier.
+    /// Returns the value of a source that must be equal in all lanes of `mask`, which arrive at a barrier together.
     fn same(&self, source: Source, mask: u32, here: &Surroundings<'_>) -> Result<u64, String> {
         let values = self.read(source, here);
         let first = values[mask.trailing_zeros() as usize];
@@ -138,7 +138,7 @@ impl Warp {
         Ok(first)
     }
 
-    /// Lanes that a barrier held go on, with what they found out.
+    /// Resumes lanes that a barrier has released, and writes the results of its reduction.
     pub fn release(&mut self, mask: u32, reduction: Option<Reduction>, holds: u32, threads: u32) {
         self.waiting &= !mask;
         match reduction {
@@ -149,7 +149,7 @@ impl Warp {
         }
     }
 
-    /// Lanes say to the cluster that they are there.
+    /// Records that lanes have arrived at the cluster's barrier.
     pub(super) fn arrive_at_cluster(&mut self, mask: u32, here: &mut Surroundings<'_>) -> Result<(), String> {
         if self.said & mask != 0 {
             return Err("a thread arrives twice at the cluster's barrier".to_owned());
@@ -160,12 +160,12 @@ impl Warp {
         Ok(())
     }
 
-    /// Of the lanes of `mask`, how many the cluster counts as there in this generation.
+    /// Returns how many lanes of `mask` have arrived at the cluster's barrier of this generation.
     pub(super) fn counted_by_cluster(&self, mask: u32, generation: u32) -> u32 {
         lanes(mask & self.said).filter(|&lane| self.generations[lane] == generation).count() as u32
     }
 
-    /// Lanes wait until all of the cluster have said so.
+    /// Suspends lanes until all threads have arrived at the cluster's barrier.
     pub(super) fn wait_for_cluster(&mut self, place: u32, mask: u32, here: &Surroundings<'_>) -> Result<(), String> {
         if mask & !self.said != 0 {
             return Err("a thread waits at the cluster's barrier without having arrived".to_owned());
@@ -179,8 +179,8 @@ impl Warp {
         Ok(())
     }
 
-    /// Lanes that waited for the cluster go on, but for those that have come to the next barrier already, which is now
-    /// that of `generation`.
+    /// Resumes lanes that waited at the cluster's barrier, except those that have already arrived at the next one, that
+    /// of `generation`.
     pub fn release_from_cluster(&mut self, generation: u32) {
         let over = mask_of(lanes(self.at_cluster).filter(|&lane| self.generations[lane] != generation));
         self.waiting &= !over;

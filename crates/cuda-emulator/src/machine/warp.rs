@@ -1,74 +1,74 @@
-//! A warp: 32 threads, those at the same instruction done together.
+//! A warp of 32 threads. Lanes at the same instruction execute it together.
 //!
-//! Of several places that lanes are at the first in the program is on, so that lanes that have taken different ways
-//! come together where these meet. A group that goes round in a loop for long gives way to others: it may be waiting
-//! for them. With a seed lanes at the same place need not go on together.
+//! If lanes are at several instructions, the group at the lowest one runs, so that diverged lanes reconverge. A group
+//! that runs for long yields to other groups, because it may be polling memory for their writes. With a seed, lanes at
+//! the same instruction do not always run together.
 
 use super::copies::Copies;
 use super::lanes::{lanes, mask_of};
 use super::program::{ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Side, Source, Special};
 use super::surroundings::Surroundings;
 
-/// Instructions of a group until another one of the same warp is on.
+/// Maximum number of instructions of a group until another group of the warp runs.
 const PATIENCE: u32 = 512;
 
-/// How far a warp has come in its turn.
+/// State of a warp after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Some lanes could go on.
+    /// Some lanes can run.
     Ready,
-    /// All that are left wait for others.
+    /// All remaining lanes wait.
     Waiting,
-    /// None are left.
+    /// All lanes have exited.
     Done,
 }
 
-/// Where the lanes of an instruction go from there.
+/// How lanes continue after an instruction.
 pub(super) enum Flow {
     Next,
     Jump(u32),
     Exit,
-    /// Lanes have been sent where they go one by one.
+    /// The instruction has set the next instruction of each lane.
     Apart,
 }
 
 /// The state of a warp.
 #[derive(Debug)]
 pub struct Warp {
-    /// Its number in the block.
+    /// Number of the warp in its block.
     pub number: u32,
     pub(super) registers: Vec<Lanes>,
     pub(super) predicates: Vec<u32>,
     pub(super) carry: u32,
     /// The next instruction of each lane.
     pub(super) places: [u32; LANES],
-    /// Lanes that have not ended.
+    /// Mask of the lanes that have not exited.
     pub(super) alive: u32,
-    /// Lanes that wait.
+    /// Mask of the suspended lanes.
     pub(super) waiting: u32,
-    /// Of these, for others of the warp: to tell each other something at the same instruction, or to meet.
+    /// Mask of the lanes that wait for other lanes of the warp: for an exchange or at a warp barrier.
     pub(super) exchanging: u32,
     pub(super) meeting: u32,
-    /// Of these, for the cluster.
+    /// Mask of the lanes that wait at the cluster's barrier.
     pub(super) at_cluster: u32,
-    /// Lanes that have said to the cluster that they are there, and not waited since.
+    /// Mask of the lanes that have arrived at the cluster's barrier without having waited since.
     pub(super) said: u32,
-    /// When lanes have last said so.
+    /// Generation of the cluster's barrier at which each lane last arrived.
     pub(super) generations: [u32; LANES],
-    /// Copies that have begun.
+    /// Asynchronous copies that are pending.
     pub(super) copies: Copies,
-    /// Local memory, one lane's behind the other's.
+    /// Local memory, lane after lane.
     pub(super) local: Vec<u128>,
-    /// Start and end of what device memory was last found in.
+    /// Start and end of the device memory in which the last access was found.
     pub(super) window: (u64, u64),
-    /// Instructions done.
+    /// Number of executed instructions.
     pub(super) clock: u64,
-    /// Lanes that have gone on alone for long.
+    /// Mask of the lanes that have run alone for long.
     impatient: u32,
 }
 
 impl Warp {
-    /// A warp for `program`, to be started.
+    /// Allocates a warp for `program`; [`Self::start`] must follow.
     pub fn new(program: &Program) -> Self {
         Self {
             number: 0,
@@ -91,7 +91,8 @@ impl Warp {
         }
     }
 
-    /// Sets it to the start with so many lanes. Registers and local memory hold what they held: nobody may ask.
+    /// Resets the warp to the start with `lanes` lanes. Registers and local memory are undefined and keep their
+    /// contents.
     pub fn start(&mut self, number: u32, lanes: u32) {
         self.number = number;
         self.alive = if lanes as usize >= LANES { ALL } else { (1 << lanes) - 1 };
@@ -100,33 +101,33 @@ impl Warp {
         (self.said, self.copies, self.window) = (0, Copies::default(), (0, 0));
     }
 
-    /// Bytes from one lane's local memory to the next one's.
+    /// Returns the bytes of local memory per lane.
     pub(super) fn local_stride(program: &Program) -> u64 {
         program.local.next_multiple_of(16) as u64
     }
 
-    /// Goes on for about `budget` instructions.
+    /// Runs for about `budget` instructions.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Returns a message with the error.
     pub fn run(&mut self, here: &mut Surroundings<'_>, mut budget: u32) -> Result<Progress, String> {
         while budget > 0 {
             let Some((place, group, others)) = self.pick() else {
                 if self.alive == 0 {
                     return Ok(Progress::Done);
                 }
-                if !self.go_on_without_the_ended(here)? {
+                if !self.resume_after_exits(here)? {
                     return Ok(Progress::Waiting);
                 }
                 continue;
             };
-            let (some, turn) = here.order.some(group, budget);
+            let (some, turn) = here.order.select_lanes(group, budget);
             budget -= self.run_group(here, place, some, others, turn)?;
         }
         Ok(Progress::Ready)
     }
 
-    /// The group to go on with, its place, and the first place of other lanes behind it.
+    /// Selects the group to run. Returns its mask, its instruction, and the first instruction of other lanes behind it.
     fn pick(&mut self) -> Option<(u32, u32, u32)> {
         let ready = self.alive & !self.waiting;
         if ready == 0 {
@@ -146,7 +147,8 @@ impl Warp {
         Some((place, group, others))
     }
 
-    /// Goes on with a group until it comes apart, meets others, waits or has had its turn; instructions done.
+    /// Runs a group until it diverges, reaches other lanes, is suspended or has used its turn. Returns the number of
+    /// executed instructions.
     fn run_group(
         &mut self,
         here: &mut Surroundings<'_>,
@@ -223,7 +225,7 @@ impl Warp {
         }
     }
 
-    /// Lanes for which it holds.
+    /// Returns the mask of the lanes for which a condition is true.
     pub(super) fn decide(&self, condition: Condition) -> u32 {
         match condition {
             Condition::Constant(true) => ALL,
@@ -233,7 +235,7 @@ impl Warp {
         }
     }
 
-    /// A source's value in each lane.
+    /// Returns the value of a source in each lane.
     pub(super) fn read(&self, source: Source, here: &Surroundings<'_>) -> Lanes {
         match source {
             Source::Register(number) => self.registers[number as usize],
@@ -308,14 +310,14 @@ impl Warp {
             Operation::Trap => return Err("a trap".to_owned()),
             Operation::Among(members, what) => {
                 let members = self.read(*members, here);
-                return self.among(&members, what, place, mask, here);
+                return self.arrive_at_exchange(&members, what, place, mask, here);
             }
             Operation::Meet(members) => {
                 let members = self.read(*members, here);
-                return Ok(self.meet(&members, place, mask));
+                return Ok(self.arrive_at_warp_barrier(&members, place, mask));
             }
             Operation::Barrier { .. } => {
-                self.come_to_barrier(&one.operation, place, mask, here)?;
+                self.arrive_at_barrier(&one.operation, place, mask, here)?;
                 return Ok(Flow::Apart);
             }
             Operation::ClusterArrive => self.arrive_at_cluster(mask, here)?,
@@ -328,7 +330,7 @@ impl Warp {
         Ok(Flow::Next)
     }
 
-    /// Where its lanes wait, for people.
+    /// Returns a text with the locations at which the lanes wait.
     pub fn whereabouts(&self, program: &Program) -> String {
         let mut places: Vec<_> = lanes(self.alive).map(|lane| self.places[lane]).collect();
         places.sort_unstable();

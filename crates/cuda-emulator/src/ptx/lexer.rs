@@ -1,36 +1,37 @@
-//! PTX as words, numbers and marks.
+//! Splits PTX into tokens.
 
-/// The smallest piece of PTX that means something.
+/// A token of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// A name, register, opcode with all its modifiers, or a directive with its point (one only: `.reg.pred` is two).
+    /// A name, a register, an opcode with all its modifiers, or a single directive with its period (`.reg.pred` is
+    /// two).
     Word(&'a str),
-    /// What starts with a digit, as written and unchecked.
+    /// A token that starts with a digit, as written and not validated.
     Number(&'a str),
-    /// What stands between quotation marks.
+    /// The text between quotation marks.
     Text(&'a str),
-    /// A single character.
+    /// A punctuation character.
     Mark(u8),
-    /// Nothing is left.
+    /// The end of the text.
     End,
 }
 
-/// What was not understood, and where.
+/// A syntax error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Where in the text, in bytes.
+    /// Position in the text, in bytes.
     pub at: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub what: String,
 }
 
 impl Failure {
-    /// A failure at a place.
+    /// Returns an error at a position.
     pub fn new(at: usize, what: impl Into<String>) -> Self {
         Self { at, what: what.into() }
     }
 
-    /// What to tell the user: lines are only counted here, where they are needed.
+    /// Returns the error message with the line number, which is only computed here.
     pub fn message(&self, text: &str) -> String {
         let before = text.as_bytes().iter().take(self.at);
         format!("PTX line {}: {}", 1 + before.filter(|&&byte| byte == b'\n').count(), self.what)
@@ -43,7 +44,7 @@ const WORD_PART: u8 = 4;
 const DIGIT: u8 = 8;
 const MARK: u8 = 16;
 
-/// What each byte can be: a look into a table, since every byte of megabytes is asked about.
+/// Class of each byte: a table, because every byte of a text of megabytes is classified.
 const KINDS: [u8; 256] = kinds();
 
 const fn kinds() -> [u8; 256] {
@@ -68,7 +69,7 @@ fn is(byte: u8, kind: u8) -> bool {
     KINDS[usize::from(byte)] & kind != 0
 }
 
-/// Takes a text apart from its beginning.
+/// Splits a text into tokens, from its start on.
 #[derive(Debug, Clone)]
 pub struct Lexer<'a> {
     text: &'a str,
@@ -76,12 +77,12 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// A lexer before the first token.
+    /// Returns a lexer at the start of `text`.
     pub fn new(text: &'a str) -> Self {
         Self { text, position: 0 }
     }
 
-    /// The next token and where it starts.
+    /// Returns the next token and its position in bytes.
     pub fn next(&mut self) -> Result<(usize, Token<'a>), Failure> {
         self.skip_blanks()?;
         let start = self.position;
@@ -106,7 +107,7 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.position + ahead).copied()
     }
 
-    /// Spaces, line ends and comments.
+    /// Skips white space and comments.
     fn skip_blanks(&mut self) -> Result<(), Failure> {
         loop {
             match self.byte(0) {
@@ -138,7 +139,7 @@ impl<'a> Lexer<'a> {
             match bytes.get(end) {
                 Some(b'.') if directive => break,
                 Some(&byte) if is(byte, WORD_PART) => end += 1,
-                // Of modifiers such as `.shared::cta`; a label's colon stands alone.
+                // The two colons belong to modifiers such as `.shared::cta`; the colon behind a label is single.
                 Some(b':') if bytes.get(end + 1) == Some(&b':') => end += 2,
                 _ => break,
             }
@@ -150,7 +151,7 @@ impl<'a> Lexer<'a> {
     fn number(&mut self) -> &'a str {
         let bytes = self.text.as_bytes();
         let start = self.position;
-        // Hexadecimal digits, as of floats by their bits, have no exponent: in `0x1e+1` the sign is another token.
+        // Hexadecimal literals, including floats by their bits, have no exponent: `0x1e+1` consists of several tokens.
         let prefixed = bytes[start] == b'0' && bytes.get(start + 1).is_some_and(u8::is_ascii_alphabetic);
         let mut end = start + 1;
         while let Some(&byte) = bytes.get(end) {

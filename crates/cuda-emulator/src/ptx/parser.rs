@@ -1,6 +1,7 @@
-//! PTX as a [`Module`]: here what stands outside of functions, their bodies in [`body`].
+//! Parses PTX to a [`Module`]: this file parses everything outside of functions, [`body`] parses their bodies.
 //!
-//! Braces are kept in a list, not on the stack, and arrays have few dimensions: no text can exhaust the stack.
+//! Scopes are kept in a list instead of recursing, and dimensions of arrays are limited, so that no text can exhaust
+//! the stack.
 
 mod body;
 mod cursor;
@@ -14,16 +15,16 @@ use super::lexer::{Failure, Token};
 use super::{Function, Module, Space};
 use cursor::Cursor;
 
-/// Reads PTX; an error says the line of the text and what was not understood.
+/// Parses PTX. The error message contains the line of the text and what was expected.
 pub fn parse(text: &str) -> Result<Module, String> {
     Parser::new(text).and_then(Parser::module).map_err(|failure| failure.message(text))
 }
 
-/// A module that is being read.
+/// The state of parsing a module.
 struct Parser<'a> {
     cursor: Cursor<'a>,
     module: Module,
-    /// The last `.loc`.
+    /// File and line of the last `.loc` directive.
     line: (u32, u32),
 }
 
@@ -63,7 +64,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Whether what follows is `.extern`; whether it is `.visible` matters to linkers only.
+    /// Parses linkage directives. Returns whether `.extern` is among them; `.visible` and others matter to linkers
+    /// only.
     fn linkage(&mut self) -> Result<bool, Failure> {
         let mut external = false;
         while let Token::Word(word @ (".extern" | ".visible" | ".weak")) = self.cursor.token() {
@@ -80,7 +82,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `sm_90a, debug`: what follows the number changes nothing here.
+    /// Parses a target such as `sm_90a, debug`. Everything behind the number is ignored.
     fn target(&mut self) -> Result<(), Failure> {
         let (at, name) = (self.cursor.at(), self.cursor.word()?);
         let number = name.strip_prefix("sm_").map(|rest| rest.trim_end_matches(|end: char| end.is_ascii_lowercase()));
@@ -92,7 +94,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.file 1 "name", 123, 456`: the time and the size are of no use.
+    /// Parses `.file 1 "name", 123, 456`; time and size are ignored.
     fn file(&mut self) -> Result<(), Failure> {
         let number = self.cursor.small()?;
         let name = self.cursor.text()?.to_owned();
@@ -103,7 +105,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Debug information: nothing in it is needed to run.
+    /// Skips a section of debug information.
     fn section(&mut self) -> Result<(), Failure> {
         self.cursor.directive()?;
         self.cursor.expect(b'{')?;
@@ -128,7 +130,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A function, or nothing of it if it has no body.
+    /// Parses a function. A declaration without a body is ignored.
     fn function(&mut self, kernel: bool) -> Result<(), Failure> {
         let results = self.cursor.parameters()?;
         let name = self.cursor.word()?.to_owned();
@@ -144,7 +146,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What stands between the parameters and the body.
+    /// Parses the directives between the parameters and the body.
     fn limits(&mut self, function: &mut Function) -> Result<(), Failure> {
         while let Token::Word(word) = self.cursor.token() {
             let at = self.cursor.at();
@@ -166,7 +168,7 @@ impl<'a> Parser<'a> {
         product.ok_or_else(|| Failure::new(at, "a block cannot have that many threads"))
     }
 
-    /// Up to three dimensions; those left out are 1.
+    /// Parses up to three dimensions; missing ones are 1.
     fn sides(&mut self, at: usize) -> Result<[u32; 3], Failure> {
         match self.cursor.smalls()?[..] {
             [x] => Ok([x, 1, 1]),

@@ -1,4 +1,4 @@
-//! `calibrate`: compare generated fields with what the papers report on the originals.
+//! `calibrate`: compares generated fields with the figures that the papers report on the originals.
 
 use std::time::Instant;
 
@@ -23,10 +23,10 @@ pub struct Arguments {
     rel: f64,
 }
 
-/// Prints a row a field.
+/// Prints a row for each field.
 ///
 /// # Errors
-/// None.
+/// This function does not fail.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let all = Generator::value_variants();
     let fields = if arguments.fields.is_empty() { all } else { &arguments.fields };

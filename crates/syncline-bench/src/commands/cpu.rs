@@ -1,4 +1,4 @@
-//! `cpu`: codecs side by side on one machine, in one run.
+//! `cpu`: compares codecs on one machine, in one run.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub struct Arguments {
 /// Measures every codec on every field and prints the table.
 ///
 /// # Errors
-/// A codec fails, a file cannot be read, or nothing is left to measure.
+/// A codec fails, a file cannot be read, or there is nothing to measure.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (mut codecs, missing) = rivals::available(&arguments.python);
     codecs.retain(|c| is_wanted(&c.name(), &arguments.only));
@@ -89,7 +89,7 @@ fn is_wanted(name: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|part| name.contains(&part.to_lowercase()))
 }
 
-/// Where a field comes from; loaded one at a time, since they are large.
+/// The source of a field. Fields are loaded one at a time, because they are large.
 enum Source {
     Generated(Generator),
     File { name: String, path: PathBuf, extents: Vec<usize> },
@@ -119,7 +119,7 @@ fn sources(arguments: &Arguments) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// The 32-bit fields of a folder's manifest with these names (without the type), in the order asked for.
+/// Returns the 32-bit fields with these names (without the type) from a folder's manifest, in the requested order.
 fn real_fields(folder: &Path, names: &[String]) -> Result<Vec<Source>> {
     let path = folder.join("MANIFEST.tsv");
     let manifest = std::fs::read_to_string(&path)

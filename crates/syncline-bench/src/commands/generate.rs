@@ -1,4 +1,4 @@
-//! `generate`: write a field, its codes or a stream of bytes as a raw little-endian file.
+//! `generate`: writes a field, its codes, or a stream of bytes to a raw little-endian file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -26,19 +26,19 @@ pub struct Arguments {
     /// Write the field's 16-bit quantization codes at this relative bound instead of its values
     #[arg(long, value_name = "REL")]
     codes: Option<f64>,
-    /// What the predictor of the codes sees beyond its tile
+    /// The values that the predictor of the codes uses outside of its tile
     #[arg(long, value_enum, default_value = "zeros", requires = "codes")]
     tiling: Tiling,
 }
 
-/// A field or a stream of bytes.
+/// A field, or a stream of bytes.
 #[derive(Clone, Copy)]
 enum What {
     Field(Generator),
     Bytes(Bytes),
 }
 
-/// Streams of bytes, 256 MiB at full scale.
+/// A stream of bytes, with 256 MiB at full scale.
 #[derive(Clone, Copy, ValueEnum)]
 enum Bytes {
     /// Made-up words with Zipf's frequencies.
@@ -105,7 +105,7 @@ impl Bytes {
     }
 }
 
-/// A scale: a positive number, small enough that every size fits in memory arithmetic.
+/// Parses a scale: a positive number that is small enough for all sizes to fit 64 bits.
 pub fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if scale > 0.0 && scale <= 16.0 => Ok(scale),

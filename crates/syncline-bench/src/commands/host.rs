@@ -1,5 +1,5 @@
-//! `host`: whole arrays from the host's memory or files through devices and back: what copies, reading and writing
-//! leave of a device's speed, and what several devices add.
+//! `host`: compresses whole arrays from host memory or files with devices and decompresses them, to measure the effect
+//! of copies and file access, and the gain from several devices.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub struct Arguments {
     /// Set to compress, of f32: the name of a field
     #[arg(long, default_value = "nyx")]
     set: String,
-    /// The set is repeated along its slowest axis to about so many GB
+    /// Approximate size in GB to which the set is repeated along its slowest axis
     #[arg(long, default_value_t = 6.0)]
     gigabytes: f64,
     /// Devices to compare: cpu, cuda:0, cuda:all and so on; all must make the first one's stream
@@ -39,7 +39,7 @@ pub struct Arguments {
     /// The command-line program, to go from file to file through it, too
     #[arg(long, value_name = "PATH")]
     cli: Option<PathBuf>,
-    /// Where its files are written; best where memory holds them, as /dev/shm
+    /// Folder for its files, best in memory, such as /dev/shm
     #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
     folder: PathBuf,
 }
@@ -48,16 +48,16 @@ fn parse_device(text: &str) -> std::result::Result<Backend, String> {
     text.parse().map_err(|error: syncline::Error| error.to_string())
 }
 
-/// An array in memory.
+/// An array in host memory.
 struct Array {
     bytes: Vec<u8>,
     shape: Shape,
 }
 
-/// Measures and prints a line a device and way.
+/// Measures and prints a line for each device and direction.
 ///
 /// # Errors
-/// An unknown set, a device that is not there, or streams or arrays that differ.
+/// An unknown set, a missing device, or streams or arrays that differ.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let array = repeated(&arguments.set, arguments.gigabytes)?;
     println!(
@@ -84,7 +84,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Prints how fast page-locked memory is copied to the first device and back: nothing that passes through it is faster.
+/// Prints the throughput of copies between page-locked memory and the first device, an upper limit of what is measured
+/// here.
 fn copies() -> Result<()> {
     const BYTES: usize = 64 << 20;
     const COPIES: usize = 32;
@@ -103,13 +104,13 @@ fn copies() -> Result<()> {
         buffer.wait()?;
         Ok((BYTES * COPIES) as f64 / start.elapsed().as_secs_f64() / 1e9)
     };
-    // The first of each warms up.
+    // The first copy in each direction is a warm-up.
     let rates = [rate(true)?, rate(true)?, rate(false)?, rate(false)?];
     println!("page-locked memory, {BYTES} bytes a copy: to the device {:.1} GB/s, back {:.1} GB/s", rates[1], rates[3]);
     Ok(())
 }
 
-/// A set repeated along its slowest axis.
+/// Returns a set repeated along its slowest axis.
 fn repeated(name: &str, gigabytes: f64) -> Result<Array> {
     let set = Set::generate(name, None)?;
     let Values::F32(values) = &set.values else { bail!("{name} is not of f32") };
@@ -123,7 +124,8 @@ fn repeated(name: &str, gigabytes: f64) -> Result<Array> {
     Ok(Array { bytes: one.repeat(copies), shape: Shape::new(&extents)? })
 }
 
-/// Compresses and decompresses from memory to memory. The stream must be `first`, which it becomes if there is none.
+/// Compresses and decompresses between buffers in host memory. The stream must equal `first`, which is set if it is
+/// empty.
 fn in_memory(
     arguments: &Arguments,
     array: &Array,
@@ -139,7 +141,7 @@ fn in_memory(
         let start = Instant::now();
         let summary = compress_from(&array.bytes[..], 0, ElementType::F32, array.shape, options, &mut stream)
             .with_context(|| format!("compressing on {device}"))?;
-        // The first run opens the device and compiles kernels.
+        // The first run opens the device and compiles kernels, so it is not counted.
         compress.extend((run > 0).then(|| start.elapsed().as_secs_f64()));
         where_done = summary.execution.to_string();
     }
@@ -155,8 +157,8 @@ fn in_memory(
         file.decompress_into(&mut back, &decode).with_context(|| format!("decompressing on {device}"))?;
         decompress.extend((run > 0).then(|| start.elapsed().as_secs_f64()));
     }
-    // Each element within the bound, and the same array from every device: both follow from its being the stream's,
-    // which the CPU's says.
+    // Each element must be within the bound, and the arrays of all devices must be equal. Both follow from equality
+    // with the array that the CPU decompresses.
     let cpu = file.decompress_region(&sample(array.shape), &DecompressOptions::default().with_backend(Backend::Cpu))?;
     let part = cpu.bytes();
     ensure!(back[back.len() - part.len()..] == *part, "what {device} makes of the stream is not what the CPU does");
@@ -171,7 +173,7 @@ fn in_memory(
     Ok(())
 }
 
-/// The last planes of an array.
+/// Returns the region of the last planes of an array.
 fn sample(shape: Shape) -> Vec<std::ops::Range<u64>> {
     let extents = shape.extents();
     extents
@@ -181,7 +183,7 @@ fn sample(shape: Shape) -> Vec<std::ops::Range<u64>> {
         .collect()
 }
 
-/// From file to file through the command line, its start and end included.
+/// Compresses and decompresses from file to file with the command-line program, including its start and end.
 fn through_files(arguments: &Arguments, program: &Path, array: &Array, expected: &[u8]) -> Result<()> {
     let file = |name: &str| arguments.folder.join(format!("syncline-bench-host-{}.{name}", std::process::id()));
     let (input, stream, back) = (file("f32"), file("syn"), file("back.f32"));
@@ -227,7 +229,7 @@ fn through_files(arguments: &Arguments, program: &Path, array: &Array, expected:
     };
     let done = work();
     for path in [&input, &stream, &back] {
-        // Those that were written.
+        // Removes the files that were written.
         let _ = fs::remove_file(path);
     }
     done
@@ -240,7 +242,7 @@ fn timed(command: &mut Command) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Median and extremes, as GB/s of elements.
+/// Returns the median and the extremes as text, in GB/s of elements.
 fn rate(array: &Array, seconds: &[f64]) -> String {
     let mut rates: Vec<f64> = seconds.iter().map(|seconds| array.bytes.len() as f64 / seconds / 1e9).collect();
     rates.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! `huffman`: every encoder and decoder of the Huffman stage, on the codes of the fields and on bytes.
+//! `huffman`: measures every encoder and decoder of the Huffman stage, on the codes of fields and on bytes.
 
 use std::path::PathBuf;
 
@@ -74,13 +74,13 @@ const GPU_SETS: [&str; 13] = [
     "never-flat",
     "never-cycle",
 ];
-/// What a small input is.
+/// Number of bytes of a small input.
 const SMALL: usize = 10_000_000;
 
 /// Measures and prints the table.
 ///
 /// # Errors
-/// An unknown set, no GPU if one is asked for, or a stage that does not give back what it was given.
+/// An unknown set, no GPU if one is requested, or decoded symbols that differ.
 pub fn run(arguments: &Arguments) -> Result<()> {
     ensure!(arguments.threads.iter().all(|&t| t > 0), "--threads 0: give at least one");
     ensure!((1..=1 << 16).contains(&arguments.mebibytes), "--mebibytes is 1 to 65536");
@@ -110,11 +110,11 @@ fn on_cpu(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What a run on a GPU found.
+/// The report of a run on a GPU.
 #[derive(Serialize)]
 struct Report<'r> {
     device: String,
-    /// 10^9 bytes of payload a second of a device-to-device copy.
+    /// Throughput of a device-to-device copy, in 10^9 bytes per second, counting each byte once.
     copy: f64,
     results: &'r Results,
     tables: &'r [Table],
@@ -135,7 +135,7 @@ fn on_gpu(arguments: &Arguments) -> Result<()> {
     let mut results = Results::default();
     let mut failed = 0;
     for name in names(arguments, &GPU_SETS) {
-        // The others are worth knowing even then.
+        // After a failure, the remaining sets are still measured.
         if let Err(error) = measure_set(&mut gpu, &name, arguments, nvcomp.as_ref(), &mut results, plain) {
             eprintln!("error: {error:#}");
             failed += 1;
@@ -163,7 +163,7 @@ fn on_gpu(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Measures a set at its own size, repeated if that is small, and 10 MB of it.
+/// Measures a set at its own size, repeated if it is small, and the first 10 MB of it.
 fn measure_set(
     gpu: &mut Gpu,
     name: &str,

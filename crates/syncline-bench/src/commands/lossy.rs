@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Bounds relative to the range of values; steps are timed at 1e-3, or at the first
     #[arg(long, value_delimiter = ',', default_value = "1e-3", value_parser = parse_bound)]
     bounds: Vec<f64>,
-    /// At most about so many MiB of each set [default: 32, on a GPU all]
+    /// Approximate maximum MiB of each set [default: 32, on a GPU all]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     mebibytes: Option<u32>,
     /// Threads of the CPU [default: 1, and all]
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Runs to time [default: 5, on a GPU 11]
     #[arg(long)]
     runs: Option<usize>,
-    /// How the GPU reconstructs, instead of as it likes; sets that cannot be reconstructed so fail
+    /// Strategy of reconstruction on the GPU, in place of the default; sets that do not support it fail
     #[arg(long, value_enum)]
     way: Option<AskedWay>,
     /// Compare the GPU's streams with the CPU's at every bound, not only at the first
@@ -45,7 +45,7 @@ pub struct Arguments {
     output: Output,
 }
 
-/// A way of reconstructing.
+/// A strategy of reconstruction.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum AskedWay {
     /// Decoding and reconstruction in one kernel
@@ -71,7 +71,7 @@ fn parse_bound(text: &str) -> std::result::Result<f64, String> {
     (bound > 0.0 && bound < 1.0).then_some(bound).ok_or_else(|| "a share of the range, between 0 and 1".to_owned())
 }
 
-/// What a run found.
+/// The report of a run.
 #[derive(Serialize)]
 struct Report<'r> {
     device: &'r str,
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         given => given.to_vec(),
     };
     for name in names.iter().filter(|name| !Set::exists(name)) {
-        // Says what there is.
+        // The error message lists the existing sets.
         Set::generate(name, None)?;
     }
     let start = Instant::now();
@@ -123,13 +123,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    /// The bound that steps are timed at.
+    /// Returns the bound at which steps are timed.
     fn bound_of_steps(&self) -> Option<f64> {
         self.bounds.iter().find(|&&bound| bound == 1e-3).or(self.bounds.first()).copied()
     }
 }
 
-/// Measures on the CPU; how many failed.
+/// Measures on the CPU. Returns the number of failures.
 fn on_cpu(arguments: &Arguments, names: &[String], results: &mut Results) -> Result<usize> {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = match arguments.threads.as_slice() {
@@ -156,12 +156,12 @@ fn on_cpu(arguments: &Arguments, names: &[String], results: &mut Results) -> Res
     Ok(failed)
 }
 
-/// Measures on a GPU; how many failed.
+/// Measures on a GPU. Returns the number of failures.
 fn on_gpu(gpu: &mut Gpu, arguments: &Arguments, names: &[String], results: &mut Results) -> usize {
     let mut failed = 0;
     for name in names {
         let start = Instant::now();
-        // The others are worth knowing even if one fails.
+        // After a failure, the remaining sets are still measured.
         let Ok(set) = Set::generate(name, arguments.mebibytes.map(|most| most as usize))
             .map_err(|error| failed += complain(&error))
         else {
@@ -193,7 +193,7 @@ fn complain(error: &anyhow::Error) -> usize {
     1
 }
 
-/// Prints the last row at once, in short: a run may be ended before it has finished.
+/// Prints the last row at once in short form, because a run may be interrupted.
 fn show_last(arguments: &Arguments, results: &Results) {
     let Some(row) = results.rows.last().filter(|_| arguments.output.is_plain()) else { return };
     let Row { set, shape, device, relative, ratio, psnr, error_over_bound, compress, decompress, .. } = row;

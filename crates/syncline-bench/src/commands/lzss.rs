@@ -1,5 +1,5 @@
-//! `lzss`: the LZSS stage over the paper's grid, lossless pipelines and general compressors beside, and quantization
-//! codes with and without it.
+//! `lzss`: measures the LZSS stage over the paper's grid, compares lossless coders with general-purpose compressors,
+//! and measures quantization codes with and without LZSS.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Level of the pipelines beside other codecs
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     level: u8,
-    /// At most about so many MiB of each generated set; on a GPU sets are repeated until they have as many [default: 8,
+    /// Approximate maximum MiB of each generated set; on a GPU sets are repeated until they have as many [default: 8,
     /// on a GPU 256]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
     mebibytes: Option<u32>,
@@ -82,11 +82,11 @@ enum Part {
     Lossy,
 }
 
-/// What a run found.
+/// The report of a run.
 #[derive(Serialize)]
 struct Report<'r> {
     device: &'r str,
-    /// 10^9 bytes of payload a second of a device-to-device copy, on a GPU.
+    /// Throughput of a device-to-device copy, in 10^9 bytes per second, counting each byte once; on a GPU only.
     copy: Option<f64>,
     results: &'r Results,
     tables: &'r [Table],
@@ -95,7 +95,8 @@ struct Report<'r> {
 /// Measures and prints the tables.
 ///
 /// # Errors
-/// An unknown set or a file that cannot be read, no GPU if one is asked for, a codec that fails or gives other bytes.
+/// An unknown set or a file that cannot be read, no GPU if one is requested, or a codec that fails or returns other
+/// bytes.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let widths = arguments.symbol_widths()?;
     ensure!(arguments.chunks.iter().all(|chunk| CHUNKS.contains(chunk)), "--chunks are of {CHUNKS:?}");
@@ -152,7 +153,7 @@ impl Arguments {
         self.mebibytes.map_or(if self.device == Where::Cpu { 8 } else { 256 }, |mebibytes| mebibytes as usize)
     }
 
-    /// Every point of the grid.
+    /// Returns every point of the grid.
     fn grid(&self, widths: &[SymbolWidth]) -> Vec<(usize, u8, SymbolWidth)> {
         let of_chunk = |&chunk: &usize| {
             let levels = self.levels.iter().flat_map(|&level| widths.iter().map(move |&width| (level, width)));
@@ -162,12 +163,12 @@ impl Arguments {
     }
 }
 
-/// Measures on the CPU; how many failed.
+/// Measures on the CPU. Returns the number of failures.
 fn on_cpu(arguments: &Arguments, widths: &[SymbolWidth], results: &mut Results) -> usize {
     let mut failed = 0;
     let only_lossy = arguments.parts == [Part::Lossy];
     for name in if only_lossy { Vec::new() } else { arguments.set_names() } {
-        // The others are worth knowing even if one fails.
+        // After a failure, the remaining sets are still measured.
         match Set::load(&name, arguments.mebibytes()) {
             Ok(set) => failed += set_on_cpu(arguments, widths, &set, results),
             Err(error) => failed += complain(&error),
@@ -202,7 +203,7 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
     }
     if arguments.has(Part::Codecs) {
         let ours = Coder::ALL.map(|pipeline| Codec::ours(set.element, pipeline, arguments.level, None));
-        // At its fastest, too.
+        // Also measures the fastest level.
         let fastest = Some(1).filter(|&level| level != arguments.level);
         let fastest = fastest.map(|level| Codec::ours(set.element, Coder::LzssHuffman, level, None));
         let mut all: Vec<Codec> = ours.into_iter().chain(fastest).chain(Codec::rivals(set.element)).collect();
@@ -214,7 +215,7 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
     }
     if arguments.has(Part::Choice) {
         for pipeline in [Coder::Lzss, Coder::LzssHuffman] {
-            // Those that the codecs have are not measured twice.
+            // Levels that were measured with the other codecs are not measured again.
             let has = |level: u8| level == arguments.level || level == 1 && pipeline == Coder::LzssHuffman;
             let levels = (1..=9).filter(|&level| !has(level) || !arguments.has(Part::Codecs));
             levels.for_each(|level| keep(Codec::ours(set.element, pipeline, level, None).measure(set, method)));
@@ -226,7 +227,7 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
     failed
 }
 
-/// Measures on a GPU; how many failed.
+/// Measures on a GPU. Returns the number of failures.
 fn on_gpu(
     gpu: &mut Gpu,
     nvcomp: Option<&Nvcomp>,
@@ -265,7 +266,7 @@ fn on_gpu(
         };
         if arguments.has(Part::Grid) {
             for &(chunk, level, width) in &grid {
-                // Comparing with all of a long window takes for ever.
+                // Comparing with all positions of a long window would take too long.
                 let published = is_published(chunk) && LEVELS.contains(&level);
                 keep(gpu.measure(&loaded, chunk, level, width, published));
             }
@@ -289,7 +290,7 @@ fn on_gpu(
     Ok(failed)
 }
 
-/// Whether the kernels as published are measured with this chunk: the format's own.
+/// Returns whether the kernels as published are measured with this chunk size: only with the format's own.
 fn is_published(chunk: usize) -> bool {
     Some(&chunk) == CHUNKS.last()
 }
@@ -299,7 +300,7 @@ fn complain(error: &anyhow::Error) -> usize {
     1
 }
 
-/// Prints a row at once, in short: a run may be ended before it has finished.
+/// Prints a row at once in short form, because a run may be interrupted.
 fn show(arguments: &Arguments, row: &Row) {
     if !arguments.output.is_plain() {
         return;

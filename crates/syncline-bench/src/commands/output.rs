@@ -1,4 +1,4 @@
-//! Where benches run and how they say what they found: arguments that several have.
+//! Arguments that select the device and the form of the output, shared by several benches.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use syncline_bench::table::Table;
 
-/// Where to run.
+/// The device to measure on.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Where {
     /// The CPU
@@ -18,7 +18,7 @@ pub enum Where {
     Cuda,
 }
 
-/// How to say what was found.
+/// The form of the output.
 #[derive(Args)]
 pub struct Output {
     /// Print JSON
@@ -33,12 +33,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether lines for people are printed on the way.
+    /// Returns whether readable lines are printed during the run.
     pub fn is_plain(&self) -> bool {
         !self.json && !self.csv
     }
 
-    /// Prints the report as JSON, or rows and tables as CSV, or the tables; writes the files asked for.
+    /// Prints the report as JSON, rows and tables as CSV, or the tables as text, and writes the requested files.
     ///
     /// # Errors
     /// A file cannot be written.

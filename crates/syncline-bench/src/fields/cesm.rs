@@ -3,13 +3,13 @@ use rayon::prelude::*;
 use super::gaussian::gaussian_field;
 use super::{Field, Generator, side};
 
-/// Height of the fronts.
+/// Amplitude of the fronts.
 const FRONTS: f32 = 0.2;
 /// Amplitude of the small-scale part of each layer.
 const LOCAL: f32 = 0.007;
 
-/// Layers that differ slowly: zonal bands, a large-scale flow, fronts (tanh of a smooth field), local noise; clear sky
-/// is 0.
+/// Returns layers that differ slowly from each other: zonal bands, a large-scale flow, fronts (tanh of a smooth field),
+/// and local noise; clear sky is 0.
 pub(super) fn cloud(scale: f64) -> Field {
     let layers = side(26, scale.clamp(0.31, 1.0), 2);
     let (rows, columns) = (side(1800, scale, 4), side(3600, scale, 4));

@@ -3,23 +3,24 @@ use rayon::prelude::*;
 use super::{Field, Generator, volume};
 use crate::random::Stream;
 
-/// Frames and atoms of the original.
+/// Number of frames and of atoms of the original.
 const FRAMES: usize = 2338;
 const ATOMS: usize = 106_711;
-/// Unit cells a side: the smallest cube of face-centered cubic cells (4 atoms each) that holds the atoms.
+/// Unit cells per side: the smallest cube of face-centered cubic cells (4 atoms each) that contains the atoms.
 const CELLS: usize = 30;
 /// Lattice constant of copper, in angstroms.
 const LATTICE: f32 = 3.615;
 /// Root mean square displacement of an atom along one axis, in angstroms (copper at about 700 K).
 const THERMAL: f32 = 0.133;
-/// Processors along an axis; each writes its atoms in no particular order, as a parallel run does once atoms have
+/// Processors along an axis. Each writes its atoms in random order, like a parallel simulation after atoms have
 /// migrated.
 const DOMAINS: usize = 4;
-/// Vibrations: distinct frequencies, and how many of them move one atom.
+/// Number of distinct vibration frequencies, and the number of them that move one atom.
 const MODES: usize = 32;
 const MODES_AN_ATOM: usize = 3;
 
-/// x of each atom over time. Only the number of frames scales: the statistics of a frame stay those of the full box.
+/// Returns the x coordinate of each atom over time. Only the number of frames scales, so that the statistics of a frame
+/// are those of the full box.
 pub(super) fn positions(scale: f64) -> Field {
     let frames = volume(FRAMES, scale);
     let sites = sites();
@@ -28,7 +29,7 @@ pub(super) fn positions(scale: f64) -> Field {
     let mut values = vec![0f32; frames * ATOMS];
     values.par_chunks_mut(ATOMS).enumerate().for_each(|(frame, out)| {
         let phases: [(f32, f32); MODES] = std::array::from_fn(|mode| {
-            // Periods from 8 to 40 frames: an atom's position is sampled a few times a vibration.
+            // Periods are 8 to 40 frames, so that an atom's position is sampled several times per vibration.
             let period = 8.0 + 32.0 * mode as f32 / MODES as f32;
             (std::f32::consts::TAU * frame as f32 / period).sin_cos()
         });
@@ -46,7 +47,7 @@ pub(super) fn positions(scale: f64) -> Field {
     Field::new(Generator::Exaalt, values, &[frames, ATOMS], 1)
 }
 
-/// x of every lattice site in file order: domain by domain, shuffled inside each.
+/// Returns the x coordinate of every lattice site in file order: domain by domain, shuffled in each.
 fn sites() -> Vec<f32> {
     const BASIS: [[f32; 3]; 4] = [[0.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]];
     let mut domains = vec![Vec::new(); DOMAINS.pow(3)];

@@ -1,4 +1,4 @@
-//! Gaussian random fields with a given power spectrum, made in Fourier space.
+//! Gaussian random fields with a given power spectrum, generated in Fourier space.
 
 use rayon::prelude::*;
 use realfft::RealFftPlanner;
@@ -7,16 +7,17 @@ use rustfft::{Fft, FftPlanner};
 
 use crate::random::Stream;
 
-/// Columns transformed together, so that a cache line fetched for one serves its neighbors.
+/// Number of columns that are transformed together, so that they share cache lines.
 const COLUMNS: usize = 16;
 
-/// A field of mean 0 and variance 1 whose power at wave number k is proportional to `power(k)`.
+/// Returns a field of mean 0 and variance 1 whose power at wave number k is proportional to `power(k)`.
 ///
-/// `shape` is slowest first. k counts cycles over the longest side; each axis's share of k is first multiplied by
-/// its `axis_scale` (1 everywhere for an isotropic field). The same seed gives the same field on any number of threads.
+/// `shape` has the slowest axis first. k counts cycles over the longest side; each axis's component of k is first
+/// multiplied by its `axis_scale` (1 everywhere for an isotropic field). The field depends on the seed only, not on the
+/// number of threads.
 ///
-/// The spectrum is drawn directly, on the half that a real field needs, in the order `[axis 1][axis 0][axis 2]`:
-/// then every pass works on slabs that are contiguous, and one transform instead of two is enough.
+/// The spectrum is generated directly, on the half that a real field needs, in the order `[axis 1][axis 0][axis 2]`:
+/// every pass then works on contiguous slabs, and one transform instead of two is sufficient.
 pub fn gaussian_field(
     shape: [usize; 3],
     seed: u64,
@@ -50,7 +51,7 @@ pub fn gaussian_field(
                 }
                 transform_columns(slab, half, along1.as_ref(), buffer);
                 for (row, out) in slab.chunks_exact_mut(half).zip(out.chunks_exact_mut(n2)) {
-                    // What a real field cannot have; dropping it symmetrises these two planes.
+                    // The imaginary part is 0 in a real field. Dropping it makes these two planes symmetric.
                     row[0].im = 0.0;
                     if n2.is_multiple_of(2) {
                         row[half - 1].im = 0.0;
@@ -94,7 +95,7 @@ fn draw_slab(
             if i == 0 && j == 0 && k == 0 {
                 amplitude = 0.0;
             }
-            // These planes hold both k and -k; their symmetrised sum has half the variance.
+            // These planes contain both k and -k; making them symmetric halves the variance of their sum.
             if k == 0 || 2 * k == n2 {
                 amplitude *= std::f32::consts::SQRT_2;
             }
@@ -134,7 +135,7 @@ fn slab_moments(slab: &[f32]) -> (f64, f64) {
     slab.iter().fold((0.0, 0.0), |(sum, square), &v| (sum + f64::from(v), square + f64::from(v) * f64::from(v)))
 }
 
-/// Brings the field to mean 0 and variance 1; the slab sums are added in order, whatever thread made them.
+/// Scales the field to mean 0 and variance 1. The sums of the slabs are added in order, independently of the threads.
 fn standardize(field: &mut [f32], moments: &[(f64, f64)]) {
     let count = field.len() as f64;
     let (sum, square) = moments.iter().fold((0.0, 0.0), |(s, q), m| (s + m.0, q + m.1));
@@ -149,7 +150,7 @@ fn standardize(field: &mut [f32], moments: &[(f64, f64)]) {
 mod tests {
     use super::*;
 
-    /// Mean square difference of neighbors along each axis.
+    /// Returns the mean squared difference of neighbors along each axis.
     fn roughness(field: &[f32], [n0, n1, n2]: [usize; 3]) -> [f64; 3] {
         let at = |i: usize, j: usize, k: usize| f64::from(field[((i % n0) * n1 + j % n1) * n2 + k % n2]);
         let mut sums = [0.0; 3];
@@ -180,10 +181,10 @@ mod tests {
 
     #[test]
     fn power_at_a_wave_number_is_as_asked() {
-        // All power at |k| = 4: neighbors differ by 2 (1 - mean of cos(2 pi k_i / n)) over the shell.
+        // All power is at |k| = 4: neighbors differ by 2 (1 - mean of cos(2 pi k_i / n)) over the shell.
         let n = 48;
         let field = gaussian_field([n; 3], 2, [1.0; 3], |k| if (k - 4.0).abs() < 0.01 { 1.0 } else { 0.0 });
-        // The shell: 6 vectors (4, 0, 0) up to sign and order, so each axis has 4 of 6 with k_i = 0.
+        // The shell consists of 6 vectors (4, 0, 0) with all signs and orders, so 4 of 6 have k_i = 0 for each axis.
         let expected = 2.0 / 3.0 * (1.0 - (std::f64::consts::TAU * 4.0 / n as f64).cos());
         let mean = roughness(&field, [n; 3]).iter().sum::<f64>() / 3.0;
         assert!((mean - expected).abs() < 0.01 * expected, "{mean} {expected}");

@@ -4,20 +4,21 @@ use super::gaussian::gaussian_field;
 use super::{Field, Generator, side, volume};
 use crate::random::Stream;
 
-/// Particles of the original.
+/// Number of particles of the original.
 pub(super) const PARTICLES: usize = 280_953_867;
-/// Deviation of the virial (small-scale, random) part of the velocity, against 250 for the flow.
+/// Standard deviation of the virial (small-scale, random) part of the velocity, compared with 250 for the flow.
 const VIRIAL: f32 = 21.0;
-/// Side of the box, in Mpc/h.
+/// Side of the box in Mpc/h.
 const BOX: f32 = 256.0;
 
-/// Displacement of lattice particles after Zel'dovich: the gradient's spectrum is the density's over k squared.
+/// Returns the displacement of lattice particles in Zel'dovich's approximation: the spectrum of the gradient is that of
+/// the density divided by k squared.
 fn displacement(n: usize, seed: u64) -> Vec<f32> {
     gaussian_field([n; 3], seed, [1.0; 3], |k| k / (1.0 + (k / 5.0).powi(2)).powf(2.2) / (k * k))
 }
 
-/// One velocity component in lattice order: a large-scale flow plus random motion, which is hotter where the flow
-/// converges.
+/// Returns one velocity component in lattice order: a large-scale flow plus random motion, which is stronger where the
+/// flow converges.
 pub(super) fn velocities(scale: f64) -> Field {
     let n = side(656, scale, 8);
     let mut values = displacement(n, 41);
@@ -31,7 +32,7 @@ pub(super) fn velocities(scale: f64) -> Field {
     particles(Generator::Hacc, values, scale)
 }
 
-/// One position component of displaced lattice particles in lattice order, in a periodic box.
+/// Returns one position component of displaced lattice particles in lattice order, in a periodic box.
 pub(super) fn positions(scale: f64) -> Field {
     let n = side(656, scale, 8);
     let mut values = displacement(n, 43);

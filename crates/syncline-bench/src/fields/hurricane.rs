@@ -3,13 +3,13 @@ use rayon::prelude::*;
 use super::gaussian::gaussian_field;
 use super::{Field, Generator, side};
 
-/// Saturation level, in deviations: 18 % of the volume is cloud.
+/// Saturation level in standard deviations: 18 % of the volume is cloud.
 const THRESHOLD: f32 = 0.9;
 
-/// Condensate: the part of a turbulent humidity above saturation, times a turbulent amplitude.
+/// Returns the condensate: the part of a turbulent humidity above saturation, times a turbulent amplitude.
 pub(super) fn condensate(scale: f64) -> Field {
     let shape = [side(100, scale, 4), side(500, scale, 4), side(500, scale, 4)];
-    // Vertical motion is slower: eddies are flattened.
+    // Vertical motion is slower, so eddies are flat.
     let flattened = [0.6, 1.0, 1.0];
     let spectrum = |outer: f32| move |k: f32| k.powf(-11.0 / 3.0) / (1.0 + (outer / k).powi(4));
     let mut values = gaussian_field(shape, 21, flattened, spectrum(3.0));

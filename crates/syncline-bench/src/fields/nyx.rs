@@ -3,10 +3,11 @@ use rayon::prelude::*;
 use super::gaussian::gaussian_field;
 use super::{Field, Generator, side};
 
-/// Deviation of the logarithm of the density; sets how long the tail is.
+/// Standard deviation of the logarithm of the density, which determines the length of the distribution's tail.
 const SIGMA: f32 = 2.2;
 
-/// Log-normal density over a cold-dark-matter-like spectrum, smoothed at the smallest scales as gas pressure does.
+/// Returns a log-normal density with a spectrum similar to cold dark matter, smoothed at the smallest scales as by gas
+/// pressure.
 pub(super) fn density(scale: f64) -> Field {
     let n = side(512, scale, 16);
     let smallest = 0.30 * n as f32;

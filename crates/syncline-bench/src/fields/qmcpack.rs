@@ -3,9 +3,9 @@ use rayon::prelude::*;
 use super::{Field, Generator, side, volume};
 use crate::random::Stream;
 
-/// Plane waves an orbital.
+/// Number of plane waves in an orbital.
 const WAVES: usize = 6;
-/// Deviation of each component of a wave vector, in radians over the cell's side.
+/// Standard deviation of each component of a wave vector, in radians per side of the cell.
 const WAVE_NUMBER: f64 = 63.0;
 
 /// A plane wave: wave vector (slowest axis first), phase and amplitude.
@@ -15,9 +15,9 @@ struct Wave {
     amplitude: f32,
 }
 
-/// Orbitals on a B-spline grid, each a sum of a few plane waves.
+/// Returns orbitals on a B-spline grid, each the sum of a few plane waves.
 pub(super) fn orbitals(scale: f64) -> Field {
-    // Beyond full scale there are more orbitals in the same cell.
+    // At scales above 1 there are more orbitals in the same cell.
     let orbitals = if scale < 1.0 { side(288, scale, 1) } else { volume(288, scale) };
     let shrink = if scale < 0.5 { scale } else { 1.0 };
     let cell = [side(115, shrink, 1), side(69, shrink, 1), side(69, shrink, 1)];
@@ -39,7 +39,7 @@ fn waves(orbital: usize) -> impl Iterator<Item = Wave> {
     })
 }
 
-/// Adds amplitude cos(k.r + phase), by the addition theorem: two products a value instead of a cosine.
+/// Adds amplitude cos(k.r + phase) with the addition theorem: two multiplications per value instead of a cosine.
 fn add_wave(out: &mut [f32], [n0, n1, n2]: [usize; 3], wave: &Wave) {
     let step = |n: usize| 1.0 / (n - 1).max(1) as f32;
     let along_row: Vec<(f32, f32)> = (0..n2).map(|k| (wave.vector[2] * k as f32 * step(n2)).sin_cos()).collect();

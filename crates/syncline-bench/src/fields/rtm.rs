@@ -2,21 +2,21 @@ use rayon::prelude::*;
 
 use super::{Field, Generator, side};
 
-/// Time steps at full scale.
+/// Number of time steps at full scale.
 const STEPS: f64 = 900.0;
-/// Peak frequency of the source, in cycles a step.
+/// Peak frequency of the source, in cycles per step.
 const FREQUENCY: f64 = 0.020;
-/// Cells of the absorbing border.
+/// Width of the absorbing border in cells.
 const BORDER: usize = 20;
 
-/// The acoustic wave equation in a layered medium with a Ricker source near the top: fourth order in space, second in
-/// time, all cells one step apart.
+/// Solves the acoustic wave equation in a layered medium with a Ricker source near the top: fourth order in space,
+/// second order in time. Returns a snapshot of the wave.
 pub(super) fn snapshot(scale: f64) -> Field {
     let shape = [side(449, scale, 1), side(449, scale, 1), side(235, scale, 1)];
     let [n0, n1, n2] = shape;
     let medium = Medium::new(shape);
     let mut now = vec![0f32; n0 * n1 * n2];
-    // The step before; each step overwrites it with the step after.
+    // The previous step; each step overwrites it with the next one.
     let mut other = now.clone();
     for t in 0..(STEPS * scale) as usize {
         medium.step(&now, &mut other);
@@ -37,7 +37,7 @@ fn ricker(t: f64) -> f32 {
 
 struct Medium {
     shape: [usize; 3],
-    /// Squared velocity in cells a step, by axis 0 and axis 2 (depth).
+    /// Squared velocity in cells per step, by axis 0 and axis 2 (depth).
     velocity2: Vec<f32>,
     /// Damping along a row (axis 2), for each distance 0..=BORDER of the row from the sides of the other axes.
     damping: Vec<f32>,
@@ -64,12 +64,12 @@ impl Medium {
         Self { shape, velocity2, damping }
     }
 
-    /// Whether the five-point stencil fits around this cell.
+    /// Returns whether the five-point stencil fits around this cell.
     fn is_interior(&self, cell: [usize; 3]) -> bool {
         cell.iter().zip(self.shape).all(|(&c, n)| c >= 2 && c + 2 < n)
     }
 
-    /// `before` becomes the step after `now`. Cells without a whole stencil stay 0.
+    /// Replaces `before` by the step after `now`. Cells where the stencil does not fit stay 0.
     fn step(&self, now: &[f32], before: &mut [f32]) {
         let [n0, n1, n2] = self.shape;
         if n0 < 5 || n1 < 5 || n2 < 5 {
@@ -82,7 +82,7 @@ impl Medium {
                 let damping = &self.damping[side * n2..][..n2];
                 let row = &mut plane[j * n2..][..n2];
                 let start = (i * n1 + j) * n2;
-                // The row and its neighbors up to two away along both slower axes.
+                // The row and its neighbors at a distance of up to two along both slower axes.
                 let near = |step: isize| &now[start.wrapping_add_signed(step)..][..n2];
                 let (s0, s1) = ((n1 * n2) as isize, n2 as isize);
                 let one = [near(-s0), near(s0), near(-s1), near(s1)];
@@ -95,7 +95,7 @@ impl Medium {
 
 fn step_row(row: &mut [f32], here: &[f32], one: [&[f32]; 4], two: [&[f32]; 4], velocity2: &[f32], damping: &[f32]) {
     let n = row.len();
-    // Equal lengths, so that the loop's index checks vanish and it vectorizes.
+    // Equal lengths let the compiler remove bounds checks and vectorize the loop.
     let (here, velocity2, damping) = (&here[..n], &velocity2[..n], &damping[..n]);
     let (one, two) = (one.map(|r| &r[..n]), two.map(|r| &r[..n]));
     for k in 2..n - 2 {
@@ -103,7 +103,7 @@ fn step_row(row: &mut [f32], here: &[f32], one: [&[f32]; 4], two: [&[f32]; 4], v
         let twos = here[k - 2] + here[k + 2] + two[0][k] + two[1][k] + two[2][k] + two[3][k];
         let laplacian = -7.5 * here[k] + (4.0 / 3.0) * ones - (1.0 / 12.0) * twos;
         let next = (2.0 * here[k] - row[k] + velocity2[k] * laplacian) * damping[k];
-        // The tail ahead of the front would go through subnormal numbers, which are many times slower.
+        // The wave ahead of the front would have subnormal values, which many times slow down arithmetic.
         row[k] = if next.abs() < 1e-30 { 0.0 } else { next };
     }
 }

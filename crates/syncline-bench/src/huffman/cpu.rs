@@ -1,4 +1,4 @@
-//! Encoders and decoders of the CPU.
+//! Measures the encoders and decoders of the CPU.
 
 use std::time::Instant;
 
@@ -11,15 +11,15 @@ use syncline_cuda::timing::Times;
 
 use super::{GROUP_LOG2, Row, STREAM_SYMBOLS, Set, Symbols, timed};
 
-/// Measures every index kind and every decoder that reads it.
+/// Measures every index kind with every decoder that supports it.
 ///
 /// # Errors
-/// A decoder fails or gives other symbols.
+/// A decoder fails or returns other symbols.
 pub fn measure(set: &Set, threads: usize, runs: usize) -> Result<Vec<Row>> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     pool.install(|| match &set.symbols {
         Symbols::Bytes(symbols) => measure_symbols(set, symbols, None, threads, runs),
-        // The code of residual 0, which the codec need not look for.
+        // The code of residual 0 is the most frequent one, so the codec need not search for it.
         Symbols::Codes(symbols) => measure_symbols(set, symbols, Some(RADIUS as u16), threads, runs),
     })
 }
@@ -78,7 +78,7 @@ fn measure_symbols<S: Symbol>(
             if reads(decoder, index) {
                 let mut out = vec![S::truncate(0); symbols.len()];
                 let decoding = timed(runs, || {
-                    // Poisoned, so that what is not written shows.
+                    // Filled with a pattern, so that missing writes are detected.
                     out.fill(S::truncate(u16::MAX));
                     let start = Instant::now();
                     decode_all(&streams, decoder, &mut out)?;
@@ -93,7 +93,8 @@ fn measure_symbols<S: Symbol>(
     Ok(rows)
 }
 
-/// Whether the decoder is at home with this index: each is measured where it belongs, the baseline without any.
+/// Returns whether a decoder is measured with this index: each with the index it was designed for, and the baseline
+/// without an index.
 fn reads(decoder: Decoder, index: IndexKind) -> bool {
     match decoder {
         Decoder::Chunked | Decoder::SelfSync => index == IndexKind::None,

@@ -1,7 +1,7 @@
-//! Encoders and decoders of an NVIDIA GPU, timed with its events against a device-to-device copy of the same run.
+//! Encoders and decoders on an NVIDIA GPU, timed with CUDA events and compared with a device-to-device copy of the same
 //!
-//! Outputs are poisoned before they are checked. Streams are compared with the CPU's, what is decoded with what was
-//! encoded.
+//! Outputs are filled with a pattern before they are checked. Streams are compared with those of the CPU, and decoded
+//! symbols with the encoded ones.
 
 #![allow(unsafe_code)]
 
@@ -31,9 +31,9 @@ pub use codebooks::CodebookTime;
 pub use decoders::Phases;
 pub use staging::{SPAN_ROOMS, Staging};
 
-/// What the stage codes, for both backends.
+/// A symbol type that both backends support.
 trait Code: huffman::Symbol + syncline_cuda::huffman::Symbol + DeviceRepr {
-    /// Symbols that a stream can tell apart here.
+    /// Number of symbols in the alphabet of the measured streams.
     const ALPHABET: u32;
 }
 
@@ -45,31 +45,31 @@ impl Code for u16 {
     const ALPHABET: u32 = 2 * RADIUS;
 }
 
-/// How much is measured on a set.
+/// Which measurements are made on a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Every encoder and decoder, phases, staging buffers.
+    /// All encoders and decoders, phases, and buffer sizes.
     Everything,
-    /// Our own encoder and the optimized decoders, each call alone and calls one after another: of a small set.
+    /// Our encoder and the optimized decoders, with single calls and with consecutive calls: for a small set.
     Fastest,
-    /// The decoders alone, for a curve over many sets.
+    /// Only the decoders, for a curve over many sets.
     Decoders,
 }
 
-/// What was measured on sets.
+/// The results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
-    /// A row for each set, encoder and decoder.
+    /// One row for each set, encoder and decoder.
     pub rows: Vec<Row>,
-    /// Decoders phase by phase.
+    /// Throughputs of the decoders' phases.
     pub phases: Vec<Phases>,
-    /// Staging buffers of the decoders.
+    /// Buffer sizes of the decoders.
     pub staging: Vec<Staging>,
-    /// Codebooks.
+    /// Times of building codebooks.
     pub codebooks: Vec<CodebookTime>,
 }
 
-/// A GPU to measure on.
+/// A GPU with the state of its measurements.
 pub struct Gpu {
     device: Device,
     stream: Arc<CudaStream>,
@@ -79,15 +79,16 @@ pub struct Gpu {
     copy: f64,
 }
 
-/// A stage's symbols in device memory.
+/// The symbols of a set in device memory.
 struct Input<S> {
     set: String,
     symbols: CudaSlice<S>,
-    /// Symbols of a stream.
+    /// Number of symbols in a stream.
     stream: usize,
-    /// The commonest symbol.
+    /// The most frequent symbol.
     common: u16,
-    /// A symbol that does not occur, or the rarest: no group consists of it, so no group is free.
+    /// A symbol that does not occur, or the least frequent one: no group consists of it, so there are no zero-bit
+    /// groups.
     rare: u16,
 }
 
@@ -112,20 +113,20 @@ impl Gpu {
         Ok(Self { arena: Arena::new(stream.clone()), device, stream, check, runs, copy })
     }
 
-    /// What the device and its software are.
+    /// Returns the names of the device and its software.
     pub fn name(&self) -> String {
         self.device.info().to_string()
     }
 
-    /// Bytes of payload a second of a device-to-device copy.
+    /// Returns the throughput of a device-to-device copy in bytes per second, counting each byte once.
     pub fn copy_rate(&self) -> f64 {
         self.copy
     }
 
-    /// Measures on one set.
+    /// Measures one set.
     ///
     /// # Errors
-    /// Something fails, or does not give back what it was given.
+    /// An operation fails, or the decoded symbols differ.
     pub fn measure(&mut self, set: &Set, extent: Extent, results: &mut Results) -> Result<()> {
         match &set.symbols {
             Symbols::Bytes(symbols) => self.measure_symbols(set, symbols, extent, results),
@@ -142,7 +143,7 @@ impl Gpu {
         results: &mut Results,
     ) -> Result<()> {
         let input = self.upload(set, symbols)?;
-        // The papers know no free groups; our own decoders are measured with and without.
+        // The papers have no zero-bit groups; our decoders are measured with and without them.
         let free_groups: &[bool] = if extent == Extent::Decoders { &[false] } else { &[true, false] };
         for &free_groups in free_groups {
             for index in IndexKind::ALL {
@@ -160,7 +161,7 @@ impl Gpu {
     /// Times nvCOMP's codecs on a set.
     ///
     /// # Errors
-    /// A call fails, or other symbols come back.
+    /// A call fails, or the decompressed symbols differ.
     pub fn measure_nvcomp(&mut self, nvcomp: &Nvcomp, set: &Set, results: &mut Results) -> Result<()> {
         match &set.symbols {
             Symbols::Bytes(symbols) => self.measure_codecs(nvcomp, set, symbols, results),
@@ -216,7 +217,7 @@ impl Gpu {
         Ok(Input { set: set.name.clone(), symbols: whole, stream: chunk_symbols(symbols.len()), common, rare })
     }
 
-    /// A row of something that takes `times` for all of `bytes`.
+    /// Returns a row for an operation that takes `times` for all of `bytes` bytes.
     fn row(&self, set: &str, bytes: usize, what: What, times: &Times) -> Row {
         let rate = |seconds: f64| bytes as f64 / seconds / 1e9;
         Row {
@@ -241,14 +242,14 @@ impl Gpu {
 }
 
 impl Row {
-    /// With what calls in turn came to.
+    /// Adds the results of queued and consecutive calls.
     fn in_turn(self, rates: Option<rotation::InTurn>) -> Self {
         let (queued, one_after_another) = rates.map(|rates| (rates.queued, rates.one_after_another)).unzip();
         Self { queued, one_after_another, ..self }
     }
 }
 
-/// What a row is about.
+/// The description of a row.
 struct What {
     direction: &'static str,
     method: String,

@@ -1,4 +1,4 @@
-//! The papers' tables with our figures beside theirs, made of what was measured.
+//! The papers' tables with our results.
 
 mod codebooks;
 mod curve;
@@ -18,7 +18,7 @@ use crate::table::{Cell, Table};
 
 pub use curve::{CURVE_SETS, curve_name};
 
-/// Every table that has a line.
+/// Returns all tables that are not empty.
 pub fn all(results: &Results) -> Vec<Table> {
     let tables = [
         throughput::decoding(&results.rows),
@@ -37,7 +37,7 @@ pub fn all(results: &Results) -> Vec<Table> {
     tables.into_iter().filter(|table| !table.lines.is_empty()).collect()
 }
 
-/// The row of a set and method.
+/// Returns the row of a set and method.
 fn find<'r>(rows: &'r [Row], set: &str, direction: &str, method: &str, index: &str, free: bool) -> Option<&'r Row> {
     rows.iter().find(|row| {
         row.set == set
@@ -48,7 +48,7 @@ fn find<'r>(rows: &'r [Row], set: &str, direction: &str, method: &str, index: &s
     })
 }
 
-/// The sets of these rows, in order, without curves.
+/// Returns the names of the sets of these rows in order, without those of curves.
 fn sets(rows: &[Row]) -> Vec<&str> {
     let mut sets: Vec<&str> = Vec::new();
     for row in rows {
@@ -59,7 +59,7 @@ fn sets(rows: &[Row]) -> Vec<&str> {
     sets
 }
 
-/// The field that a set is of: `hurricane` of `hurricane-x6`.
+/// Returns the field that a set is generated from, such as `hurricane` for `hurricane-x6`.
 fn field_of(set: &str) -> &str {
     match set.rsplit_once("-x") {
         Some((field, copies)) if copies.bytes().all(|digit| digit.is_ascii_digit()) => field,
@@ -131,13 +131,13 @@ mod tests {
         assert_eq!(json[0]["rows"][0]["set"], "nyx");
         let encoding = json[1].as_array().unwrap().iter().find(|t| t["title"].as_str().unwrap().starts_with("Ratios"));
         assert!(encoding.unwrap()["lines"][0][1].is_number(), "numbers stay numbers");
-        // The paper's 122.4 GB/s and ours beside each other.
+        // The table has the paper's 122.4 GB/s and our result.
         let decoding = titled("Table V").to_string();
         assert!(decoding.contains("122.4") && decoding.contains("800"), "{decoding}");
-        // 0.4 of the copy over 364 of 2,060 GB/s.
+        // The expected ratio is 0.4 of our copy over 364 of 2,060 GB/s.
         assert!(titled("authors' own code").to_string().contains("2.26"), "{}", titled("authors' own code"));
         assert!(titled("reduce").to_string().contains("314.63"));
-        // A quarter of nyx's 2,000 GB/s.
+        // The goal is a quarter of nyx's 2,000 GB/s.
         let small = &titled("one after another").lines;
         assert_eq!(small.len(), 1);
         assert_eq!(small[0][5..], [480.0, 600.0, 720.0, 500.0].map(|rate| Cell::Number(rate, 0)));

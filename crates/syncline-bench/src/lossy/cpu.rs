@@ -1,4 +1,4 @@
-//! Compression and decompression on the CPU, by the wall clock.
+//! Measures compression and decompression on the CPU by elapsed time.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use super::{Original, Rate, Row, Set, Value, Values, compress_on_cpu, ensure_sam
 use crate::check::POISON;
 use crate::huffman::timed;
 
-/// Measures a set at one bound, with so many threads.
+/// Measures a set with one bound and `threads` threads.
 ///
 /// # Errors
-/// The bound is broken, or the stream depends on the number of threads; those of the codec.
+/// The bound is violated, the stream depends on the number of threads, or the codec fails.
 pub fn measure(set: &Set, relative: f64, threads: usize, runs: usize) -> Result<Row> {
     match &set.values {
         Values::F32(values) => measure_values(set, values, relative, threads, runs),

@@ -1,8 +1,8 @@
-//! Compression and decompression on an NVIDIA GPU, timed with its events against a device-to-device copy of the same
-//! run.
+//! Compression and decompression on an NVIDIA GPU, timed with CUDA events and compared with a device-to-device copy of
+//! the same run.
 //!
-//! Outputs are poisoned before they are checked: streams against the CPU's, values against the bound, all of them, on
-//! the host.
+//! Outputs are filled with a pattern before they are checked. Streams are compared with those of the CPU, and all
+//! values are checked against the bound on the host.
 
 #![allow(unsafe_code)]
 
@@ -24,12 +24,12 @@ use syncline_cuda::timing::{self, Runs, Times};
 use super::{Original, Quality, Rate, Results, Row, Set, Steps, Value, Values, compress_on_cpu, ensure_same};
 use crate::check::{Check, POISON, view_bytes, view_bytes_mut};
 
-/// Bytes of the copies that everything is compared with.
+/// Bytes of the device-to-device copy.
 const COPY_BYTES: usize = 512 << 20;
-/// How long the device is kept busy before something is timed.
+/// Duration for which the device is kept busy before a measurement, so that its clock frequency rises.
 const WAKE: Duration = Duration::from_millis(50);
 
-/// What is measured on a set.
+/// Which optional measurements are made on a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// Whether to compare the stream with the CPU's.
@@ -38,7 +38,7 @@ pub struct Extent {
     pub steps: bool,
 }
 
-/// A GPU to measure on.
+/// A GPU with the state of its measurements.
 pub struct Gpu {
     device: Device,
     stream: Arc<CudaStream>,
@@ -48,18 +48,18 @@ pub struct Gpu {
     copies: Copies,
 }
 
-/// 10^9 bytes a second of plain copies.
+/// Throughputs of copies, in 10^9 bytes per second.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Copies {
-    /// Payload of a device-to-device copy.
+    /// Device-to-device copy, counting each byte once.
     pub device: f64,
-    /// From page-locked memory of the host to the device.
+    /// Copy from page-locked host memory to the device.
     pub to_device: f64,
-    /// Back.
+    /// Copy from the device to page-locked host memory.
     pub from_device: f64,
 }
 
-/// A set in device memory, and where it goes.
+/// A set in device memory, with output buffers.
 pub struct Loaded<'s> {
     set: &'s Set,
     typed: Typed<'s>,
@@ -73,18 +73,18 @@ enum Typed<'s> {
 struct Buffers<'s, T> {
     original: Original<'s, T>,
     shape: Shape,
-    /// The elements: on the host, page-locked, and on the device.
+    /// The elements in page-locked host memory.
     host: Pinned<u8>,
     input: CudaSlice<u8>,
-    /// Room for a stream, and for one's records.
+    /// Output buffer for a stream or for records.
     output: CudaSlice<u8>,
     records: CudaSlice<u8>,
-    /// What comes back.
+    /// Output buffer of decompression.
     back: CudaSlice<T>,
     host_back: Pinned<u8>,
 }
 
-/// Times of compression, and what it made.
+/// Times of compression, and the resulting stream.
 struct Compression {
     made: Compressed,
     bytes: Vec<u8>,
@@ -94,7 +94,7 @@ struct Compression {
     workspace: u64,
 }
 
-/// The same of decompression.
+/// Times of decompression, and the resulting values.
 struct Decompression {
     quality: Quality,
     whole: Times,
@@ -103,13 +103,13 @@ struct Decompression {
 }
 
 impl Gpu {
-    /// Opens GPU 0 and measures its copies. Streams are reconstructed in the given way, or in the fastest.
+    /// Opens GPU 0 and measures its copies. `way` is the strategy of reconstruction, or `None` for the fastest one.
     ///
     /// # Errors
     /// There is no GPU, or it cannot be used.
     pub fn open(runs: usize, way: Option<Way>) -> Result<Self> {
         let device = Device::open(0)?;
-        // SAFETY: all memory is used on one stream, but for what the decompressor has on its own, which it orders by
+        // SAFETY: all memory is used on one stream, except the decompressor's own memory, whose use it orders with
         // events.
         unsafe { device.context().disable_event_tracking() };
         let stream = device.context().new_stream().doing("making a stream")?;
@@ -119,20 +119,20 @@ impl Gpu {
         Ok(Self { device, stream, check, runs, way, copies })
     }
 
-    /// What the device and its software are.
+    /// Returns the names of the device and its software.
     pub fn name(&self) -> String {
         self.device.info().to_string()
     }
 
-    /// How fast plain copies are.
+    /// Returns the measured throughputs of copies.
     pub fn copies(&self) -> Copies {
         self.copies
     }
 
-    /// Gets memory for a set.
+    /// Allocates device memory for a set and uploads it.
     ///
     /// # Errors
-    /// There is not enough.
+    /// There is not enough memory.
     pub fn load<'s>(&self, set: &'s Set) -> Result<Loaded<'s>> {
         let typed = match &set.values {
             Values::F32(values) => Typed::F32(Buffers::new(&self.stream, set, values)?),
@@ -141,10 +141,10 @@ impl Gpu {
         Ok(Loaded { set, typed })
     }
 
-    /// Measures a set at one bound.
+    /// Measures a set with one bound.
     ///
     /// # Errors
-    /// Something fails, the bound is broken, or the stream is not the CPU's.
+    /// An operation fails, the bound is violated, or the stream differs from the CPU's.
     pub fn measure(
         &mut self,
         loaded: &mut Loaded<'_>,
@@ -221,7 +221,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// Keeps the device busy until its clock has risen: it was idle while the host was not.
+    /// Keeps the device busy until its clock frequency has risen, because it was idle while the host worked.
     fn wake(&self, scratch: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < WAKE {
@@ -278,7 +278,7 @@ impl Gpu {
             host_stream.read(&output.slice(..length))
         };
         let copies = timing::seconds(&stream, self.runs, || there_and_back(input, output))?;
-        // Once more, to see what arrives.
+        // Runs once more to check the output.
         self.check.poison(&mut input.as_view_mut(), POISON)?;
         self.check.poison(&mut output.as_view_mut(), POISON)?;
         there_and_back(input, output)?;
@@ -340,7 +340,7 @@ impl Gpu {
             host_back.read(&view_bytes(back))
         };
         let copies = timing::seconds(&self.stream, self.runs, || there_and_back(device, back, host_back))?;
-        // Once more, to see what arrives.
+        // Runs once more to check the output.
         self.check.poison(&mut device.as_view_mut(), POISON)?;
         self.check.poison(&mut view_bytes_mut(back), POISON)?;
         host_back.fill()?.fill(POISON);
@@ -351,7 +351,7 @@ impl Gpu {
     }
 }
 
-/// A stream: on the host, page-locked, and on the device.
+/// Buffers for a stream: in page-locked host memory, and in device memory.
 struct StreamBuffers {
     host: Pinned<u8>,
     device: CudaSlice<u8>,
@@ -380,9 +380,9 @@ impl<'s, T: Value> Buffers<'s, T> {
     }
 }
 
-/// Device memory whose contents are written before they are read.
+/// Allocates device memory, which must be written before it is read.
 fn allocate<T: DeviceRepr>(stream: &Arc<CudaStream>, length: usize) -> Result<CudaSlice<T>> {
-    // SAFETY: bytes and floating-point numbers have no invalid bit patterns.
+    // SAFETY: bytes and floats have no invalid bit patterns.
     Ok(unsafe { stream.alloc::<T>(length) }.doing("allocating")?)
 }
 

@@ -1,25 +1,26 @@
-//! What was measured.
+//! The results of the `lossy` bench.
 
 use serde::Serialize;
 use syncline_cuda::timing::Times;
 
-/// How fast something went, in 10^9 bytes of uncompressed elements a second.
+/// A throughput, in 10^9 bytes of uncompressed elements per second.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rate {
-    /// Median run.
+    /// Throughput of the median run.
     pub median: f64,
-    /// Slowest run.
+    /// Throughput of the slowest run.
     pub slowest: f64,
-    /// Fastest run.
+    /// Throughput of the fastest run.
     pub best: f64,
-    /// Microseconds of the median run.
+    /// Duration of the median run in microseconds.
     pub microseconds: f64,
-    /// Median over the rate of a device copy in the same run; on a GPU only.
+    /// Median throughput divided by that of a device copy in the same run; on a GPU only.
     pub share_of_copy: Option<f64>,
 }
 
 impl Rate {
-    /// Of `bytes` bytes that took these times; `copy` is the copy's rate in bytes a second.
+    /// Computes the throughput for `bytes` bytes and these times. `copy` is the throughput of the device copy in bytes
+    /// per second.
     pub fn new(bytes: u64, times: &Times, copy: Option<f64>) -> Self {
         let rate = |seconds: f64| bytes as f64 / seconds / 1e9;
         let median = rate(times.median());
@@ -33,71 +34,72 @@ impl Rate {
     }
 }
 
-/// A set at one bound, in one place.
+/// The results for a set with one bound on one device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// Type of its elements.
+    /// Type of the elements.
     pub element: String,
-    /// Extents, slowest first.
+    /// Extents, slowest axis first.
     pub shape: String,
-    /// Bytes of its elements.
+    /// Bytes of the elements.
     pub bytes: u64,
-    /// Where it ran.
+    /// Name of the device.
     pub device: String,
-    /// The bound as a share of the range of values.
+    /// The bound relative to the range of values.
     pub relative: f64,
-    /// The absolute bound that it came to.
+    /// The absolute bound that results.
     pub bound: f64,
     /// Bytes of the stream.
     pub stream_bytes: u64,
-    /// Bytes of elements over bytes of stream.
+    /// Bytes of the elements divided by bytes of the stream.
     pub ratio: f64,
-    /// Bits of the stream for each element.
+    /// Bits of the stream per element.
     pub bits: f64,
-    /// Peak signal-to-noise ratio in dB, the peak being the range of values; infinite without an error.
+    /// Peak signal-to-noise ratio in dB, with the range of values as the peak; infinite if there is no error.
     pub psnr: f64,
-    /// Largest error over the bound, of all values.
+    /// Largest error of all values divided by the bound.
     pub error_over_bound: f64,
-    /// Compression, from memory of the device to memory of the device, the scan for the range included.
+    /// Compression between buffers in device memory, including the scan for the range of values.
     pub compress: Rate,
-    /// The same with a bound that is known: without the scan, and without the stream's header and table.
+    /// Compression with a known bound: without the scan, and without the stream's header and table.
     pub compress_known: Option<Rate>,
-    /// The same as `compress`, from memory of the host to memory of the host.
+    /// Compression between buffers in host memory, otherwise as `compress`.
     pub compress_copies: Option<Rate>,
-    /// Decompression.
+    /// Decompression between buffers in device memory.
     pub decompress: Rate,
-    /// The same from memory of the host to memory of the host.
+    /// Decompression between buffers in host memory.
     pub decompress_copies: Option<Rate>,
-    /// Bytes of device memory that compression takes beside the array and the stream.
+    /// Bytes of device memory that compression takes in addition to the array and the stream.
     pub compress_workspace: Option<u64>,
-    /// Bytes of device memory that decompression takes beside the array and the stream.
+    /// Bytes of device memory that decompression takes in addition to the array and the stream.
     pub decompress_workspace: Option<u64>,
-    /// Whether the stream was compared with the CPU's (and found to be the same).
+    /// Whether the stream was compared with the CPU's and equals it.
     pub compared_with_cpu: bool,
 }
 
-/// The steps of compression or decompression of a set.
+/// The durations of the steps of compression or decompression of a set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Steps {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// Its bytes.
+    /// Bytes of the set.
     pub bytes: u64,
-    /// The bound as a share of the range of values.
+    /// The bound relative to the range of values.
     pub relative: f64,
-    /// `compress` or `decompress`.
+    /// Either `compress` or `decompress`.
     pub direction: &'static str,
-    /// Name and microseconds of each step, from the end of the one before: waits for the host are part of it.
+    /// Name and duration in microseconds of each step, measured from the end of the previous one, including waits for
+    /// the host.
     pub steps: Vec<(String, f64)>,
 }
 
-/// Everything that was measured in a run.
+/// All results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
-    /// A row for each set, bound and place.
+    /// One row for each set, bound and device.
     pub rows: Vec<Row>,
-    /// Steps.
+    /// Durations of steps.
     pub steps: Vec<Steps>,
 }

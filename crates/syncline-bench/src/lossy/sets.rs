@@ -1,4 +1,4 @@
-//! Fields to compress.
+//! The fields that the `lossy` bench compresses.
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -7,38 +7,38 @@ use rayon::prelude::*;
 use crate::fields::Generator;
 use crate::random::Stream;
 
-/// Ends names of sets of `f64`.
+/// Suffix of the names of sets of `f64`.
 const DOUBLE: &str = "-f64";
 
-/// Elements of one type.
+/// The elements of a set.
 pub enum Values {
-    /// Singles.
+    /// 32-bit floats.
     F32(Vec<f32>),
-    /// Doubles.
+    /// 64-bit floats.
     F64(Vec<f64>),
 }
 
 /// A field to compress.
 pub struct Set {
-    /// Its name in tables.
+    /// Name of the set in tables.
     pub name: String,
-    /// Its elements.
+    /// Elements of the set.
     pub values: Values,
-    /// Extents, slowest first.
+    /// Extents, slowest axis first.
     pub extents: Vec<u64>,
 }
 
 impl Set {
-    /// The sets that are measured unless others are named: those of the papers, turbulence, and two of `f64`.
+    /// The sets that are measured by default: those of the papers, turbulence, and two of `f64`.
     pub const DEFAULT: [&str; 9] =
         ["nyx", "rtm", "hurricane", "cesm", "hacc", "qmcpack", "turbulence", "rtm-f64", "nyx-f64"];
 
-    /// Whether there is a set of this name: a field's, or one's with `-f64` behind.
+    /// Returns whether there is a set of this name: the name of a field, with or without the suffix `-f64`.
     pub fn exists(name: &str) -> bool {
         generator(name).is_some()
     }
 
-    /// Generates a set, at most about so many MiB of it if that is given.
+    /// Generates a set, of about `mebibytes` MiB at most if that is given.
     ///
     /// # Errors
     /// There is no such set.
@@ -54,7 +54,7 @@ impl Set {
         Ok(Self { name: name.to_owned(), values, extents })
     }
 
-    /// Bytes of the elements.
+    /// Returns the bytes of the elements.
     pub fn bytes(&self) -> u64 {
         match &self.values {
             Values::F32(values) => size_of_val(&values[..]) as u64,
@@ -62,7 +62,7 @@ impl Set {
         }
     }
 
-    /// Extents as `100x500x500`.
+    /// Returns the extents as text, such as `100x500x500`.
     pub fn shape_text(&self) -> String {
         self.extents.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
     }
@@ -73,7 +73,7 @@ fn generator(name: &str) -> Option<(Generator, bool)> {
     Some((Generator::from_str(field, true).ok()?, double))
 }
 
-/// Doubles with what singles cannot hold: their low bits are not 0.
+/// Converts to `f64` and sets the low bits, which `f32` cannot represent, to values other than 0.
 fn doubles(values: &[f32]) -> Vec<f64> {
     let detail = Stream::new(81);
     let double = |(i, &value): (usize, &f32)| {
@@ -90,7 +90,7 @@ mod tests {
     fn sets_are_as_large_as_asked_for() {
         for name in Set::DEFAULT {
             let set = Set::generate(name, Some(2)).unwrap();
-            // Sides are rounded, and fields keep some of their structure.
+            // Sides are rounded, and some fields have a minimum size.
             assert!((1 << 18..=5 << 20).contains(&set.bytes()), "{name}: {}", set.bytes());
             let size = if matches!(set.values, Values::F64(_)) { 8 } else { 4 };
             assert_eq!(set.extents.iter().product::<u64>() * size, set.bytes());

@@ -1,9 +1,9 @@
-//! Tables of what was measured, and other projects' figures beside it.
+//! Tables of the results, with published figures of other projects.
 
 use super::{Rate, Results, Row};
 use crate::table::{Cell, Table};
 
-/// Rate, and share of the copy where there is one.
+/// Returns a cell with the throughput, and its share of the device copy where there is one.
 fn cell(rate: Option<&Rate>) -> Cell {
     match rate.map(|rate| (rate, rate.share_of_copy)) {
         Some((rate, Some(share))) => format!("{:.0} ({share:.2})", rate.median).into(),
@@ -12,7 +12,7 @@ fn cell(rate: Option<&Rate>) -> Cell {
     }
 }
 
-/// Every table that has a line.
+/// Returns all tables that are not empty.
 pub fn all(results: &Results) -> Vec<Table> {
     let tables = [speed(&results.rows), copies(&results.rows), steps(results), peers(&results.rows)];
     tables.into_iter().filter(|table| !table.lines.is_empty()).collect()
@@ -22,7 +22,7 @@ fn bound(row: &Row) -> Cell {
     format!("{:e}", row.relative).into()
 }
 
-/// Ratio, quality and speed.
+/// Returns the table of compression ratio, quality and throughput.
 pub fn speed(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Error-bounded compression: GB/s of elements (share of the device copy C)",
@@ -76,7 +76,7 @@ pub fn speed(rows: &[Row]) -> Table {
     table
 }
 
-/// Figures 4 and 5 of the 2022 paper: with and without copies between host and device.
+/// Returns a table in the form of Figures 4 and 5 of the 2022 paper: with and without copies between host and device.
 fn copies(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "With and without copies between host and device (the 2022 paper's Figures 4 and 5), GB/s of elements (share \
@@ -98,7 +98,7 @@ fn copies(rows: &[Row]) -> Table {
     table
 }
 
-/// Where the time goes.
+/// Returns the table of the steps' durations.
 fn steps(results: &Results) -> Table {
     let mut table = Table::new(
         "By step",
@@ -125,12 +125,13 @@ fn steps(results: &Results) -> Table {
     table
 }
 
-/// Ratio, compression and decompression in GB/s of one of the others on a set; no ratio where the bound was broken.
+/// Another project's compression ratio (`None` if the bound was violated), and throughput of compression and
+/// decompression in GB/s.
 type Theirs = (&'static str, Option<f64>, f64, f64);
 
-/// Other projects' code at a relative bound of 1e-3, measured on the same kind of card (NVIDIA H200) on 2026-11-21 with
-/// the same fields and the same way of timing, in device memory. cuSZp leaves zero blocks of its output unwritten,
-/// which flatters its decompression of `nyx`.
+/// Measurements of other projects' code at a relative bound of 1e-3 on the same kind of card (NVIDIA H200) on
+/// 2026-11-21, with the same fields and the same method of timing, in device memory. cuSZp does not write zero blocks
+/// of its output, which makes its decompression of `nyx` faster than that of the others.
 const PEERS: [(&str, [Theirs; 6]); 4] = [
     (
         "cuSZ (Jan 2026)",
@@ -139,7 +140,7 @@ const PEERS: [(&str, [Theirs; 6]); 4] = [
             ("rtm", Some(21.1), 224.0, 133.0),
             ("hurricane", Some(15.5), 173.0, 128.0),
             ("cesm", Some(13.9), 262.0, 108.0),
-            // It breaks the bound 2,381 times over.
+            // The largest error is 2,381 times the bound.
             ("hacc", None, 271.0, 133.0),
             ("qmcpack", Some(5.2), 242.0, 85.0),
         ],
@@ -178,11 +179,11 @@ const PEERS: [(&str, [Theirs; 6]); 4] = [
         ],
     ),
 ];
-/// The device copy of that run, GB/s.
+/// Throughput of the device copy in that run, in GB/s.
 const PEERS_COPY: f64 = 2060.0;
 const PEERS_BOUND: f64 = 1e-3;
 
-/// Ours over theirs.
+/// Returns the table of our figures relative to those of other projects.
 fn peers(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Beside others on such a card, relative bound of 1e-3, GB/s of elements",
@@ -225,7 +226,7 @@ fn peers(rows: &[Row]) -> Table {
     table
 }
 
-/// All that is known of each row.
+/// Returns the table of all rows with all of their fields.
 pub fn rows(rows: &[Row]) -> Table {
     const RATES: [&str; 5] = ["compress", "compress_known", "compress_copies", "decompress", "decompress_copies"];
     const FIGURES: [&str; 5] = ["", "_slowest", "_best", "_microseconds", "_share_of_copy"];
@@ -351,7 +352,7 @@ mod tests {
         assert!(speed.to_string().contains("1030 (0.50)") && speed.to_string().contains("927-1133"), "{speed}");
         assert!(copies.to_string().contains("40 (0.02)"), "{copies}");
         assert_eq!(by_step.lines[1][5], Cell::Number(0.75, 3));
-        // 1,030 of 2,060 GB/s over 840, and 128 over 104.
+        // The expected shares are 1,030 of 2,060 GB/s over 840, and 128 over 104.
         let plain = &peers.lines[3];
         assert_eq!((plain[1].to_string(), plain[6].to_string()), ("cuSZp 3, plain mode".into(), "1.23".into()));
         assert_eq!((plain[5].to_string(), plain[7].to_string()), ("1.23".into(), "1.07".into()));

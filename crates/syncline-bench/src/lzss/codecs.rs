@@ -1,4 +1,4 @@
-//! Our lossless pipelines and other projects' codecs on one thread of the CPU.
+//! Measures our lossless coders and other projects' codecs on one thread of the CPU.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,22 +23,22 @@ type Decode = Box<dyn Fn(&[u8], usize, Clock) -> Result<Timed<Vec<u8>>>>;
 /// How codecs are measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
-    /// Runs that count.
+    /// Number of measured runs.
     pub runs: usize,
-    /// What time is taken.
+    /// The kind of time to measure.
     pub clock: Clock,
-    /// Whether all that was decompressed is kept, so that the next goes to new memory.
+    /// Whether all decompressed data is kept, so that each run writes to new memory.
     pub keeps: bool,
 }
 
-/// Times what is done in this process.
+/// Times an operation in this process.
 fn timed(clock: Clock, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Timed<Vec<u8>>> {
     let watch = Stopwatch::start(clock);
     let value = make()?;
     Ok(Timed { value, seconds: watch.seconds() })
 }
 
-/// Something that compresses bytes, and says how long that took.
+/// A codec that compresses bytes and reports the time it took.
 pub struct Codec {
     name: String,
     level: Option<u8>,
@@ -48,7 +48,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// One of our pipelines; a width of `None` is chosen chunk by chunk.
+    /// Returns one of our coders; if `symbol` is `None`, the coder chooses the symbol width of each chunk.
     pub fn ours(element: ElementType, pipeline: Coder, level: u8, symbol: Option<SymbolWidth>) -> Self {
         let options = CompressOptions::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
         let options = options.with_coder(pipeline).with_level(level).with_symbol(symbol);
@@ -70,10 +70,10 @@ impl Codec {
         }
     }
 
-    /// Blosc2 in a Python that has it, on elements of so many bytes.
+    /// Starts Blosc2 in a Python interpreter that has it, for elements of this type.
     ///
     /// # Errors
-    /// There is no such Python, or it has no `blosc2`.
+    /// There is no such interpreter, or it lacks `blosc2`.
     pub fn blosc2(python: &str, element: ElementType) -> Result<Vec<Self>> {
         let worker = Rc::new(RefCell::new(Blosc2::start(python)?));
         let size = element.size();
@@ -92,7 +92,7 @@ impl Codec {
         Ok(BLOSC2_SETTINGS.map(codec).into())
     }
 
-    /// Those of other projects that this build has.
+    /// Returns the codecs of other projects that are compiled in.
     pub fn rivals(element: ElementType) -> Vec<Self> {
         #[cfg(feature = "rivals")]
         return others::all(element);
@@ -103,17 +103,17 @@ impl Codec {
         }
     }
 
-    /// Measures it on a set.
+    /// Measures the codec on a set.
     ///
     /// # Errors
-    /// It fails, or other bytes come back.
+    /// The codec fails, or the decompressed bytes differ.
     pub fn measure(&self, set: &Set, method: Method) -> Result<Row> {
         Self::measure_in_turn(std::slice::from_ref(self), set, method).remove(0)
     }
 
-    /// Measures several on a set, run by run in turn, so that whatever else the machine does meets all of them. The
-    /// first run is not counted. All compression comes before all decompression: what the one gives back decides
-    /// whether the other's memory is new to the process, for some codecs and not for others.
+    /// Measures several codecs on a set. Runs alternate between the codecs, so that other load on the machine affects
+    /// all of them. The first run is a warm-up. All compression runs come before all decompression runs, because the
+    /// memory that a codec frees determines whether the next one gets new memory, which would affect only some codecs.
     pub fn measure_in_turn(codecs: &[Self], set: &Set, method: Method) -> Vec<Result<Row>> {
         let mut all: Vec<Result<Seconds>> = codecs.iter().map(|_| Ok(Seconds::default())).collect();
         let mut in_turn = |step: fn(&Self, &Set, Method, &mut Seconds) -> Result<f64>,
@@ -134,14 +134,14 @@ impl Codec {
         codecs.iter().zip(all).map(|(codec, seconds)| Ok(codec.row(set, seconds?))).collect()
     }
 
-    /// Compresses once; the seconds.
+    /// Compresses once and returns the seconds.
     fn run_compression(&self, set: &Set, method: Method, so_far: &mut Seconds) -> Result<f64> {
         let Timed { value, seconds } = (self.compress)(&set.bytes, method.clock)?;
         so_far.stream = value;
         Ok(seconds)
     }
 
-    /// Decompresses once what has been compressed.
+    /// Decompresses the compressed bytes once and returns the seconds.
     fn run_decompression(&self, set: &Set, method: Method, so_far: &mut Seconds) -> Result<f64> {
         let Timed { value: back, seconds } = (self.decompress)(&so_far.stream, set.bytes.len(), method.clock)?;
         ensure!(back == set.bytes, "other bytes came back");
@@ -169,7 +169,7 @@ impl Codec {
     }
 }
 
-/// What runs took.
+/// Durations of the runs in seconds.
 #[derive(Default)]
 struct Seconds {
     compression: Vec<f64>,
@@ -189,7 +189,7 @@ mod others {
 
     pub(super) fn all(element: ElementType) -> Vec<Codec> {
         let mut all = vec![zstandard(1), zstandard(3), lz4_block()];
-        // Pcodec is not made for bytes, and says so.
+        // Pcodec rejects bytes.
         all.extend(match element {
             ElementType::U16 => Some(pcodec::<u16>()),
             ElementType::I16 => Some(pcodec::<i16>()),

@@ -1,4 +1,4 @@
-//! The stage on one thread of the CPU.
+//! Measures the stage on one thread of the CPU.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use crate::check::POISON;
 use crate::huffman::timed;
 use crate::lossy::Rate;
 
-/// How rows name one thread.
+/// Name of one CPU thread in rows.
 pub const DEVICE: &str = "cpu, 1 thread";
 
-/// Measures the stage at one point of the grid. Chunks know nothing of each other.
+/// Measures the stage at one point of the grid. Chunks are independent of each other.
 ///
 /// # Errors
-/// Other bytes come back.
+/// The decompressed bytes differ.
 pub fn measure(set: &Set, chunk: usize, level: u8, width: SymbolWidth, runs: usize) -> Result<Row> {
     let params = Params::new(width, level);
     let bytes = set.bytes.as_slice();
@@ -56,14 +56,15 @@ pub fn measure(set: &Set, chunk: usize, level: u8, width: SymbolWidth, runs: usi
     })
 }
 
-/// Bytes of the blocks that a chunk is cut into: itself, unless the format's are smaller.
+/// Returns the bytes of the data blocks that a chunk is split into: the whole chunk, unless the format's blocks are
+/// smaller.
 fn block_bytes(chunk: usize, params: &Params) -> usize {
     chunk.min(params.block_bytes())
 }
 
 fn encode_chunks(bytes: &[u8], chunk: usize, params: &Params, scratch: &mut EncodeScratch, tokens: &mut Tokens) {
     if chunk >= params.block_bytes() {
-        // Blocks of the format's own size are taken several at a time.
+        // Data blocks of the format's own size are encoded several at a time.
         return encode(bytes, params, scratch, tokens);
     }
     bytes.chunks(chunk).for_each(|chunk| encode(chunk, params, scratch, tokens));
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn the_whole_grid_and_long_windows() {
         let mut set = Set::load("tpch-linenumber", 1).unwrap();
-        // Ragged for every chunk and width.
+        // Not a multiple of any chunk size or width.
         set.bytes.truncate(100_003);
         let ratio = |chunk, level, width| measure(&set, chunk, level, width, 1).unwrap().ratio;
         for width in WIDTHS {
@@ -109,7 +110,7 @@ mod tests {
                 assert!(ratios.is_sorted(), "{width:?} {level}: {ratios:?}");
             }
         }
-        // Less is left over at the ends of chunks.
+        // Larger chunks have fewer incomplete windows.
         assert!(ratio(16_384, 3, SymbolWidth::Four) > 1.1 * ratio(2048, 3, SymbolWidth::Four));
     }
 }

@@ -1,8 +1,8 @@
-//! The stage on an NVIDIA GPU, timed with its events against a device-to-device copy of the same run, and nvCOMP's
-//! codecs on the same bytes.
+//! The stage on an NVIDIA GPU, timed with CUDA events and compared with a device-to-device copy of the same run, and
+//! nvCOMP's codecs on the same bytes.
 //!
-//! Outputs are poisoned before they are checked: tokens of the first chunks against the CPU's, what is decoded against
-//! what was encoded.
+//! Outputs are filled with a pattern before they are checked. Tokens of the first chunks are compared with those of the
+//! CPU, and decoded bytes with the encoded ones.
 
 #![allow(unsafe_code)]
 
@@ -26,14 +26,14 @@ use crate::gpu::Opened;
 use crate::lossy::Rate;
 use crate::nvcomp::{Bench, Codec, Nvcomp};
 
-/// Bytes that a container's chunk has at least where inputs are large: blocks are handed over so many at a time.
+/// Minimum bytes of a container's chunk for large inputs, by which data blocks are passed to the encoder.
 const CONTAINER_CHUNK: usize = 4 << 20;
-/// Pieces whose tokens are compared with the CPU's, unless they are as large as a container's chunk: then one is.
+/// Number of pieces whose tokens are compared with the CPU's; one if the pieces are as large as a container's chunk.
 const COMPARED: usize = 3;
-/// A kernel that compares with all of the window is slow, and need not be timed often.
+/// Runs of a kernel that compares with the whole window, which is slow.
 const SLOW: Runs = Runs { warm_up: 1, counted: 2 };
 
-/// A GPU to measure on.
+/// A GPU with the state of its measurements.
 pub struct Gpu {
     device: Device,
     stream: Arc<CudaStream>,
@@ -50,10 +50,11 @@ pub struct Loaded<'s> {
     input: CudaSlice<u8>,
 }
 
-/// Compiles what the grid needs, side by side, into the cache on disk: a device compiles one kernel after the other.
+/// Compiles the kernels for the grid concurrently into the disk cache, because a device compiles kernels one after
+/// another.
 ///
 /// # Errors
-/// There is no GPU, or something does not compile.
+/// There is no GPU, or a kernel does not compile.
 pub fn compile(grid: &[(SymbolWidth, u8)], published: bool) -> Result<()> {
     let pairs = || grid.par_iter();
     let encoders = pairs().map(|pair| (*pair, Some(Method::Linked)));
@@ -80,17 +81,17 @@ impl Gpu {
         Ok(Self { arena: Arena::new(stream.clone()), device, stream, check, runs, copy })
     }
 
-    /// What the device and its software are.
+    /// Returns the names of the device and its software.
     pub fn name(&self) -> String {
         self.device.info().to_string()
     }
 
-    /// Bytes of payload a second of a device-to-device copy.
+    /// Returns the throughput of a device-to-device copy in bytes per second, counting each byte once.
     pub fn copy_rate(&self) -> f64 {
         self.copy
     }
 
-    /// Uploads a set, as often as it takes to have so many MiB.
+    /// Uploads a set, repeated until it has `mebibytes` MiB.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -107,10 +108,10 @@ impl Gpu {
         Ok(Loaded { set, name, input })
     }
 
-    /// Measures the stage at one point of the grid, and the kernels as published if asked for.
+    /// Measures the stage at one point of the grid, and the kernels as published if requested.
     ///
     /// # Errors
-    /// Something fails, or other bytes come back.
+    /// An operation fails, or the decoded bytes differ.
     pub fn measure(
         &mut self,
         loaded: &Loaded<'_>,
@@ -192,7 +193,7 @@ impl Gpu {
         Ok(rows)
     }
 
-    /// The first chunks' sections against the CPU's tokens.
+    /// Compares the first chunks' sections with the CPU's tokens.
     fn compare_tokens(
         &self,
         set: &Set,
@@ -220,7 +221,7 @@ impl Gpu {
     /// Times nvCOMP's codecs on a set.
     ///
     /// # Errors
-    /// A call fails, or other bytes come back.
+    /// A call fails, or the decompressed bytes differ.
     pub fn measure_nvcomp(&mut self, nvcomp: &Nvcomp, loaded: &Loaded<'_>) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         for codec in Codec::beside_lzss(loaded.set.element.size()) {
@@ -256,7 +257,7 @@ fn align(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-/// Where a chunk's sections are, which start at `place`.
+/// Returns the locations of a chunk's sections, which start at `place`.
 fn sections_of(span: &Span, plan: &SectionPlan, place: u64) -> DecodeSpan {
     let mut at = place;
     let mut next = |number: usize| {
@@ -264,7 +265,7 @@ fn sections_of(span: &Span, plan: &SectionPlan, place: u64) -> DecodeSpan {
         at += align(plan.section_bytes[number] as usize) as u64;
         part
     };
-    // The blocks' counts stand behind 8 bytes of parameters.
+    // The counts of the data blocks follow 8 bytes of parameters.
     let blocks = next(0).0 + 8;
     let (flags, lengths, distances, literals) = (next(1), next(2), next(3), next(4));
     DecodeSpan {

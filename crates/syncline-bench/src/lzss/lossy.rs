@@ -1,9 +1,9 @@
-//! The paper's use of the stage: the quantization codes of a lossy compressor, with and without LZSS before Huffman
-//! coding.
+//! The paper's application of the stage: the quantization codes of a lossy compressor, with and without LZSS before
+//! Huffman coding.
 //!
-//! Codes are those of the papers' compressor ([`quantization_codes`]): tiles predicted from zeros, one code a value.
-//! The streams have them and 8 bytes for each that stands for an outlier. LZSS and the Huffman coding of its tokens are
-//! our lossless pipeline for an array of `u16`.
+//! Codes are those of the papers' compressor ([`quantization_codes`]): tiles predicted from zeros, one code per value.
+//! The streams contain the codes and 8 bytes for each outlier. LZSS and the Huffman coding of its tokens are those of
+//! our lossless coder for an array of `u16`.
 
 use std::time::Instant;
 
@@ -22,51 +22,51 @@ use crate::lossy::Rate;
 
 /// Fields of the paper's table.
 pub const FIELDS: [Generator; 4] = [Generator::Cesm, Generator::Hurricane, Generator::Nyx, Generator::Rtm];
-/// Its relative bound.
+/// Relative bound of the paper's table.
 pub const BOUND: f64 = 1e-2;
-/// Bytes of an outlier: its position and value.
+/// Bytes of an outlier: its position and its value.
 const OUTLIER: usize = 8;
 
 /// Huffman coding alone, as published.
 pub const HUFFMAN: &str = "huffman, all groups coded";
-/// Huffman coding with free groups.
+/// Huffman coding with zero-bit groups.
 pub const FREE: &str = "huffman, free groups";
-/// LZSS before Huffman coding.
+/// LZSS followed by Huffman coding.
 pub const LZSS: &str = "lzss+huffman";
-/// Our compressor with its defaults, from values to values: Huffman coding of its own codes, with free groups.
+/// Our compressor with its defaults, from values to values: Huffman coding of its own codes, with zero-bit groups.
 pub const SYNCLINE: &str = "syncline";
-/// The same with LZSS before, in the chunks where that is shorter.
+/// Our compressor, with LZSS in the chunks where that is shorter.
 pub const SYNCLINE_LZSS: &str = "syncline, lzss+huffman";
-/// The same where an estimate says that it pays.
+/// Our compressor, with LZSS where an estimate predicts a gain.
 pub const SYNCLINE_AUTO: &str = "syncline, auto";
 
-/// A field coded in one way.
+/// The results for a field with one codec.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// Extents, slowest first.
+    /// Extents, slowest axis first.
     pub shape: String,
-    /// Bytes of its values.
+    /// Bytes of the values.
     pub bytes: u64,
-    /// Where it ran.
+    /// Name of the device.
     pub device: String,
-    /// [`HUFFMAN`], [`FREE`], [`LZSS`], [`SYNCLINE`], [`SYNCLINE_LZSS`] or [`SYNCLINE_AUTO`].
+    /// The codec: [`HUFFMAN`], [`FREE`], [`LZSS`], [`SYNCLINE`], [`SYNCLINE_LZSS`] or [`SYNCLINE_AUTO`].
     pub codec: String,
     /// Level of LZSS.
     pub level: Option<u8>,
-    /// Bytes of values over bytes of stream.
+    /// Bytes of values divided by bytes of the stream.
     pub ratio: f64,
-    /// From codes to a stream (of our compressor, from values), in bytes of values.
+    /// Throughput from codes (for our compressor, values) to a stream, in bytes of values.
     pub compress: Rate,
-    /// From a stream to codes (of our compressor, to values), likewise.
+    /// Throughput from a stream to codes (for our compressor, values), in bytes of values.
     pub decompress: Rate,
 }
 
-/// Measures a field of about so many MiB in every way, LZSS at these levels.
+/// Measures a field of about `mebibytes` MiB with every codec, and LZSS at these levels.
 ///
 /// # Errors
-/// Other codes or values come back.
+/// The decompressed codes or values differ.
 pub fn measure(generator: Generator, mebibytes: usize, levels: &[u8], runs: usize) -> Result<Vec<Row>> {
     let share = ((mebibytes << 20) as f64 / (4 * generator.elements()) as f64).min(1.0);
     let field = generator.generate(share.cbrt());
@@ -123,7 +123,7 @@ impl Case<'_> {
         let mut padded = self.codes.to_vec();
         padded.resize(padded.len().next_multiple_of(group), RADIUS as u16);
         let chunk = chunk_symbols(padded.len());
-        // No group consists of a code that none of them has.
+        // No code has this value, so that there are no zero-bit groups.
         let free = free_symbol.unwrap_or(2 * RADIUS as u16);
         let options = EncodeOptions { group_log2: GROUP_LOG2, index: IndexKind::Symbol, zero_bit_symbol: Some(free) };
         let mut scratch = EncodeScratch::default();
@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(rows.len(), 6);
             assert!(ratio(SYNCLINE_LZSS) >= ratio(SYNCLINE));
             assert!(ratio(FREE) > ratio(HUFFMAN) && ratio(SYNCLINE) > ratio(HUFFMAN), "{rows:?}");
-            // A code takes a bit at least.
+            // A code takes at least one bit.
             assert!(ratio(HUFFMAN) < 32.0 && ratio(LZSS) > 5.0, "{rows:?}");
         }
     }

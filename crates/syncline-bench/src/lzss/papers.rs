@@ -1,18 +1,18 @@
-//! The paper's own figures, and what its authors' code reached on the kind of card that we measure on.
+//! The paper's figures, and throughputs of its authors' code on the kind of card that we measure on.
 
-/// Ratios of a set (Table 1): for each window, for each chunk and width; 0 where it has none.
+/// Compression ratios of a set (Table 1), by window, chunk size and symbol width; 0 where the table has none.
 pub type Grid = [[[f64; 3]; 4]; 4];
 
 const N: f64 = 0.0;
 
-/// A set of the paper.
+/// The figures of a set of the paper.
 pub struct PaperSet {
-    /// Our set.
+    /// Name of our set.
     pub name: &'static str,
-    /// Table 1: ratios.
+    /// Table 1: compression ratios.
     pub ratios: Grid,
-    /// Table 2 on an A100, chunks of 2,048 bytes: GB/s for each window, for each width; 0 where the text we have is not
-    /// legible.
+    /// Table 2, on an A100 with chunks of 2,048 bytes: GB/s by window and symbol width; 0 where our copy of the table
+    /// is not legible.
     pub compress: [[f64; 3]; 4],
 }
 
@@ -81,18 +81,19 @@ pub const SETS: [PaperSet; 6] = [
     },
 ];
 
-/// The figures of a set.
+/// Returns the figures of a set.
 pub fn set(name: &str) -> Option<&'static PaperSet> {
     let name = name.split("-x").next().unwrap_or(name);
     SETS.iter().find(|set| set.name == name)
 }
 
-/// The authors' own code on an NVIDIA H200 on 2026-11-21, codes of nyx, rtm, cesm and hacc at a relative bound of 1e-3:
-/// bytes of a symbol, level, GB/s of compression and of decompression (least and most).
+/// Measurements of the authors' code on an NVIDIA H200 on 2026-11-21 with the codes of nyx, rtm, cesm and hacc at a
+/// relative bound of 1e-3: bytes of a symbol, level, and the lowest and highest GB/s of compression and of
+/// decompression.
 pub const AUTHORS: [(usize, u8, [f64; 2], [f64; 2]); 3] =
     [(2, 3, [10.0, 12.0], [46.0, 122.0]), (4, 1, [55.0, 81.0], [60.0, 193.0]), (2, 4, [6.0, 7.0], [43.0, 122.0])];
 
-/// Table 3: cuSZ at a relative bound of 1e-2 on an A100: ratio and GB/s without LZSS, with it.
+/// Table 3: cuSZ at a relative bound of 1e-2 on an A100: ratio and GB/s without LZSS, and with it.
 pub const LOSSY: [(&str, [f64; 2], [f64; 2]); 4] = [
     ("cesm", [22.6, 12.0], [43.2, 2.7]),
     ("hurricane", [24.3, 31.9], [29.1, 5.9]),

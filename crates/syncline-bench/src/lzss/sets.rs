@@ -1,4 +1,4 @@
-//! What is compressed: the paper's six sets, other columns of TPC-H, files.
+//! The sets of the `lzss` bench: the paper's six, other columns of TPC-H, and files.
 
 use std::path::Path;
 
@@ -11,29 +11,29 @@ use crate::tpch::{self, Integers, Strings};
 
 /// Relative bound of the codes.
 const BOUND: f64 = 1e-3;
-/// Sets are of whole multiples of so many bytes, for copies on a GPU.
+/// Sizes of sets are multiples of this many bytes, as copies on a GPU require.
 const GRANULE: usize = 64;
-/// Before the name of a column.
+/// Prefix of the names of columns.
 const COLUMN: &str = "tpch-";
 
 /// A typed array of bytes.
 pub struct Set {
-    /// Its name in tables.
+    /// Name of the set in tables.
     pub name: String,
-    /// Type of its elements.
+    /// Type of the elements.
     pub element: ElementType,
-    /// Its elements, little-endian.
+    /// Elements of the set, little-endian.
     pub bytes: Vec<u8>,
 }
 
 impl Set {
-    /// The paper's six.
+    /// The six sets of the paper.
     pub const PAPER: [&str; 6] = ["hurr-quant", "hacc-quant", "nyx-quant", "tpch-int32", "tpch-string", "rtm-float32"];
 
-    /// Codes of further fields.
+    /// Sets with codes of further fields.
     pub const CODES: [&str; 2] = ["rtm-quant", "cesm-quant"];
 
-    /// Generates a set of at most about so many MiB, or reads a file.
+    /// Generates a set of at most about `mebibytes` MiB, or reads a file.
     ///
     /// # Errors
     /// There is no such set or file, or it is empty.
@@ -106,7 +106,7 @@ impl Set {
     }
 }
 
-/// By how much to shrink a field's sides for it to have about so many bytes, each element as many as given.
+/// Returns the scale of a field's sides with which it has about `most` bytes, with elements of `element` bytes.
 fn scale(generator: Generator, element: usize, most: usize) -> f64 {
     (most as f64 / (generator.elements() * element) as f64).min(1.0).cbrt()
 }

@@ -1,4 +1,4 @@
-//! The paper's tables with our figures, and those that compare codecs.
+//! The paper's tables with our results, and comparisons of codecs.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::{CHUNKS, LEVELS, PUBLISHED, Results, Row, STAGE, WIDTHS, lossy};
 use crate::lossy::Rate;
 use crate::table::{Cell, Table};
 
-/// Every table that has a line.
+/// Returns all tables that are not empty.
 pub fn all(results: &Results) -> Vec<Table> {
     let rows = &results.rows;
     let tables = [
@@ -26,7 +26,7 @@ pub fn all(results: &Results) -> Vec<Table> {
     tables.into_iter().filter(|table| !table.lines.is_empty()).collect()
 }
 
-/// All rows, as a table.
+/// Returns a table of all rows.
 pub fn rows(rows: &[Row]) -> Table {
     let columns = [
         "set",
@@ -75,7 +75,7 @@ pub fn rows(rows: &[Row]) -> Table {
     table
 }
 
-/// The sets of rows, in order.
+/// Returns the names of the sets of the rows, in order.
 fn sets(rows: &[Row]) -> Vec<&str> {
     let mut sets: Vec<&str> = Vec::new();
     for row in rows {
@@ -86,7 +86,7 @@ fn sets(rows: &[Row]) -> Vec<&str> {
     sets
 }
 
-/// What a grid shows.
+/// The figure that a grid shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figure {
     Ratio,
@@ -103,7 +103,7 @@ impl Figure {
         }
     }
 
-    /// The paper's, for a window, chunk and width of its grid.
+    /// Returns the paper's figure for a window, chunk and width of its grid.
     fn of_paper(self, set: &PaperSet, window: usize, chunk: usize, width: usize) -> Option<f64> {
         let known = |number: f64| (number > 0.0).then_some(number);
         match self {
@@ -114,7 +114,7 @@ impl Figure {
     }
 }
 
-/// Tables 1 and 2 of the paper.
+/// Returns Tables 1 and 2 of the paper.
 fn grid(rows: &[Row], figure: Figure) -> Table {
     let (title, note) = match figure {
         Figure::Ratio => (
@@ -178,7 +178,7 @@ fn rate(rate: Option<&Rate>) -> Cell {
     }
 }
 
-/// Our kernels beside those of the paper's design, both ours to run.
+/// Returns the table of our kernels and our implementation of the paper's design.
 fn published(rows: &[Row]) -> Table {
     let mut note =
         "C: share of the device copy; the same bytes from both; the authors' own code on such a card, codes \
@@ -210,7 +210,7 @@ fn published(rows: &[Row]) -> Table {
     table
 }
 
-/// Name with level and width.
+/// Returns the name of a codec with level and width.
 fn label(row: &Row) -> String {
     let mut label = row.codec.clone();
     if let Some(level) = row.level {
@@ -223,7 +223,8 @@ fn label(row: &Row) -> String {
     }
 }
 
-/// The stage in the format's blocks, our pipelines with widths of their choice, and other codecs, by speed.
+/// Returns the table of the stage with the format's data blocks, our coders with automatic widths, and other codecs,
+/// sorted by speed.
 fn codecs(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Beside other codecs, GB/s (on a GPU: share of the device copy C)",
@@ -261,7 +262,7 @@ fn is_shown(row: &Row) -> bool {
     }
 }
 
-/// The chosen symbol width beside every fixed one.
+/// Returns the table of the automatic symbol width and every fixed one.
 fn widths(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Symbol width: chosen from a sample (auto) and fixed; ratio / compress MB/s",
@@ -300,7 +301,7 @@ fn widths(rows: &[Row]) -> Table {
     table
 }
 
-/// Every level with widths of its choice.
+/// Returns the table of every level with automatic widths.
 fn levels(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Levels, the symbol width chosen from a sample: ratio / compress / decompress MB/s",
@@ -331,7 +332,7 @@ fn levels(rows: &[Row]) -> Table {
     table
 }
 
-/// Lossy streams with and without codes as LZSS tokens, of fields that have no other rows.
+/// Returns the table of lossy streams with and without codes as LZSS tokens, for fields that have no other rows.
 fn streams(rows: &[lossy::Row]) -> Table {
     let mut table = Table::new(
         "Lossy streams with codes as LZSS tokens, relative bound 1e-2, GB/s (share of the device copy C)",
@@ -355,7 +356,7 @@ fn streams(rows: &[lossy::Row]) -> Table {
     table
 }
 
-/// Table 3 of the paper.
+/// Returns Table 3 of the paper.
 fn table_3(rows: &[lossy::Row]) -> Table {
     let mut table = Table::new(
         "Quantization codes with and without LZSS before Huffman coding, relative bound 1e-2: the paper's Table 3",

@@ -5,19 +5,20 @@ use super::Timed;
 use super::worker::Worker;
 use crate::clock::Clock;
 
-/// The script, kept in this binary so that it runs from anywhere.
+/// The Python script, included in the binary so that it runs from any folder.
 const SCRIPT: &str = include_str!("../../rivals/blosc2.py");
 
-/// What Blosc2 does with the bytes that it has shuffled, those of each place in an element side by side.
+/// The codec that Blosc2 applies after shuffling, which groups the bytes of all elements by their position in the
+/// element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Name in tables.
+    /// Name of the setting in tables.
     pub name: &'static str,
     codec: &'static str,
     level: u32,
 }
 
-/// Its fast codec at the middle level, and the one of its Python package's default at that level.
+/// Blosc2's fast codec, and the default codec of its Python package, both at the middle level.
 pub const SETTINGS: [Setting; 2] = [
     Setting { name: "blosc2, shuffle, lz4 5", codec: "LZ4", level: 5 },
     Setting { name: "blosc2, shuffle, zstd 1", codec: "ZSTD", level: 1 },
@@ -39,10 +40,10 @@ struct Request {
 }
 
 impl Blosc2 {
-    /// Starts a worker with this Python.
+    /// Starts a worker process with this Python interpreter.
     ///
     /// # Errors
-    /// There is no such Python, or it has no `blosc2`.
+    /// There is no such interpreter, or it lacks `blosc2`.
     pub fn start(python: &str) -> Result<Self> {
         Ok(Self { worker: Worker::start(python, SCRIPT, "blosc2", "blosc2")? })
     }
@@ -50,7 +51,7 @@ impl Blosc2 {
     /// Compresses elements of `typesize` bytes.
     ///
     /// # Errors
-    /// The worker fails.
+    /// The worker process fails.
     pub fn compress(
         &mut self,
         setting: Setting,
@@ -61,10 +62,10 @@ impl Blosc2 {
         self.call("compress", setting, typesize, bytes, clock)
     }
 
-    /// Decompresses.
+    /// Decompresses a stream.
     ///
     /// # Errors
-    /// The worker fails.
+    /// The worker process fails.
     pub fn decompress(
         &mut self,
         setting: Setting,

@@ -4,7 +4,7 @@ use syncline::{ArrayView, Bound, CompressOptions, DecompressOptions};
 use super::{Rival, Timed};
 use crate::fields::{Field, floats};
 
-/// Our own codec, with its defaults.
+/// Syncline with its default options.
 pub struct Syncline;
 
 impl Rival for Syncline {

@@ -5,21 +5,21 @@ use super::worker::Worker;
 use super::{Rival, Timed};
 use crate::fields::{Field, floats};
 
-/// The script, kept in this binary so that it runs from anywhere.
+/// The Python script, included in the binary so that it runs from any folder.
 const SCRIPT: &str = include_str!("../../rivals/sz3.py");
 
-/// Which of SZ3's algorithms.
+/// An algorithm of SZ3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
-    /// Interpolation, or Lorenzo where SZ3 finds it better.
+    /// Interpolation, or Lorenzo prediction where SZ3 estimates that to be better.
     Default,
-    /// Lorenzo and regression by block, as in SZ2.
+    /// Lorenzo prediction and regression by block, as in SZ2.
     LorenzoRegression,
 }
 
 impl Algorithm {
-    /// Name in tables.
+    /// Returns the name of the algorithm in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Default => "SZ3 interpolation (default)",
@@ -44,10 +44,10 @@ struct Request<'a> {
 }
 
 impl Sz3 {
-    /// Starts a worker with this Python.
+    /// Starts a worker process with this Python interpreter.
     ///
     /// # Errors
-    /// There is no such Python, or it has no `pysz`.
+    /// There is no such interpreter, or it lacks `pysz`.
     pub fn start(python: &str, algorithm: Algorithm) -> Result<Self> {
         Ok(Self { algorithm, worker: Worker::start(python, SCRIPT, "SZ3", "pysz numpy")? })
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Timed;
 
-/// A codec with a Python package, in a process of its own: the Rust build then needs neither its C++ nor libclang. The
-/// worker times the calls itself.
+/// A process that runs a codec with a Python package, so that the Rust build needs neither the codec's C++ code nor
+/// libclang. The process times the calls itself.
 pub(super) struct Worker {
     name: &'static str,
     process: Child,
@@ -23,7 +23,7 @@ enum Reply {
 }
 
 impl Worker {
-    /// Starts a script with this Python, for the codec `name` of the packages `packages`.
+    /// Starts a script with this Python interpreter, for the codec `name` of the packages `packages`.
     pub fn start(python: &str, script: &str, name: &'static str, packages: &str) -> Result<Self> {
         let mut process = Command::new(python)
             .args(["-c", script])
@@ -44,7 +44,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Sends a request, which says how many bytes `payload` has, and returns what comes back.
+    /// Sends a request that states the number of bytes of `payload`, and returns the answer.
     pub fn call(&mut self, request: &impl Serialize, payload: &[u8]) -> Result<Timed<Vec<u8>>> {
         writeln!(self.requests, "{}", serde_json::to_string(request)?)?;
         self.requests.write_all(payload)?;
@@ -64,7 +64,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Nobody is left to tell if it has ended already.
+        // Drop cannot report an error; the process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

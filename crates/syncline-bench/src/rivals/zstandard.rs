@@ -3,9 +3,9 @@ use anyhow::Result;
 use super::{Rival, Timed};
 use crate::fields::Field;
 
-/// Zstandard on the bytes of the values.
+/// Zstandard applied to the bytes of the values.
 pub struct Zstandard {
-    /// Its compression level.
+    /// Compression level.
     pub level: i32,
 }
 

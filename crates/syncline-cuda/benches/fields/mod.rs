@@ -1,4 +1,4 @@
-//! Arrays in device memory to compress.
+//! Arrays in device memory for benches of compression.
 
 #![allow(unsafe_code)]
 
@@ -9,14 +9,14 @@ use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::error::{DriverContext, Result};
 
-/// Noise added to waves, relative to their size, and whether a tenth is a fill value.
+/// Amplitude of noise relative to that of the waves, and whether a tenth of the values is fill.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     pub noise: f64,
     pub fill: bool,
 }
 
-/// An array in device memory: some rows or planes generated, and repeated along the slowest axis.
+/// Returns an array in device memory: some rows or planes are generated, and repeated along the slowest axis.
 pub fn generate<T: Real>(stream: &Arc<CudaStream>, extents: &[u64], data: Data) -> Result<(CudaSlice<u8>, Vec<u8>)> {
     let slice: u64 = extents[1..].iter().product();
     let period = (1_u64 << 23).div_ceil(slice).next_multiple_of(8).min(extents[0]);
@@ -36,7 +36,7 @@ pub fn generate<T: Real>(stream: &Arc<CudaStream>, extents: &[u64], data: Data) 
         bytes.extend_from_slice(&T::nearest(value).bits().to_le_bytes()[..size_of::<T>()]);
     }
     let length = extents.iter().product::<u64>() as usize * size_of::<T>();
-    // SAFETY: bytes have no invalid patterns, and the loop writes all of them.
+    // SAFETY: every bit pattern of `u8` is valid, and the loop writes all bytes.
     let mut whole = unsafe { stream.alloc::<u8>(length) }.doing("allocating")?;
     for start in (0..length).step_by(bytes.len()) {
         let end = length.min(start + bytes.len());

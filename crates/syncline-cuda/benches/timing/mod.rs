@@ -1,4 +1,4 @@
-//! What every bench of the device starts with and times with.
+//! Shared by the benches of the device: opening the GPU, and timing.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use syncline_cuda::device::Device;
 use syncline_cuda::error::Result;
 pub use syncline_cuda::timing::Runs;
 
-/// Bytes of a large input, well above the second-level cache.
+/// Bytes of a large input, well above the size of the L2 cache.
 pub const LARGE: usize = 512 << 20;
 /// Bytes of a small input.
 #[allow(dead_code, reason = "not every bench has small inputs")]
 pub const SMALL: usize = 10 << 20;
 
-/// GPU 0, or nothing and a line that says so; an error if a GPU is required.
+/// Opens GPU 0. Without a GPU, returns `None` and prints a line, or returns an error if a GPU is required.
 pub fn open() -> Result<Option<Device>> {
     match Device::open(0) {
         Ok(device) => {
@@ -29,12 +29,13 @@ pub fn open() -> Result<Option<Device>> {
     }
 }
 
-/// Median seconds of `work` on the stream, and the shortest.
+/// Returns the median and the shortest seconds of `work` on the stream.
 pub fn seconds(stream: &Arc<CudaStream>, runs: Runs, work: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
     syncline_cuda::timing::seconds(stream, runs, work).map(|times| (times.median(), times.shortest()))
 }
 
-/// Bytes of payload a second of a device-to-device copy of [`LARGE`], printed as C.
+/// Measures and prints a device-to-device copy of [`LARGE`] bytes. Returns its throughput C in bytes per second,
+/// counting each byte once.
 pub fn copy_rate(stream: &Arc<CudaStream>, runs: Runs) -> Result<f64> {
     let copy = syncline_cuda::timing::copy_rate(stream, LARGE, runs)?;
     println!("device copy of {} MiB: {:.0} GB/s of payload (C)", LARGE >> 20, copy / 1e9);

@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             plan = plan_record(sources, own, parts, chunk);
             output.lengths[chunk] = plan.bytes;
             if (output.unwritten != nullptr) {
-                // One additional block writes what belongs to no segment.
+                // One additional block writes the parts that belong to no segment.
                 output.unwritten[chunk] =
                     output.blocks_of_record + 1 +
                     ceil_div(plan_word(sources.narrow, chunk, PLAN_GROUPS), output.groups_of_block);

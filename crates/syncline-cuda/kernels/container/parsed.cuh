@@ -1,9 +1,9 @@
-// What parsing the records of a batch leaves for reconstruction.
+// The results of parsing the records of a batch, which reconstruction reads.
 //
-// Chunks and tiles are numbered from the batch's first. All of it has been checked: a chunk whose `status` is 0 has
+// Chunks and tiles are numbered from the batch's first. All results are validated: a chunk whose `status` is 0 has
 // metas of known kinds, patterns that the header has, lists that ascend and lie in their tiles, and groups that fit the
 // stream and the slots. If the status is not 0, the chunk's other fields and tiles are meaningless. Codes, index and
-// bitmaps themselves have not been checked.
+// bitmaps themselves are not validated.
 #pragma once
 #include "common.cuh"
 #include "container/structs.cuh"

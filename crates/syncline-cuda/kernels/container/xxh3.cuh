@@ -126,7 +126,7 @@ __device__ inline uint64_t hash_short(const HashInput &input) {
     return avalanche(sum + mix_16(input, length - 16, 136 - 17));
 }
 
-// Returns on every lane of a warp what the first `stripes` stripes of a block add to accumulator `lane % 8`.
+// Returns on every lane of a warp the amount that the first `stripes` stripes of a block add to accumulator `lane % 8`.
 __device__ inline uint64_t stripes_sum(const HashInput &input, uint64_t block, uint32_t stripes) {
     constexpr uint32_t AT_A_TIME = WARP / HASH_LANES;
     uint64_t values[STRIPES_IN_BLOCK / AT_A_TIME];

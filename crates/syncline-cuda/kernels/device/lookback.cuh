@@ -13,8 +13,8 @@ constexpr uint32_t STATUS_AGGREGATE = 1u << 30;
 constexpr uint32_t STATUS_INCLUSIVE = 2u << 30;
 constexpr uint32_t STATUS_VALUE = STATUS_AGGREGATE - 1;
 
-// Stores the value of tile `tile` alone; of the first tile, `first`, that is its inclusive prefix, too. Called by one
-// thread.
+// Stores the value of tile `tile` alone. For the first tile, number `first`, this is also its inclusive prefix. Called
+// by one thread.
 __device__ inline void store_aggregate(uint32_t *status, uint32_t first, uint32_t tile, uint32_t value) {
     *static_cast<volatile uint32_t *>(status + tile) = (tile == first ? STATUS_INCLUSIVE : STATUS_AGGREGATE) | value;
 }

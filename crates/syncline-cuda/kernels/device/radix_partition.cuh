@@ -1,11 +1,12 @@
-// A stable partition of items by a digit, the step of a radix sort, by a group of blocks; and a search by a warp.
+// A stable partition of items by a digit, the step of a radix sort, performed by a group of blocks; and a binary search
+// performed by a warp.
 //
 // SYMBOLS  items of a partition; the other constants are those of device/cooperative.cuh
 #pragma once
 #include "device/cooperative.cuh"
 #include "device/warp.cuh"
 
-// Shared memory that a block partitions with, by digits below DIGITS, a multiple of 32 and not above THREADS.
+// Shared memory of a block for partitioning by digits below DIGITS, a multiple of 32 that is at most THREADS.
 template <uint32_t DIGITS> struct Partition {
     static_assert(DIGITS % WARP == 0 && DIGITS <= THREADS, "a thread a digit");
     alignas(4) uint16_t warp_counts[WARPS][DIGITS];
@@ -13,7 +14,7 @@ template <uint32_t DIGITS> struct Partition {
     uint32_t warp_sums[DIGITS / WARP];
 };
 
-// Exclusive sums over the DIGITS first threads of a block; called by the whole block.
+// Returns exclusive sums over the first DIGITS threads of a block. Called by the whole block.
 template <uint32_t DIGITS> __device__ inline uint32_t digit_scan(uint32_t value, uint32_t *warp_sums) {
     uint32_t sum = warp_inclusive_sum(value);
     if (lane_id() == WARP - 1 && threadIdx.x < DIGITS) {
@@ -27,8 +28,8 @@ template <uint32_t DIGITS> __device__ inline uint32_t digit_scan(uint32_t value,
     return before + sum - value;
 }
 
-// Calls `take(item, load(item))` for COUNT items from `first` on, by a warp, with several loads under way at a time. Of
-// items past the end nothing is loaded.
+// Calls `take(item, load(item))` for COUNT items from `first` on, with several loads in flight at a time. Nothing is
+// loaded for items past the end. Called by a warp.
 template <uint32_t COUNT, typename Load, typename Take>
 __device__ inline void for_each_item(uint32_t first, Load load, Take take) {
     constexpr uint32_t AHEAD = min_of<uint32_t>(8, COUNT / WARP);
@@ -48,9 +49,9 @@ __device__ inline void for_each_item(uint32_t first, Load load, Take take) {
     }
 }
 
-// A stable partition of the items 0 to SYMBOLS - 1 by `digit(load(item))` (below DIGITS): calls `place(item, what was
-// loaded, position)` for each. Blocks, and warps within them, take consecutive items, so that ranks follow the items'
-// order.
+// A stable partition of the items 0 to SYMBOLS - 1 by `digit(load(item))`, which is below DIGITS: calls `place(item,
+// loaded value, position)` for each item. Blocks, and warps within them, take consecutive items, so that ranks follow
+// the order of the items.
 template <uint32_t DIGITS, typename Load, typename Digit, typename Place>
 __device__ inline void partition_by_digit(CooperativeGroup &group, Partition<DIGITS> &partition, Load load, Digit digit,
                                           Place place) {
@@ -64,7 +65,7 @@ __device__ inline void partition_by_digit(CooperativeGroup &group, Partition<DIG
     }
     __syncthreads();
     using Loaded = decltype(load(0));
-    // Lanes past the end take a digit that none has.
+    // Lanes past the end take a digit that no item has.
     auto digit_or_none = [&](uint32_t item, Loaded loaded) { return item < SYMBOLS ? digit(loaded) : DIGITS; };
     for_each_item<PER_WARP>(first, load, [&](uint32_t item, Loaded loaded) {
         uint32_t own = digit_or_none(item, loaded);
@@ -77,7 +78,7 @@ __device__ inline void partition_by_digit(CooperativeGroup &group, Partition<DIG
     __syncthreads();
     uint32_t total = 0;
     if (threadIdx.x < DIGITS) {
-        // All loads before the first store: they wait for memory once, not one after the other.
+        // All loads precede the first store, so that they wait for memory together.
         uint32_t of_warp[WARPS];
 #pragma unroll
         for (uint32_t warp = 0; warp < WARPS; ++warp) {
@@ -126,8 +127,8 @@ __device__ inline void partition_by_digit(CooperativeGroup &group, Partition<DIG
     group.sync();
 }
 
-// The items from `low` up to the first of `high` for which `before(item)` does not hold, given that those for which it
-// holds come first. The lanes of a warp probe together; every warp finds the same.
+// Returns the first item from `low` to `high` for which `before(item)` is false; items for which it is true come first.
+// The lanes of a warp probe together, and every warp finds the same item.
 template <typename Before> __device__ inline uint32_t partition_point(uint32_t low, uint32_t high, Before before) {
     while (low < high) {
         uint32_t step = ceil_div(high - low, WARP);

@@ -56,7 +56,7 @@ __device__ inline void signal_release_add(uint32_t *number, uint32_t increment) 
     asm volatile("red.release.gpu.add.u32 [%0], %1;" ::"l"(number), "r"(increment) : "memory");
 }
 
-// Stores a number that other blocks wait for, likewise.
+// Stores a number that other blocks wait for. Called by one thread, after a barrier as for `signal_release_add`.
 __device__ inline void signal_release(uint64_t *number, uint64_t value) {
     asm volatile("st.release.gpu.u64 [%0], %1;" ::"l"(number), "l"(value) : "memory");
 }

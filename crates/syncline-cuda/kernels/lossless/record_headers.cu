@@ -1,7 +1,7 @@
-// Records of lossless streams as far as they are not tokens: header, sections, tiles and bases, what each block has,
-// where the planes stand. Nothing that is read is trusted.
+// Reads records of lossless streams except for their tokens: the header, the sections, tiles and bases, the counts of
+// each data block, and the locations of planes. The input is not trusted.
 //
-// THREADS  threads in a block, which has a chunk; at least MOST_BLOCKS
+// THREADS  threads of a block, which processes a chunk; at least MOST_BLOCKS
 #include "device/block.cuh"
 #include "lossless/tile.cuh"
 #include "lossless/record_headers.cuh"
@@ -9,7 +9,7 @@
 static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of bases");
 constexpr uint32_t TILES = 0, BASES = 1;
 
-// Header and table of sections; by one thread.
+// Reads the header and the table of sections. Called by one thread.
 __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, uint64_t number, uint64_t hash,
                                       uint64_t element_bytes, RecordHeader &header) {
     const uint32_t *words = reinterpret_cast<const uint32_t *>(record);
@@ -35,8 +35,8 @@ __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, ui
     return read_sections(record, format::RECORD_HEADER_BYTES, length, header);
 }
 
-// Section 0: what each tile is, and where its residuals start; by the whole block, and the result is the same in all of
-// it.
+// Reads section 0: the kind of each tile, and the start of its residuals. Called by the whole block; all threads get
+// the same result.
 __device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch &batch, const uint8_t *section,
                                       uint32_t bytes, uint32_t first, uint32_t tiles, uint8_t *metas, uint32_t *starts,
                                       uint64_t *warp_sums, uint32_t &elements) {
@@ -74,7 +74,7 @@ __device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch
     return padded ? FINE : BAD_TILES;
 }
 
-// Section 1; by the whole block.
+// Reads section 1, the bases. Called by the whole block.
 __device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, uint32_t first, uint32_t tiles,
                                       word_t *bases, uint64_t *warp_sums, uint32_t *words_before) {
     const uint32_t blocks = ceil_div(tiles, BLOCK_TILES), width_bytes = uint32_t(aligned(blocks, 4));
@@ -108,7 +108,7 @@ __device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, ui
                 value &= ~0ull >> (64 - width);
             }
         }
-        // Differences of fewer bits wrap alike when they are added up with 64.
+        // Differences of fewer bits overflow in the same way when they are summed with 64 bits.
         const uint64_t difference = unzigzag(word_t(value));
         const uint64_t exclusive = before + block_exclusive_sum<THREADS, uint64_t>(difference, warp_sums, total);
         before += total;
@@ -119,7 +119,7 @@ __device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, ui
     return FINE;
 }
 
-// A block a chunk. Records lie in the input, which the host has seen to; all else is found here.
+// Each block reads one chunk. The host guarantees that records lie in the input; everything else is validated here.
 extern "C" __global__ void __launch_bounds__(THREADS)
     record_headers_parse(Geometry geometry, ChunkBatch batch, const uint8_t *input, const uint64_t *places,
                          const uint32_t *lengths, const uint64_t *hashes, uint32_t index_kind, uint8_t *metas,

@@ -1,5 +1,4 @@
-// What the sections of LZSS tokens say of themselves. Nothing that is read is trusted. THREADS threads in a block,
-// which has a chunk.
+// Reads the headers of sections of LZSS tokens. The input is not trusted. A block of THREADS threads reads one chunk.
 #pragma once
 #include "device/block.cuh"
 #include "format/constants.cuh"
@@ -10,7 +9,7 @@ constexpr uint32_t BLOCKS = 2, FLAGS = 3, LENGTHS = 4, DISTANCES = 5, LITERALS =
 constexpr uint32_t PARAMETER_BYTES = 8;
 constexpr uint32_t PLANE_GROUP_LOG2 = 7;
 
-// What is wrong with a chunk.
+// Status of a chunk.
 enum Status : uint32_t {
     FINE,
     RECORD,
@@ -39,7 +38,7 @@ __device__ inline bool all_zero(const uint8_t *bytes, uint64_t from, uint64_t to
     return true;
 }
 
-// Places the sections of a payload that starts `from` bytes into the record and ends `end` bytes into it; by one
+// Locates the sections of a payload that starts at byte `from` of the record and ends at byte `end`. Called by one
 // thread.
 __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, uint32_t end, RecordHeader &header) {
     const uint32_t *lengths = reinterpret_cast<const uint32_t *>(record + from);
@@ -62,8 +61,8 @@ __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, u
     return FINE;
 }
 
-// Bytes of the Huffman stream at `bytes`, of which there are at most `room`; 0 if it is none of `groups` groups of such
-// symbols with this index and one codebook.
+// Returns the bytes of the Huffman stream at `bytes`, which has at most `room` bytes; 0 unless it has `groups` groups
+// of such symbols, this index and one codebook.
 __device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uint32_t groups, uint32_t symbol_bytes,
                                         uint32_t index_kind) {
     if (room < format::STREAM_HEADER_BYTES) {
@@ -81,7 +80,7 @@ __device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uin
     return at <= room ? at : 0;
 }
 
-// Planes of `count` symbols in a section, all of it; by one thread.
+// Reads planes of `count` symbols, which must fill a section. Called by one thread.
 __device__ inline bool read_planes(const uint8_t *record, const RecordHeader &header, uint32_t section, uint32_t stride,
                                    uint32_t symbol_bytes, uint32_t count, uint32_t mask, uint32_t index_kind,
                                    HeaderPlane *planes) {
@@ -107,7 +106,7 @@ __device__ inline bool read_planes(const uint8_t *record, const RecordHeader &he
     return at == end;
 }
 
-// What the sections of tokens say of themselves that stand for so many bytes; by the whole block.
+// Reads the sections of tokens that decode to `bytes` bytes. Called by the whole block.
 __device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, uint32_t index_kind, uint64_t *warp_sums,
                                        RecordHeader &header) {
     const uint8_t *section = record + header.section_at[BLOCKS];
@@ -131,7 +130,7 @@ __device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, ui
     uint64_t tokens = 0, matches = 0, words = 0, total;
     bool bad = false;
     for (uint32_t block = threadIdx.x; block < blocks; block += THREADS) {
-        const uint2 own = counts[block]; // tokens and matches
+        const uint2 own = counts[block]; // numbers of tokens and matches
         bad |= own.y > own.x || own.x > min_of(symbols - block * block_symbols, block_symbols);
         tokens += own.x;
         matches += own.y;

@@ -21,19 +21,19 @@ template <> struct WordOf<8> {
     using type = uint64_t;
 };
 using word_t = WordOf<ELEMENT_BYTES>::type;
-// What shuffles and sums of words are done in.
+// The type for shuffles and sums of words.
 using wide_t = WordOf<(ELEMENT_BYTES > 4 ? 8 : 4)>::type;
 
 constexpr uint32_t WORD_BITS = 8 * ELEMENT_BYTES;
 constexpr word_t TOP_BIT = word_t(word_t(1) << (WORD_BITS - 1));
 constexpr uint32_t MOST_TILE_ELEMENTS = format::MAX_TILE_ELEMENTS;
-// Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
+// Maximum tiles of a chunk: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MOST_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = format::BASES_IN_BLOCK;
 constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
 constexpr uint32_t TILE_HEADER_WORDS = 4;
 
-// What is known of a tile: its predictor, or that it is constant.
+// Value of a constant tile in place of a predictor.
 constexpr uint8_t CONSTANT = 4;
 
 constexpr uint32_t MAP_SIGNED = 1, MAP_FLOAT = 2;
@@ -56,7 +56,7 @@ __device__ inline word_t zigzag(word_t word) {
 __device__ inline word_t unzigzag(word_t word) { return word_t(word_t(word >> 1) ^ word_t(0 - (word & 1))); }
 __device__ inline word_t magnitude(word_t word) { return word >= TOP_BIT ? word_t(0 - word) : word; }
 
-// Where element `i` of a tile is in it.
+// Coordinates of element `i` in a tile.
 struct Coordinates {
     uint32_t z, y, x;
     __device__ inline Coordinates(const Tile &tile, uint32_t i) {
@@ -67,13 +67,13 @@ struct Coordinates {
     }
 };
 
-// From the first element of a tile to its element `i`, in the raster order of the array.
+// Returns the distance from the first element of a tile to its element `i` in the raster order of the array.
 __device__ inline uint64_t raster_offset(const Geometry &geometry, const Tile &tile, uint32_t i) {
     const Coordinates at(tile, i);
     return at.z * geometry.strides[1] + at.y * geometry.strides[2] + at.x;
 }
 
-// The residual of element `i` of a tile whose integers, the base subtracted, are `values`.
+// Returns the residual of element `i` of a tile with the integers `values`, from which the base has been subtracted.
 __device__ inline word_t residual(const word_t *values, const Tile &tile, uint32_t i, uint32_t predictor) {
     const Coordinates at(tile, i);
     const uint32_t plane = tile.nx * tile.ny;
@@ -100,8 +100,8 @@ __device__ inline word_t residual(const word_t *values, const Tile &tile, uint32
     return word_t(value(0) - (at.z > 0 ? value(plane) : word_t(0)));
 }
 
-// Replaces a tile's residuals by its integers, the base still subtracted; by a warp. `values` have been written by the
-// warp before a `__syncwarp`.
+// Replaces a tile's residuals by its integers minus the base. Called by a warp, which must call `__syncwarp` after
+// writing `values`.
 __device__ inline void integrate(word_t *values, const Tile &tile, uint32_t predictor) {
     if (predictor == 0) {
         return;
@@ -147,8 +147,8 @@ __device__ inline void integrate(word_t *values, const Tile &tile, uint32_t pred
     __syncwarp();
 }
 
-// Whole tiles of arrays with one axis, by vectors: round `r` of a lane is elements `(r * WARP + lane) * VECTOR` and so
-// on, as wide_t.
+// Unclipped tiles of arrays with one axis, as vectors: round `r` of a lane holds the elements from `(r * WARP + lane) *
+// VECTOR` on, as wide_t.
 constexpr uint32_t VECTOR = 16 / ELEMENT_BYTES;
 constexpr uint32_t ROUNDS = MOST_TILE_ELEMENTS / (WARP * VECTOR);
 struct Row {
@@ -193,7 +193,7 @@ struct Row {
             }
         }
     }
-    // Each minus the one before, the first minus `base`.
+    // Replaces each value by its difference from the previous one; `base` precedes the first.
     __device__ inline void differences(word_t base) {
         wide_t before = base;
 #pragma unroll
@@ -209,7 +209,7 @@ struct Row {
             values[round][0] -= left;
         }
     }
-    // The inverse.
+    // Replaces differences by sums, the inverse of `differences`.
     __device__ inline void sums(word_t base) {
         wide_t before = base;
 #pragma unroll
@@ -230,7 +230,7 @@ struct Row {
     }
 };
 
-// Whether a tile is a row as `Row` has them, between two places.
+// Whether `Row` supports a tile and the alignment of two addresses.
 __device__ inline bool is_row(const Geometry &geometry, const Tile &tile, const void *a, const void *b) {
     return geometry.axes == 1 && tile.nx == MOST_TILE_ELEMENTS &&
            (reinterpret_cast<uint64_t>(a) | reinterpret_cast<uint64_t>(b)) % 16 == 0;

@@ -1,26 +1,26 @@
-// Elements of lossless chunks: from raster order to tile order and back, to residuals and back; what stands of tiles in
+// Converts elements of lossless chunks between raster order, tile order and residuals, and writes the tile data of
 // sections 0 and 1.
 //
-// Chunks of a batch have slots of `stride` bytes each for their elements in tile order, and likewise for their
-// residuals. Prediction is done twice: once to choose predictors and to learn which tiles are constant, once more to
-// write the residuals of the others where the sums over the tiles before say.
+// Each chunk of a batch has a slot of `stride` bytes for its elements in tile order, and one for its residuals.
+// Prediction is computed twice: first to choose predictors and to find constant tiles, then to write the residuals of
+// the other tiles at the positions that the sums over previous tiles give.
 //
-// THREADS  threads in a block whose warps have a tile each
+// THREADS  threads of a block in which each warp processes a tile
 #include "device/block.cuh"
 #include "lossless/structs.cuh"
 #include "lossless/tile.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-constexpr uint32_t CHUNK_THREADS = 1024; // of a block that has a chunk
+constexpr uint32_t CHUNK_THREADS = 1024; // threads of a block that processes a chunk
 constexpr uint64_t NO_PLACE = ~0ull;
 
-// Elements of the tiles of its chunk before a tile of the batch.
+// Returns the number of elements in the tiles of the same chunk before a tile of the batch.
 __device__ inline uint32_t position_in_chunk(const Geometry &geometry, const ChunkBatch &batch, const Tile &tile,
                                              uint32_t chunk) {
     return uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
 }
 
-// A warp a tile. `slab` has the array's elements from `first_element` on.
+// Gathers elements in tile order; one warp per tile. `slab` has the array's elements from `first_element` on.
 extern "C" __global__ void __launch_bounds__(THREADS)
     tiles_gather(Geometry geometry, ChunkBatch batch, const word_t *slab, uint64_t first_element, uint64_t stride,
                  uint8_t *slots) {
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// A warp a tile.
+// Gathers the elements of sampled tiles; one warp per tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
     tiles_sample(Geometry geometry, const SampleTile *tiles, uint32_t count, const word_t *slab, uint64_t first_element,
                  word_t *sample) {
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Reads a tile's elements as mapped integers minus the first of them, which is returned; by a warp.
+// Loads a tile's elements as mapped integers minus the first one, which is returned. Called by a warp.
 __device__ inline word_t load_values(const word_t *elements, const Tile &tile, uint32_t map, word_t *values) {
     const word_t base = mapped(elements[0], map);
     for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
@@ -63,10 +63,10 @@ __device__ inline word_t load_values(const word_t *elements, const Tile &tile, u
     return base;
 }
 
-// Sum that stays at 2^64 - 1.
+// Returns the sum, limited to 2^64 - 1.
 __device__ inline uint64_t saturating_sum(uint64_t a, uint64_t b) { return a + b < a ? ~0ull : a + b; }
 
-// The predictor of each tile, a warp a tile, of the chunks that `chosen` says to predict.
+// Chooses the predictor of each tile of those chunks whose word of `chosen` is set; one warp per tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
     tiles_predict(Geometry geometry, ChunkBatch batch, uint32_t map, const uint32_t *chosen, const uint8_t *slots,
                   uint64_t stride, uint8_t *metas, word_t *bases) {
@@ -123,12 +123,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// The base of a tile of a chunk minus the one before, zigzag-coded; 0 past the last.
+// Returns the zigzag-coded difference between the base of a tile and that of the previous tile; 0 past the last tile.
 __device__ inline uint64_t base_difference(const word_t *bases, uint32_t tile, uint32_t tiles) {
     return tile < tiles ? zigzag(word_t(bases[tile] - (tile > 0 ? bases[tile - 1] : word_t(0)))) : 0;
 }
 
-// Where each tile's residuals start in its chunk, and sums; a block a chunk.
+// Computes the start of each tile's residuals in its chunk, and sums over tiles; one block per chunk.
 extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
     tiles_scan(Geometry geometry, ChunkBatch batch, const uint32_t *chosen, const uint8_t *metas, const word_t *bases,
                uint32_t *starts, TileSummary *summaries) {
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
     }
 }
 
-// The residuals of each tile that is not constant, zigzag-coded; a warp a tile.
+// Writes the zigzag-coded residuals of each tile that is not constant; one warp per tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
     tiles_residuals(Geometry geometry, ChunkBatch batch, uint32_t map, const uint32_t *chosen, const uint8_t *slots,
                     uint64_t stride, const uint8_t *metas, const uint32_t *starts, uint8_t *residual_slots) {
@@ -196,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Sections 0 and 1 of the chunks that have a place for them in the output, from there on; a block a chunk.
+// Writes sections 0 and 1 of the chunks that have an offset in the output; one block per chunk.
 extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
     tiles_sections(ChunkBatch batch, const uint8_t *metas, const word_t *bases, const TileSummary *summaries,
                    const uint64_t *places, uint8_t *out) {
@@ -280,11 +280,11 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
     }
 }
 
-// Else from residuals.
+// Any other source is residuals.
 constexpr uint32_t FROM_NOWHERE = 0, FROM_ELEMENTS = 1;
 
-// Tiles `first_tile` to `end_tile`, counted in the batch, to the array's elements from `first_element` on; a warp a
-// tile. A chunk with a status has nothing to write.
+// Writes tiles `first_tile` to `end_tile`, counted in the batch, to the array's elements from `first_element` on; one
+// warp per tile. Chunks whose status is not 0 are skipped.
 extern "C" __global__ void __launch_bounds__(THREADS)
     tiles_scatter(Geometry geometry, ChunkBatch batch, uint32_t map, uint32_t first_tile, uint32_t end_tile,
                   const ChunkSource *sources, const uint32_t *statuses, const uint8_t *metas, const word_t *bases,

@@ -1,6 +1,6 @@
-// Small and large pieces of memory to where they belong.
+// Copies, patches, joins and counts ranges of device memory.
 //
-// THREADS  threads in a block
+// THREADS  threads of a block
 #include "lossless/structs.cuh"
 
 template <typename Part> __device__ inline void copy_parts(const CopyRange &piece) {
@@ -16,7 +16,7 @@ template <typename Part> __device__ inline void copy_parts(const CopyRange &piec
     }
 }
 
-// A block a piece.
+// Copies one piece per block.
 extern "C" __global__ void __launch_bounds__(THREADS) transfer_copy(const CopyRange *pieces) {
     const CopyRange piece = pieces[blockIdx.x];
     const uint64_t both = reinterpret_cast<uint64_t>(piece.from) | reinterpret_cast<uint64_t>(piece.to);
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) transfer_copy(const CopyRa
     }
 }
 
-// A thread a patch.
+// Writes one patch per thread.
 extern "C" __global__ void __launch_bounds__(THREADS)
     transfer_patch(const Patch *patches, uint32_t count, uint8_t *out) {
     const uint32_t number = blockIdx.x * THREADS + threadIdx.x;
@@ -42,7 +42,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Symbols of planes in turn, but of chunks that have something noted; as many blocks as the grid has in y share a join.
+// Interleaves the symbols of planes, except for chunks with a bit in `noted`. All blocks along y of the grid share a
+// join.
 extern "C" __global__ void __launch_bounds__(THREADS) transfer_join(const PlaneJoin *joins, const uint32_t *noted) {
     const PlaneJoin join = joins[blockIdx.x];
     if (noted[join.chunk] != 0) {
@@ -66,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) transfer_join(const PlaneJ
     }
 }
 
-// Notes `code` for the chunk of each status that is not 0.
+// Sets the bits `code` in the status word of the chunk of each stream whose status is not 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
     transfer_statuses(const uint32_t *statuses, const uint32_t *chunks, uint32_t count, uint32_t code,
                       uint32_t *of_chunks) {
@@ -76,8 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// How often each byte comes in each plane; as many blocks as the grid has in y share a plane. `counts` are 0 at the
-// start.
+// Counts the occurrences of each byte value in each plane. All blocks along y of the grid share a plane. `counts` must
+// be 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
     transfer_count(const uint8_t *bytes, const CountedPlane *planes, uint32_t *counts) {
     static_assert(THREADS == 256, "a thread a byte");
@@ -87,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const CountedPlane plane = planes[blockIdx.x];
     for (uint64_t i = blockIdx.y * THREADS + threadIdx.x; i < plane.count; i += gridDim.y * THREADS) {
         const uint32_t byte = bytes[plane.start + i];
-        // The commonest byte comes most of the time: one lane counts for all that have the same.
+        // The most frequent byte is very frequent: one lane counts for all lanes that have the same byte.
         const uint32_t active = __activemask(), same = __match_any_sync(active, byte);
         if (lane_id() == __ffs(same) - 1) {
             atomicAdd(&own[byte], __popc(same));

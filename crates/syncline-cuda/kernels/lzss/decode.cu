@@ -1,28 +1,29 @@
-// Tokens back to symbols, a block of threads a block, without one token waiting for another.
+// Decodes tokens to symbols with one thread block per data block; no token waits for another one.
 //
-// A token's position is a sum over those before it: of flags, which say how many are literals, and of the lengths of
-// matches. A bitmap of where matches start then tells every position, by counting bits, which match it may belong to,
-// and so where its symbol comes from: a literal from itself, any other from before its match. These sources are
-// followed by pointer doubling: each round, every position takes its source's source, until none changes. What is left
-// points at literals.
+// The position of a token is a sum over the tokens before it: of flags, which identify literals, and of the lengths of
+// matches. From a bitmap of match starts, a count of bits gives for every position the match that it may belong to, and
+// therefore the source of its symbol: a literal is its own source, any other position has a source before its match.
+// Sources are resolved by pointer doubling: in each round, every position takes its source's source, until none
+// changes. The remaining sources are literals.
 //
-// For few blocks: many threads work on each. Of many `lzss/decode_warps.cu` makes more at a time.
+// This is the decoder for few data blocks, each with many threads. For many data blocks, `lzss/decode_warps.cu` has a
+// higher throughput.
 //
-// MATCH_BYTES  of what is noted of a match: 8, or 4 where that would take too much room
-// BLOCKS       blocks of threads to a multiprocessor
+// MATCH_BYTES  bytes of an entry of a match: 8, or 4 where that would take too much shared memory
+// BLOCKS       resident thread blocks per multiprocessor
 #include "lzss/decode.cuh"
 
-// Positions are looked after by groups of eight. Sources and symbols lie transposed, the first of all groups first: a
-// warp's lanes, which have neighboring groups, then read and write neighbors where their sources are as far away as
-// each other's. Rows are a little longer than they have groups (where 16 bits still tell all places apart), so that
-// positions near each other lie in different banks.
+// Each thread processes groups of eight positions. Sources and symbols are transposed: the first entries of all groups
+// come first. The lanes of a warp, which have neighboring groups, then access neighboring entries if their sources have
+// the same distance. Rows are slightly longer than the number of groups (if 16 bits can still address all entries), so
+// that neighboring positions are in different banks.
 constexpr uint32_t GROUPS = SYMBOLS / 8;
 constexpr uint32_t OWN_GROUPS = GROUPS / THREADS;
 static_assert(GROUPS % THREADS == 0, "threads have as many groups each");
 constexpr uint32_t ROW = (GROUPS + 8) * 8 <= 1 << 16 ? GROUPS + 8 : GROUPS;
 __device__ inline uint32_t transposed(uint32_t position) { return position % 8 * ROW + position / 8; }
 
-// A match: where it starts, and literals before it; where there is room, its end and distance, too.
+// An entry of a match: its start and the number of literals before it, and, if there is room, its end and its distance.
 template <uint32_t BYTES> struct MatchOf;
 template <> struct MatchOf<4> {
     uint16_t start;
@@ -47,17 +48,18 @@ constexpr bool WHOLE_MATCHES = MATCH_BYTES == 8;
 static_assert(!WHOLE_MATCHES || SYMBOLS < 1 << 16, "ends fit");
 
 constexpr uint32_t SOURCES_AT = ROW * 8 * WIDTH;
-// Where all of shared memory that is used lies below 2^16, a source is the address of its own source's entry, which is
-// even, and odd where that is a literal: it needs no scaling, and a position whose source is odd is done.
-constexpr uint32_t DECLARED = 8 << 10; // bytes of shared memory besides, at most
+// If all of the used shared memory lies below 2^16, a source is stored as the address of the source's own entry, which
+// is even, or as an odd number if that is a literal. Addresses need no scaling, and a position with an odd source is
+// resolved.
+constexpr uint32_t DECLARED = 8 << 10; // maximum bytes of static shared memory
 constexpr bool ADDRESSED = DECLARED + SOURCES_AT + ROW * 16 <= 1 << 16;
 constexpr uint32_t OWN_CHUNKS = (CHUNKS + THREADS - 1) / THREADS;
 
-// Finds the matches: their starts to `matches` and as bits to `bitmap`. Returns what is wrong, the same in all threads.
-// Begins after and ends with a barrier.
+// Finds the matches: writes entries to `matches` and bits of their starts to `bitmap`. Returns the error, which is
+// equal in all threads. Starts and ends with a barrier.
 __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_t *bitmap, uint64_t *warp_sums) {
-    // A literal's flag is 0: with the number of bits before it each set bit knows its match, and the literals before
-    // that.
+    // The flag of a literal is 0: the number of bits before a set bit gives the number of its match and of the literals
+    // before it.
     const uint32_t words = ceil_div(in.tokens, 32);
     const uint32_t first_word = min_of(threadIdx.x * OWN_CHUNKS, words),
                    end_word = min_of(first_word + OWN_CHUNKS, words);
@@ -68,7 +70,7 @@ __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_
         own[i] = first_word + i < end_word ? in.flags[first_word + i] : 0;
         count += __popc(own[i]);
     }
-    // Bits behind the last token: in its word, and in the second half of a word of 64.
+    // Bits behind the last token must be 0: in its word, and in the second half of a 64-bit word.
     bool is_wrong = false;
     if (threadIdx.x == 0 && in.tokens % 64 != 0) {
         const uint32_t behind = in.tokens % 32 == 0 ? 0 : in.flags[words - 1] >> in.tokens % 32;
@@ -111,7 +113,7 @@ __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_
     return __syncthreads_or(is_wrong) ? STATUS_MATCH : 0;
 }
 
-// The match in force at a position.
+// The match at a position, or the last one before it.
 struct Current {
     uint32_t start;
     uint32_t end;      // behind its last symbol
@@ -136,7 +138,7 @@ struct Current {
     }
 };
 
-// Two positions' sources in a word each.
+// The sources of two positions in one word.
 struct Sources {
     uint32_t pairs[OWN_GROUPS][4];
     __device__ inline uint32_t get(uint32_t group, uint32_t i) const {
@@ -144,10 +146,10 @@ struct Sources {
     }
 };
 
-// The source that is entry `entry` of all; `base` is the address of the first.
+// Returns the source for entry `entry`; `base` is the address of the first entry.
 __device__ inline uint32_t source_of(uint32_t entry, uint32_t base) { return ADDRESSED ? base + 2 * entry : entry; }
 
-// Sources of a thread's positions; literals go to `symbols`.
+// Finds the sources of a thread's positions, and writes literals to `symbols`.
 __device__ inline void find_sources(const Input &in, const Match *matches, const uint32_t *bitmap,
                                     const uint16_t *ranks, symbol_t *symbols, uint32_t base, Sources &sources) {
 #pragma unroll
@@ -185,7 +187,7 @@ __device__ inline void find_sources(const Input &in, const Match *matches, const
     }
 }
 
-// The sources of two sources.
+// Returns the sources of two sources.
 __device__ inline uint32_t followed(uint32_t pair, const uint16_t *shared_sources) {
     if (!ADDRESSED) {
         return shared_sources[pair & 0xffff] | uint32_t(shared_sources[pair >> 16]) << 16;
@@ -196,10 +198,10 @@ __device__ inline uint32_t followed(uint32_t pair, const uint16_t *shared_source
     return __byte_perm(low, high, 0x5410);
 }
 
-// Follows sources to literals.
+// Resolves all sources to literals.
 __device__ inline void resolve(Sources &sources, uint16_t *shared_sources) {
     uint32_t open = (1u << OWN_GROUPS) - 1; // groups that may still change
-    uint32_t stale = open;                  // groups that others see as they were before
+    uint32_t stale = open;                  // groups that other threads see as they were before
     __syncthreads();
     do {
 #pragma unroll
@@ -270,7 +272,7 @@ __device__ inline void gather(const Sources &sources, const symbol_t *symbols, u
     }
 }
 
-// Matches lie where sources will: they are no longer needed when sources are stored.
+// Matches share memory with sources: they are no longer needed when sources are stored.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     lzss_decode(const uint8_t *input, const DecodeSection *sections, uint32_t section_count, const Start *starts,
                 uint8_t *out, uint32_t *status) {
@@ -282,7 +284,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     symbol_t *symbols = reinterpret_cast<symbol_t *>(memory);
     Match *matches = reinterpret_cast<Match *>(memory + SOURCES_AT);
     const uint32_t number = section_of(sections, section_count, blockIdx.x);
-    // This bit is not changed by what other blocks find.
+    // Other thread blocks do not change this bit.
     if (status[number] & STATUS_COUNTS) {
         return;
     }

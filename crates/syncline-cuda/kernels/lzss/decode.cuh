@@ -1,8 +1,8 @@
-// What the two decoders of LZSS tokens share: a block of threads a block (lzss/decode.cu), and a warp a block
-// (lzss/decode_warps.cu).
+// Shared by the two decoders of LZSS tokens: with a thread block per data block (lzss/decode.cu), and with a warp per
+// data block (lzss/decode_warps.cu).
 //
-// Nothing in the input is trusted. Counts are compared with the sections' lengths (`lzss_starts`), matches with their
-// block; a chunk with something wrong gets a status.
+// The input is not trusted. Counts are compared with the sections' lengths (`lzss_starts`), and matches with the data
+// block; a chunk with an error gets a status.
 #pragma once
 #include "lzss/lzss.cuh"
 #include "lzss/structs.cuh"
@@ -11,7 +11,7 @@ constexpr uint32_t STATUS_COUNTS = 1;
 constexpr uint32_t STATUS_FLAGS = 2;
 constexpr uint32_t STATUS_MATCH = 4;
 
-// What a block has, and where it starts among its chunk's.
+// The counts of a data block, and its start among those of its chunk.
 struct Start {
     uint32_t tokens;
     uint32_t matches;
@@ -25,7 +25,7 @@ __device__ inline uint32_t symbols_of(const DecodeSection &section, uint32_t in_
     return uint32_t((min_of<uint64_t>(left, BLOCK_BYTES) + WIDTH - 1) / WIDTH);
 }
 
-// The tokens of a block.
+// The tokens of a data block.
 struct Input {
     const uint32_t *flags;
     const uint8_t *lengths;

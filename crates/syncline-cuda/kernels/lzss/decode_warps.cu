@@ -1,17 +1,17 @@
-// Tokens back to symbols, a warp a block: for many blocks, so that there are warps enough.
+// Decodes tokens to symbols with one warp per data block, for inputs with enough data blocks to occupy the device.
 //
-// A warp goes through a block's matches 64 at a time: where they start is a sum of literals and lengths. It makes 32
-// positions at a time: which match each belongs to, or follows, is a count of bits, of a word that has one where a
-// match starts. Symbols that lie before these 32 positions are there already; those among them follow their sources by
-// pointer doubling, from lane to lane. Literals come through shared memory; short windows are kept there and written in
-// pieces; long ones are read where they were written.
+// A warp processes the matches of a data block in groups of 64; their positions are prefix sums of literals and
+// lengths. It writes 32 positions at a time. The match that a position belongs to, or follows, is the number of set
+// bits in a bitmap of match starts. Source symbols before these 32 positions are already available; those among them
+// are found by pointer doubling between lanes. Literals are staged in shared memory. Short windows are kept in shared
+// memory and written in pieces; long windows are read from device memory.
 //
-// BLOCKS  blocks of threads to a multiprocessor
+// BLOCKS  resident thread blocks per multiprocessor
 #include "device/warp.cuh"
 #include "lzss/decode.cuh"
 
-// A block of threads for each chunk. Of one that has something in its word of `noted`, if there is such, nothing is
-// read: what was to become its tokens did not.
+// Locates the tokens of data blocks; one thread block per chunk. A chunk whose word of `noted` (if not null) is not 0
+// is not read, because its tokens are damaged.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_starts(const uint8_t *input, const DecodeSection *sections, uint32_t section_count, uint32_t all_blocks,
                 const uint32_t *noted, Start *starts, uint32_t *status) {
@@ -57,10 +57,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// What lanes hand each other.
+// The type of symbols in shuffles.
 using wide_t = Unsigned<(WIDTH < 4 ? 4 : WIDTH)>::type;
 
-// Symbols in shared memory, by their addresses.
+// Loads a symbol from a shared-memory address.
 __device__ inline wide_t load_shared(uint32_t address) {
     wide_t symbol;
     if (WIDTH == 1) {
@@ -92,7 +92,7 @@ __device__ inline void store_shared(uint32_t address, wide_t symbol) {
     }
 }
 
-// Other things there.
+// Loads other values from shared-memory addresses.
 __device__ inline uint32_t load_shared_byte(uint32_t address) {
     uint32_t byte;
     asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address) : "memory");
@@ -117,7 +117,7 @@ __device__ inline void store_shared_4(uint32_t address, uint32_t word) {
     asm volatile("st.shared.u32 [%0], %1;" : : "r"(address), "r"(word) : "memory");
 }
 
-// Sets bits.
+// Sets bits of a word in shared memory.
 __device__ inline void mark_shared_4(uint32_t address, uint32_t bits) {
     asm volatile("red.shared.or.b32 [%0], %1;" : : "r"(address), "r"(bits) : "memory");
 }
@@ -154,12 +154,12 @@ __device__ inline uint32_t lanes_through() {
     return lanes;
 }
 
-// A value that is kept in a register: the compiler would work some out anew in the innermost loop, were it not that it
-// cannot see through a shuffle.
+// Keeps a value in a register. Otherwise the compiler would compute some values again in the innermost loop; it cannot
+// do so for the result of a shuffle.
 __device__ inline uint32_t kept(uint32_t value) { return __shfl_sync(ALL_LANES, value, lane_id()); }
 
-// A value that is the same in all lanes, which the compiler cannot see: with this it is kept in a uniform register, and
-// what depends on it may be, too.
+// Returns a value that is equal in all lanes, which the compiler cannot derive itself. It can then use a uniform
+// register for it and for values that depend on it.
 __device__ inline uint32_t uniform(uint32_t value) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_or_sync(ALL_LANES, value);
@@ -168,14 +168,15 @@ __device__ inline uint32_t uniform(uint32_t value) {
 #endif
 }
 
-// Of a window of at most 255 symbols, those and what is not written yet lie in shared memory: in a ring. Longer ones
-// are read where they were written.
+// A window of at most 255 symbols is kept in a ring in shared memory, together with symbols that are not yet written.
+// Longer windows are read from the output.
 constexpr bool IN_SHARED = DISTANCE_BYTES == 1;
-constexpr uint32_t STEP = WARP * WIDTH; // bytes that are made at a time
+constexpr uint32_t STEP = WARP * WIDTH; // bytes that are decoded at a time
 constexpr uint32_t PIECE = 512;         // bytes that are written at a time
 constexpr uint32_t RING = max_of<uint32_t>(512 * WIDTH, 2 * PIECE);
-constexpr uint32_t ALIGNED = 1024; // what shared memory can be relied on to be aligned to
-// Literals lie in a ring, too, which is filled in shares: those that a piece may take are there before it is begun.
+constexpr uint32_t ALIGNED = 1024; // assumed alignment of shared memory
+// Literals are also staged in a ring, which is filled by SHARE bytes at a time: before a piece begins, all literals
+// that it may need are staged.
 constexpr uint32_t SHARE = 8 * WARP;
 constexpr uint32_t LITERALS = 1024;
 static_assert(PIECE + STEP + SHARE <= LITERALS, "a share never overwrites literals that are still wanted");
@@ -184,14 +185,14 @@ __device__ inline uint32_t in_ring(uint32_t position, uint32_t size, uint32_t ri
     return size <= ALIGNED ? (position & (size - 1)) | ring : ring + (position & (size - 1));
 }
 
-// A block's literals. They start somewhere in 8 bytes that are read at once: places are counted from the first of
-// those.
+// The literals of a data block. They start within a vector of 8 bytes; places are counted from the start of that
+// vector.
 struct Literals {
     const uint8_t *from;
-    uint32_t end; // place behind the last
+    uint32_t end; // place after the last literal
     uint32_t ring;
-    uint32_t staged; // place behind the last that is in the ring
-    uint2 next;      // the lane's of the next share
+    uint32_t staged; // place after the last literal in the ring
+    uint2 next;      // the lane's part of the next share
 
     __device__ inline void fetch() {
         const uint32_t place = staged + 8 * lane_id();
@@ -200,7 +201,7 @@ struct Literals {
         }
     }
 
-    // Makes those of a piece and a step available; `left` in the ring are still wanted.
+    // Stages the literals of a piece and a step; `left` literals in the ring are still needed.
     __device__ inline void stage(int32_t left) {
         for (; staged < end && left < int32_t(PIECE + STEP); left += SHARE) {
             uint32_t place = staged + 8 * lane_id();
@@ -222,12 +223,12 @@ struct Literals {
 struct Window {
     uint32_t ring;
     uint8_t *out;
-    uint32_t bytes; // of the block
+    uint32_t bytes; // of the data block
     uint32_t written;
 
     __device__ inline uint32_t address(uint32_t position) const { return in_ring(position, RING, ring); }
 
-    // What lanes behind `end` have is worthless, and there is room for it in a ring.
+    // Stores a symbol in the ring. Lanes behind `end` store meaningless symbols, for which there is room.
     __device__ inline void put(uint32_t position, wide_t symbol, uint32_t end) {
         if (IN_SHARED) {
             store_shared(address(position), symbol);
@@ -242,7 +243,7 @@ struct Window {
         }
     }
 
-    // Writes a piece, all of which is there.
+    // Writes a piece, all of whose symbols are available.
     __device__ inline void write() {
         if (IN_SHARED) {
             const uint32_t own = written + 16 * lane_id();
@@ -251,7 +252,7 @@ struct Window {
         written += PIECE;
     }
 
-    // What is left: the last symbol may not be whole.
+    // Writes the rest; the last symbol may be incomplete.
     __device__ inline void finish() {
         __syncwarp();
         if (IN_SHARED) {
@@ -266,24 +267,26 @@ struct Window {
     }
 };
 
-// Tokens whose flags a warp reads at a time, a word a lane: as many as shared memory has room for where wide symbols
-// take more.
+// Number of tokens whose flags a warp reads at a time, one word per lane; fewer for wide symbols, which take more
+// shared memory.
 constexpr uint32_t FLAGS = WIDTH <= 2 ? WARP * 32 : WARP * 16;
-// Of so many matches symbols are made at a time, two a lane.
+// Number of matches that are decoded at a time, two per lane.
 constexpr uint32_t GROUP = 2 * WARP;
-// What a warp notes in shared memory. Of the match before a group and those of it 8 bytes each: distance, in the upper
-// half how much less than its position the place of a literal behind it is; end. Of each match among the flags the
-// literals before it, 2 bytes: where those of a group were, there are then bits of where matches start.
+// Notes of a warp in shared memory. For the match before a group and for each match of the group there are 8 bytes: the
+// distance, in the upper half the difference between the match's position and the place of the literal behind it, and
+// the end. For each match among the flags there are 2 bytes with the number of literals before it; those of a group are
+// later replaced by the bitmap of match starts.
 constexpr uint32_t MATCHES_AT = 8;
 constexpr uint32_t LITERALS_BEFORE_AT = MATCHES_AT + (GROUP + 1) * 8;
 constexpr uint32_t NOTES = LITERALS_BEFORE_AT + FLAGS * 2;
 static_assert(GROUP * 2 == WARP * 4 && FLAGS % GROUP == 0, "a word a lane");
 
-// Positions whose matches are told apart by a bitmap: a word for each 32.
+// Number of positions that one bitmap of match starts covers: a word per 32 positions.
 constexpr uint32_t STRIP = WARP * WARP;
 
-// The symbols from `first` up to `end`, of matches that are noted; a lane's two start `offsets` symbols behind the
-// first, if they are any. `last` is where the match before them is noted, `bits` has a 0 for each position of a strip.
+// Decodes the symbols from `first` up to `end`, whose matches are noted. The two matches of a lane start `offsets`
+// symbols after `first`, if they exist. `last` is the address of the notes of the match before them; `bits` is a bitmap
+// for a strip of positions, which is 0.
 __device__ inline void make_symbols(Window &window, Literals &literals, uint2 offsets, uint32_t first, uint32_t end,
                                     uint32_t through, uint32_t last, uint32_t bits) {
     const uint32_t own_byte = lane_id() * WIDTH;
@@ -300,12 +303,12 @@ __device__ inline void make_symbols(Window &window, Literals &literals, uint2 of
         uint32_t word_at = bits;
         const uint32_t strip_end = min_of(end, first + STRIP * WIDTH) + own_byte;
         while (position < strip_end) {
-            // The piece before is whole.
+            // The previous piece is complete.
             if (position >= window.written + PIECE + own_byte) {
                 __syncwarp();
                 window.write();
-                // Of a match that goes on its end would have to be the place: so more than there are seem to be left,
-                // but no more are wanted either.
+                // While a match continues, its end is used in place of the current place. The number of remaining
+                // literals is then too large, but no more literals are needed either.
                 literals.stage(literals.staged + (load_shared_4(last) >> 16) - (position - own_byte) & 0xffff);
             }
             const uint32_t limit = min_of(strip_end, window.written + PIECE + own_byte);
@@ -317,7 +320,7 @@ __device__ inline void make_symbols(Window &window, Literals &literals, uint2 of
                 const bool is_match = position < match.y;
                 const uint32_t back = is_match ? match.x & 0xffff : match.x >> 16;
                 const bool is_inside = is_match && back <= own_byte;
-                // What was put before is there for all.
+                // Makes the stored symbols visible to all lanes.
                 __syncwarp();
                 const bool any_inside = __any_sync(ALL_LANES, is_inside);
                 wide_t symbol = 0;
@@ -356,7 +359,7 @@ __device__ inline void make_symbols(Window &window, Literals &literals, uint2 of
     }
 }
 
-// Whether the flags are right: as many matches as the counts say, nothing behind the last token.
+// Returns whether the flags are valid: as many matches as the counts state, and zeros behind the last token.
 __device__ inline bool are_flags_right(const Input &in) {
     const uint32_t words = ceil_div(in.tokens, 64) * 2;
     uint32_t matches = 0;
@@ -368,8 +371,8 @@ __device__ inline bool are_flags_right(const Input &in) {
     return warp_reduce_sum(matches) == in.matches;
 }
 
-// Two neighboring matches, of which there may be one or none. Nothing is done with what is loaded, so that nobody waits
-// for it.
+// Two neighboring matches, or one or none at the end. The loaded values are not used here, so that the load does not
+// stall.
 struct Pair {
     uint32_t first_length, second_length, first_distance, second_distance;
 
@@ -385,7 +388,7 @@ struct Pair {
     }
 };
 
-// Decodes a block; what is wrong with it, the same in all lanes. `notes` is the warp's memory for them.
+// Decodes a data block. Returns the error, which is equal in all lanes. `notes` is the warp's memory for notes.
 __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_t literals_ring, uint32_t notes) {
     if (!are_flags_right(in)) {
         return STATUS_FLAGS;
@@ -397,18 +400,18 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
     literals.fetch();
     literals.stage(-int32_t(lead));
     const uint32_t words = ceil_div(in.tokens, 32);
-    uint32_t covered = 0; // bytes
-    uint32_t skipped = 0; // of these in matches
-    // Loads are ahead of what is worked on.
+    uint32_t covered = 0; // in bytes
+    uint32_t skipped = 0; // those of them in matches
+    // Loads are issued ahead of their use.
     uint32_t next_flags = lane_id() < min_of(words, FLAGS / 32) ? in.flags[lane_id()] : 0;
-    uint32_t next_match = 2 * lane_id(); // of the block's
+    uint32_t next_match = 2 * lane_id(); // index in the data block
     Pair next = {};
     next.fetch(in, next_match);
     for (uint32_t first = 0; first < in.tokens; first += FLAGS) {
         const uint32_t flags = next_flags;
         const uint32_t next_word = (first + FLAGS) / 32 + lane_id();
         next_flags = next_word < words && lane_id() < FLAGS / 32 ? in.flags[next_word] : 0;
-        // Of each match the literals before it.
+        // The number of literals before each match.
         const uint32_t matches_through = warp_inclusive_sum(uint32_t(__popc(flags)));
         const uint32_t matches = uniform(__shfl_sync(ALL_LANES, matches_through, WARP - 1));
         uint32_t slot = matches_through - __popc(flags);
@@ -418,7 +421,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
             bits = rest;
         }
         __syncwarp();
-        // Positions without the matches before them.
+        // Positions, without the symbols of previous matches.
         const uint32_t start_here = covered - skipped;
         const uint32_t literals_end = start_here + (min_of(in.tokens - first, FLAGS) - matches) * WIDTH;
         uint32_t done = 0;
@@ -441,7 +444,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
             const uint32_t first_distance = pair.first_distance, second_distance = pair.second_distance;
             const uint32_t bitmap = notes + LITERALS_BEFORE_AT + done * 2;
             store_shared_4(bitmap + 4 * lane_id(), 0);
-            // That before them, of which symbols may be behind here: it has ended.
+            // The match before them, which has ended but is the source of some literals' places.
             if (lane_id() == 0) {
                 store_shared_8(notes + MATCHES_AT, make_uint2(skipped - lead << 16, 0));
             }
@@ -450,10 +453,10 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
                                        second_sum - lead << 16 | second_distance * WIDTH, second_end));
             skipped = uniform(__shfl_sync(ALL_LANES, second_sum, WARP - 1));
             done += count;
-            // Literals behind the last match of all: up to the end.
+            // The literals behind the last match of the data block extend to its end.
             const uint32_t last_end = uniform(__shfl_sync(ALL_LANES, second_end, WARP - 1));
             const uint32_t end = done == matches ? literals_end + skipped : last_end;
-            // A distance of 0 is greater than all others, less one.
+            // A distance of 0 becomes the largest number when 1 is subtracted.
             const bool is_wrong = (is_first && first_distance - 1 >= first_start / WIDTH) ||
                                   (is_second && second_distance - 1 >= second_start / WIDTH);
             if (__any_sync(ALL_LANES, is_wrong || end > in.symbols * WIDTH)) {
@@ -484,7 +487,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         return;
     }
     const uint32_t number = uniform(section_of(sections, section_count, block));
-    // This bit is not changed by what other blocks find.
+    // Other warps do not change this bit.
     if (uniform(status[number] & STATUS_COUNTS)) {
         return;
     }

@@ -1,19 +1,21 @@
-// Blocks to tokens.
+// Encodes data blocks as tokens.
 //
-// The candidates of a position are those before it that begin with the same symbols. Threads do not compare all of the
-// window: warps link each position to the last one before it with the same hash, 32 positions at a time (`match_any`
-// finds links among the 32), so that a position's candidates are a few steps away, nearest first, as the format wants
-// them. Comparisons are reused: where the next position has its first candidate at the same distance, its match is the
-// rest of this one, so that of a stretch of such positions only the last is compared, several words at a time.
+// The candidates of a position are the previous positions that start with the same symbols. Threads do not compare the
+// whole window: warps link each position to the last previous one with the same hash, 32 positions at a time
+// (`match_any` finds links among the 32), so that the candidates of a position are reached in a few steps, nearest
+// first, as the format requires. Comparisons are reused: if the first candidate of the next position has the same
+// distance, its match is the rest of this one. In a sequence of such positions only the last is compared, several words
+// at a time.
 //
-// Tokens are selected by chunks of 32 positions, a thread a chunk: backwards, it finds where a path from each position
-// leaves the chunk (the position after it has been found before); one thread then goes from chunk to chunk; and the
-// threads follow the path through their chunk from where it enters. That is 37 warp instructions for 32 positions
-// (measured); pointer jumping by shuffles comes to about 60.
+// Tokens are selected in chunks of 32 positions, one thread per chunk. Going backwards, it finds where the path from
+// each position leaves the chunk, given the result for later positions. Then one thread follows the path from chunk to
+// chunk, and all threads follow it through their chunks from its entry. This takes 37 warp instructions for 32
+// positions (measured); pointer jumping with shuffles takes about 60.
 //
-// HASH_BITS   log2 of the entries of a warp's table of last positions
-// LINK_WARPS  warps that link: all, each its own part and the window before it, or one where windows are long
-// BLOCKS      blocks of threads to a multiprocessor
+// HASH_BITS   log2 of the entries in a warp's table of last positions
+// LINK_WARPS  warps that link positions: all warps, each for its own part and the window before it; or one warp if
+//             windows are long
+// BLOCKS      resident thread blocks per multiprocessor
 #include "lzss/encode.cuh"
 
 constexpr uint16_t NOWHERE = 0xffff;
@@ -22,10 +24,11 @@ constexpr uint32_t LINKED = SYMBOLS / LINK_WARPS;
 constexpr uint32_t SEARCHED = SYMBOLS / WARPS;
 static_assert(LINKED % 32 == 0 && SEARCHED % 32 == 0, "warps take whole chunks");
 
-// The first symbols by which candidates are recognized.
+// The first symbols of a position, which identify candidates.
 struct Key {
     uint32_t symbols;
-    // Multiplicative hashing of the first bytes only: a factor with zeros at its end is one of a number shifted up.
+    // Only the first bytes are hashed, by multiplication: multiplying by a factor with trailing zeros hashes the number
+    // shifted left.
     uint32_t low_factor;
     uint32_t high_factor;
 
@@ -40,7 +43,7 @@ struct Key {
     }
 };
 
-// Links positions `first` to `first + LINKED - 1` to those before them. `heads` is the warp's.
+// Links positions `first` to `first + LINKED - 1` to previous positions. `heads` is the warp's hash table.
 __device__ inline void link(const Work &work, const Key &key, uint32_t first, uint16_t *heads) {
     for (uint32_t i = lane_id(); i < HASH_ENTRIES; i += WARP) {
         heads[i] = NOWHERE;
@@ -61,7 +64,7 @@ __device__ inline void link(const Work &work, const Key &key, uint32_t first, ui
         }
         __syncwarp();
         if (chunk >= first) {
-            // From nowhere, which is behind all, the distance comes out too long or 0.
+            // An empty entry gives a distance that is too long or 0.
             const uint32_t distance = position - before;
             const bool is_linked = distance <= WINDOW && position + key.symbols <= work.symbols;
             work.links[position] = is_linked ? link_t(distance) : 0;
@@ -69,7 +72,8 @@ __device__ inline void link(const Work &work, const Key &key, uint32_t first, ui
     }
 }
 
-// Symbols that agree from `position` and `distance` before it on, of which REACH are known to, up to about `most`.
+// Returns the number of equal symbols from `position` and from `distance` before it on, up to about `most`. The first
+// REACH symbols are known to be equal.
 __device__ inline uint32_t extended(const Work &work, uint32_t position, uint32_t distance, uint32_t most) {
     uint32_t length = REACH;
     while (length < most) {
@@ -86,26 +90,26 @@ __device__ inline symbol_t symbol_at(const Work &work, uint32_t position) {
     return reinterpret_cast<const symbol_t *>(work.data)[position];
 }
 
-// The distance to the candidate after the one at `distance`, 0 if there is none.
+// Returns the distance to the candidate after the one at `distance`, or 0 if there is none.
 __device__ inline uint32_t next_distance(const Work &work, uint32_t position, uint32_t distance) {
     const uint32_t step = link_at(work, position - distance);
     return step == 0 || distance + step > WINDOW ? 0 : distance + step;
 }
 
-// The tokens that could start at a warp's positions, from the last chunk to the first.
+// Finds the tokens that could start at a warp's positions, from the last chunk to the first.
 __device__ inline void search(const Work &work, const Key &key, uint32_t first) {
     const uint32_t end = min_of(first + SEARCHED, work.symbols);
     if (first >= end) {
         return;
     }
-    // First candidate of the position behind the chunk, and symbols that agree there.
+    // Distance to the first candidate of the position behind the chunk, and the number of equal symbols there.
     uint32_t behind_distance = 0, behind_length = 0;
     for (uint32_t chunk = (end - 1) / 32 * 32 + 32; chunk > first;) {
         chunk -= 32;
         const uint32_t position = chunk + lane_id();
         const Front own = front(work, position);
         const uint32_t limit = min_of(work.symbols - position, work.min_match + LENGTH_SPAN);
-        uint32_t distance = link_at(work, position); // 0 where a block has ended
+        uint32_t distance = link_at(work, position); // 0 behind the end of the data block
         uint32_t length = 0;
         while (distance != 0) {
             length = agreeing(own, front(work, position - distance));
@@ -122,7 +126,8 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
         }
         __syncwarp();
         const uint32_t rests = __ballot_sync(ALL_LANES, is_rest);
-        // The first lane from this one on whose match is not the rest of it: WARP is the position behind the chunk.
+        // The first lane, from this one on, whose match is not the rest of the previous one; WARP means the position
+        // behind the chunk.
         const uint32_t last = lane_id() + trailing_zeros(~(rests >> lane_id()));
         const uint32_t of_last = __shfl_sync(ALL_LANES, length, last % WARP);
         length = (last < WARP ? of_last : behind_length) + last - lane_id();
@@ -134,7 +139,7 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
         if (DEPTH > 1) {
             const uint32_t enough = min_of<uint32_t>(ENOUGH, limit);
             uint32_t left = best < enough && distance != 0 ? DEPTH - 1 : 0;
-            // As few branches as can be: lanes that have nothing to do hold up none that have.
+            // Has as few branches as possible, so that lanes without work do not delay the others.
             while (left > 0) {
                 distance = next_distance(work, position, distance);
                 length = agreeing(own, front(work, position - distance));
@@ -155,20 +160,20 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
             __syncwarp();
         }
         const bool is_match = best_distance != 0 && best >= work.min_match;
-        work.tokens[spread(position)] =
+        work.tokens[bank_position(position)] =
             is_match ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance) : 0;
     }
 }
 
-// Marks where tokens start. Begins and ends with a barrier.
+// Marks the positions at which tokens start. Starts and ends with a barrier.
 __device__ inline void select_tokens(const Work &work) {
     const uint32_t chunks = ceil_div(work.symbols, 32);
     for (uint32_t chunk = threadIdx.x; chunk < chunks; chunk += THREADS) {
         const uint32_t end = chunk * 32 + 32;
         for (uint32_t i = 32; i-- > 0;) {
             const uint32_t position = chunk * 32 + i;
-            const uint32_t next = position + work.covered(work.tokens[spread(position)]);
-            work.exits[spread(position)] = next >= end ? uint16_t(next - end) : work.exits[spread(next)];
+            const uint32_t next = position + work.covered(work.tokens[bank_position(position)]);
+            work.exits[bank_position(position)] = next >= end ? uint16_t(next - end) : work.exits[bank_position(next)];
         }
         work.entries[chunk] = NO_ENTRY;
     }
@@ -176,7 +181,7 @@ __device__ inline void select_tokens(const Work &work) {
     if (threadIdx.x == 0) {
         for (uint32_t position = 0; position < work.symbols;) {
             work.entries[position / 32] = uint8_t(position % 32);
-            position = position / 32 * 32 + 32 + work.exits[spread(position)];
+            position = position / 32 * 32 + 32 + work.exits[bank_position(position)];
         }
     }
     __syncthreads();
@@ -185,7 +190,7 @@ __device__ inline void select_tokens(const Work &work) {
         uint32_t starts = 0, flags = 0, count = 0;
         const uint32_t end = min_of<uint32_t>(32, work.symbols - chunk * 32);
         while (position < end) {
-            const token_t token = work.tokens[spread(chunk * 32 + position)];
+            const token_t token = work.tokens[bank_position(chunk * 32 + position)];
             starts |= 1u << position;
             flags |= uint32_t(token != 0) << count;
             ++count;
@@ -202,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 uint8_t *slots, Counts *counts, uint8_t *scratch) {
     extern __shared__ uint4 shared[];
     uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;
-    // Tokens are not known before positions are linked: where they lie in shared memory, the tables lie there first.
+    // Tokens are found after positions have been linked, so that hash tables use the same shared memory.
     uint16_t *heads =
         reinterpret_cast<uint16_t *>(IN_SHARED ? memory + TOKENS_AT : reinterpret_cast<uint8_t *>(shared));
     static_assert(!IN_SHARED || LINK_WARPS * HASH_ENTRIES * 2 <= SYMBOLS * sizeof(token_t), "tables fit");

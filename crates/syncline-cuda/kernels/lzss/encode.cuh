@@ -1,24 +1,24 @@
-// Blocks to tokens: what the ways of finding matches have in common. See lzss/lzss.cuh for its constants.
+// Shared by the methods of encoding data blocks as tokens. See lzss/lzss.cuh for its constants.
 //
-// LEVEL        of the stage, 1 to 9
-// WINDOW       greatest distance
-// DEPTH        candidates that are compared
-// LENGTH_SPAN  longest match beyond the shortest
-// ENOUGH       the search ends with the first match of so many symbols
-// IN_SHARED    whether a block's work fits shared memory; else it lies in device memory, and blocks of threads take
-// blocks of data by turns
+// LEVEL        level of the stage, 1 to 9
+// WINDOW       maximum distance
+// DEPTH        maximum number of candidates that are compared
+// LENGTH_SPAN  difference between the longest and the shortest match
+// ENOUGH       length of a match in symbols that ends the search
+// IN_SHARED    1: the working memory of a data block is in shared memory; 0: it is in device memory, and a thread block
+//              processes several data blocks
 #pragma once
 #include "lzss/slots.cuh"
 
 using link_t = Unsigned<(WINDOW > 255 ? 2 : 1)>::type;
-// A match: length minus the shortest, then distance. 0: a literal.
+// A match: its length minus the shortest length, followed by its distance. A literal is 0.
 using token_t = Unsigned<2 * DISTANCE_BYTES>::type;
 constexpr uint32_t DISTANCE_BITS = 8 * DISTANCE_BYTES;
 
-constexpr uint32_t PADDING = 32; // bytes behind a block's data that may be loaded
+constexpr uint32_t PADDING = 32; // bytes behind a data block that may be loaded
 
-// Memory of a block. First data and links; when matches are known, their room is taken by exits and what is known of
-// chunks.
+// Working memory of a data block. It first contains data and links; once matches are known, exits and the information
+// on chunks take their place.
 constexpr uint32_t LINKS_AT = BLOCK_BYTES + PADDING;
 constexpr uint32_t EXITS_AT = 0;
 constexpr uint32_t INFO_AT = SYMBOLS * 2;
@@ -28,26 +28,26 @@ constexpr uint32_t TOKENS_AT = align16(SEARCH_BYTES > SELECTION_BYTES ? SEARCH_B
 constexpr uint32_t WORK_BYTES = TOKENS_AT + SYMBOLS * sizeof(token_t);
 static_assert(WORK_BYTES == WORK_BYTES_IN_RUST, "the launcher reserves as much");
 
-// Neighbors of the same place in different chunks lie in different banks, so that threads can go through a chunk each
-// as well as lanes through one.
-__device__ inline uint32_t spread(uint32_t position) { return position ^ (position >> 5 & 31); }
+// Maps positions such that the same position of neighboring chunks is in different banks. Threads can then process one
+// chunk each without conflicts, and so can lanes that share a chunk.
+__device__ inline uint32_t bank_position(uint32_t position) { return position ^ (position >> 5 & 31); }
 
-// Trailing zero bits; 32 for 0.
+// Returns the number of trailing zero bits; 32 for 0.
 __device__ inline uint32_t trailing_zeros(uint32_t word) { return __clz(__brev(word)); }
 
 struct Work {
     uint32_t *data;
-    uint32_t address; // of all this in shared memory, if it lies there
-    link_t *links;    // distance to the position before with the same hash, 0: none in the window
-    token_t *tokens;  // what a token that starts here is, at spread(position)
-    uint16_t *exits;  // symbols behind its chunk at which a path from here leaves it, at spread(position)
-    uint32_t *starts; // a chunk's bits of positions at which tokens start
-    uint32_t *flags;  // a chunk's flags, and after them those of all tokens
-    uint32_t *places; // tokens, and matches in the upper half, before a chunk
+    uint32_t address; // in shared memory, of all this, if it is there
+    link_t *links;    // distance to the last position with the same hash; 0 if there is none in the window
+    token_t *tokens;  // token that could start at a position, at bank_position(position)
+    uint16_t *exits; // symbols behind its chunk at which the path from a position leaves it, at bank_position(position)
+    uint32_t *starts; // bitmap of the positions in a chunk at which tokens start
+    uint32_t *flags;  // flags of a chunk, and after them those of all tokens
+    uint32_t *places; // tokens before a chunk, and matches in the upper half
     uint32_t *all_flags;
-    uint8_t *entries; // where in a chunk its first token starts, or NO_ENTRY
+    uint8_t *entries; // position in a chunk at which its first token starts, or NO_ENTRY
     uint64_t *warp_sums;
-    uint32_t symbols; // of this block
+    uint32_t symbols; // of this data block
     uint32_t bytes;
     uint32_t min_match;
 
@@ -64,14 +64,14 @@ struct Work {
         entries = reinterpret_cast<uint8_t *>(all_flags + CHUNKS);
         warp_sums = sums;
     }
-    // Symbols that a token at `position` covers.
+    // Returns the number of symbols that a token at `position` covers.
     __device__ inline uint32_t covered(token_t token) const {
         return token == 0 ? 1 : (token >> DISTANCE_BITS) + min_match;
     }
 };
 constexpr uint32_t NO_ENTRY = 255;
 
-// Reads a block's bytes, and zeros behind them.
+// Loads the bytes of a data block, followed by zeros.
 __device__ inline void load_block(const Work &work, const uint8_t *input) {
     const uint32_t vectors = work.bytes / 16;
     uint4 *data = reinterpret_cast<uint4 *>(work.data);
@@ -90,16 +90,16 @@ __device__ inline void load_block(const Work &work, const uint8_t *input) {
     }
 }
 
-// Words that are compared at a time. More cost where candidates are short, fewer where most go beyond them; measured at
-// S = 2: 12 bytes are within 5 % of the best everywhere.
+// Number of words that are compared at a time. More words cost time where candidates are short; fewer cost time where
+// most candidates are longer. For S = 2, 12 bytes measured within 5 % of the best for all inputs.
 constexpr uint32_t REACH_WORDS = WIDTH == 1 ? 2 : WIDTH == 2 ? 3 : 4;
 constexpr uint32_t REACH = REACH_WORDS * 4 / WIDTH; // in symbols
 struct Front {
     uint32_t words[REACH_WORDS];
 };
 
-// Loads from a block's memory, OFFSET bytes after `at`. From pointers the compiler works out where shared memory starts
-// for nearly every load.
+// Loads a word from working memory, OFFSET bytes after `at`. With pointers, the compiler computes the start of shared
+// memory again for almost every load.
 template <uint32_t OFFSET> __device__ inline uint32_t load_word(const Work &work, uint32_t at) {
     if (!IN_SHARED) {
         return *reinterpret_cast<const uint32_t *>(reinterpret_cast<const uint8_t *>(work.data) + at + OFFSET);
@@ -117,7 +117,7 @@ __device__ inline uint32_t link_at(const Work &work, uint32_t position) {
     return link;
 }
 
-// The symbols from `position` on.
+// Returns the symbols from `position` on.
 __device__ inline Front front(const Work &work, uint32_t position) {
     const uint32_t at = position * WIDTH & ~3u;
     uint32_t words[5] = {load_word<0>(work, at), load_word<4>(work, at)};
@@ -133,13 +133,14 @@ __device__ inline Front front(const Work &work, uint32_t position) {
     Front front;
 #pragma unroll
     for (uint32_t i = 0; i < REACH_WORDS; ++i) {
-        // The shift is taken modulo 32.
+        // The hardware takes the shift modulo 32.
         front.words[i] = WIDTH >= 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], position * WIDTH * 8);
     }
     return front;
 }
 
-// Symbols at the front that agree. Without counting zeros where that can be: it runs at a quarter of the rate.
+// Returns the number of equal symbols at the start. Avoids instructions that count zeros where possible, because they
+// have a quarter of the throughput.
 __device__ inline uint32_t agreeing(const Front &a, const Front &b) {
     uint32_t different = 0, count = REACH;
 #pragma unroll
@@ -148,7 +149,7 @@ __device__ inline uint32_t agreeing(const Front &a, const Front &b) {
         different = here != 0 ? here : different;
         count = here != 0 ? i * 4 / WIDTH : count;
     }
-    // Symbols before the first word that is different, and those in it.
+    // Number of symbols before the first different word, plus those in it.
     if (WIDTH == 2) {
         return count + (different != 0 && different << 16 == 0);
     }
@@ -158,7 +159,7 @@ __device__ inline uint32_t agreeing(const Front &a, const Front &b) {
     return count;
 }
 
-// The symbol at the end of `bytes` bytes, of which some are missing.
+// Returns the symbol at the end of `bytes` bytes, which is incomplete.
 __device__ __noinline__ symbol_t last_symbol(const symbol_t *input, uint32_t bytes) {
     symbol_t symbol = 0;
     for (uint32_t i = 0; i < bytes % WIDTH; ++i) {
@@ -177,7 +178,7 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
     uint8_t *lengths = slot + SLOT_FLAGS + align16((tokens - matches) * WIDTH);
     distance_t *distances = reinterpret_cast<distance_t *>(lengths + align16(matches));
     const uint32_t whole = work.bytes / WIDTH;
-    // What is moved from here is moved by words.
+    // Tokens are later moved by words, so each part is padded with zeros.
     if (threadIdx.x < 16) {
         const uint32_t bytes[3] = {(tokens - matches) * WIDTH, matches, matches * DISTANCE_BYTES};
         uint8_t *const parts[3] = {reinterpret_cast<uint8_t *>(literals), lengths,
@@ -196,7 +197,7 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
         }
         const uint32_t position = chunk * 32 + lane_id();
         const bool is_start = starts >> lane_id() & 1;
-        const token_t token = is_start ? work.tokens[spread(position)] : 0;
+        const token_t token = is_start ? work.tokens[bank_position(position)] : 0;
         const uint32_t is_match = __ballot_sync(ALL_LANES, token != 0);
         const uint32_t below = (1u << lane_id()) - 1;
         const uint32_t place = work.places[chunk];
@@ -211,7 +212,8 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
     }
 }
 
-// From each chunk's starts and flags: where its tokens stand among all, all flags, and the sums. Ends with a barrier.
+// Computes from the starts and flags of chunks the places of their tokens, all flags, and the sums. Ends with a
+// barrier.
 __device__ inline uint64_t place_tokens(Work &work) {
     constexpr uint32_t OWN = (CHUNKS + THREADS - 1) / THREADS;
     const uint32_t first = threadIdx.x * OWN;
@@ -240,8 +242,8 @@ __device__ inline uint64_t place_tokens(Work &work) {
     return total;
 }
 
-// A block from input to slot; `find` leaves the tokens that could start at each position, `select` the starts and flags
-// of chunks.
+// Encodes a data block to a slot. `find` computes the token that could start at each position, and `select` the starts
+// and flags of chunks.
 template <typename Find, typename Select>
 __device__ inline void encode_blocks(const uint8_t *input, const EncodeSection *sections, uint32_t section_count,
                                      uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *memory, Find find,

@@ -1,15 +1,15 @@
-// What the kernels of the LZSS stage share.
+// Definitions that the kernels of the LZSS stage share. A "block" of data consists of BLOCK_BYTES bytes.
 //
 // WIDTH        bytes of a symbol: 1, 2, 4 or 8
 // BLOCK_BYTES  bytes of a block, 2^14 or 2^16
-// THREADS      threads in a block
+// THREADS      threads of a thread block
 #pragma once
 #include "device/warp.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t SYMBOLS = BLOCK_BYTES / WIDTH;
 constexpr uint32_t DISTANCE_BYTES = BLOCK_BYTES > (1 << 14) ? 2 : 1;
-// Positions, and likewise tokens, are looked after in chunks of 32, a bit each in a word.
+// Positions and tokens are processed in chunks of 32, one bit each in a word.
 constexpr uint32_t CHUNKS = SYMBOLS / 32;
 
 template <uint32_t BYTES> struct Unsigned;
@@ -33,11 +33,12 @@ struct Counts {
     uint32_t matches;
 };
 
-// Tokens and matches at once: sums of both fit their halves.
+// Returns both counts in one number, so that one addition sums both.
 __device__ inline uint64_t packed(uint32_t tokens, uint32_t matches) { return uint64_t(tokens) << 32 | matches; }
 
-// Exclusive sum over the block's threads; `total` becomes the sum of all. `warp_sums` has WARPS entries. Begins and
-// ends with a barrier's worth of order: called by the whole block, and again at once if need be.
+// Returns the sum of the values of the threads before the calling one; `total` becomes the sum over the block.
+// `warp_sums` has WARPS entries. Starts and ends with a barrier, so that calls may follow each other directly. Called
+// by the whole block.
 __device__ inline uint64_t block_scan(uint64_t value, uint64_t *warp_sums, uint64_t &total) {
     uint64_t sum = warp_inclusive_sum(value);
     __syncthreads();
@@ -56,7 +57,7 @@ __device__ inline uint64_t block_scan(uint64_t value, uint64_t *warp_sums, uint6
     return before + sum - value;
 }
 
-// The last of `count` sections whose first block is not after `block`.
+// Returns the last of `count` sections whose first data block is not after `block`.
 template <typename Section>
 __device__ inline uint32_t section_of(const Section *sections, uint32_t count, uint32_t block) {
     uint32_t low = 0, high = count;

@@ -1,12 +1,13 @@
-// From blocks in slots to sections: where each block's flags, lengths, distances and literals stand among those of its
-// chunk, then moving them there. Sums over blocks are the second of the published kernels, moving the third.
+// Moves tokens from the slots of data blocks to sections: first computes the offsets of each data block's flags,
+// lengths, distances and literals in its chunk, then moves them. These are the second and third of the published
+// kernels.
 //
-// LEVEL  of the stage, written to the sections
+// LEVEL  level of the stage, which is written to the sections
 #include "format/constants.cuh"
 #include "device/warp.cuh"
 #include "lzss/slots.cuh"
 
-// What a block's tokens are preceded by in its chunk: flag words of 64 bits, matches, literals.
+// Counts of the tokens before a data block in its chunk: flag words of 64 bits, matches, literals.
 struct Start {
     uint32_t flag_words;
     uint32_t matches;
@@ -16,7 +17,7 @@ struct Start {
 constexpr uint32_t PARAMETER_BYTES = 8;
 constexpr uint32_t FIRST_SECTION = 2;
 
-// A block of threads for each chunk.
+// Computes the starts of a chunk's data blocks and its plan; one thread block per chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_layout(const EncodeSection *sections, uint32_t section_count, uint32_t all_blocks, uint32_t prefix,
                 const Counts *counts, Start *starts, SectionPlan *plans) {
@@ -53,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Where each chunk's sections start, and the end of the last; one block of threads.
+// Computes the offset of each chunk's sections, and the end of the last. One thread block.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_places(uint32_t section_count, uint64_t room, SectionPlan *plans, uint64_t *places, uint32_t *lengths) {
     __shared__ uint64_t warp_sums[WARPS];
@@ -75,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Copies `length` bytes by the block's threads; `from` is a multiple of 16 and may be read to the next one.
+// Copies `length` bytes. `from` is a multiple of 16 and may be read up to the next one. Called by the whole block.
 __device__ inline void copy(uint8_t *to, const uint8_t *from, uint32_t length) {
     const uint32_t head = min_of<uint32_t>(length, uint32_t(-reinterpret_cast<uint64_t>(to) & 15));
     const uint32_t vectors = (length - head) / 16, shift = head % 4 * 8;
@@ -104,7 +105,8 @@ __device__ inline void copy(uint8_t *to, const uint8_t *from, uint32_t length) {
 
 constexpr uint64_t NO_PLACE = ~0ull;
 
-// Moves a block's tokens to their sections; a block of threads each. A chunk without a place is left out.
+// Moves the tokens of a data block to their sections; one thread block per data block. Chunks without a place are
+// skipped.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_write(const EncodeSection *sections, uint32_t section_count, const Counts *counts, const Start *starts,
                const SectionPlan *plans, const uint64_t *places, uint32_t prefix, const uint8_t *slots, uint8_t *out) {
@@ -140,14 +142,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 constexpr uint32_t PLANE_GROUP = 128;
 
-// Fills a plane of `count` symbols up to a whole group.
+// Pads a plane of `count` symbols with zeros to a whole group.
 template <typename Symbol> __device__ inline void fill_group(Symbol *plane, uint32_t count) {
     if (threadIdx.x < (PLANE_GROUP - count % PLANE_GROUP) % PLANE_GROUP) {
         plane[count + threadIdx.x] = 0;
     }
 }
 
-// Symbol `plane` of each of `count` literals. Returns the greatest of the thread's.
+// Writes symbol `plane` of each of `count` literals. Returns the largest symbol of the calling thread.
 template <typename Part>
 __device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t count, uint32_t plane) {
     uint32_t greatest = 0;
@@ -159,8 +161,8 @@ __device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t co
     return greatest;
 }
 
-// Moves a block's tokens to the planes of its chunk; a block of threads each. `greatest` has four words a chunk, 0
-// before, for the greatest symbols of its planes of two bytes.
+// Moves the tokens of a data block to the planes of its chunk; one thread block per data block. `greatest` has four
+// words per chunk, which must be 0 and receive the largest symbols of its planes of 16-bit symbols.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_planes(const EncodeSection *sections, uint32_t section_count, const Counts *counts, const Start *starts,
                 const SectionPlan *plans, const PlaneStarts *planes, const uint8_t *slots, uint8_t *bytes,
@@ -219,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// The bytes of a record before its first section, the hash left out.
+// Returns a byte of a record before its first section; bytes of the hash are 0.
 __device__ inline uint8_t header_byte(const EncodeSection &section, const SectionPlan &plan, uint32_t at) {
     const uint8_t marker[4] = {'S', 'Y', 'C', 'K'};
     if (at < 4) {
@@ -238,8 +240,8 @@ __device__ inline uint8_t header_byte(const EncodeSection &section, const Sectio
     return uint8_t(plan.section_bytes[number] >> at % 4 * 8);
 }
 
-// What a record has before its sections, parameters of a chunk, and zeros between its sections; a warp each. (A chunk
-// without blocks has parameters.)
+// Writes the bytes of a record before its sections, a chunk's parameters, and zeros between its sections; one warp per
+// chunk. A chunk without data blocks has parameters, too.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_edges(const EncodeSection *sections, uint32_t section_count, const SectionPlan *plans, const uint64_t *places,
                uint32_t prefix, uint8_t *out) {

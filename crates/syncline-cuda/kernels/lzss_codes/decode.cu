@@ -1,14 +1,14 @@
-// Codes that stand as LZSS tokens (chunks of kind 4): what their section says, and the codes from the bytes that the
-// tokens stand for. Nothing that is read is trusted.
+// Decodes codes that are stored as LZSS tokens (chunks of kind 4): reads the headers of their sections, and converts
+// the decoded bytes to codes. The input is not trusted.
 //
-// THREADS     threads in a block
-// PARSE_BAD   the bit of a parsed chunk's status that says that its tokens are not right
+// THREADS     threads of a block
+// PARSE_BAD   bit of a parsed chunk's status for damaged tokens
 // GROUP_LOG2  log2 of the codes in a group
 #include "lossless/record_headers.cuh"
 #include "container/parsed.cuh"
 
-// A block a chunk; those that parsing has found to be of tokens and right so far get a header with their kind, the
-// others one of zeros.
+// Reads headers; one block per chunk. Chunks that consist of tokens and have no error so far get a header with their
+// kind, the others one of zeros.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_codes_parse(const uint8_t *input, const uint64_t *places, ParsedChunk *chunks, uint32_t index_kind,
                      RecordHeader *headers) {
@@ -54,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Bytes, `stride` a chunk, to codes, `slots` groups a chunk; as many blocks as the grid has in y share a chunk.
-// `failed` is not 0 where bytes are not right.
+// Converts bytes (`stride` per chunk) to codes (`slots` groups per chunk). All blocks along y of the grid share a
+// chunk. `failed` is not 0 for chunks whose bytes are invalid.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_codes_widen(const uint8_t *bytes, uint64_t stride, const uint32_t *failed, uint32_t slots, ParsedChunk *chunks,
                      uint16_t *codes) {
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         return;
     }
-    // Groups have 64 codes or more: whole vectors.
+    // Groups have at least 64 codes, so that whole vectors are converted.
     const uint2 *from = reinterpret_cast<const uint2 *>(bytes + chunk * stride);
     uint4 *to = reinterpret_cast<uint4 *>(codes + (uint64_t(chunk) * slots << GROUP_LOG2));
     const uint32_t vectors = parsed.groups << GROUP_LOG2 >> 3;

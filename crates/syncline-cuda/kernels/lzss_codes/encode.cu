@@ -1,8 +1,8 @@
-// The codes of quantized chunks on their way to LZSS tokens: a byte each, as if coded with radius 128, where their
-// outliers will stand, and a sample of them.
+// Prepares the codes of quantized chunks for LZSS: converts them to bytes, as if coded with radius 128, computes the
+// offsets of their outliers, and takes a sample.
 //
-// THREADS        threads in a block
-// PIECE, STEP    codes of a piece of the sample, and one of how many pieces is in it
+// THREADS        threads of a block
+// PIECE, STEP    codes in a piece of the sample; one of STEP pieces is in the sample
 // ELEMENT_BYTES  4 or 8
 #define LOGARITHM 0
 #include "device/block.cuh"
@@ -12,23 +12,23 @@
 #include "quantize/summary.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// A code of the usual radius minus this is the narrow one, if that is a byte.
+// The difference between a code with the usual radius and the narrow code, if that fits a byte.
 constexpr uint32_t NARROW_BASE = RADIUS - format::NARROW_RADIUS;
 
 constexpr uint32_t NOT_NARROW = 0xFFFFFFFF;
 
-// Bit 8 i + 7 of each byte that is 0.
+// Sets bit 8 i + 7 for each byte i that is 0.
 __device__ inline uint32_t zero_bytes(uint32_t four) {
     return ~(((four & 0x7F7F7F7F) + 0x7F7F7F7F) | four | 0x7F7F7F7F);
 }
 
-// Two codes as two narrow ones, in the low byte of each half; 0 for those that are none.
+// Returns two codes as narrow ones, in the low byte of each half; 0 for codes that are not in the narrow range.
 __device__ inline uint32_t narrow_pair(uint32_t two) {
     const uint32_t narrow = __vsub2(two, NARROW_BASE * 0x10001u);
     return narrow & ~__vcmpgtu2(narrow, 0x00FF00FFu);
 }
 
-// A warp a tile: its codes, and how many of them are outliers.
+// Writes the codes of a tile and counts its outliers; one warp per tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_codes_narrow(Geometry geometry, ChunkBatch batch, const uint16_t *metas, const uint32_t *first_groups,
                       const uint16_t *codes, uint8_t *narrow, uint16_t *outliers) {
@@ -57,8 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// A block a chunk: where its tiles' outliers start among its own. Tiles of a chunk that takes the wide radius, or whose
-// lists alone are as long as its elements, have none.
+// Computes the offsets of the tiles' outliers in their chunk; one block per chunk. Tiles have none if the chunk takes
+// the wide radius, or if its lists alone are as long as its elements.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_codes_places(Geometry geometry, ChunkBatch batch, const ChunkSummary *summaries, const SideOffsets *offsets,
                       uint16_t *outliers, SideOffsets *narrow_offsets, NarrowCounts *narrowed) {
@@ -89,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Every STEP-th piece of PIECE codes of a chunk, one after another; `slot` codes and `sample_slot` bytes a chunk. As
-// many blocks as the grid has in y share a chunk.
+// Copies every STEP-th piece of PIECE codes of a chunk, one after another. A chunk has `slot` codes and `sample_slot`
+// bytes. All blocks along y of the grid share a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_codes_sample(const uint8_t *narrow, uint64_t slot, uint64_t sample_slot, const NarrowCounts *narrowed,
                       uint8_t *sample) {

@@ -82,7 +82,7 @@ struct Counter {
     uint32_t counts[COUNTS];
     uint64_t first_nan;
 
-    // Adds an element of any kind.
+    // Adds an element, which may be excluded, NaN, infinite or finite.
     __device__ inline void add(Bits bits, uint64_t number, Bits excluded) {
         if (EXCLUDED && bits == excluded) {
             ++counts[LEFT_OUT];
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
     const uint64_t vector_count = (length - head) / IN_VECTOR;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(elements + head);
-    // From the end, so that the first elements may still be in the second-level cache when they are quantized.
+    // From the end, so that the first elements may still be in the L2 cache when they are quantized.
     constexpr uint64_t IN_TURN = UNROLL * THREADS;
     const uint64_t turns = (vector_count + IN_TURN - 1) / IN_TURN;
     for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {

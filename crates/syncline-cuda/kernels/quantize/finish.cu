@@ -1,7 +1,7 @@
-// Summarizes each chunk after its codes: its sums, its radius, where each tile's outliers, verbatim values and bitmaps
-// go, the bases of tiles without valid elements, the activity classes, and what the record needs of these. Reads and
-// writes about 40 bytes per tile. There are fewer chunks than multiprocessors, so that PARTS blocks share a chunk: a
-// cluster, whose blocks read each other's sums from shared memory.
+// Summarizes each chunk after its codes: its sums, its radius, the offsets of each tile's outliers, verbatim values and
+// bitmaps, the bases of tiles without valid elements, the activity classes, and the parts of these that the record
+// needs. Reads and writes about 40 bytes per tile. There are fewer chunks than multiprocessors, so that PARTS blocks
+// share a chunk: a cluster, whose blocks read each other's sums from shared memory.
 //
 // THREADS  threads of a block
 // CLUSTER  blocks per chunk, a power of two, from compute capability 9.0 on; before that, one block per chunk
@@ -27,7 +27,7 @@ constexpr uint32_t BINS_OF_LANE = (BINS + WARP - 1) / WARP;
 // A chunk takes the wide radius if more than one in this many elements is an outlier.
 constexpr uint32_t WIDE_SHARE = 64;
 
-// Sums over tiles, or over the tiles before one.
+// Sums over some tiles, or over all tiles before one.
 struct TilePrefix {
     uint64_t lists;   // outliers, verbatim values << 32
     uint64_t bitmaps; // bytes of masks, of signs << 32

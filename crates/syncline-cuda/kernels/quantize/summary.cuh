@@ -1,4 +1,4 @@
-// What quantizing leaves of a chunk for its record.
+// The results of quantizing a chunk that its record needs.
 #pragma once
 #include "device/warp.cuh"
 #include "huffman/encode/structs.cuh"

@@ -1,14 +1,14 @@
-// Tiles that have more to them than sums: outliers, fill patterns, signs, verbatim values; and raw chunks.
+// Writes tiles that need more than sums: outliers, fill patterns, signs, verbatim values; and raw chunks.
 #pragma once
 #include "reconstruct/elements.cuh"
 
-// The outliers of a tile, one after the other: by how much the residual differs from that of code 0, and where.
+// Iterates over the outliers of a tile: the difference between the residual and that of code 0, and the position.
 struct Outliers {
     const uint32_t *positions;
     const int32_t *residuals;
     uint32_t next, end, position, radius;
     uint32_t nx, ny;
-    uint32_t step, y, x; // of the next; step is ALL_LANES if there is none
+    uint32_t step, y, x; // of the next outlier; step is ALL_LANES if there is none
     uint32_t difference;
 
     __device__ inline void load() {
@@ -30,7 +30,7 @@ struct Outliers {
         }
     }
 
-    // The outlier's share in the element at (y, x) of its step: whether it is one of those that its residual adds to.
+    // Whether the outlier's residual contributes to the element at (y, x) of its step.
     __device__ inline bool reaches(uint32_t predictor, uint32_t at_y, uint32_t at_x) const {
         if (predictor == 0) {
             return at_y == y && at_x == x;
@@ -40,10 +40,11 @@ struct Outliers {
     }
 };
 
-// The bits of a tile's bitmap at a lane's columns, step by step: undoes the exclusive or with the neighbor on the way.
+// Iterates over the bits of a tile's bitmap at a lane's columns, step by step, and undoes the exclusive or with the
+// neighbor.
 struct BitWalk {
     const uint8_t *bytes; // null: the same bits at each step
-    uint32_t last;        // byte of the bitmap
+    uint32_t last;        // last byte of the bitmap
     uint32_t nx, ny, y, x;
     uint32_t bits, carry;
 
@@ -55,7 +56,7 @@ struct BitWalk {
         return (bytes[bit >> 3] | uint32_t(bytes[min_of((bit >> 3) + 1, last)]) << 8) >> (bit & 7);
     }
 
-    // Each bit's exclusive or with all before it.
+    // Returns each bit's exclusive or with all bits before it.
     static __device__ inline uint64_t prefix(uint64_t word) {
 #pragma unroll
         for (uint32_t distance = 1; distance < 64; distance *= 2) {
@@ -64,13 +65,13 @@ struct BitWalk {
         return word;
     }
 
-    // Bits for step `step`, which must have the lane's first element; bit 0 for that one.
+    // Returns the bits for step `step`, which must contain the lane's first element, which is bit 0.
     __device__ inline uint32_t of(uint32_t step) {
         if (bytes == nullptr) {
             return bits;
         }
         if (AXES == 1 || step == 0) {
-            // A row of a 3-D tile takes a byte, of a 2-D tile four, a segment eight.
+            // Bytes of a bitmap for a row of a 3-D tile, a row of a 2-D tile, or a segment.
             constexpr uint32_t ROW_BYTES = AXES == 3 ? 1 : AXES == 2 ? 4 : 8;
             uint64_t row = 0;
             for (uint32_t i = 0; i < ROW_BYTES; ++i) {
@@ -88,9 +89,9 @@ struct BitWalk {
     }
 };
 
-// Writes the tiles of `slots` whose bit is set in `set`, of any kind. Those that an edge clips have been spread;
-// constant ones need no rows. Not inlined, and called with copies, so that nothing of what the rest of the kernel keeps
-// in registers has an address.
+// Writes those tiles of `slots` whose bit is set in `set`; they may be of any kind. The codes of clipped tiles have
+// been moved by `unpack_clipped`; constant tiles need no rows. Not inlined, and called with copies of variables, so
+// that the variables of the caller can stay in registers.
 __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint32_t set, Target target) {
     const uint64_t stride = target.stride();
     const Quantum quantum(target.values);
@@ -114,8 +115,8 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
             continue;
         }
         const uint32_t predictor = work.predictor, row = columns.y;
-        const uint32_t across = predictor >= AXES && AXES != 1 ? 1 : 0; // sums go on from step to step
-        const uint32_t onwards = predictor >= 1 && across == 0 ? 1 : 0; // and if not, what goes on is one element's
+        const uint32_t across = predictor >= AXES && AXES != 1 ? 1 : 0; // sums are carried from step to step
+        const uint32_t onwards = predictor >= 1 && across == 0 ? 1 : 0; // otherwise one element's contribution is
         const uint32_t reference = AXES == 1 ? STEP - 1 : 0;
         const uint32_t reference_bias = bias_of(predictor, 0, reference);
         uint32_t bias[VECTOR], sums[VECTOR];
@@ -204,7 +205,7 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
     }
 }
 
-// Writes one element of each lane's: number `element` of a tile.
+// Writes one element of each lane: number `element` of a tile.
 __device__ inline void put(const Work &work, uint32_t element, Bits bits, const Target &target) {
     const uint32_t row = element / work.nx, z = row / work.ny;
     const uint64_t place =
@@ -212,7 +213,7 @@ __device__ inline void put(const Work &work, uint32_t element, Bits bits, const 
     reinterpret_cast<Bits *>(target.out)[work.first_element + place] = bits;
 }
 
-// Puts the verbatim values of a warp's tiles over what was written.
+// Overwrites elements of a warp's tiles with the verbatim values.
 __device__ inline void write_verbatim(const Work &own, const Target &target) {
     const uint32_t *positions = reinterpret_cast<const uint32_t *>(target.input + target.record.verbatim_positions);
     const Bits *values = reinterpret_cast<const Bits *>(target.input + target.record.verbatim_values);

@@ -1,10 +1,10 @@
-// What decoding to memory (APART) has to do once a warp's codes are there: tiles that an edge clips.
+// Sums the codes of clipped tiles after they have been decoded to device memory (APART).
 #pragma once
 #include "reconstruct/work.cuh"
 
 #if APART && !WIDE
-// Adds up the codes of a tile that an edge clips, which lie one after the other in memory, where they are. By the whole
-// warp, a lane two rows. Not inlined: it would be in the way of what is done more often.
+// Sums the codes of a clipped tile, which are dense in device memory, in place. Called by the whole warp; each lane
+// processes two rows. Not inlined, because it would slow down the more frequent code.
 __device__ __noinline__ void sum_clipped(uint16_t *codes, Work tile) {
     constexpr uint32_t ROUNDS = 2, PLANES = WARP / SIDE;
     const uint32_t y = lane_id() % SIDE, along_x = tile.predictor >= 1;
@@ -27,7 +27,7 @@ __device__ __noinline__ void sum_clipped(uint16_t *codes, Work tile) {
         for (uint32_t x = 1; x < SIDE; ++x) {
             own[x] += own[x - 1] * along_x;
         }
-        // Rows of predictor 1 start with what the starts of those before sum up to.
+        // Rows of predictor 1 start with the sum of the first codes of the rows before.
         const uint32_t start = own[0];
         uint32_t through = start;
 #pragma unroll

@@ -1,24 +1,25 @@
-// Decoding of a lane's group for reconstruction: as huffman/decode/decode.cuh's, with tables in another form, made by
-// the block that uses them. Whether lookups go by pairs is decided for each stream.
+// Decodes a lane's group for reconstruction, as huffman/decode/decode.cuh does, with tables of another form that the
+// block builds itself. Each stream decides whether lookups are in pairs.
 //
-// Table entries with pairs (WIDE 0 only): bits 0-9 the first symbol, 10-13 its length, 15 set if there is no second,
-// 16-25 the second symbol, 28-31 the length of all. Without pairs, and for long codewords: a Single
-// (reconstruct/tables.cuh). 0, or 0 and bit 15, where there is no codeword of TABLE_BITS bits.
+// Table entries with pairs (WIDE 0 only): the first symbol in bits 0-9, its length in 10-13, bit 15 set if there is no
+// second symbol, the second symbol in 16-25, the length of both codewords in 28-31. Without pairs, and for long
+// codewords: a Single (reconstruct/tables.cuh). Entries are 0, or 0 with bit 15 set, if there is no codeword of at most
+// TABLE_BITS bits.
 #pragma once
 #include "huffman/decode/symbol_index.cuh"
 #include "reconstruct/tables.cuh"
 
 constexpr uint32_t PAIR_MASK = 0x03FF03FF, ONLY_ONE = 0x8000;
 
-// The symbols of two single entries, the first in the low half.
+// Returns the symbols of two single entries, the first one in the low half.
 __device__ inline uint32_t pair_of(uint32_t first, uint32_t second) {
     return WIDE ? __byte_perm(first, second, 0x7632) : __byte_perm(first, second, 0x5410) >> SYMBOL_AT & PAIR_MASK;
 }
 
-// Words in shared memory, one after the other. The block has enough of it behind the last one that a damaged stream may
-// lead to.
+// Reads consecutive words from shared memory. Behind the last word, the block has as much shared memory as a damaged
+// stream may read.
 struct Near {
-    uint32_t following; // address
+    uint32_t following; // address of the following word
     __device__ inline Near(const uint32_t *words, uint32_t first) : following(shared_address(words + first)) {}
     __device__ inline uint32_t next() {
         uint32_t word;
@@ -26,10 +27,10 @@ struct Near {
         following += 4;
         return word;
     }
-    // Of the word after next.
+    // Returns the number of the word after the next one.
     __device__ inline uint32_t number() const { return following / 4; }
-    // Goes on by a word where `position` and `after` differ in whether their words' numbers are odd. The compiler
-    // spends twice the instructions.
+    // Advances by a word if `position` and `after` are in different words, by comparing the parity of word numbers. The
+    // compiler's code takes twice the instructions.
     __device__ inline void advance(uint32_t position, uint32_t after, uint32_t &word0, uint32_t &word1) {
         asm volatile("{\n"
                      " .reg .pred further;\n"
@@ -45,12 +46,12 @@ struct Near {
                      : "r"(position), "r"(after));
     }
 };
-// What a group's codewords may take beyond where the index says that they start, in words: all of them of the longest
-// kind, and the reader's look ahead.
+// Maximum number of words that a group's codewords may take from the start that the index gives: all codewords of
+// maximum length, and the words that are read ahead.
 constexpr uint32_t MOST_GROUP_WORDS = GROUP * LONGEST / 32 + 2;
 
-// Reads from bit `start` of its words' first on. Of the position the lowest six bits are right: what is skipped may
-// have more than a number of bits in it.
+// Reads bits from bit `start` of the first word on. Only the lowest six bits of the position are valid, because the
+// skipped number may have other information in its higher bits.
 struct BitReader {
     Near words;
     uint32_t position, word0, word1;
@@ -60,13 +61,13 @@ struct BitReader {
         word1 = words.next();
     }
     __device__ inline uint32_t window() const { return __funnelshift_l(word1, word0, position); }
-    // At most 32 bits: the lowest six of a number.
+    // Skips at most 32 bits, the lowest six bits of the number.
     __device__ inline void skip(uint32_t bits) {
         const uint32_t after = position + bits;
         words.advance(position, after, word0, word1);
         position = after;
     }
-    // Where it has come to, counted as its words are.
+    // Returns the position in bits, counted from the first word.
     __device__ inline uint32_t end() const { return (words.number() - 2) * 32 + position % 32; }
 };
 
@@ -78,8 +79,8 @@ template <> struct Entries<true> {
     typedef uint32_t Entry;
 };
 
-// An entry in shared memory, of which functions that are not inlined would not know; an instruction less for each than
-// the compiler's.
+// Returns an entry in shared memory. Functions that are not inlined would not know the address space, and this takes
+// one instruction less than the compiler's code.
 __device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint32_t) {
     uint32_t entry;
     asm volatile("{\n .reg .u32 address;\n mad.lo.u32 address, %2, 4, %1;\n ld.shared.u32 %0, [address];\n}"
@@ -104,12 +105,12 @@ __device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint16_t) {
 template <bool PAIRED> struct Lookup {
     typedef typename Entries<PAIRED>::Entry Entry;
     uint32_t table, long_table; // addresses
-    uint32_t shift;             // of a window, to the bits that are looked up
+    uint32_t shift;             // right shift of a window that leaves the bits to look up
     uint32_t long_start, long_entries;
     const CodebookDescriptor *book;
     const uint16_t *symbols;
 
-    // Bytes of a codebook's tables.
+    // Returns the bytes of a codebook's tables.
     static __device__ inline uint32_t bytes(uint32_t entries_for_long) {
         return TABLE * sizeof(Entry) + entries_for_long * sizeof(Single);
     }
@@ -119,12 +120,12 @@ template <bool PAIRED> struct Lookup {
         : table(tables), long_table(tables + TABLE * sizeof(Entry)), shift(32 - TABLE_BITS),
           long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), book(code), symbols(all_symbols) {}
 
-    // Every window has the same entry, that at `idle`: for lanes that have nothing to decode, but go along.
+    // Makes every window find the entry at `idle`, for lanes that have nothing to decode but take part in the loop.
     __device__ inline void rest(uint32_t idle) {
         table = idle;
         shift = 32;
     }
-    // The entry there: two symbols, or one, of no bits.
+    // Returns that entry: one or two symbols with codewords of no bits.
     static __device__ inline uint32_t idle_entry(uint32_t symbol) {
         return PAIRED ? symbol * 0x10001u : symbol << SYMBOL_AT;
     }
@@ -133,7 +134,7 @@ template <bool PAIRED> struct Lookup {
         return shared_entry(table, __funnelshift_rc(window, 0, shift), Entry());
     }
 
-    // The first codeword of an entry as a single one; 0 if it is too long for any table.
+    // Returns the first codeword of an entry as a single one; 0 if it is too long for any table.
     __device__ inline uint32_t first(uint32_t entry, uint32_t window) const {
         if (PAIRED) {
             const uint32_t length = entry >> 10 & 15;
@@ -155,10 +156,9 @@ template <bool PAIRED> struct Lookup {
         return next.symbol;
     }
 
-    // Two symbols with an entry each. Sets how many bits are still to skip, in the lowest six bits.
+    // Returns two symbols with an entry each. The lowest six bits of `bits` become the number of bits to skip.
     __device__ inline uint32_t apart(uint32_t window, uint32_t first_entry, BitReader &from, uint32_t &bits) const {
-        // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its
-        // length.
+        // One window contains two codewords of LONG_BITS bits. Shifts use the low five bits of an entry, its length.
         const uint32_t next = first(first_entry, window);
         const uint32_t rest = __funnelshift_l(0, window, next);
         const uint32_t other = first(entry(rest), rest);
@@ -172,7 +172,7 @@ template <bool PAIRED> struct Lookup {
         return pair;
     }
 
-    // The next two symbols, the first in the low half.
+    // Returns the next two symbols, the first one in the low half.
     __device__ inline uint32_t two(BitReader &from) const {
         const uint32_t window = from.window();
         const uint32_t here = entry(window);
@@ -184,7 +184,7 @@ template <bool PAIRED> struct Lookup {
                 pair = apart(window, here, from, bits);
             }
         } else {
-            // A codeword without an entry has length 0: what follows it is looked up in vain.
+            // A codeword without an entry has length 0; the lookup behind it then has no effect.
             const uint32_t rest = __funnelshift_l(0, window, here);
             const uint32_t other = entry(rest);
             bits = here + other;
@@ -198,8 +198,8 @@ template <bool PAIRED> struct Lookup {
     }
 };
 
-// The share of lookups that give two symbols, as the codebook has it that gives the fewest: a codeword of n bits has
-// the share 2^-n. By a warp, eight lanes a codebook.
+// Returns the share of lookups that give two symbols, for the codebook with the smallest share: a codeword of n bits
+// has the probability 2^-n. Called by a warp; eight lanes process one codebook.
 __device__ inline float paired_share(const CodebookDescriptor *books, uint32_t count) {
     constexpr uint32_t LANES = WARP / 4;
     const uint32_t number = lane_id() / LANES;
@@ -218,8 +218,8 @@ __device__ inline float paired_share(const CodebookDescriptor *books, uint32_t c
     return share;
 }
 
-// The symbols of a stream's codebooks in shared memory, MOST_SYMBOLS apart, if there are no more than that of each;
-// else where they are.
+// The symbols of a stream's codebooks: in shared memory, MOST_SYMBOLS apart, if no codebook has more than that; else in
+// device memory.
 struct BookSymbols {
     const uint16_t *all;
     const uint16_t *near;
@@ -229,8 +229,8 @@ struct BookSymbols {
     }
 };
 
-// Makes the tables of single codewords of codebooks `first` to `end - 1`, each `stride` entries after the one before.
-// By the whole block.
+// Builds the tables of single codewords of codebooks `first` to `end - 1`, with `stride` entries from one table to the
+// next. Called by the whole block.
 __device__ inline void make_singles(Single *to, uint32_t stride, const CodebookDescriptor *books, uint32_t first,
                                     uint32_t end, const BookSymbols &symbols) {
     constexpr uint32_t UNITS = TABLE / AT_ONCE;
@@ -243,7 +243,7 @@ __device__ inline void make_singles(Single *to, uint32_t stride, const CodebookD
     }
 }
 
-// Makes the entries for long codewords, each table `stride` bytes after the one before. By the whole block.
+// Builds the entries for long codewords, with `stride` bytes from one table to the next. Called by the whole block.
 __device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries, const CodebookDescriptor *books,
                                  uint32_t count, const BookSymbols &symbols) {
     const uint32_t units = entries / AT_ONCE;
@@ -255,7 +255,7 @@ __device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries,
     }
 }
 
-// An entry for pairs, of single ones.
+// Returns an entry for pairs, computed from single ones.
 __device__ inline uint32_t paired_entry(const Single *singles, uint32_t i) {
     const uint32_t one = singles[i], length = one & 63;
     if (one == 0) {

@@ -1,11 +1,11 @@
-// From sums of residuals to elements: what is summed across groups, and dequantization.
+// Computes elements from sums of residuals: sums across groups, and dequantization.
 //
-// A lane has columns of a tile: VECTOR elements that follow each other along x, at each of the tile's steps (planes,
-// rows or segments). It walks along the steps, so that sums across them stay in registers, and writes 16 bytes at each;
-// neighboring lanes have what lies side by side in the array.
+// A lane has columns of a tile: VECTOR elements that are adjacent along x, at each of the tile's steps (planes, rows or
+// segments). It iterates over the steps, so that sums across them stay in registers, and writes 16 bytes at each.
+// Neighboring lanes have elements that are adjacent in the array.
 //
-// DOUBLE  elements are f64, else f32
-// LOG     integers are logarithms, signs are stored apart
+// DOUBLE  1 if elements are f64, 0 if f32
+// LOG     1 if integers are logarithms, whose signs are stored separately
 #pragma once
 #include "geometry.cuh"
 #include "container/parsed.cuh"
@@ -26,7 +26,7 @@ __device__ inline double from_bits(uint64_t bits) { return __longlong_as_double(
 __device__ inline uint32_t bits_of(float value) { return __float_as_uint(value); }
 __device__ inline uint64_t bits_of(double value) { return uint64_t(__double_as_longlong(value)); }
 
-// 2 to the power of y, by the operations that FORMAT.md states; none of them is fused.
+// Returns 2 to the power of y with the operations that FORMAT.md specifies; none of them may be fused.
 __device__ inline double exp2_exactly(double y) {
     constexpr double COEFFICIENTS[14] = {
         1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
@@ -45,7 +45,7 @@ __device__ inline double exp2_exactly(double y) {
     return __dmul_rn(__dmul_rn(p, power_of_two(half)), power_of_two(k - half));
 }
 
-// The step, as it is multiplied with.
+// The quantization step in the form that integers are multiplied with.
 struct Quantum {
 #if LOG || DOUBLE
     double step;
@@ -67,28 +67,28 @@ __device__ inline Element dequantized(int32_t q, const Quantum &quantum) {
 #endif
 }
 
-// A tile on its way to the output, as a lane holds it.
+// A tile that is being written, as a lane holds it.
 struct Work {
     uint64_t first_element; // in the output slab
-    uint32_t position;      // in the chunk, of its first element
+    uint32_t position;      // of its first element in the chunk
     uint32_t nz, ny, nx;
     uint32_t number; // in the chunk
     uint32_t predictor;
     uint32_t meta;
     int32_t base;
     uint32_t first_group; // in the chunk
-    bool wanted;          // it is there, and in the range asked for
+    bool wanted;          // the tile exists and is in the requested range
 
     __device__ inline bool is_unclipped() const { return nz * ny * nx == TILE_ELEMENTS; }
-    // Whether its elements are where an unclipped tile's are: fewer steps at most.
+    // Whether elements are at the positions of an unclipped tile, although there may be fewer steps.
     __device__ inline bool is_regular() const { return nx == SIDE && (AXES != 3 || ny == SIDE); }
     __device__ inline uint32_t steps() const { return AXES == 3 ? nz : AXES == 2 ? ny : STEPS; }
-    // Whether nothing is to be done but adding up; there may be outliers nevertheless.
+    // Whether elements only need sums and dequantization; there may be outliers nevertheless.
     __device__ inline bool is_plain() const {
         return (AXES != 1 || is_regular()) && meta_mask(meta) == 0 && meta_sign(meta) == 0;
     }
 
-    // That of another lane. By the whole warp.
+    // Returns the tile of another lane. Called by the whole warp.
     __device__ inline Work of(uint32_t lane) const {
         const uint64_t first = __shfl_sync(ALL_LANES, first_element, lane);
         const uint32_t extents = __shfl_sync(ALL_LANES, nx | ny << 12 | nz << 20, lane);
@@ -103,13 +103,13 @@ struct Work {
         work.predictor = tile >> 24 & 3;
         work.meta = __shfl_sync(ALL_LANES, meta, lane);
         work.base = __shfl_sync(ALL_LANES, base, lane);
-        work.first_group = 0; // not needed by others
+        work.first_group = 0; // other lanes do not need it
         work.wanted = tile >> 31;
         return work;
     }
 };
 
-// Sums of VECTOR elements.
+// Loads the sums of VECTOR elements.
 __device__ inline void load_sums(const uint8_t *from, uint32_t (&sums)[VECTOR]) {
 #if WIDE && DOUBLE
     const uint2 two = *reinterpret_cast<const uint2 *>(from);
@@ -142,7 +142,7 @@ __device__ inline void store_vector(Element *to, const Element (&values)[VECTOR]
 #endif
 }
 
-// Everything that writing needs besides the tile.
+// Everything that writing needs in addition to the tile.
 struct Target {
     const uint8_t *input;
     const Parsed &parsed;
@@ -150,22 +150,22 @@ struct Target {
     const Values &values;
     const Geometry &geometry;
     uint32_t chunk; // in the batch
-    bool vectors;   // 16 bytes at a time may be stored wherever a lane's columns start
+    bool vectors;   // lanes may store 16 bytes at the start of their columns
     Element *out;   // the slab
 
-    // From one step to the next.
+    // Returns the distance between steps in elements.
     __device__ inline uint64_t stride() const {
         return AXES == 3 ? geometry.strides[1] : AXES == 2 ? geometry.strides[2] : STEP;
     }
 };
 
-// No tile.
+// Number of no tile.
 constexpr uint32_t NONE = ALL_LANES;
 
-// A lane's elements at each step of one of TILES tiles side by side. VECTORS: they follow each other along x, where
-// every row starts on a multiple of 16 bytes; neighboring lanes have the same row of neighboring tiles. Else
-// neighboring lanes have neighboring elements, so that what they store together fills sectors wherever rows start, and
-// a lane's elements are those of consecutive rows in 3-D.
+// The elements of a lane at each step of one of TILES adjacent tiles. VECTORS: a lane's elements are adjacent along x,
+// and every row starts on a multiple of 16 bytes; neighboring lanes have the same row of neighboring tiles. Otherwise
+// neighboring lanes have neighboring elements, so that their common stores fill sectors whatever the alignment of rows
+// is, and a lane's elements in 3-D are those of consecutive rows.
 template <bool VECTORS> struct Columns {
     static constexpr uint32_t OWN = VECTORS ? VECTOR : AXES == 3 ? 4 : 1;
     static constexpr uint32_t COUNT = TILES * STEP / OWN;
@@ -183,14 +183,14 @@ template <bool VECTORS> struct Columns {
     static __device__ inline bool exist() { return COUNT >= WARP || lane_id() < COUNT; }
 };
 
-// How residuals add up to integers in the tiles that are written together: they are all 0, or the predictors are along
-// all axes, or any.
+// How residuals of the tiles that are written together are summed: they are all 0, the predictors extend along all
+// axes, or tiles are of any kind.
 enum class Ways { FLAT, FULL, ANY };
 
-// Where plain tiles go, and how.
+// Destinations of plain tiles.
 struct Output {
     Element *out;
-    uint64_t stride, row_stride; // from step to step, and in 3-D from row to row
+    uint64_t stride, row_stride; // distance between steps, and in 3-D between rows
     Quantum quantum;
 
     __device__ inline explicit Output(const Target &target)
@@ -198,8 +198,9 @@ struct Output {
           quantum(target.values) {}
 };
 
-// Writes up to TILES tiles that are plain. Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
-// Not inlined, and called with copies: there are not registers enough for this loop and all that the caller keeps.
+// Writes up to TILES plain tiles. Lane `i` holds in `slots` the lane that has tile number `i`, or NONE. Not inlined,
+// and called with copies of variables, because there are not enough registers for this loop and for all variables of
+// the caller.
 template <Ways WAYS, bool VECTORS>
 __device__ __noinline__ void write_plain(Rows rows, Work own, uint32_t slots, Output target) {
     typedef Columns<VECTORS> Own;
@@ -214,23 +215,23 @@ __device__ __noinline__ void write_plain(Rows rows, Work own, uint32_t slots, Ou
         const uint32_t predictor = WAYS == Ways::ANY ? __shfl_sync(ALL_LANES, own.predictor, source) : AXES;
         const uint32_t extents = AXES == 1 ? 0 : __shfl_sync(ALL_LANES, own.nx | own.ny << 12 | own.nz << 20, source);
         const uint32_t limit = AXES == 1 ? STEPS : AXES == 2 ? extents >> 12 & 0xFF : extents >> 20;
-        // Rows of the lane's that are there.
+        // Number of the lane's rows inside the array.
         const uint32_t rows_left = (extents >> 12 & 0xFF) - min_of(extents >> 12 & 0xFF, columns.y);
         const uint32_t there = AXES == 3 && !VECTORS ? min_of(OWN, rows_left) : AXES == 3 && rows_left == 0 ? 0 : OWN;
         const uint32_t count =
             source == NONE || !Own::exist() || (AXES != 1 && columns.x >= (extents & 0xFFF)) ? 0 : there;
-        // All lanes that have something have all of it: as good as always, and then nothing is asked step by step.
+        // Almost always, each lane's elements are either all or none inside the array. The steps then need no checks.
         const bool whole = AXES == 1 || __all_sync(ALL_LANES, count == 0 || (count == OWN && limit == STEPS));
         if (count == 0) {
             continue;
         }
-        // What is added up goes on from step to step, or what one element adds does, or nothing.
+        // Either a sum or the contribution of one element is carried from step to step, or nothing.
         const uint32_t across = WAYS == Ways::FULL && AXES != 1 ? 1 : AXES != 1 && predictor >= AXES;
         const uint32_t onwards = WAYS == Ways::FULL && AXES != 1 ? 0 : predictor >= 1 && across == 0;
         constexpr uint32_t REFERENCE = AXES == 1 ? STEP - 1 : 0;
         const uint32_t reference_bias = bias_of(predictor, 0, REFERENCE) * onwards;
-        // An element is the sum at its place plus what all steps before it left; that grows by the sum there, or by the
-        // reference, less what the radius adds to it.
+        // An element is the sum at its position plus a value from the steps before. That value grows by the sum at this
+        // position, or by that of the reference element, less the contribution of the radius.
         uint32_t before[OWN], bias[OWN];
 #pragma unroll
         for (uint32_t i = 0; i < OWN; ++i) {

@@ -1,21 +1,21 @@
-// Strips of one value throughout each row of tiles, beside the kernel that decodes all others: they need nothing of it.
-// A warp a strip. What it has filled its image with serves the next strip, too, if that has the same value. The others
-// are reconstruct/strips.cu's.
+// Writes strips that have a single value in each row of tiles, concurrently with the kernel that decodes all other
+// strips. Each warp writes one strip at a time. The image that a warp has filled serves its next strip as well, if that
+// has the same value. The other strips are written by reconstruct/strips.cu.
 //
-// THREADS   in a block
-// RESIDENT  blocks that registers are dealt out for
+// THREADS   threads of a block
+// RESIDENT  resident blocks per multiprocessor for which registers are limited
 #include "device/sync.cuh"
 #include "reconstruct/segments.cuh"
 
-// What a warp finds about a segment.
+// The properties of a segment that a warp finds.
 struct Seen {
     bool coded; // none of its chunks is damaged or raw
-    bool flat;  // its tiles have a base and nothing else, the same
+    bool flat;  // all of its tiles consist of the same base only
     uint32_t base;
 };
 
-// A lane a tile.
-__device__ inline Seen look_at(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line) {
+// Finds the properties of a segment; each lane checks one tile.
+__device__ inline Seen find_properties(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line) {
     const uint32_t x = lane_id() * SIDE;
     const bool wanted = x >= line.from && x < line.to;
     bool coded = true, flat = true;
@@ -38,10 +38,11 @@ __device__ inline Seen look_at(const Parsed &parsed, uint32_t chunk_tiles, const
     return {bool(__all_sync(ALL_LANES, coded)), bool(__all_sync(ALL_LANES, flat && (!wanted || own == base))), base};
 }
 
-// `strip_count` strips, segments of a row of tiles counted apart. What parsing has left is there already, as the kernel
-// before has waited for it before it let this one begin; that one has nothing to do with what this one writes. `states`
-// gets a byte for each strip, and words of `sums` how many are not flat, and that this is known. As many blocks as the
-// kernel before has.
+// `strip_count` is the number of strips, where segments of a row of tiles are separate strips. The results of parsing
+// are available, because the previous kernel waited for them before it let this one begin; that kernel does not access
+// the memory that this one writes. `states` receives a byte for each strip, and words of `sums` the number of strips
+// that are not flat and the signal that the states are complete. The grid has as many blocks as that of the previous
+// kernel.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     reconstruct_flat(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                      const __grid_constant__ Values values, const __grid_constant__ Request request,
@@ -57,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const Strip strip(geometry, strips, number);
         Seen all{true, true, 0};
         for (uint32_t row = 0; row < strip.rows; ++row) {
-            const Seen seen = look_at(parsed, geometry.chunk_tiles, strip.line(geometry, request, strips, row));
+            const Seen seen = find_properties(parsed, geometry.chunk_tiles, strip.line(geometry, request, strips, row));
             all = {all.coded && seen.coded, all.flat && seen.flat, seen.base};
         }
         if (lane == 0) {
@@ -71,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
         for (uint32_t row = 0; row < strip.rows; ++row) {
             const Segment line = strip.line(geometry, request, strips, row);
-            const uint32_t base = strip.rows == 1 ? all.base : look_at(parsed, geometry.chunk_tiles, line).base;
+            const uint32_t base = strip.rows == 1 ? all.base : find_properties(parsed, geometry.chunk_tiles, line).base;
             if (!is_filled || filled != base) {
                 copies_have_read();
                 __syncwarp();
@@ -84,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                 let_copies_see();
                 __syncwarp();
             }
-            // A run for each plane of whole rows, else for each row.
+            // Consecutive rows of a plane are written in one run if they are complete, else each row separately.
             const bool is_whole = line.to - line.from == geometry.dims[3];
             const uint32_t rows = is_whole ? 1 : line.ny, length = is_whole ? line.ny * line.to : line.to - line.from;
             for (uint32_t run = lane / RUN_LANES; run < line.nz * rows; run += WARP / RUN_LANES) {
@@ -100,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         signal_release_add(flat_unseen(sums, parsed.chunk_count), uint32_t(-1));
     }
     copies_have_read();
-    // What comes behind this kernel is to come behind the one before, too.
+    // The next kernel must also wait for the kernel before this one.
     if (blockIdx.x == 0) {
         grid_dependency_wait();
     }

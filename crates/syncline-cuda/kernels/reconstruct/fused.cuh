@@ -1,4 +1,4 @@
-// Decoding of tiles to the rows that they are written from.
+// Decodes tiles to the rows that their elements are computed from.
 #pragma once
 #include "device/warp.cuh"
 #include "reconstruct/apart.cuh"
@@ -6,13 +6,13 @@
 #include "reconstruct/work.cuh"
 
 constexpr uint32_t BOOKS = 4;
-// Words that a warp's input needs on average, with some more.
+// Returns the average number of words of a warp's input, with some margin.
 __device__ inline uint32_t words_wanted(const StreamDescriptor &stream) {
     const uint32_t blocks = max_of<uint32_t>(1, ceil_div(stream.live, WARP));
     return min_of<uint32_t>(stream.bits / 32 / blocks * 5 / 4 + 16, 1024) / 4 * 4;
 }
 
-// The group of a lane: whether it has codewords, which number it has among those that do, and where they are.
+// The group of a lane: whether it has codewords, its rank among the groups that have, and where the codewords are.
 struct Group {
     uint32_t rank;
     bool live;
@@ -31,13 +31,13 @@ __device__ inline Group group_of_lane(const uint8_t *input, const Parsed &parsed
     return group;
 }
 
-// The checksum of a group: its symbols' sum, and that weighted with their places from 1 on.
+// The checksum of a group: the sum of its symbols, and the sum of symbols times their positions, counted from 1.
 struct GroupSums {
     uint32_t packed, inner, outer;
 
     __device__ inline GroupSums() : packed(0), inner(0), outer(0) {}
 
-    // Adds eight symbols, number `eight`.
+    // Adds the symbols of octet `eight` of the group.
     __device__ inline void add(uint4 codes, uint32_t eight) {
 #if WIDE
         Checksum own{0, 0};
@@ -45,8 +45,8 @@ struct GroupSums {
         packed += own.sum;
         inner += own.weighted;
 #else
-        // Weights within the eight; and the sums of all so far, in halves of 16 bits, added up at each eight: from them
-        // follows what a symbol's eight contributes.
+        // Weights within the octet, and the sum of all symbols so far in 16-bit halves, which is accumulated at each
+        // octet: the weights of whole octets follow from it.
         inner = __dp2a_lo(codes.x, 0x0201u, inner);
         inner = __dp2a_lo(codes.y, 0x0403u, inner);
         inner = __dp2a_lo(codes.z, 0x0605u, inner);
@@ -60,12 +60,13 @@ struct GroupSums {
 };
 static_assert(WIDE || CODES / 2 * (MOST_SYMBOLS - 1) < 1 << 16, "halves of the sums");
 
-// What a lane's group gave: where its codewords end, as its words count, and its checksum.
+// The results for a lane's group: the end of its codewords in bits, counted from the first of its words, and its
+// checksum.
 struct Decoded {
     uint32_t end, sum, weighted;
 };
 
-// Decodes a lane's group to its row. Not inlined: registers are short, and here they matter most.
+// Decodes a lane's group to its row. Not inlined, because registers are scarce and matter most here.
 template <bool PAIRED>
 __device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Near words, uint32_t start, uint32_t radius,
                                        uint32_t predictor, Rows rows) {
@@ -89,17 +90,17 @@ __device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Near words, uint32
     return {reader.end(), sums.sum(), sums.weighted()};
 }
 
-// How a block's shared memory is used for a chunk: tables, then for each warp rows and words.
+// Layout of a block's shared memory for a chunk: tables, followed by rows and words of each warp.
 struct Layout {
     uint32_t own_long, table_bytes; // entries for long codewords, and bytes of a codebook's tables
     uint32_t first, stride, warps;  // where the first warp's rows are and from one warp's to the next, in units of 16
                                     // bytes; warps that have a place
-    uint32_t staged_words;          // behind a warp's rows
-    uint32_t live_units, units;     // of work, and all
+    uint32_t staged_words;          // words of input behind a warp's rows
+    uint32_t live_units, units;     // units of work with codes, and all units
 };
 
-// What a block shares of a chunk. What the loop over units needs of it is read anew each time: in registers it would be
-// in the way.
+// The data of a chunk that a block shares. The loop over units reads it from shared memory each time, because registers
+// are scarce.
 struct Shared {
     StreamDescriptor stream;
     ParsedChunk record;
@@ -107,16 +108,16 @@ struct Shared {
     ChunkStart start;
     Items items;
     Layout layout;
-    uint32_t *draws;                    // how many of the chunk's units have been drawn, by all blocks
-    uint32_t first, last, best, visits; // chunks that the block has a share of, and how many
-    uint32_t is_over;                   // nothing is left of the chunk
-    uint32_t most_left;                 // units of a chunk, and the chunk
+    uint32_t *draws;                    // number of the chunk's units that all blocks have drawn
+    uint32_t first, last, best, visits; // chunks of the block's share: first, last, largest part; number
+    uint32_t is_over;                   // no units of the chunk are left
+    uint32_t most_left;                 // number of units left in a chunk, and the chunk
     uint32_t paired;
-    uint32_t idle; // the table entry of lanes that have nothing to decode
+    uint32_t idle; // table entry of lanes that have nothing to decode
     uint32_t sum, weighted;
 };
 
-// A block's work on a chunk: what it needs besides shared memory.
+// The state of a block's work on a chunk that is not in shared memory.
 struct Task {
     const Geometry &geometry;
     const Parsed &parsed;
@@ -124,17 +125,16 @@ struct Task {
     const uint16_t *symbols;
     uint32_t *sums, *status;
 #if APART
-    uint16_t *rows; // where groups' rows go
+    uint16_t *rows; // destination of the rows of groups
 #endif
 };
 
-// Where the groups of a warp's lanes start and end, in bits of the stream.
+// Start and end of the groups of a warp's lanes, in bits of the stream.
 struct Span {
     uint32_t start, end;
 };
 
-// An index block's descriptor and where the lengths of its groups are; as IndexBlock, in steps, so that two blocks'
-// loads are under way together.
+// Reads an index block, as IndexBlock does, in steps: the loads of two blocks are then in flight together.
 struct IndexStep {
     uint64_t descriptor;
     uint32_t low, high;
@@ -154,20 +154,20 @@ struct IndexStep {
         }
     }
 
-    // Those of the block's groups, one a lane; `damaged` if they are not in the stream.
+    // Returns the range of the block's groups, one per lane; sets `damaged` if it is not within the stream.
     __device__ inline Span span(const StreamDescriptor &stream, uint32_t block, bool &damaged) const {
         const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;
         uint32_t length = __funnelshift_r(low, high, lane_id() * width()) & ((1u << width()) - 1);
         length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
         uint32_t sum = warp_inclusive_sum(length);
         const uint32_t start = uint32_t(descriptor) + sum - length, end = start + length;
-        // Sums stay below 2^21: this finds wrapping too.
+        // Sums are below 2^21, so that this also detects overflow.
         damaged |= uint32_t(descriptor) > stream.bits || end > stream.bits || end < start;
         return {start, end};
     }
 };
 
-// Finds them from the index. What is wrong is added to `problems`; then no group is live.
+// Locates the groups with the index. Errors are added to `problems`; in that case no group is live.
 __device__ inline Span find_groups(const uint8_t *input, const StreamDescriptor &stream, Group &group,
                                    uint32_t &problems) {
     Span span{0, 0};
@@ -175,7 +175,7 @@ __device__ inline Span find_groups(const uint8_t *input, const StreamDescriptor 
     if (lanes == 0) {
         return span;
     }
-    // Ranks ascend, so that they lie in two index blocks at most.
+    // Ranks ascend, so that they lie in at most two index blocks.
     const uint32_t block = __shfl_sync(ALL_LANES, group.rank, __ffs(lanes) - 1) / WARP;
     const bool later = group.rank / WARP != block;
     const bool both = __any_sync(ALL_LANES, group.live && later);
@@ -198,8 +198,8 @@ __device__ inline Span find_groups(const uint8_t *input, const StreamDescriptor 
     return span;
 }
 
-// Makes the rows of TILES tiles. Returns whether any group has codewords; if none has and they are not needed, there
-// are none.
+// Computes the rows of TILES tiles. Returns whether any group has codewords. If none has and the rows are not needed,
+// they are not computed.
 template <bool PAIRED>
 __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane &lane, bool needed,
                                     const Target &target, const Rows &rows) {
@@ -224,8 +224,8 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
         }
         const uint32_t radius = target.record.radius, predictor = lane.predictor;
         Decoded decoded{};
-        // As many groups at a time as have room, mostly all. Reading words from where they are instead is ten times as
-        // slow, and all others would wait for that.
+        // Decodes as many groups at a time as their words fit, usually all. Reading words from device memory instead
+        // would be ten times as slow, and all other warps would wait for that.
         uint32_t left = lanes;
         bool pending = true;
         do {
@@ -239,11 +239,11 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
             if (chosen != 0) {
                 stage(staged, words, first, __shfl_sync(ALL_LANES, end, 31 - __clz(chosen)) + 1);
             }
-            // A start that is not behind the first one is none of a stream that is right.
+            // In a valid stream no group starts before the first one.
             const uint32_t from = span.start - first * 32;
             const uint32_t begin = group.live && from < staged_words * 32 ? from : 0;
 #if APART
-            // Rows go to memory by the whole warp: lanes whose turn it is not go along with nothing.
+            // The whole warp writes rows to device memory; lanes whose turn it is not take part without data.
             Lookup<PAIRED> own_lookup = lookup;
             Rows own_rows = rows;
             if (!fits) {
@@ -265,7 +265,7 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
             __syncwarp();
         } while (left != 0);
         if (pending) {
-            // Longer than a group can be.
+            // The length exceeds that of any valid group.
             problems |= STATUS_INDEX;
             group.live = false;
         }
@@ -287,8 +287,8 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
     return lanes != 0;
 }
 
-// Where symbols are while tables are made, and singles: at the end of the block's shared memory, where warps have rows
-// later.
+// Location of symbols while tables are built, and of tables of single codewords: at the end of the block's shared
+// memory, where warps have rows later.
 constexpr uint32_t NEAR_BYTES = BOOKS * MOST_SYMBOLS * 2, SINGLES_BYTES = TABLE * sizeof(Single);
 __device__ inline uint8_t *last_bytes(uint32_t dynamic_bytes, uint32_t bytes) {
     return reinterpret_cast<uint8_t *>(dynamic) + dynamic_bytes / 16 * 16 - bytes;
@@ -297,12 +297,12 @@ __device__ inline uint16_t *near_symbols(uint32_t dynamic_bytes) {
     return reinterpret_cast<uint16_t *>(last_bytes(dynamic_bytes, NEAR_BYTES));
 }
 
-// Copies the codebooks' symbols to shared memory. By the threads from number FIRST on.
+// Copies the codebooks' symbols to shared memory. Called by the threads from number FIRST on.
 template <uint32_t FIRST>
 __device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
     constexpr uint32_t OWN = (BOOKS * MOST_SYMBOLS + THREADS - FIRST - 1) / (THREADS - FIRST);
     uint16_t own[OWN];
-    // All loads before the first store: they wait for memory once.
+    // All loads precede the first store, so that they wait for memory once.
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
         const uint32_t at = threadIdx.x - FIRST + i * (THREADS - FIRST), number = min_of(at / MOST_SYMBOLS, BOOKS - 1);
@@ -320,7 +320,7 @@ __device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint3
     }
 }
 
-// Makes the tables of all codebooks in shared memory. By the whole block.
+// Builds the tables of all codebooks in shared memory. Called by the whole block.
 template <bool PAIRED>
 __device__ __noinline__ void make_tables(uint8_t *to, const uint16_t *near, const Shared &shared, uint32_t books,
                                          const uint16_t *symbols) {
@@ -345,7 +345,7 @@ __device__ __noinline__ void make_tables(uint8_t *to, const uint16_t *near, cons
     }
 }
 
-// Begins to copy the tables that parsing has made of all codebooks to shared memory. By the whole block.
+// Starts copying the tables that parsing has built to shared memory. Called by the whole block.
 template <bool PAIRED>
 __device__ inline void fetch_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books,
                                     const uint16_t *symbols) {
@@ -369,7 +369,7 @@ __device__ inline void fetch_tables(uint8_t *to, const Shared &shared, uint32_t 
     }
 }
 
-// When they are there, makes those with pairs of them. By the whole block.
+// Waits for the copied tables and builds tables with pairs of symbols from them. Called by the whole block.
 template <bool PAIRED>
 __device__ inline void finish_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books) {
     typedef typename Entries<PAIRED>::Entry Entry;
@@ -388,12 +388,12 @@ __device__ inline void finish_tables(uint8_t *to, const Shared &shared, uint32_t
     }
 }
 
-// A unit that the warp has drawn, the number of the lane's tile, or NONE, and what parsing found out about it.
+// A unit that the warp has drawn: the number of the lane's tile, or NONE, and the results of parsing for it.
 struct Drawn {
     uint32_t draw, number;
     Found found;
 
-    // The next one. It is drawn when the one before is done, not before that: others may be idle.
+    // Draws the next unit. It is not drawn before the previous one is complete, because other warps may be idle.
     __device__ inline void next(const Shared &shared, const Task &task, uint32_t chunk) {
         number = NONE;
         draw = 0;
@@ -416,15 +416,15 @@ struct Drawn {
     }
 };
 
-// The layout for a chunk's stream, `items` of which are this block's.
+// Returns the layout for a chunk's stream. `items` are the tiles of this block.
 template <bool PAIRED>
 __device__ inline Layout layout_of(const StreamDescriptor &stream, const Items &items, uint32_t books,
                                    uint32_t dynamic_bytes) {
     Layout layout;
     layout.own_long = books == 1 ? OWN_LONG : OWN_LONG_MANY;
     layout.table_bytes = Lookup<PAIRED>::bytes(layout.own_long);
-    // As many warps as have room for their input; behind the last one's there is room for what a damaged stream may
-    // read.
+    // As many warps as have room for their input; behind the last warp's input there is space for what a damaged stream
+    // may read.
     const uint32_t tables_words = books * layout.table_bytes / 4;
     const uint32_t room = dynamic_bytes / 4 - tables_words - MOST_GROUP_WORDS;
     layout.warps =
@@ -437,7 +437,7 @@ __device__ inline Layout layout_of(const StreamDescriptor &stream, const Items &
     return layout;
 }
 
-// Draws units of a chunk and writes them, until none is left. By the whole block.
+// Draws units of a chunk and writes them until none is left. Called by the whole block.
 template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const Task &task, const Target &target) {
     uint8_t *tables = reinterpret_cast<uint8_t *>(dynamic);
     const uint32_t books = min_of<uint32_t>(shared.stream.codebooks, BOOKS);
@@ -445,7 +445,7 @@ template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const 
     if (fetched) {
         fetch_tables<PAIRED>(tables, shared, task.request.dynamic_bytes, books, task.symbols);
     }
-    // The first unit is drawn and its tiles looked up while tables come.
+    // The first unit is drawn and its tiles are looked up while tables are being copied.
     Drawn drawn{ALL_LANES, NONE, {}};
     if (warp_id() < shared.layout.warps) {
         drawn.next(shared, task, target.chunk);

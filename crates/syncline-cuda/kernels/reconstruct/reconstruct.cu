@@ -1,16 +1,19 @@
-// From parsed chunks to elements, in one kernel.
+// Reconstructs elements from parsed chunks in one kernel.
 //
-// Blocks share out what the batch's chunks take (reconstruct/work.cuh), which says where each begins; the warps of all
-// blocks that are at a chunk draw its units, and a block that finds none any more goes where most are left. Of tiles
-// with codes a warp takes TILES at a time, which have 32 groups at most: each lane decodes a group (FUSED: codewords to
-// symbols with the symbol index; else symbols that were decoded before) and adds up residuals inside of it
-// (reconstruct/rows.cuh); then the warp writes the tiles (reconstruct/elements.cuh). Nothing waits for another block.
+// Blocks divide the cost of the batch's chunks equally (reconstruct/work.cuh), which determines where each block
+// begins. The warps of all blocks that work on a chunk draw its units; a block that finds no more units continues with
+// the chunk that has most left. A warp takes TILES tiles with codes at a time, which have at most 32 groups. Each lane
+// decodes a group (FUSED: codewords to symbols with the symbol index; otherwise it loads symbols that were decoded
+// before) and sums residuals within the group (reconstruct/rows.cuh). Then the warp writes the tiles
+// (reconstruct/elements.cuh). No block waits for another block.
 //
-// FUSED     codes are decoded here
-// APART     they are, but their rows go to memory instead of elements (`out`: CODES of 16 bits a group), for
-// reconstruct/strips.cu OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several
-// (OWN_LONG_MANY) THREADS   threads in a block, at least MAX_CHUNKS if fused LIVE_COST what a tile with codes costs,
-// in constant ones START_COST what it costs a block to begin with a chunk, likewise
+// FUSED       1 if this kernel decodes codes
+// APART       1 if it decodes, but writes rows to device memory instead of elements (`out`: CODES of 16 bits per
+//             group), for reconstruct/strips.cu
+// OWN_LONG    entries for long codewords in a block's tables with one codebook; OWN_LONG_MANY: with several
+// THREADS     threads of a block, at least MAX_CHUNKS if FUSED
+// LIVE_COST   cost of a tile with codes, in constant tiles
+// START_COST  cost for a block of starting a chunk, in constant tiles
 #include "device/sync.cuh"
 #include "device/warp.cuh"
 #include "reconstruct/work.cuh"
@@ -19,7 +22,7 @@
 #include "reconstruct/progress.cuh"
 static_assert(THREADS >= MAX_CHUNKS, "a thread for each chunk");
 
-// What the chunks before each cost. By the whole block.
+// Computes the prefix sums of the chunks' costs. Called by the whole block.
 __device__ inline void add_up_costs(uint32_t cost, uint32_t chunks, uint32_t *before) {
     __shared__ uint32_t warp_sums[MAX_CHUNKS / WARP];
     uint32_t sum = warp_inclusive_sum(cost);
@@ -39,7 +42,7 @@ __device__ inline void add_up_costs(uint32_t cost, uint32_t chunks, uint32_t *be
     __syncthreads();
 }
 
-// Those of a chunk that this kernel is for.
+// Returns the tiles of a chunk that this kernel writes.
 __device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed, const Request &request,
                                   uint32_t chunk) {
     Items items = items_of(geometry, parsed, request, chunk);
@@ -53,8 +56,8 @@ __device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed
     return items;
 }
 
-// What a block's share [start, end) of all costs has of a chunk. A chunk's start costs something too, and comes before
-// its tiles.
+// Returns the part of a chunk in a block's share [start, end) of all costs. The cost of starting the chunk comes before
+// that of its tiles.
 __device__ inline uint32_t own_share(const uint32_t *before, uint32_t chunk, uint32_t start, uint32_t end) {
     if (before[chunk + 1] == before[chunk]) {
         return 0;
@@ -63,7 +66,7 @@ __device__ inline uint32_t own_share(const uint32_t *before, uint32_t chunk, uin
     return to - min_of(from, to);
 }
 
-// The chunk that most units have not been drawn of, or NONE. By the whole block.
+// Returns the chunk with the largest number of units that have not been drawn, or NONE. Called by the whole block.
 __device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, const Parsed &parsed,
                                      const Request &request, const uint32_t *draws) {
     if (threadIdx.x == 0) {
@@ -85,13 +88,13 @@ __device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, c
     return most == 0 ? NONE : most % MAX_CHUNKS;
 }
 
-// What the blocks before one take of so much, in equal shares.
+// Returns the cost before a block's share, if `all` is divided equally among blocks.
 __device__ inline uint32_t share_before(uint32_t all, uint32_t block) {
     return all / gridDim.x * block + all % gridDim.x * block / gridDim.x;
 }
 
-// Compares the checksums of the chunks all of whose tiles were decoded, those that are wide or the others, and sets the
-// sums back. By the whole block.
+// Compares the checksums of those wide (or narrow) chunks whose tiles were all decoded, and resets the sums. Called by
+// the whole block.
 __device__ inline void compare_checksums(const Geometry &geometry, const Parsed &parsed, const Request &request,
                                          const StreamDescriptor *streams, bool wide, uint32_t *sums, uint32_t *status) {
     const uint32_t chunk = threadIdx.x;
@@ -111,9 +114,9 @@ __device__ inline void compare_checksums(const Geometry &geometry, const Parsed 
     sums[2 * chunk + 1] = 0;
 }
 
-// Sets counters of draws back and ends the batch, if that is to be done here, when this block has done all else.
-__device__ inline void end_with(const BatchFinish &ending, const Parsed &parsed, const uint32_t *status,
-                                uint32_t *sums) {
+// Resets the counters of draws and finishes the batch if requested, as the last work of this block.
+__device__ inline void finish_work(const BatchFinish &ending, const Parsed &parsed, const uint32_t *status,
+                                   uint32_t *sums) {
     const uint32_t chunks = parsed.chunk_count;
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < 2 * chunks; i += THREADS) {
@@ -124,8 +127,9 @@ __device__ inline void end_with(const BatchFinish &ending, const Parsed &parsed,
     }
 }
 
-// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so.
-// `sums`: four words for each chunk and one more, all 0 before and after, and those of reconstruct/progress.cuh.
+// A launch with WIDE 0, followed by one with WIDE 1, reconstructs all chunks; the latter finishes the batch if `ending`
+// requests it. `sums` has four words for each chunk and one more, which are 0 before and after, and those of
+// reconstruct/progress.cuh.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
                 const __grid_constant__ Values values, const __grid_constant__ Request request,
@@ -135,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ uint32_t before[MAX_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
 #if APART && !WIDE
-    // The next kernel takes from this one's place that what parsing has left is there.
+    // Because this kernel waits here, the next one knows that the results of parsing are available.
     grid_dependency_wait();
     if (blockIdx.x == 0) {
         if (threadIdx.x == 0) {
@@ -146,13 +150,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     launch_dependents();
 #elif APART
-    // So does this one, most of whose blocks have nothing to do.
+    // The next kernel starts early as well, because most blocks of this one have nothing to do.
     launch_dependents();
 #else
     launch_dependents_and_wait();
 #endif
 #if WIDE
-    // As good as never has a chunk codes of this kind: then only checksums are compared.
+    // Chunks with codes of this kind are very rare; without them only checksums are compared.
     const bool any_wide = __syncthreads_or(threadIdx.x < chunks && parsed.chunks[threadIdx.x].wide != 0);
 #if APART
     if (any_wide || blockIdx.x == 0) {
@@ -162,14 +166,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (!any_wide) {
         if (blockIdx.x == 0) {
             compare_checksums(geometry, parsed, request, streams, false, sums, status);
-            end_with(ending, parsed, status, sums);
+            finish_work(ending, parsed, status, sums);
         }
         return;
     }
 #endif
     const uint32_t cost = threadIdx.x < chunks ? own_items(geometry, parsed, request, threadIdx.x).cost() : 0;
     add_up_costs(cost == 0 ? 0 : cost + START_COST, chunks, before);
-    // What this block takes of it.
+    // The share of this block.
     const uint32_t all = before[chunks];
     const uint32_t start = share_before(all, blockIdx.x), end = share_before(all, blockIdx.x + 1);
 #if WIDE
@@ -177,8 +181,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         compare_checksums(geometry, parsed, request, streams, false, sums, status);
     }
 #endif
-    // The first and the last chunk that it has a share of, and the one that it has the greatest of: that comes first,
-    // as others do the rest of what it has little of.
+    // The first and last chunk of the block's share, and the chunk of which it has the largest part. The block starts
+    // with that one, because other blocks process the rest of chunks of which it has a small part.
     if (threadIdx.x < chunks && start < end) {
         if (before[threadIdx.x] <= start && start < before[threadIdx.x + 1]) {
             shared.first = threadIdx.x;
@@ -199,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     }
     __syncthreads();
-    // Of chunks with wide codes others have drawn the constant tiles.
+    // The launch for narrow codes has drawn the constant tiles of chunks with wide codes.
     uint32_t *draws = sums + (WIDE ? 3 : 2) * chunks + 1;
 #if APART
     const Task task{geometry, parsed, request, symbols, sums, status, reinterpret_cast<uint16_t *>(out)};
@@ -210,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const uint32_t behind = shared.first + shared.visits;
         uint32_t chunk = shared.best + visit < behind ? shared.best + visit : behind - 1 - visit;
         if (visit >= shared.visits) {
-            // Then what others have most left of.
+            // Continues with the chunk that has most left.
             chunk = most_left(shared, geometry, parsed, request, draws);
             if (chunk == NONE) {
                 break;
@@ -222,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const Target target{input, parsed, shared.record, values, geometry, chunk, request.vectors != 0, out};
         const StreamDescriptor &stream = streams[chunk];
         const uint32_t book_count = max_of<uint32_t>(1, min_of<uint32_t>(stream.codebooks, BOOKS));
-        // Each warp something of its own, so that these wait together.
+        // Each warp copies another part, so that the copies wait together.
         const auto copy = [](void *to, const void *from, uint32_t bytes, uint32_t thread, uint32_t threads) {
             for (uint32_t i = thread; i < bytes / 4; i += threads) {
                 static_cast<uint32_t *>(to)[i] = static_cast<const uint32_t *>(from)[i];
@@ -252,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         __syncthreads();
         if (shared.is_over) {
-            // So that what has been read may be written.
+            // All warps have read the data that is overwritten next.
             __syncthreads();
             continue;
         }
@@ -279,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #else
         write_chunk<false>(shared, task, target);
 #endif
-        // The next chunk's tables take the place of this one's, and so does what thread 0 finds of its tiles.
+        // The next chunk's tables, and the tiles that thread 0 finds for it, replace those of this chunk.
         const bool has_codes = shared.items.live != 0;
         __syncthreads();
         if (threadIdx.x == 0 && has_codes) {
@@ -288,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     }
 #if WIDE
-    // The last block that ends, when all of its warps have.
+    // The last block to end, after all of its warps have ended.
     __threadfence();
     __syncthreads();
     if (__syncthreads_or(threadIdx.x == 0 && atomicAdd(&sums[2 * chunks], 1u) + 1 == gridDim.x)) {
@@ -297,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (threadIdx.x == 0) {
             sums[2 * chunks] = 0;
         }
-        end_with(ending, parsed, status, sums);
+        finish_work(ending, parsed, status, sums);
     }
 #endif
 }
@@ -316,7 +320,8 @@ __device__ inline void load_codes(const Rows &rows, const uint16_t *codes, uint3
     __syncwarp();
 }
 
-// A warp a unit; request.parts blocks a chunk. `codes` has room for parsed.slots groups for each chunk.
+// Each warp processes one unit, and request.parts blocks a chunk. `codes` has room for parsed.slots groups for each
+// chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     reconstruct_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                       const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
@@ -364,7 +369,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 if (eight % RUN == 0) {
                     summing.begin();
                 }
-                // Units of sums only reach those of codes that were read before.
+                // Units of sums only overwrite units of codes that have been read.
                 const uint4 here =
                     exists ? rows.unit(lane_id(), ROW_UNITS - EIGHTS + eight) : make_uint4(free, free, free, free);
                 summing.add(here, eight, rows);

@@ -1,19 +1,19 @@
-// What reconstruction keeps of a warp's tiles in shared memory: for each element a sum of residuals, and how a lane
-// makes the sums of its group.
+// The sums of residuals of a warp's tiles in shared memory, one per element, and how a lane computes the sums of its
+// group.
 //
-// A warp works on TILES consecutive tiles; a lane looks after one group of one of them, and has a row of shared memory
-// for it. Tiles are laid out as if no edge clipped them. A lane's sums go along what lies inside of its group: rows and
-// planes of 3-D tiles, rows of 2-D tiles, segments of 64 elements of 1-D tiles. What is summed across groups is so when
-// elements are written.
+// A warp processes TILES consecutive tiles. A lane processes one group of one tile and has a row of shared memory for
+// it. Tiles are laid out as if they were not clipped. A lane sums residuals within its group: along rows and planes of
+// 3-D tiles, rows of 2-D tiles, and segments of 64 elements of 1-D tiles. Sums across groups are computed when elements
+// are written.
 //
-// With radius 512 and symbols below 1,024 (WIDE 0) the sums are those of codes, not of residuals: at most 64 codes, so
-// 16 bits are enough and nothing is ever negative, and two sums are added up by one instruction. What the radius adds
-// to them is known and taken off when they are read (bias_of).
+// With radius 512 and symbols below 1,024 (WIDE 0) the sums are those of codes, not of residuals: they have at most 64
+// terms, so that 16 bits are enough and no sum is negative, and one instruction adds two sums. The contribution of the
+// radius is known and is subtracted when sums are read (bias_of).
 //
-// AXES        along which tiles extend, 1 to 3
+// AXES        axes along which tiles extend, 1 to 3
 // GROUP_LOG2  log2 of the codes in a group, 6 or 7
-// WIDE        whether sums have 32 bits and are of residuals: for any radius and symbols
-// APART       whether rows go to memory, for reconstruct/strips.cu, which adds up wide codes itself
+// WIDE        1 if sums have 32 bits and are of residuals, for any radius and symbols
+// APART       1 if rows go to device memory for reconstruct/strips.cu, which sums wide codes itself
 #pragma once
 #include "common.cuh"
 #include "format/constants.cuh"
@@ -30,7 +30,7 @@ constexpr uint32_t MOST_SYMBOLS = 1024;
 constexpr uint32_t TILE_ELEMENTS = AXES == 3 ? 512 : 1024;
 constexpr uint32_t TILE_GROUPS = TILE_ELEMENTS / CODES;
 constexpr uint32_t TILES = WARP / TILE_GROUPS;
-// Elements along x of a tile, and those of a step when elements are written: planes, rows or segments.
+// Elements of a tile along x, and elements of a step: a plane, a row or a segment, one of which is written at a time.
 constexpr uint32_t SIDE = AXES == 3 ? 8 : AXES == 2 ? 32 : 1024;
 constexpr uint32_t STEPS = AXES == 3 ? 8 : AXES == 2 ? 32 : 16;
 constexpr uint32_t STEP = TILE_ELEMENTS / STEPS;
@@ -40,39 +40,41 @@ constexpr uint32_t ROW_UNITS = CODES / UNIT_SUMS;
 // Units of a row that are in shared memory at a time.
 constexpr uint32_t KEPT_UNITS = APART ? 4 : ROW_UNITS;
 constexpr uint32_t ROWS_BYTES = WARP * KEPT_UNITS * 16;
-// Codes come eight at a time.
+// Codes are processed eight at a time.
 constexpr uint32_t EIGHTS = CODES / 8;
-// Eights after which the sums along x begin anew (along y too, in 3-D: a plane): with Summing::begin.
+// Number of groups of eight codes after which the sums along x start again (in 3-D also those along y: a plane), with
+// Summing::begin.
 constexpr uint32_t RUN = AXES == 2 ? 4 : 8;
 constexpr uint32_t FREE_PAIR = RADIUS * 0x10001u;
 
 extern __shared__ uint4 dynamic[];
 
-// Units are permuted so that neither lanes that write the same unit of their rows nor lanes that read what lies side by
-// side in the array meet in the banks: exclusive or with the row, and with this for the tile.
-__device__ inline uint32_t mix_of(uint32_t tile) {
+// Returns the permutation of a tile's units. Units are permuted by exclusive or with the row and with this value, so
+// that neither lanes that write the same unit of their rows nor lanes that read adjacent elements of the array conflict
+// in shared-memory banks.
+__device__ inline uint32_t unit_permutation(uint32_t tile) {
     return AXES == 3 ? (TILE_GROUPS == 4 ? tile >> 1 : tile << 1) & 7 : AXES == 2 ? (tile & 1) << 2 : 0;
 }
 
-// Where a unit of a row is.
-__device__ inline uint32_t slot(uint32_t row, uint32_t unit) {
-    return row * ROW_UNITS + (unit ^ (row & 7) ^ mix_of(row / TILE_GROUPS));
+// Returns the index of a unit of a row in shared memory.
+__device__ inline uint32_t unit_index(uint32_t row, uint32_t unit) {
+    return row * ROW_UNITS + (unit ^ (row & 7) ^ unit_permutation(row / TILE_GROUPS));
 }
 
 // The rows of a warp.
 struct Rows {
-    uint32_t first; // unit of the block's shared memory
+    uint32_t first; // index of the first unit in the block's shared memory
 #if APART
-    uint4 *to;      // where group 0 has its row
-    uint32_t group; // the lane's; ALL_LANES if it has none
+    uint4 *to;      // the row of group 0 in device memory
+    uint32_t group; // group of the lane; ALL_LANES if it has none
 
-    // Where a lane's unit waits: neither lanes that write the same unit nor those that read what lies side by side meet
-    // in the banks.
+    // Returns the place of a lane's unit until it is written to device memory. Neither lanes that write the same unit
+    // nor those that read adjacent units conflict in shared-memory banks.
     static __device__ inline uint32_t place(uint32_t lane, uint32_t number) {
         return lane * KEPT_UNITS + (number ^ lane >> 1) % KEPT_UNITS;
     }
 
-    // Units go to memory KEPT_UNITS at a time, as whole sectors. By the whole warp.
+    // Stores a unit. KEPT_UNITS units go to device memory together, as whole sectors. Called by the whole warp.
     __device__ inline void put(uint32_t number, uint4 sums) const {
         dynamic[first + place(lane_id(), number)] = sums;
         if (number % KEPT_UNITS != KEPT_UNITS - 1) {
@@ -91,29 +93,31 @@ struct Rows {
         __syncwarp();
     }
 #else
-    // Unit `number` of the lane's row.
+    // Stores unit `number` of the lane's row.
     __device__ inline void put(uint32_t number, uint4 sums) const { unit(lane_id(), number) = sums; }
 #endif
 
-    __device__ inline uint4 &unit(uint32_t row, uint32_t number) const { return dynamic[first + slot(row, number)]; }
+    __device__ inline uint4 &unit(uint32_t row, uint32_t number) const {
+        return dynamic[first + unit_index(row, number)];
+    }
 
-    // Sum `element` of a tile, numbered as if the tile were not clipped.
+    // Returns the address of sum `element` of a tile, numbered as if the tile were not clipped.
     __device__ inline Sum *at(uint32_t tile, uint32_t element) const {
         const uint32_t row = tile * TILE_GROUPS + element / CODES, place = element % CODES;
         return reinterpret_cast<Sum *>(&unit(row, place / UNIT_SUMS)) + place % UNIT_SUMS;
     }
 };
 
-// The sums at one place of each step of a tile. Most of `Rows::at`, done once.
+// The sums at the same position in each step of a tile. Computes the common part of `Rows::at` once.
 struct Steps {
-    uint32_t first, permuted; // bytes
+    uint32_t first, permuted; // in bytes
 
     __device__ inline Steps(const Rows &rows, uint32_t tile, uint32_t place)
         : first((rows.first + tile * TILE_GROUPS * ROW_UNITS) * 16 + place % UNIT_SUMS * uint32_t(sizeof(Sum))),
-          permuted((place / UNIT_SUMS ^ mix_of(tile) ^ (tile * TILE_GROUPS & 7)) * 16) {}
+          permuted((place / UNIT_SUMS ^ unit_permutation(tile) ^ (tile * TILE_GROUPS & 7)) * 16) {}
 
-    // What depends on `step` and `below` alone is known when loops are unrolled. `below`: so many rows further in a
-    // plane, of four the first of which is number 0 or 4.
+    // The parts that only depend on `step` and `below` are constants in unrolled loops. `below` is a number of rows
+    // further in the plane, among four rows that start with row 0 or 4.
     __device__ inline const uint8_t *at(uint32_t step, uint32_t below = 0) const {
         const uint32_t row = step * STEP / CODES, unit = step * STEP % CODES / UNIT_SUMS;
         const uint32_t change = (unit & 7) ^ (row & 7) ^ below * (SIDE / UNIT_SUMS);
@@ -123,14 +127,14 @@ struct Steps {
 };
 
 #if WIDE && APART
-// Codes as they are.
+// Stores codes without summing them.
 struct Summing {
     __device__ inline Summing(uint32_t, uint32_t) {}
     __device__ inline void begin() {}
     __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) { rows.put(eight, codes); }
 };
 #elif WIDE
-// Sums of the residuals of a lane's group, eight at a time.
+// Sums the residuals of a lane's group, eight at a time.
 struct Summing {
     uint32_t radius, along_x, along_y, from_start;
     uint32_t above[8];
@@ -148,7 +152,7 @@ struct Summing {
         }
     }
 
-    // Puts the sums of eight codes to units 2 `eight` and the next of the lane's row.
+    // Writes the sums of eight codes to units 2 `eight` and 2 `eight` + 1 of the lane's row.
     __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) {
         if (AXES == 3) {
             running = above[0] * from_start;
@@ -166,7 +170,7 @@ struct Summing {
 };
 #else
 struct Summing {
-    // Multipliers, and selectors of bytes: the half of a word that goes on to both halves of the next, or zeros.
+    // Multipliers and byte selectors: the half of a word that is carried to both halves of the next word, or zeros.
     uint32_t along_x, along_y, carry, start;
     uint4 above;
     uint32_t running;
@@ -175,7 +179,8 @@ struct Summing {
         : along_x(predictor >= 1 ? 0x10001 : 1), along_y(AXES == 3 && predictor >= 2),
           carry(predictor >= 1 ? 0x3232 : 0x4444), start(AXES == 3 && predictor == 1 ? 0x1010 : 0x4444),
           above(make_uint4(0, 0, 0, 0)), running(0) {
-        // Only a number for the compiler, which would make a choice and an addition of a multiply-add.
+        // Hides the value from the compiler, which would otherwise replace a multiply-add by a selection and an
+        // addition.
         asm("" : "+r"(along_y));
     }
 
@@ -184,7 +189,7 @@ struct Summing {
         above = make_uint4(0, 0, 0, 0);
     }
 
-    // Puts the sums of eight codes to unit `eight` of the lane's row.
+    // Writes the sums of eight codes to unit `eight` of the lane's row.
     __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) {
         if (AXES == 3) {
             running = __byte_perm(above.x, 0, start);
@@ -208,7 +213,8 @@ struct Summing {
 };
 #endif
 
-// What the radius adds to the sum of narrow codes at (y, x) of a plane; x counts within a row or a segment.
+// Returns the contribution of the radius to the sum of narrow codes at (y, x) of a plane; x counts within a row or a
+// segment.
 __device__ inline uint32_t narrow_bias(uint32_t predictor, uint32_t y, uint32_t x) {
     if (predictor == 0) {
         return RADIUS;
@@ -219,13 +225,13 @@ __device__ inline uint32_t narrow_bias(uint32_t predictor, uint32_t y, uint32_t 
     return RADIUS * (x + 1);
 }
 
-// The same of any codes: sums of wide ones are of residuals.
+// Returns the contribution of the radius for any codes: 0 for wide ones, whose sums are of residuals.
 __device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) {
     return WIDE ? 0 : narrow_bias(predictor, y, x);
 }
 
 #if AXES == 3 && !WIDE
-// Eight 16-bit codes of a row of units, the first of which is number `first` of the tile; those from `count` on are 0.
+// Returns eight 16-bit codes from a row of units, starting with code `first` of the tile; codes from `count` on are 0.
 __device__ inline uint4 codes_from(const Rows &rows, uint32_t tile, uint32_t first, uint32_t count) {
     constexpr uint32_t TILE_UNITS = TILE_ELEMENTS / UNIT_SUMS;
     const uint32_t number = min_of(first / UNIT_SUMS, TILE_UNITS - 1), following = min_of(number + 1, TILE_UNITS - 1),
@@ -233,7 +239,7 @@ __device__ inline uint4 codes_from(const Rows &rows, uint32_t tile, uint32_t fir
     const uint4 low = rows.unit(tile * TILE_GROUPS + number / ROW_UNITS, number % ROW_UNITS);
     const uint4 high = rows.unit(tile * TILE_GROUPS + following / ROW_UNITS, following % ROW_UNITS);
     const uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    // By four codes, by two, by one.
+    // Shifts by four codes, by two, and by one.
     uint32_t by_four[6], by_two[5], codes[4];
 #pragma unroll
     for (uint32_t i = 0; i < 6; ++i) {
@@ -251,13 +257,13 @@ __device__ inline uint4 codes_from(const Rows &rows, uint32_t tile, uint32_t fir
     return make_uint4(codes[0], codes[1], codes[2], codes[3]);
 }
 
-// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and
-// sums them up. By the whole warp, a lane two rows. Not inlined: it would be in the way of what is done more often.
-__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
-                                    uint32_t predictor) {
+// Moves the dense codes of a clipped tile to the positions of an unclipped one, and sums them. Called by the whole
+// warp; each lane processes two rows. Not inlined, because it would slow down the more frequent code.
+__device__ __noinline__ void unpack_clipped(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
+                                            uint32_t predictor) {
     constexpr uint32_t ROUNDS = 2, PLANES = WARP / SIDE;
     const uint32_t y = lane_id() % SIDE;
-    // As Summing has them.
+    // Multipliers and selectors as in Summing.
     const uint32_t along_x = predictor >= 1 ? 0x10001 : 1, carry = predictor >= 1 ? 0x3232 : 0x4444;
     uint4 sums[ROUNDS];
     __syncwarp();
@@ -303,10 +309,10 @@ __device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint3
     __syncwarp();
 }
 #else
-// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and
-// sums them up. By the whole warp, a lane a row, or two in 3-D. Not inlined: rarely called.
-__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
-                                    uint32_t predictor) {
+// Moves the dense codes of a clipped tile to the positions of an unclipped one, and sums them. Called by the whole
+// warp; each lane processes one row, or two in 3-D. Not inlined, because it is rarely called.
+__device__ __noinline__ void unpack_clipped(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
+                                            uint32_t predictor) {
 #if AXES > 1
     constexpr uint32_t ROUNDS = AXES == 3 ? 2 : 1, ROW_WORDS = SIDE * sizeof(Sum) / 4, IN_WORD = 4 / sizeof(Sum);
     const uint32_t y = AXES == 3 ? lane_id() % SIDE : lane_id();

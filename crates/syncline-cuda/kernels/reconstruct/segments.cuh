@@ -1,23 +1,23 @@
-// How 3-D arrays are cut into strips of whole rows, and how these are written from shared memory.
+// Division of 3-D arrays into strips of whole rows, and writing strips from shared memory.
 #pragma once
 #include "reconstruct/any.cuh"
 #include "reconstruct/progress.cuh"
 #include "reconstruct/structs.cuh"
 
-// What is written of a strip's row of tiles.
+// The part of a row of tiles that a strip writes.
 struct Segment {
     uint64_t first_element; // in the slab, of the segment's first tile
-    uint32_t nz, ny;        // planes, and rows of each
-    uint32_t from, to;      // elements along x of what is wanted, from the segment's start
-    uint32_t is_whole;      // and these are all of the row
+    uint32_t nz, ny;        // planes, and rows of each plane
+    uint32_t from, to;      // requested elements along x, from the segment's start
+    uint32_t is_whole;      // 1 if these are the whole row
     uint32_t chunk, tile; // of the segment's first tile: its chunk in the batch, and its number in that; the first may
                           // be before the batch
 };
 static_assert(sizeof(Segment) == 40, "as the launcher has it");
 
-// A segment of row `number` of tiles, as much of it as is wanted.
-__device__ inline Segment line_of(const Geometry &geometry, const Request &request, const Strips &strips,
-                                  uint64_t number, uint32_t segment) {
+// Returns a segment of row `number` of tiles, limited to the requested tiles.
+__device__ inline Segment segment_of_row(const Geometry &geometry, const Request &request, const Strips &strips,
+                                         uint64_t number, uint32_t segment) {
     const uint64_t planes = quotient(geometry.by_grid[1], number), b = quotient(geometry.by_grid[0], planes);
     const uint64_t z = (planes - b * geometry.grid[0]) * SIDE, y = (number - planes * geometry.grid[1]) * SIDE,
                    x = uint64_t(segment) * strips.width * SIDE;
@@ -41,9 +41,9 @@ __device__ inline Segment line_of(const Geometry &geometry, const Request &reque
     return line;
 }
 
-// A strip, number `number` of those that are wanted, segments counted apart.
+// Strip `number` of the requested ones, where the segments of a row are separate strips.
 struct Strip {
-    uint64_t first_row; // of tiles
+    uint64_t first_row; // number of a row of tiles
     uint32_t segment, rows;
 
     __device__ inline Strip(const Geometry &geometry, const Strips &strips, uint32_t number) {
@@ -55,17 +55,17 @@ struct Strip {
     }
     __device__ inline Segment line(const Geometry &geometry, const Request &request, const Strips &strips,
                                    uint32_t row) const {
-        return line_of(geometry, request, strips, first_row + row, segment);
+        return segment_of_row(geometry, request, strips, first_row + row, segment);
     }
 };
 
-// What is known of a strip: that it is written, having one value in each row of tiles; that its chunks are all
-// quantized, so that there is what parsing leaves of their tiles.
+// State bits of a strip. FLAT: it has a single value in each row of tiles and is already written. CODED: all of its
+// chunks are quantized, so that their tiles have results of parsing.
 constexpr uint32_t STRIP_FLAT = 1, STRIP_CODED = 2;
 
 // Tile `tile` of a segment.
 struct TileOfBatch {
-    uint32_t chunk, number; // of the batch, of its tiles
+    uint32_t chunk, number; // chunk of the batch, and tile of the chunk
 
     __device__ inline TileOfBatch(const Segment &line, uint32_t tile, uint32_t chunk_tiles)
         : chunk(line.chunk), number(line.tile + tile) {
@@ -76,11 +76,11 @@ struct TileOfBatch {
     }
 };
 
-// Elements of a sector of memory: images lie as the array does in these. 16 bytes would do for copies, but where halves
-// of a sector are not each other's, 190 MB take 90 microseconds instead of 63.
+// Elements of a 32-byte memory sector. Images have the same alignment to sectors as the array. Copies only require 16
+// bytes, but if halves of sectors belong to different copies, 190 MB take 90 microseconds instead of 63.
 constexpr uint32_t SECTOR = 32 / sizeof(Element);
 
-// Elements by which the planes of an image are moved, so that each element has its place in a sector as in the array.
+// Shifts of the planes of an image in elements, so that each element has the same position in a sector as in the array.
 struct Shifts {
     uint32_t first;
     const Geometry &geometry;
@@ -91,12 +91,12 @@ struct Shifts {
     __device__ inline uint32_t of(uint32_t z) const { return (first + z * uint32_t(geometry.strides[1])) % SECTOR; }
 };
 
-// Lanes that copy a run together.
+// Number of lanes that copy a run together.
 constexpr uint32_t RUN_LANES = 8;
 static_assert(VECTOR <= RUN_LANES, "a lane an element beside whole units");
 
-// Copies elements that follow each other from element `first` of an image on to the array, where they lie alike in 16
-// bytes. By RUN_LANES lanes, which wait with `copies_have_read` before any of that is written over.
+// Copies adjacent elements from element `first` of an image on to the array, where they have the same alignment to 16
+// bytes. Called by RUN_LANES lanes, which must call `copies_have_read` before the image is overwritten.
 __device__ inline void copy_run(const Element *image, uint32_t first, uint32_t length, Element *to) {
     const Element *from = image + first;
     const uint32_t lane = threadIdx.x % RUN_LANES, head = min_of((VECTOR - first % VECTOR) % VECTOR, length),
@@ -109,7 +109,8 @@ __device__ inline void copy_run(const Element *image, uint32_t first, uint32_t l
     }
 #if __CUDA_ARCH__ >= 900
     if (lane == 0 && body != 0) {
-        // First to leave the second-level cache, where sums of codes wait for being read.
+        // A cache policy: the first lines to be evicted from the L2 cache, which holds sums of codes that are yet to be
+        // read.
         uint64_t policy;
         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to + head),
@@ -123,21 +124,21 @@ __device__ inline void copy_run(const Element *image, uint32_t first, uint32_t l
 #endif
 }
 
-// What a line of 128 bytes holds is lost, so that it need not be written from the second-level cache to memory.
+// Discards a line of 128 bytes, so that it need not be written from the L2 cache to device memory.
 __device__ inline void drop_line(const void *line) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
 #endif
 }
 
-// What a thread has written to shared memory is there for copies behind a barrier.
+// Makes the calling thread's writes to shared memory visible to copies behind the next barrier.
 __device__ inline void let_copies_see() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
 
-// The thread's copies need the image no longer.
+// Waits until the calling thread's copies have read the image.
 __device__ inline void copies_have_read() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");

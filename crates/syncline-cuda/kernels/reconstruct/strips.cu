@@ -1,12 +1,12 @@
-// From sums of the codes of 3-D tiles to elements, a strip of whole rows at a time (reconstruct/strips.cuh): a block a
-// strip, of those that reconstruct/flat.cu has left. Nothing waits for another block.
+// Computes elements from sums of the codes of 3-D tiles, one strip of whole rows at a time (reconstruct/strips.cuh).
+// Each block processes one strip that reconstruct/flat.cu has not written. No block waits for another block.
 //
-// THREADS   eight a tile
-// RESIDENT  blocks that a multiprocessor is to have registers for
+// THREADS   threads of a block, eight per tile
+// RESIDENT  resident blocks per multiprocessor for which registers are limited
 #include "device/sync.cuh"
 #include "reconstruct/strips.cuh"
 
-// Whether a tile has neither outliers nor verbatim values, nor anything else that sums do not tell.
+// Whether a tile has no outliers, verbatim values or anything else that sums do not express.
 __device__ inline bool has_sums_alone(const Parsed &parsed, const Strand &own) {
     if (!own.is_plain()) {
         return false;
@@ -23,22 +23,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                        const __grid_constant__ Request request, const __grid_constant__ Strips strips,
                        const uint16_t *codes, const uint8_t *states, Element *out, uint32_t *sums,
                        const __grid_constant__ BatchFinish ending, const uint32_t *status) {
-    // Until it waits for all before it looks at what parsing and reconstruct/flat.cu have left, while codes are still
-    // being decoded.
+    // Before it waits for the previous kernels, the block reads the results of parsing and of reconstruct/flat.cu,
+    // while codes are still being decoded.
     launch_dependents();
     uint32_t *through = strips_through(sums, parsed.chunk_count), *left = strips_left(sums, parsed.chunk_count);
     if (threadIdx.x == 0) {
         wait_for_signal(flat_unseen(sums, parsed.chunk_count), 0u);
     }
     __syncthreads();
-    // The first block has a part in ending the batch whatever its strip is: there may be no other.
+    // The first block takes part in finishing the batch even if its strip is flat, because there may be no other block.
     const uint32_t state = states[blockIdx.x], blocks = __ldcg(left) + ((states[0] & STRIP_FLAT) != 0);
     const bool flat = (state & STRIP_FLAT) != 0;
     if (flat && blockIdx.x != 0) {
         return;
     }
     bool last = false;
-    // The last block that is through with what parsing has left ends the batch.
+    // The last block that does not need the results of parsing any more finishes the batch.
     const auto end = [&]() {
         if (threadIdx.x == 0) {
             __threadfence();
@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         own.y = threadIdx.x % SIDE;
         own.first = row * PLANES * strips.plane_pitch + own.y * strips.row_pitch + x;
         const bool plain = !own.wanted || has_sums_alone(parsed, own);
-        // Mostly it is through with that from here on, and says so while there is other work.
+        // Most blocks do not need these results from here on, and signal that while they still have other work.
         const bool is_through = __syncthreads_and(plain);
         grid_dependency_wait();
         if (is_through) {
@@ -71,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const Shifts shifts(line, geometry, out);
         const Copier copier{out, geometry, strips, strip.rows};
         if (!__all_sync(ALL_LANES, plain)) {
-            make_any(own, shifts, input, geometry, parsed, request, values, copier);
+            write_any_rows(own, shifts, input, geometry, parsed, request, values, copier);
         } else if (!__any_sync(ALL_LANES, own.live)) {
-            make_flat(own, shifts, Quantum(values), copier);
+            write_constant_rows(own, shifts, Quantum(values), copier);
         } else if (__any_sync(ALL_LANES, own.live && own.is_clipped())) {
             make_plain<false, true>(own, shifts, Quantum(values), copier);
         } else if (__all_sync(ALL_LANES, !own.live || own.predictor >= AXES)) {

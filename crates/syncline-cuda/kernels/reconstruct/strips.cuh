@@ -1,15 +1,15 @@
-// Strips: whole rows of 3-D tiles, put together in shared memory and written from there; those of one value
-// reconstruct/flat.cu writes.
+// Strips: whole rows of 3-D tiles that are assembled in shared memory and written from there. Strips of a single value
+// are written by reconstruct/flat.cu instead.
 //
-// A lane has a row of eight elements of a tile, in each of its planes; what is summed along z stays in its registers. A
-// strip's image in shared memory has PLANES planes at a time. Codes of narrow chunks have been added up along x and y
-// by reconstruct/reconstruct.cu with APART; those of wide ones are codes.
+// A lane has one row of eight elements of a tile in each of the tile's planes; sums along z stay in its registers. The
+// image of a strip in shared memory has PLANES planes at a time. The codes of narrow chunks have already been summed
+// along x and y by reconstruct/reconstruct.cu with APART; those of wide chunks are still codes.
 //
-// PLANES   of the eight of a tile
+// PLANES  planes in an image, of the eight of a tile
 #pragma once
 #include "reconstruct/segments.cuh"
 
-// The block's shared memory: its segments, and behind them the image.
+// The block's shared memory: its segments, followed by the image.
 constexpr uint32_t STRIP_TILES = THREADS / SIDE, IMAGE_AT = STRIP_TILES * sizeof(Segment);
 static_assert(IMAGE_AT % 32 == 0, "the image starts with a sector");
 __device__ inline Segment *segments_of_block() { return reinterpret_cast<Segment *>(dynamic); }
@@ -17,8 +17,8 @@ __device__ inline Element *image() {
     return reinterpret_cast<Element *>(reinterpret_cast<uint8_t *>(dynamic) + IMAGE_AT);
 }
 
-// All of the block's warps, each from where it is.
-__device__ inline void meet() {
+// A barrier of all warps of the block, which may arrive from different places in the code.
+__device__ inline void block_barrier_of_warps() {
 #if UNDER_SYNCCHECK
     asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
 #else
@@ -26,20 +26,20 @@ __device__ inline void meet() {
 #endif
 }
 
-// Where a strip's planes go.
+// Destinations of a strip's planes.
 struct Copier {
     Element *out;
     const Geometry &geometry;
     const Strips &strips;
     uint32_t rows;
 
-    // Copies planes from number `first` on, as many as the image has. By each warp of the block when it has made them;
-    // behind it the next ones may be made.
-    __device__ inline void hand_over(uint32_t first) const {
+    // Copies planes from number `first` on, as many as the image has. Called by each warp of the block after it has
+    // written them to the image; afterwards the next planes may be written there.
+    __device__ inline void copy_planes(uint32_t first) const {
         constexpr uint32_t PLANE_RUNS = PLANES * SIDE;
         let_copies_see();
-        meet();
-        // A run for each plane of whole rows, else for each row.
+        block_barrier_of_warps();
+        // Consecutive rows of a plane are copied in one run if they are complete, else each row separately.
         const bool whole = strips.whole;
         for (uint32_t run = threadIdx.x / RUN_LANES; run < rows * (whole ? PLANES : PLANE_RUNS);
              run += THREADS / RUN_LANES) {
@@ -53,7 +53,7 @@ struct Copier {
             const uint32_t image_start =
                 (row * PLANES + plane) * strips.plane_pitch + Shifts(line, geometry, out).of(z) + line.from;
             const bool all = whole && line.is_whole;
-            // Where only a part of a whole row is wanted, row by row all the same.
+            // If only a part of the tiles' rows is requested, it is copied row by row nevertheless.
             const uint32_t first_y = whole ? 0 : run % SIDE,
                            end_y = all || !whole ? min_of(first_y + 1, line.ny) : line.ny;
             for (uint32_t y = first_y; y < end_y; ++y) {
@@ -63,31 +63,31 @@ struct Copier {
         }
         copies_have_read();
         if (first + PLANES < SIDE) {
-            meet();
+            block_barrier_of_warps();
         }
     }
 };
 
-// A lane's row of a tile.
+// The row of a tile that a lane processes.
 struct Strand {
-    uint32_t chunk, number; // of the batch, of its tiles
+    uint32_t chunk, number; // chunk of the batch, and tile of the chunk
     uint32_t nz, ny, nx, y;
     uint32_t meta, predictor;
     uint32_t base;
-    uint32_t first;        // in the image, without its planes' shifts
-    const uint16_t *codes; // of the tile
+    uint32_t first;        // offset in the image, without the shifts of planes
+    const uint16_t *codes; // codes of the tile
     bool wanted, raw, dead, live, narrow;
-    bool has_outliers, has_verbatim; // the chunk
+    bool has_outliers, has_verbatim; // properties of the chunk
 
     __device__ inline bool is_clipped() const { return nx < SIDE || ny < SIDE; }
-    // Whether its elements are base and sums of 16 bits and nothing else.
+    // Whether the elements only depend on the base and on 16-bit sums.
     __device__ inline bool is_plain() const {
         return !raw && !dead && meta_mask(meta) == 0 && meta_sign(meta) == 0 && (!live || narrow);
     }
 };
 
-// The tile that a lane has a row of, number `tile` of the segment that `line` is of. `coded`: all chunks of the strip
-// are quantized, so that all loads are under way together.
+// Returns the lane's row of tile `tile` of the segment `line`. `coded` says that all chunks of the strip are quantized,
+// so that all loads can be in flight together.
 __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line,
                                    const uint16_t *codes, uint32_t tile, bool wanted, uint32_t nx, bool coded) {
     Strand own{};
@@ -124,7 +124,7 @@ __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, c
     return own;
 }
 
-// Eight numbers of 16 bits.
+// Splits four words into eight 16-bit numbers.
 __device__ inline void unpack(uint4 words, uint32_t (&numbers)[8]) {
     const uint32_t all[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
@@ -133,7 +133,7 @@ __device__ inline void unpack(uint4 words, uint32_t (&numbers)[8]) {
     }
 }
 
-// A row of elements to the image.
+// Writes a row of elements to the image.
 __device__ inline void put_row(Element *to, const Element (&row)[SIDE], uint32_t nx) {
     if (nx == SIDE) {
 #pragma unroll
@@ -150,9 +150,9 @@ __device__ inline void put_row(Element *to, const Element (&row)[SIDE], uint32_t
     }
 }
 
-// Makes the rows of a warp's constant tiles.
-__device__ inline void make_flat(const Strand &own, const Shifts &shifts, const Quantum &quantum,
-                                 const Copier &copier) {
+// Computes the rows of a warp's constant tiles.
+__device__ inline void write_constant_rows(const Strand &own, const Shifts &shifts, const Quantum &quantum,
+                                           const Copier &copier) {
     const uint32_t planes = own.wanted && own.y < own.ny ? own.nz : 0;
     const Element flat = dequantized(int32_t(own.base), quantum);
     Element row[SIDE];
@@ -168,11 +168,11 @@ __device__ inline void make_flat(const Strand &own, const Shifts &shifts, const 
                 put_row(image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z), row, own.nx);
             }
         }
-        copier.hand_over(first);
+        copier.copy_planes(first);
     }
 }
 
-// A lane's row of plane `z`, 16 bits each, as it is in memory; zeros where nothing is.
+// Returns the lane's row of plane `z`, as 16-bit numbers as stored; zeros where there is none.
 __device__ inline uint4 load_row(const Strand &own, uint32_t z) {
     if (!own.live || z >= own.nz || own.y >= own.ny) {
         return make_uint4(0, 0, 0, 0);
@@ -180,7 +180,7 @@ __device__ inline uint4 load_row(const Strand &own, uint32_t z) {
     if (!own.is_clipped()) {
         return reinterpret_cast<const uint4 *>(own.codes)[z * SIDE + own.y];
     }
-    // Rows of clipped tiles start anywhere: words that the row lies in, of those that the tile has.
+    // Rows of clipped tiles are not aligned: loads the words that contain the row and belong to the tile.
     const uint32_t first = (z * own.ny + own.y) * own.nx, all = own.nz * own.ny * own.nx;
     const uint32_t *from = reinterpret_cast<const uint32_t *>(own.codes);
     uint32_t words[5], row[4];
@@ -197,15 +197,16 @@ __device__ inline uint4 load_row(const Strand &own, uint32_t z) {
     return make_uint4(row[0], row[1], row[2], row[3]);
 }
 
-// Makes the rows of a warp's tiles, all of which are plain. FULL: predictors are along all axes; CLIPPED: some tiles
-// are.
+// Computes the rows of a warp's tiles, all of which are plain. FULL: all predictors extend along all axes. CLIPPED:
+// some tiles are clipped.
 template <bool FULL, bool CLIPPED>
 __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const Quantum &quantum,
                                   const Copier &copier) {
     const uint32_t live = own.live, planes = own.wanted && own.y < own.ny ? own.nz : 0;
     const uint32_t across = FULL ? 1 : own.predictor >= AXES, onwards = FULL ? 0 : own.predictor >= 1 && across == 0;
-    // An element is the sum at its place plus what all planes before it left; that grows by the sum there, or by the
-    // reference. What the radius adds is taken off each sum at once: at x `bias + x * slope`.
+    // An element is the sum at its position plus a value from the planes before. That value grows by the sum at this
+    // position, or by the sum of the reference element. The contribution of the radius is subtracted from each sum at
+    // once: at x it is `bias + x * slope`.
     const uint32_t rows_before = FULL || own.predictor >= 2 ? own.y + 1 : 1, radius = RADIUS * live;
     const uint32_t bias = radius * (own.predictor == 1 && !FULL ? own.y + 1 : rows_before),
                    slope = FULL || own.predictor >= 1 ? radius * rows_before : 0;
@@ -246,18 +247,19 @@ __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const
                 put_row(image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z), row, own.nx);
             }
         }
-        // The next ones are on their way while these are copied.
+        // The next rows are loaded while these are copied.
         load(first + PLANES);
-        copier.hand_over(first);
+        copier.copy_planes(first);
     }
-    // What has been read is needed no more: its lines, one a plane, are not to be written to memory. All lanes have
-    // read them, as a barrier of the block is behind.
+    // The loaded sums are not needed any more: their cache lines, one per plane, need not be written to memory. All
+    // lanes have read them, because the block has passed a barrier since.
     if (!CLIPPED && own.live && own.y < planes) {
         drop_line(own.codes + own.y * SIDE * SIDE);
     }
 }
 
-// The residuals of a lane's row in plane `z`, added up along x and y as the tile's predictor has it. By the whole warp.
+// Returns the residuals of a lane's row in plane `z`, summed along x and y according to the tile's predictor. Called by
+// the whole warp.
 __device__ inline void residuals(const Strand &own, uint32_t radius, uint32_t z, uint32_t (&sums)[SIDE]) {
     const bool summed = own.narrow;
     unpack(load_row(own, z), sums);
@@ -275,7 +277,7 @@ __device__ inline void residuals(const Strand &own, uint32_t radius, uint32_t z,
     for (uint32_t x = 1; x < SIDE; ++x) {
         sums[x] += sums[x - 1] * along_x;
     }
-    // Rows of predictor 1 start with what the starts of those before sum up to.
+    // Rows of predictor 1 start with the sum of the first residuals of the rows before.
     uint32_t start = sums[0];
     const bool starts = to_sum && own.predictor == 1, rows = to_sum && own.predictor >= 2;
 #pragma unroll
@@ -294,11 +296,11 @@ __device__ inline void residuals(const Strand &own, uint32_t radius, uint32_t z,
     }
 }
 
-// Makes the rows of a warp's tiles, of any kind. Not inlined, and called with copies, so that nothing of what the rest
-// of the kernel keeps in registers has an address.
-__device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *input, const Geometry &geometry,
-                                      const Parsed &parsed, const Request &request, const Values &values,
-                                      Copier copier) {
+// Computes the rows of a warp's tiles of any kind. Not inlined, and called with copies of variables, so that the
+// variables of the caller can stay in registers.
+__device__ __noinline__ void write_any_rows(Strand own, Shifts shifts, const uint8_t *input, const Geometry &geometry,
+                                            const Parsed &parsed, const Request &request, const Values &values,
+                                            Copier copier) {
     const Quantum quantum(values);
     const ParsedChunk &record = parsed.chunks[own.chunk];
     const uint32_t radius = record.radius;
@@ -392,6 +394,6 @@ __device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *
                                    (y - own.y) * copier.strips.row_pitch;
             image()[first + element - row * own.nx] = from_bits(bits[next]);
         }
-        copier.hand_over(z - (PLANES - 1));
+        copier.copy_planes(z - (PLANES - 1));
     }
 }

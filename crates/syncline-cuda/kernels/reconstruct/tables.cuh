@@ -1,10 +1,10 @@
-// Tables of single codewords for reconstruction: made where codebooks are read (container/parse.cu), or by the block
-// that uses them.
+// Decoding tables of single codewords for reconstruction. They are built by the kernel that parses codebooks
+// (container/parse.cu), or by the block that uses them.
 //
-// An entry has the length of a codeword and from bit SYMBOL_AT up its symbol; half as wide where symbols are small. 0
-// where there is no codeword of TABLE_BITS bits.
+// An entry contains the length of a codeword and, from bit SYMBOL_AT up, its symbol; entries are half as wide if
+// symbols are small. An entry is 0 if there is no codeword of at most TABLE_BITS bits.
 //
-// WIDE  whether symbols may have more than 10 bits
+// WIDE  1 if symbols may have more than 10 bits
 #pragma once
 #include "huffman/decode/decode.cuh"
 
@@ -16,22 +16,21 @@ typedef uint16_t Single;
 constexpr uint32_t SYMBOL_AT = 6;
 #endif
 
-// Where a codebook of narrow symbols has its tables, counted from the first of its symbols in the batch's array, which
-// are this many at most: entries for the next TABLE_BITS bits, then those for long codewords.
+// Offset of the tables of a codebook with narrow symbols from the first of its symbols in the batch's array, which are
+// at most this many: entries for the next TABLE_BITS bits, followed by those for long codewords.
 constexpr uint32_t TABLES_AT = 1024;
 
-// Codewords as windows ascend.
+// Enumerates codewords for ascending windows, the next bits of a stream.
 struct Walk {
     const CodebookDescriptor &book;
     const uint16_t *symbols;
     uint32_t length, place, symbol;
 
-    // From codewords of `shortest` bits on, for windows from `window` on. `own_symbols` are the codebook's. `longest`:
-    // the longest codeword that is asked for.
+    // Starts at `window`, for codewords of `shortest` to `longest` bits. `own_symbols` are the codebook's symbols.
     __device__ inline Walk(const CodebookDescriptor &code, const uint16_t *own_symbols, uint32_t shortest,
                            uint32_t longest, uint32_t window)
         : book(code), symbols(own_symbols), length(shortest), place(ALL_LANES), symbol(0) {
-        // All limits at once: one after the other each would wait for shared memory.
+        // All limits are loaded together, so that they wait for shared memory once.
 #pragma unroll
         for (uint32_t i = 0; i <= longest - shortest; ++i) {
             length += window >= code.limit[shortest + i] ? 1 : 0;
@@ -39,8 +38,8 @@ struct Walk {
         length = min_of(length, max_of(code.longest, shortest));
     }
 
-    // The entry of the codeword that a window starts with, which is not below the one before; 0 if it is longer than
-    // `longest`.
+    // Returns the entry of the codeword at the start of a window, which must not be below the previous window; 0 if the
+    // codeword is longer than `longest`.
     __device__ inline Single entry(uint32_t window, uint32_t longest) {
         while (length < book.longest && length <= longest && window >= book.limit[length]) {
             ++length;
@@ -57,10 +56,10 @@ struct Walk {
     }
 };
 
-constexpr uint32_t AT_ONCE_LOG2 = 3, AT_ONCE = 1u << AT_ONCE_LOG2; // entries that a thread makes one after the other
+constexpr uint32_t AT_ONCE_LOG2 = 3, AT_ONCE = 1u << AT_ONCE_LOG2; // entries that a thread computes one after another
 
-// Makes the entries of a walk from `window` on, whose index has `bits` bits. A codeword that is short enough has them
-// all: most have.
+// Computes the entries of a walk from `window` on, whose index has `bits` bits. If a codeword is short enough, all of
+// them have the same entry, which is the most frequent case.
 __device__ inline void make_entries(Single *to, Walk &walk, uint32_t window, uint32_t bits) {
     uint32_t words[AT_ONCE * sizeof(Single) / 4];
     constexpr uint32_t IN_WORD = 4 / sizeof(Single);
@@ -84,7 +83,7 @@ __device__ inline void make_entries(Single *to, Walk &walk, uint32_t window, uin
     }
 }
 
-// AT_ONCE entries of a codebook's table from number `first` on. `own_symbols` are the codebook's.
+// Computes AT_ONCE entries of a codebook's table from number `first` on. `own_symbols` are the codebook's symbols.
 __device__ inline void make_short_entries(Single *to, const CodebookDescriptor &book, const uint16_t *own_symbols,
                                           uint32_t first) {
     const uint32_t window = first << (32 - TABLE_BITS);
@@ -92,7 +91,7 @@ __device__ inline void make_short_entries(Single *to, const CodebookDescriptor &
     make_entries(to, walk, window, TABLE_BITS);
 }
 
-// The same of its entries for long codewords.
+// Computes AT_ONCE entries for long codewords of a codebook, otherwise as `make_short_entries`.
 __device__ inline void make_long_entries(Single *to, const CodebookDescriptor &book, const uint16_t *own_symbols,
                                          uint32_t first) {
     const uint32_t start = book.limit[TABLE_BITS], window = start + (first << (32 - LONG_BITS));
@@ -107,7 +106,7 @@ __device__ inline void make_long_entries(Single *to, const CodebookDescriptor &b
     }
 }
 
-// All of a codebook's entries, with so many for long codewords. By the whole block.
+// Computes all entries of a codebook, with the given number of entries for long codewords. Called by the whole block.
 __device__ inline void make_all_entries(Single *to, const CodebookDescriptor &book, const uint16_t *own_symbols,
                                         uint32_t entries_for_long) {
     const uint32_t units = (TABLE + entries_for_long) / AT_ONCE;

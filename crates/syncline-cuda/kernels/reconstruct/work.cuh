@@ -1,22 +1,22 @@
-// How a batch's work is shared out, and how a warp writes its tiles.
+// Distribution of a batch's work, and writing the tiles of a warp.
 //
-// Work comes in units: TILES tiles that have codes, or WARP constant ones; tiles of each kind are consecutive in a
-// chunk's order. Constant tiles only cost what storing takes, the others mostly instructions.
+// Work is divided into units of TILES tiles with codes, or of WARP constant tiles; tiles of each kind are consecutive
+// in a chunk's order. Constant tiles are limited by stores, the others mostly by instructions.
 #pragma once
 #include "reconstruct/any.cuh"
 
-// The tiles of a chunk that are wanted: entries of its order.
+// The requested tiles of a chunk, as ranges of entries of its order.
 struct Items {
     uint32_t first_live, live;
     uint32_t first_constant, constant;
 
     __device__ inline uint32_t live_units() const { return ceil_div(live, TILES); }
     __device__ inline uint32_t constant_units() const { return ceil_div(constant, WARP); }
-    // What they take, in constant tiles.
+    // Cost of these tiles, in constant tiles.
     __device__ inline uint32_t cost() const { return live * LIVE_COST + constant; }
 };
 
-// Entries below `limit` of `count` ascending ones.
+// Returns the number of entries below `limit` among `count` ascending ones.
 __device__ inline uint32_t entries_below(const uint16_t *entries, uint32_t count, uint32_t limit) {
     uint32_t low = 0, high = count;
     while (low < high) {
@@ -30,7 +30,7 @@ __device__ inline uint32_t entries_below(const uint16_t *entries, uint32_t count
     return low;
 }
 
-// Those of a chunk of the batch; each tile of a raw chunk counts as constant.
+// Returns the requested tiles of a chunk of the batch. All tiles of a raw chunk count as constant.
 __device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed, const Request &request,
                                  uint32_t chunk) {
     const ParsedChunk &record = parsed.chunks[chunk];
@@ -56,11 +56,11 @@ __device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed,
     return items;
 }
 
-// Where a chunk starts.
+// The first tile of a chunk.
 struct ChunkStart {
-    uint64_t tile, elements_before; // of the array
-    TileCoord place;                // of its first tile
-    bool has_32_bit_coords;         // as Geometry has it
+    uint64_t tile, elements_before; // number in the array
+    TileCoord place;                // coordinates of the chunk's first tile
+    bool has_32_bit_coords;         // as in Geometry
 
     __device__ inline ChunkStart() {}
     __device__ inline ChunkStart(const Geometry &geometry, uint64_t chunk)
@@ -68,19 +68,19 @@ struct ChunkStart {
           place(geometry.coord(tile)), has_32_bit_coords(geometry.has_32_bit_coords()) {}
 };
 
-// The place of a tile of a chunk.
+// Returns the coordinates of a tile of a chunk.
 __device__ inline TileCoord place_in_chunk(const Geometry &geometry, const ChunkStart &start, uint32_t number) {
     return start.has_32_bit_coords ? geometry.nearby_coord(start.place, number) : geometry.coord(start.tile + number);
 }
 
-// What parsing found out about a tile.
+// The results of parsing for a tile.
 struct Found {
     uint32_t meta;
     int32_t base;
     uint32_t first_group;
 };
 
-// That of tile `number` of the chunk if it is wanted and has been parsed.
+// Returns the results of parsing for tile `number` of the chunk, if the tile is requested and has been parsed.
 __device__ inline Found find_tile(const Parsed &parsed, uint32_t chunk, uint32_t number, bool wanted) {
     Found found{1, 0, 0};
     if (wanted) {
@@ -90,7 +90,7 @@ __device__ inline Found find_tile(const Parsed &parsed, uint32_t chunk, uint32_t
     return found;
 }
 
-// A lane's tile, number `number` of the chunk.
+// Returns the work for a lane's tile, which has number `number` in the chunk.
 __device__ inline Work work_of(const Geometry &geometry, const Request &request, const ChunkStart &start,
                                uint32_t number, bool wanted, const Found &found) {
     Work work;
@@ -133,8 +133,9 @@ __device__ inline void write_constant(const Rows &rows, const Work &own, const T
     }
 }
 
-// Writes a warp's tiles that have codes, one of each of the first TILES lanes. `produce(slots, needed)` makes their
-// rows, and says whether any of their groups has codewords; if none has and the rows are not needed, it may leave them.
+// Writes a warp's tiles that have codes, one tile for each of the first TILES lanes. `produce(slots, needed)` computes
+// their rows and returns whether any of their groups has codewords. If none has and the rows are not needed, it may
+// skip them.
 template <typename Produce>
 __device__ inline void write_live(const Rows &rows, const Work &own, const Target &target, Produce produce) {
     bool plain = own.is_plain();
@@ -152,7 +153,7 @@ __device__ inline void write_live(const Rows &rows, const Work &own, const Targe
              to_spread &= to_spread - 1) {
             const uint32_t slot = __ffs(to_spread) - 1;
             const Work tile = own.of(slot);
-            spread(rows, slot, tile.nz, tile.ny, tile.nx, tile.predictor);
+            unpack_clipped(rows, slot, tile.nz, tile.ny, tile.nx, tile.predictor);
         }
     }
     if (easy != 0) {
@@ -174,11 +175,11 @@ __device__ inline void write_live(const Rows &rows, const Work &own, const Targe
     }
 }
 
-// A lane's group when rows are made.
+// The group of a lane for which rows are computed.
 struct Lane {
-    uint32_t number; // of the group in the chunk
+    uint32_t number; // number of the group in the chunk
     bool exists;
-    uint32_t predictor; // to add up by: tiles that an edge clips are added up later
+    uint32_t predictor; // predictor to sum by: clipped tiles are summed later
     uint32_t meta;
 
     __device__ inline Lane(const Work &own, uint32_t slots) {
@@ -194,8 +195,8 @@ struct Lane {
     }
 };
 
-// Unit `number` of a warp's draws from `live` and `constant` units: both kinds come all the time, so that storing the
-// ones goes on while the others are computed.
+// Maps draw `number` to a unit among `live` and `constant` ones. Both kinds alternate, so that stores of constant tiles
+// overlap with computation of the others.
 struct Draw {
     bool is_constant;
     uint32_t number;

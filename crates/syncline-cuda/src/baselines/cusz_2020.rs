@@ -53,7 +53,7 @@ impl<S: Symbol + DeviceRepr> CuSz2020<S> {
     /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// As [`Indexed::launch`](crate::huffman::decode::Indexed::launch).
+    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch).
     pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::Chunked, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
@@ -67,9 +67,10 @@ impl<S: Symbol + DeviceRepr> CuSz2020<S> {
             launch.arg(&decoding.batch.codebooks).arg(&decoding.batch.symbols).arg(decoding.classes).arg(&map);
             launch.arg(&decoding.batch.totals).arg(&by_index);
             launch.arg(&mut scratch.sums).arg(&mut *decoding.status).arg(&mut *decoding.output);
-            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u16 *,
-            // const u8 *, const u32 *, const BatchTotals *, u32, u32 *, u32 *, u8 *), bounded as the other decoders'
-            // (`Decoding::check`; positions by the stream's bits, groups by its groups).
+            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
+            // *, const u16 *, const u8 *, const u32 *, const BatchTotals *, u32, u32 *, u32 *, u8 *). `Decoding::check`
+            // has compared the descriptors with the buffers; positions are bounded by the stream's bits, and groups by
+            // its groups.
             unsafe { launch.launch(Kernel::grid(chunks.div_ceil(THREADS), THREADS, 0)) }.doing("decoding")?;
         }
         self.preparation.after(frame, &mut decoding, &scratch)

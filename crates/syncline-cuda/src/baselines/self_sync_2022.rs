@@ -42,7 +42,7 @@ impl<S: Symbol + DeviceRepr> SelfSync2022<S> {
     /// is queued, so that a benchmark can record events.
     ///
     /// # Errors
-    /// As [`Indexed::launch`](crate::huffman::decode::Indexed::launch), or what `step` returns.
+    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch) and of `step`.
     pub fn launch_observed(
         &self,
         frame: &mut Frame<'_>,

@@ -40,17 +40,17 @@ fn highest_ratio(shared_memory: u32, blocks: u32) -> u32 {
     ((shared_memory / blocks).saturating_sub(STATIC_SHARED_MEMORY) / RATIO_BYTES).clamp(1, HIGHEST_RATIO)
 }
 
-/// How the shared memory for a sequence's symbols is sized.
+/// The size of the shared-memory buffer for a sequence's symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BufferSize {
-    /// By the compression ratio of each sequence, as in the paper: one launch per class, each on its own stream. There
-    /// is a class for each ratio up to which `blocks` blocks of 512 threads fit a multiprocessor; the paper uses a
-    /// quarter of the threads, 1 block on an H200.
+    /// Sized by the compression ratio of each sequence, as in the paper: one launch per class, each on its own stream.
+    /// There is a class for each ratio up to which `blocks` blocks of 512 threads fit a multiprocessor; the paper uses
+    /// a quarter of the threads, 1 block on an H200.
     Classes {
         /// Blocks per multiprocessor.
         blocks: u32,
     },
-    /// The same for all sequences, as in the paper's brute-force search.
+    /// The same size for all sequences, as in the paper's brute-force search.
     Fixed {
         /// Bytes of symbols.
         bytes: u32,
@@ -90,7 +90,7 @@ pub(super) struct TunedWriter {
     counts: Kernel,
     starts: Kernel,
     order: Kernel,
-    /// With lookups of single symbols, and in pairs.
+    /// Writing kernels with lookups of single symbols, and in pairs.
     write: [Kernel; 2],
     /// Bytes of the buffer of each class.
     buffers: Vec<u32>,
@@ -154,15 +154,15 @@ impl TunedWriter {
             launch.arg(&decoding.batch.descriptors).arg(&sizes.streams).arg(&counts).arg(&decoding.batch.totals);
             launch.arg(&mut sequence_counts);
             let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &sizes);
-            // SAFETY: parameters (const StreamDescriptor *, u32, const u8 *, const BatchTotals *, u32 *): a count for
-            // each subsequence, a sum for each sequence.
+            // SAFETY: the kernel's parameters are (const StreamDescriptor *, u32, const u8 *, const BatchTotals *, u32
+            // *), with a count for each subsequence and a sum for each sequence.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("adding up sequences")?;
         }
         let sequence_counts = sequence_counts.as_view();
         let mut launch = stream.launch_builder(self.starts.function());
         launch.arg(&decoding.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *decoding.status);
-        // SAFETY: parameters (const StreamDescriptor *, const u32 *, u32 *, u32 *): a block and a word of status for
-        // each stream, a count and a start for each sequence.
+        // SAFETY: the kernel's parameters are (const StreamDescriptor *, const u32 *, u32 *, u32 *), with a block and a
+        // status word for each stream, and a count and a start for each sequence.
         unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }.doing("adding up streams")?;
         step("output index")?;
         if sequences == 0 {
@@ -170,8 +170,8 @@ impl TunedWriter {
         }
         let mut launch = stream.launch_builder(self.order.function());
         launch.arg(&sequence_counts).arg(&decoding.batch.totals).arg(&mut order).arg(&mut class_ends);
-        // SAFETY: parameters (const u32 *, const BatchTotals *, u32 *, u32 *): a count and a place for each sequence,
-        // an end for each class. Every sequence has one class.
+        // SAFETY: the kernel's parameters are (const u32 *, const BatchTotals *, u32 *, u32 *), with a count and a
+        // place for each sequence, and an end for each class. Every sequence has one class.
         unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }.doing("sorting sequences by class")?;
         step("tuning")?;
         self.write_classes(frame, decoding, scratch, entry_points, [&starts, &order, &class_ends])?;
@@ -226,12 +226,12 @@ impl TunedWriter {
             });
             launch.arg(&own_class).arg(&room).arg(&written[0]).arg(&written[1]);
             let blocks = one_wave(resident(kernel, SEQUENCE, bytes, self.multiprocessors)?, &sizes);
-            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *,
-            // const u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const u32 *, const u32 *, u32, u32, u32 *,
-            // u8 *). All are views that this call holds, valid until the work queued on the frame's stream is done, and
-            // that stream waits for this launch below. Words are read within what the descriptors say
-            // (`Decoding::check`), symbols written up to the live groups' number to groups within the stream; `room`
-            // symbols of shared memory.
+            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
+            // *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const u32 *, const u32 *,
+            // u32, u32, u32 *, u8 *). All arguments are views that this call holds, valid until the work queued on the
+            // frame's stream is done, and that stream waits for this launch below. The kernel reads words within the
+            // bounds of the descriptors, which `Decoding::check` compared with the buffers, and writes symbols only up
+            // to the number of live groups, to groups of the stream. The shared memory holds `room` symbols.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }.doing("decoding a class")?;
             Ok(())
         };

@@ -1,4 +1,5 @@
-//! Makes records of the quantized chunks of a batch: Huffman streams, layout, bytes and hashes.
+//! Makes records of the quantized chunks of a batch: lays out and writes the Huffman streams and the records, and
+//! hashes the records.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ const WIDE_ALPHABET: u32 = 1 << 16;
 /// log2 of the bytes in a group of bitmaps.
 const BITMAP_GROUP_LOG2: u8 = 6;
 
-/// The streams that not every chunk of a batch has, found by the host from the summaries.
+/// The streams that only some chunks of a batch have, listed by the host from the summaries.
 #[derive(Debug, Default)]
 pub struct BatchPlan {
     /// Codes of chunks that take the wide radius.
@@ -76,18 +77,18 @@ fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
 #[derive(Debug)]
 pub struct Codes<'v, 'a> {
     /// Codes of each chunk from its first slot on. Encoding overwrites codes of the narrow radius with codewords, which
-    /// stay there until the streams are written.
+    /// remain there until the streams are written.
     pub codes: &'v mut CudaViewMut<'a, u16>,
     /// The class of each group, if the index is [`IndexKind::Symbol`].
     pub classes: Option<&'v CudaView<'v, u8>>,
 }
 
-/// Bitmaps of masks and signs, at the places given by [`BatchPlan`].
+/// Bitmaps of masks and signs, at the offsets that [`BatchPlan`] gives.
 #[derive(Debug, Default)]
 pub struct Bitmaps<'a> {
-    /// Masks.
+    /// Bitmaps of masks.
     pub masks: Option<CudaView<'a, u8>>,
-    /// Signs.
+    /// Bitmaps of signs.
     pub signs: Option<CudaView<'a, u8>>,
 }
 
@@ -95,18 +96,18 @@ pub struct Bitmaps<'a> {
 pub struct TokenCodes<'t> {
     /// The lists of records with tokens.
     pub lists: &'t TokenLists<'t>,
-    /// Writes the tokens of those chunks that have a place in the output.
+    /// Writes the tokens of those chunks that have an offset in the output.
     pub write: &'t mut TokenWriter<'t>,
 }
 
-/// Receives for each chunk the place of its section of codes in the output, if these are tokens.
+/// A callback that receives, for each chunk with LZSS tokens, the offset of its section of codes in the output.
 pub type TokenWriter<'t> = dyn FnMut(&[Option<u64>], &mut CudaViewMut<'_, u8>, &mut Observer<'_>) -> Result<()> + 't;
 
-/// What the records of a batch are made of, besides its codes.
+/// The contents of a batch's records, except for its codes.
 pub struct BatchInput<'b, 'v> {
-    /// The streams that not every chunk has.
+    /// The streams that only some chunks have.
     pub plan: &'b BatchPlan,
-    /// One for each chunk.
+    /// One summary per chunk.
     pub summaries: &'b CudaView<'v, ChunkSummary>,
     /// Bitmaps of masks and signs.
     pub bitmaps: &'b Bitmaps<'v>,
@@ -116,9 +117,9 @@ pub struct BatchInput<'b, 'v> {
     pub tokens: Option<TokenCodes<'b>>,
 }
 
-/// Where the records of a batch go.
+/// Destination of a batch's records.
 pub struct RecordOutput<'o, 'v> {
-    /// How far the stream is written.
+    /// Progress of writing the stream.
     pub progress: &'o mut Progress,
     /// Number of the batch's first chunk in `progress`.
     pub first: u64,
@@ -126,20 +127,20 @@ pub struct RecordOutput<'o, 'v> {
     pub output: &'o mut CudaViewMut<'v, u8>,
 }
 
-/// Makes records of quantized chunks.
+/// Makes records from quantized chunks.
 #[derive(Debug)]
 pub struct Assembler<'d> {
     device: &'d Device,
     format: Format,
     narrow: StreamCoder<u16>,
-    /// The following are made when first needed, because their kernels take long to compile.
+    /// The following are created on first use, because their kernels take long to compile.
     wide: Option<StreamCoder<u16>>,
     masks: Option<StreamCoder<u8>>,
     signs: Option<StreamCoder<u8>>,
     layouter: RecordLayouter,
     writer: RecordWriter,
     table: TableWriter,
-    /// Partial [`TileSums`] that quantizing leaves for each chunk.
+    /// Number of partial [`TileSums`] that quantizing leaves for each chunk.
     sums_per_chunk: u32,
 }
 
@@ -150,7 +151,8 @@ pub struct StartedBatch<'a> {
 }
 
 impl<'d> Assembler<'d> {
-    /// For streams with this index and groups of `1 << group_log2` codes, of elements of 4 or 8 bytes.
+    /// Returns an assembler for streams with this index and groups of `1 << group_log2` codes, of elements of 4 or 8
+    /// bytes.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for other elements or groups; errors of
@@ -172,20 +174,20 @@ impl<'d> Assembler<'d> {
         })
     }
 
-    /// Whether this assembler is for streams with this index, these groups and elements.
+    /// Returns whether this assembler is for streams with this index, group size and element size.
     pub fn is_for(&self, index: IndexKind, group_log2: u8, element_bytes: u32) -> bool {
         (self.format.index, self.format.group_log2, self.writer.element_bytes()) == (index, group_log2, element_bytes)
     }
 
-    /// Bytes of device memory held from batch to batch.
+    /// Returns the bytes of device memory held between batches.
     pub fn device_bytes(&self) -> u64 {
         let coders = [Some(&self.narrow), self.wide.as_ref()].into_iter().flatten().map(StreamCoder::device_bytes);
         let bitmaps = [&self.masks, &self.signs].into_iter().flatten().map(StreamCoder::device_bytes);
         coders.chain(bitmaps).sum()
     }
 
-    /// Allocates what quantizing fills in for the records of a batch. `streams` is the number of chunks of the largest
-    /// batch, so that one allocation serves all batches.
+    /// Allocates memory for the values that quantizing computes for the records of a batch. `streams` is the number of
+    /// chunks of the largest batch, so that one allocation serves all batches.
     ///
     /// # Errors
     /// Any [`CudaError`](crate::CudaError) of allocations and launches.
@@ -198,9 +200,9 @@ impl<'d> Assembler<'d> {
         RecordInputs::new(frame, batch.chunks(), self.sums_per_chunk, &mut buffers.batch, element_bytes)
     }
 
-    /// Uploads what quantizing on the device would leave, for chunks that were quantized elsewhere: their summaries,
-    /// with those of raw chunks cleared, the sums over their tiles, and their smallest code other than 0 and largest
-    /// code.
+    /// Uploads the values that quantizing on the device would leave, for chunks that were quantized elsewhere: their
+    /// summaries, with those of raw chunks cleared, the sums over their tiles, and for each chunk its smallest code
+    /// other than 0 and its largest code.
     ///
     /// # Errors
     /// Any [`CudaError`](crate::CudaError) of allocations and launches.
@@ -223,8 +225,8 @@ impl<'d> Assembler<'d> {
         record_inputs.upload(stream, sums)
     }
 
-    /// Builds the codebooks of all chunks that do not take the wide radius, and lays out their codes. This needs
-    /// nothing from the host, so that it runs while the host waits for the summaries.
+    /// Builds the codebooks of all chunks that do not take the wide radius, and lays out their codes. This does not
+    /// depend on the host, so that it runs while the host waits for the summaries.
     ///
     /// # Errors
     /// Any [`CudaError`](crate::CudaError) of allocations and launches.
@@ -239,8 +241,8 @@ impl<'d> Assembler<'d> {
         Ok(StartedBatch { record_inputs, narrow: self.narrow.lay_out_in_place(frame, codes, classes, observer)? })
     }
 
-    /// Returns the bytes of the Huffman stream of each chunk's narrow codes, of a batch that was started. Waits for the
-    /// stream.
+    /// Returns the bytes of the Huffman stream of each chunk's narrow codes, for a batch that was started. Waits for
+    /// the stream.
     pub(crate) fn code_lengths(&mut self, stream: &Arc<CudaStream>) -> Result<Vec<u32>> {
         let Some(narrow) = self.narrow.encoded() else { return Ok(Vec::new()) };
         Ok(narrow.read_plans(stream)?.iter().map(|plan| plan.stream_bytes).collect())

@@ -46,13 +46,13 @@ impl Hasher {
     /// Loads the kernel for this device.
     ///
     /// # Errors
-    /// Those of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
         let kernel = device.kernel(&specialization(), "container_hash")?;
         Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
-    /// Bytes of arena memory that hashing `count` pieces of at most `longest` bytes takes.
+    /// Returns the bytes of arena memory that hashing `count` pieces of at most `longest` bytes takes.
     pub fn workspace(count: usize, longest: usize) -> usize {
         let blocks_in_piece = (longest / BLOCK as usize).max(1);
         Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u64>(count)
@@ -89,7 +89,7 @@ impl Hasher {
     /// does not differ. `progress` has one word per piece, which is 0 before and after.
     ///
     /// # Errors
-    /// As [`Self::hash`].
+    /// The errors of [`Self::hash`].
     pub fn verify(
         &self,
         frame: &mut Frame<'_>,
@@ -114,16 +114,18 @@ impl Hasher {
     /// unchanged.
     ///
     /// # Errors
-    /// As [`Self::hash`]. Also if the buffer or the excluded range does not start on a multiple of 8 bytes.
+    /// The errors of [`Self::hash`]; [`CudaError::InvalidArgument`] also if the buffer or the excluded range does not
+    /// start on a multiple of 8 bytes.
     pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut scratch = frame.slice::<u16>(0)?;
         self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, PendingWrites::default())
     }
 
-    /// [`Self::sign`] with progress words of the caller's: one per piece, 0 before and after. Works in `scratch` if
-    /// that is large enough or if `written.spans` is given, else in memory of the frame. Earlier kernels of the stream
-    /// count `written.unwritten` down; they let this kernel start once the pieces' starts and lengths are known.
+    /// Writes the hashes as [`Self::sign`] does, with progress words of the caller: one per piece, 0 before and after.
+    /// Uses `scratch` for sums if that is large enough or if `written.spans` is given, else memory of the frame.
+    /// Earlier kernels of the stream count `written.unwritten` down; they let this kernel start once the pieces' starts
+    /// and lengths are known.
     pub(crate) fn sign_in(
         &self,
         frame: &mut Frame<'_>,
@@ -186,7 +188,7 @@ impl Hasher {
             excluded_bytes: pieces.excluded.bytes,
             sums_stride: u64::from(blocks_in_piece),
         };
-        // Only writers of records are followed by kernels. Others are followed by copies.
+        // Another kernel follows only when records are written; after other uses, copies follow.
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
             .early(to.sign != 0)
             .value(pointers)

@@ -78,7 +78,7 @@ impl RecordLayout<'_> {
         self.unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(stream).0)
     }
 
-    /// Returns where the codes go of those chunks that have tokens. Waits for the stream.
+    /// Returns for each chunk with LZSS tokens the offset of its section of codes in the output. Waits for the stream.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -88,11 +88,11 @@ impl RecordLayout<'_> {
     }
 }
 
-/// What a batch of records is laid out from.
+/// The data from which a batch of records is laid out.
 pub(crate) struct LayoutInput<'l, 'v> {
     pub contents: &'l Contents<'v>,
     pub record_inputs: &'l RecordInputs<'v>,
-    /// One for each chunk.
+    /// One summary per chunk.
     pub summaries: &'l CudaView<'v, ChunkSummary>,
     /// LZSS tokens of the codes, taken where they make a record shorter.
     pub tokens: Option<&'l TokenLists<'v>>,
@@ -100,7 +100,7 @@ pub(crate) struct LayoutInput<'l, 'v> {
     pub any_lists: bool,
     /// Number of the batch's first chunk in the stream's progress.
     pub first: u64,
-    /// Bytes of the output.
+    /// Size of the output in bytes.
     pub room: u64,
 }
 
@@ -113,10 +113,10 @@ pub struct RecordLayouter {
 }
 
 impl RecordLayouter {
-    /// For records of elements of 4 or 8 bytes.
+    /// Loads the kernel for records of elements of 4 or 8 bytes.
     ///
     /// # Errors
-    /// Those of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: u32) -> Result<Self> {
         let kernel = device.kernel(&specialization(element_bytes.into()), "container_layout")?;
         Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * 2 })

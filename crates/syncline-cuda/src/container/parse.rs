@@ -51,7 +51,7 @@ const FINISH_THREADS: u32 = MAX_CHUNKS as u32;
 const ALIGNMENT: u64 = 16;
 
 fn specialization(element_bytes: usize) -> Specialization {
-    // The kernel takes widths of symbols and groups as arguments. These constants are those of codes.
+    // The kernel takes the sizes of symbols and groups as arguments. These constants are those of codes.
     let mut constants = parse_constants(2, 7, THREADS);
     let table_constants =
         [("OWN_LONG", SINGLE_LONG_ENTRIES[0].into()), ("OWN_LONG_MANY", SINGLE_LONG_ENTRIES[1].into())];
@@ -60,7 +60,7 @@ fn specialization(element_bytes: usize) -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
-/// Every specialization of this module, for the compile check.
+/// Returns every specialization of this module, for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
     vec![specialization(4), specialization(8)]
 }
@@ -76,7 +76,7 @@ pub struct Records<'r> {
     pub lengths: &'r [u32],
 }
 
-/// Where records are, in device memory, for [`Hasher`](super::hash::Hasher).
+/// Locations of records in device memory, for [`Hasher`](super::hash::Hasher).
 #[derive(Debug)]
 pub struct RecordLocations<'a> {
     /// Offset of each record in the input in bytes.
@@ -86,7 +86,7 @@ pub struct RecordLocations<'a> {
 }
 
 impl RecordLocations<'_> {
-    /// Bytes of arena memory that [`RecordParser::locate`] takes.
+    /// Returns the bytes of arena memory that [`RecordParser::locate`] takes.
     pub fn workspace(count: usize) -> usize {
         Arena::bytes_for::<u64>(count) + Arena::bytes_for::<u32>(count)
     }
@@ -104,7 +104,7 @@ impl RecordParser {
     /// Loads the kernels for elements of `element_bytes` bytes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless `element_bytes` is 4 or 8; those of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`] unless `element_bytes` is 4 or 8; the errors of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: usize) -> Result<Self> {
         if !matches!(element_bytes, 4 | 8) {
             return Err(CudaError::invalid("quantized elements must have 4 or 8 bytes"));
@@ -120,7 +120,7 @@ impl RecordParser {
     /// Writes the locations of the records to device memory, on the frame's stream.
     ///
     /// # Errors
-    /// As [`Self::parse`].
+    /// The errors of [`Self::parse`].
     pub fn locate<'a>(&self, frame: &mut Frame<'a>, records: Records<'_>) -> Result<RecordLocations<'a>> {
         let stream = frame.stream().clone();
         let (device_records, _) = device_records(&records, records.lengths.len(), &stream)?;

@@ -1,4 +1,4 @@
-//! What parsing leaves in device memory for reconstruction.
+//! The results of parsing in device memory, which reconstruction reads.
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, DevicePtr};
@@ -84,12 +84,13 @@ impl Parsed<'_> {
     }
 }
 
-/// Words of [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums) for `chunks` chunks.
+/// Returns the number of words of [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums) for `chunks`
+/// chunks.
 pub fn sums_len(chunks: usize) -> usize {
     4 * chunks + 4
 }
 
 impl BatchFinish {
-    /// No finishing: another kernel finishes the batch.
+    /// No argument: another kernel finishes the batch.
     pub(crate) const NONE: Self = Self { result: 0, bitmap_status: 0, clear: 0, clear_bytes: 0, bitmaps: 0 };
 }

@@ -1,4 +1,4 @@
-//! How far a stream is written, in device memory.
+//! The progress of writing a stream, in device memory.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ const STATE_WORDS: usize = 4;
 const LAID_OUT_AT: usize = 2 * size_of::<u64>();
 const SIGNED_AT: usize = 3 * size_of::<u64>();
 
-/// How far a stream is written. Lives in device memory from the first batch of chunks to the last.
+/// The progress of writing a stream. Lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]
 pub struct Progress {
-    /// The words described at `STATE_WORDS`.
+    /// The words that `STATE_WORDS` describes.
     pub(super) state: CudaSlice<u64>,
     /// Length of each record in bytes.
     pub(super) lengths: CudaSlice<u32>,
-    /// Where the host reads both, allocated on first use.
+    /// Host copies of both, allocated on first use.
     host: Option<(Pinned<u64>, Pinned<u32>)>,
     pub(super) report: Pinned<StreamReport>,
     stream: Arc<CudaStream>,
@@ -40,12 +40,12 @@ pub struct Progress {
     pub(super) started: bool,
 }
 
-/// The size of a finished stream.
+/// The size of a finished stream, and whether the output could hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes that the stream takes.
+    /// Size of the stream in bytes.
     pub bytes: u64,
-    /// Whether the output has room for them. If not, it does not hold a stream.
+    /// Whether the output has room for the stream. If not, its contents are unspecified.
     pub fits: bool,
 }
 
@@ -87,7 +87,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Maximum number of chunks of a stream.
+    /// Returns the maximum number of chunks of a stream.
     pub fn chunks(&self) -> u64 {
         self.lengths.len() as u64
     }
@@ -133,7 +133,7 @@ impl Progress {
     /// stream.
     ///
     /// # Errors
-    /// As [`Self::records`].
+    /// The errors of [`Self::records`].
     pub fn outcome(&self) -> Result<Outcome> {
         let report = self.report.wait_for(offset_of!(StreamReport, number), self.number)?[0];
         Self::outcome_of(report.bytes, report.status)

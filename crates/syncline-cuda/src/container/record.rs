@@ -1,4 +1,4 @@
-//! The parts of chunk records and where they go.
+//! The parts of chunk records, and their destinations.
 
 use std::mem::size_of;
 
@@ -11,18 +11,18 @@ use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 /// Number of the section of codes.
 const CODES_SECTION: usize = 3;
 
-/// The lists of records with LZSS tokens, in place of the other outliers.
+/// The lists of records with LZSS tokens, in place of the lists of other records.
 pub struct TokenLists<'t> {
     /// One entry for each chunk of the batch.
     pub parts: CudaView<'t, TokenParts>,
     /// Positions of outliers in their chunks.
     pub positions: CudaView<'t, u32>,
-    /// Their residuals.
+    /// Residuals of the outliers.
     pub residuals: CudaView<'t, i32>,
 }
 
 impl RecordPlan {
-    /// Returns where the codes go if they are LZSS tokens.
+    /// Returns the offset of the section of codes in the output in bytes, if the codes are LZSS tokens.
     pub(super) fn token_place(&self) -> Option<u64> {
         let head = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
         let lengths = self.lengths[..CODES_SECTION].iter().map(|&bytes| u64::from(bytes));
@@ -44,7 +44,7 @@ pub struct Lists<'a> {
     pub verbatim_values: CudaView<'a, u8>,
 }
 
-/// What the records of a batch are made of, except for the Huffman streams.
+/// The contents of a batch's records, except for the Huffman streams.
 #[derive(Debug)]
 pub struct Contents<'a> {
     /// Tiling of the array.
@@ -57,12 +57,12 @@ pub struct Contents<'a> {
     pub bases: &'a CudaView<'a, i32>,
     /// Outliers and verbatim values.
     pub lists: &'a Lists<'a>,
-    /// Elements of the array, at least all those of the chunks.
+    /// Elements of the array that include all those of the chunks.
     pub slab: &'a Slab<'a>,
 }
 
 impl Contents<'_> {
-    /// Upper bound of the elements in a chunk of the batch.
+    /// Returns an upper bound of the elements in a chunk of the batch.
     pub fn max_chunk_elements(&self) -> u64 {
         u64::from(self.batch.slots()) << self.geometry.group_log2()
     }

@@ -1,4 +1,4 @@
-//! Memory for what quantizing leaves for the records of a batch, besides tiles and codes.
+//! Memory for the values that quantizing computes for the records of a batch, in addition to tiles and codes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::encode::Batch;
 use crate::quantize::{ChunkSummary, RecordInputsArgument, TileSums};
 
-/// Memory for what the records of a batch need of its chunks.
+/// Memory for the values of each chunk that its record needs.
 #[derive(Debug)]
 pub struct RecordInputs<'a> {
     tiles: CudaViewMut<'a, TileSums>,
@@ -21,12 +21,12 @@ pub struct RecordInputs<'a> {
     streams: u32,
     element_bytes: u32,
     chunks: u32,
-    /// Partial sums per chunk.
+    /// Number of partial sums per chunk.
     sums_per_chunk: u32,
 }
 
 impl<'a> RecordInputs<'a> {
-    /// Allocates for `chunks` chunks, whose codes are the first streams of `streams`.
+    /// Allocates memory for `chunks` chunks, whose codes are the first of `streams` streams.
     pub(super) fn new(
         frame: &mut Frame<'a>,
         chunks: u32,
@@ -50,8 +50,8 @@ impl<'a> RecordInputs<'a> {
         })
     }
 
-    /// Returns the kernel argument that says where quantizing leaves all of this, for a batch of at most
-    /// [`Self::chunks`] chunks. The kernel also clears `control` and copies the summaries to `host`, if given.
+    /// Returns the kernel argument with the destinations in this memory, for a batch of at most [`Self::chunks`]
+    /// chunks. The kernel also clears `control` and copies the summaries to `host`, if given.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if `host` is too small.
@@ -79,22 +79,22 @@ impl<'a> RecordInputs<'a> {
         })
     }
 
-    /// Number of chunks that this memory is for.
+    /// Returns the number of chunks that this memory is for.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Partial sums over the tiles: [`Self::sums_per_chunk`] for each chunk.
+    /// Returns the partial sums over the tiles: [`Self::sums_per_chunk`] for each chunk.
     pub(super) fn tiles(&self) -> CudaView<'_, TileSums> {
         self.tiles.as_view()
     }
 
-    /// Partial sums per chunk.
+    /// Returns the number of partial sums per chunk.
     pub(super) fn sums_per_chunk(&self) -> u32 {
         self.sums_per_chunk
     }
 
-    /// Uploads sums computed elsewhere, one per chunk.
+    /// Uploads sums that were computed elsewhere, one per chunk.
     pub(super) fn upload(&mut self, stream: &Arc<CudaStream>, sums: &[TileSums]) -> Result<()> {
         if sums.len() != self.chunks as usize {
             return Err(CudaError::invalid("every chunk needs sums over its tiles"));

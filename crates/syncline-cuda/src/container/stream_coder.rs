@@ -44,7 +44,7 @@ impl<S: Symbol> StreamCoder<S> {
         Ok(Self { format, builder, encoder: Encoder::new(device, &format)?, buffers: None })
     }
 
-    /// Returns buffers for streams that a kernel will list. Reuses those of the batch before if they have the same
+    /// Returns buffers for streams that a kernel will list. Reuses those of the previous batch if they have the same
     /// sizes.
     pub fn allocate_for_listing(
         &mut self,
@@ -80,7 +80,8 @@ impl<S: Symbol> StreamCoder<S> {
         self.encoder.lay_out(frame, &input, encoded, observer).map(Some)
     }
 
-    /// [`Self::lay_out`], with codewords in place of the symbols if the encoder supports that.
+    /// Lays out the batch as [`Self::lay_out`] does, with codewords in place of the symbols if the encoder supports
+    /// that.
     pub fn lay_out_in_place<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -119,17 +120,17 @@ impl<S: Symbol> StreamCoder<S> {
         self.buffers.as_mut().map_or(Ok(()), |buffers| buffers.batch.list(stream, spans, extremes))
     }
 
-    /// Bytes of device memory held from batch to batch.
+    /// Returns the bytes of device memory held between batches.
     pub fn device_bytes(&self) -> u64 {
         self.buffers.as_ref().map_or(0, |buffers| buffers.codebooks.device_bytes())
     }
 
-    /// The results for the batch in the buffers.
+    /// Returns the results for the batch in the buffers.
     pub fn encoded(&mut self) -> Option<&mut Encoded> {
         self.buffers.as_mut().map(|buffers| &mut buffers.encoded)
     }
 
-    /// Writes the streams while the kernel before still runs, which writes other parts of the records.
+    /// Writes the streams while the previous kernel still runs, which writes other parts of the records.
     pub fn write(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -148,7 +149,7 @@ impl<S: Symbol> StreamCoder<S> {
     }
 }
 
-/// Lays out streams that only some batches have, with a coder that is made when first needed.
+/// Lays out streams that only some batches have, with a coder that is created on first use.
 pub(super) fn lay_out_optional<'a, S: Symbol>(
     device: &Device,
     coder: &mut Option<StreamCoder<S>>,
@@ -159,7 +160,7 @@ pub(super) fn lay_out_optional<'a, S: Symbol>(
     observer: &mut Observer<'_>,
 ) -> Result<Option<LaidOutStreams<'a>>> {
     let Some(symbols) = symbols.filter(|_| !streams.is_empty()) else {
-        // The results of an earlier batch must not be taken for this one's.
+        // Clears the results of an earlier batch, so that they are not taken for this one's.
         if let Some(coder) = coder {
             coder.buffers = None;
         }

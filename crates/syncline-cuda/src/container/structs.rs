@@ -29,21 +29,21 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
 ];
 
 device_struct! {
-    /// What a chunk has besides its tiles, and where it is.
+    /// Counts and locations of a chunk's data other than its tiles.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct ChunkParts {
-        /// Index in the batch's list.
+        /// Index of the first outlier in the batch's list.
         pub(super) first_outlier: u64,
-        /// Index in the batch's list.
+        /// Index of the first verbatim value in the batch's list.
         pub(super) first_verbatim: u64,
         pub(super) outliers: u32,
         pub(super) verbatim: u32,
         pub(super) radius: u32,
-        /// Number of its stream of codes among those with this radius.
+        /// Index of the chunk's stream of codes among those with this radius.
         pub(super) codes: u32,
-        /// Number of its stream of bitmaps of masks.
+        /// Index of the chunk's stream of bitmaps of masks.
         pub(super) masks: u32,
-        /// Number of its stream of bitmaps of signs.
+        /// Index of the chunk's stream of bitmaps of signs.
         pub(super) signs: u32,
     }
 }
@@ -86,9 +86,9 @@ device_struct! {
         pub(super) outlier_positions: CUdeviceptr as "const uint32_t *",
         pub(super) outlier_values: CUdeviceptr as "const uint32_t *",
         pub(super) verbatim_positions: CUdeviceptr as "const uint32_t *",
-        /// Elements.
+        /// Verbatim values, each of the element's size.
         pub(super) verbatim_values: CUdeviceptr as "const void *",
-        /// Of each chunk.
+        /// One entry per chunk.
         pub(super) tokens: CUdeviceptr as "const TokenParts *",
         /// Positions of the outliers of the narrow codes.
         pub(super) narrow_positions: CUdeviceptr as "const uint32_t *",
@@ -100,74 +100,75 @@ device_struct! {
     /// The streams of one kind: narrow codes, wide codes, masks or signs.
     #[derive(Clone, Copy)]
     pub(super) struct DeviceStreams = "Streams" {
-        /// Plans of `PLAN_WORDS` words each.
+        /// Plans of the streams, `PLAN_WORDS` words each.
         pub(super) plans: CUdeviceptr as "const uint32_t *",
         pub(super) places: CUdeviceptr as "uint64_t *",
     }
 }
 
 device_struct! {
-    /// What the batch's records are made of.
+    /// The data from which the batch's records are laid out.
     #[derive(Clone, Copy)]
     pub(super) struct LayoutSources {
         pub(super) summaries: CUdeviceptr as "const struct ChunkSummary *",
-        /// `sums_of_chunk` for each chunk.
+        /// Partial sums over tiles, `sums_of_chunk` for each chunk.
         pub(super) tiles: CUdeviceptr as "const struct TileSums *",
         pub(super) narrow: DeviceStreams,
         pub(super) wide: DeviceStreams,
         pub(super) masks: DeviceStreams,
         pub(super) signs: DeviceStreams,
-        /// At least one for each chunk of the batch, in order.
+        /// Narrow streams in the order of the chunks, at least one for each chunk of the batch.
         pub(super) narrow_streams: u32,
         pub(super) sums_of_chunk: u32,
-        /// For each chunk; null if no codes are LZSS tokens.
+        /// One entry per chunk; null if no codes are LZSS tokens.
         pub(super) tokens: CUdeviceptr as "const TokenParts *",
     }
 }
 
 device_struct! {
-    /// Where records go, and the state of the stream.
+    /// Destination of the records, and the state of the stream.
     #[derive(Clone, Copy)]
     pub(super) struct LayoutOutput {
-        /// Bytes of the output.
+        /// Size of the output in bytes.
         pub(super) room: u64,
-        /// Start of the stream's first record.
+        /// Start of the stream's first record in bytes.
         pub(super) start: u64,
-        /// Start of the next record, even if there is no room; status; `number`, once all is laid out.
+        /// Three words: the start of the next record, even if there is no room for it; the status; and `number`,
+        /// written once everything is laid out.
         pub(super) state: CUdeviceptr as "uint64_t *",
-        /// Of each record of the batch.
+        /// Start of each record of the batch in bytes.
         pub(super) starts: CUdeviceptr as "uint64_t *",
-        /// Of each record of the batch.
+        /// Length of each record of the batch in bytes.
         pub(super) lengths: CUdeviceptr as "uint32_t *",
         /// Whether this is the stream's first batch.
         pub(super) is_first: u64,
-        /// Signals the kernels that write records that these are laid out.
+        /// Value that signals to the kernels that write records that the records are laid out.
         pub(super) number: u64,
         /// Counter of narrow streams that are laid out, reset to 0 afterwards; null if not counted.
         pub(super) streams_done: CUdeviceptr as "uint32_t *",
-        /// For each record, blocks that have yet to write to it; null if not counted.
+        /// For each record, the number of blocks that have yet to write to it; null if not counted.
         pub(super) unwritten: CUdeviceptr as "uint32_t *",
-        /// Count over all batches.
+        /// Number of signed records over all batches.
         pub(super) signed_records: CUdeviceptr as "uint32_t *",
         /// Groups of a block of `streams_write`.
         pub(super) groups_of_block: u32,
         /// Blocks of `container_write` that share a record.
         pub(super) blocks_of_record: u32,
-        /// Whether there are only narrow streams.
+        /// Whether there are no streams other than narrow ones.
         pub(super) only_narrow: u64,
     }
 }
 
 device_struct! {
-    /// Pieces of a buffer that are hashed.
+    /// The pieces of a buffer that are hashed.
     #[derive(Clone, Copy)]
     pub(super) struct DevicePieces = "PiecesFields" {
         pub(super) bytes: CUdeviceptr as "const uint8_t *",
-        /// Bytes of the buffer.
+        /// Size of the buffer in bytes.
         pub(super) available: u64,
-        /// Of each piece, in bytes.
+        /// Start of each piece in bytes.
         pub(super) starts: CUdeviceptr as "const uint64_t *",
-        /// Of each piece in bytes, including the excluded range.
+        /// Length of each piece in bytes, including the excluded range.
         pub(super) lengths: CUdeviceptr as "const uint32_t *",
         pub(super) excluded_at: u64,
         pub(super) excluded_bytes: u64,
@@ -185,12 +186,12 @@ device_struct! {
 }
 
 device_struct! {
-    /// What the device reports to the host at the end of a stream.
+    /// The device's report to the host at the end of a stream.
     #[derive(Clone, Copy, Debug, Default)]
     pub(super) struct StreamReport {
         pub(super) bytes: u64,
         pub(super) status: u64,
-        /// Number of the stream, written last: it tells the host that everything is written.
+        /// Number of the stream, written last: it signals that everything else is written.
         pub(super) number: u64,
     }
 }
@@ -210,7 +211,7 @@ device_struct! {
         pub verbatim_positions: u64,
         /// Elements; on a multiple of 8.
         pub verbatim_values: u64,
-        /// 0, or bits that say what is wrong.
+        /// 0, or bits that identify errors in the record.
         pub status: u32,
         /// Number of the record's kind.
         pub kind: u32,
@@ -241,7 +242,8 @@ device_struct! {
         pub(super) chunks: CUdeviceptr as "const ParsedChunk *",
         pub(super) metas: CUdeviceptr as "const uint16_t *",
         pub(super) bases: CUdeviceptr as "const int32_t *",
-        /// In the chunk; for a constant tile that of the next tile that is not.
+        /// First group of each tile, counted in its chunk; for a constant tile, that of the next tile that is not
+        /// constant.
         pub(super) first_groups: CUdeviceptr as "const uint32_t *",
         /// Tile numbers of each chunk: first those that are not constant, then the others, both ascending. Not written
         /// for raw chunks.
@@ -250,11 +252,11 @@ device_struct! {
         /// is for tile `i` of chunk `c`, so that a tile's range ends where the next one's starts. Written only for
         /// chunks that have outliers.
         pub(super) outlier_starts: CUdeviceptr as "const uint32_t *",
-        /// The same for verbatim values.
+        /// First verbatim value at or behind each tile's first element, as in `outlier_starts`.
         pub(super) verbatim_starts: CUdeviceptr as "const uint32_t *",
         /// First byte of the tile's bitmap in its chunk's bytes, for tiles that have one. Null if no tile can have one.
         pub(super) mask_starts: CUdeviceptr as "const uint32_t *",
-        /// The same for bitmaps of signs.
+        /// First byte of each tile's bitmap of signs, as in `mask_starts`.
         pub(super) sign_starts: CUdeviceptr as "const uint32_t *",
         /// Bitmaps after entropy decoding: each bit is the exclusive or with its neighbor's. Those of chunk `c` start
         /// at byte `c * bitmap_stride`.
@@ -273,8 +275,8 @@ device_struct! {
 }
 
 device_struct! {
-    /// How the last kernel of a batch finishes it. A chunk's word has in bits 0 to 15 what parsing found, in bits 16 to
-    /// 23 the status of its codes, and in bits 24 to 31 that of its bitmaps.
+    /// Arguments for finishing a batch in its last kernel. The result word of a chunk has the status of parsing in bits
+    /// 0 to 15, that of its codes in bits 16 to 23, and that of its bitmaps in bits 24 to 31.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct BatchFinish {
         /// One word per chunk; null if another kernel finishes the batch.
@@ -304,7 +306,7 @@ device_struct! {
     /// Destinations of the results of parsing. Null if no chunk can have such a result.
     #[derive(Clone, Copy)]
     pub(super) struct DeviceResults = "ParseResults" {
-        /// 0 at the start.
+        /// Parsed chunks; must be 0 at the start.
         pub(super) chunks: CUdeviceptr as "ParsedChunk *",
         pub(super) metas: CUdeviceptr as "uint16_t *",
         pub(super) bases: CUdeviceptr as "int32_t *",
@@ -314,10 +316,10 @@ device_struct! {
         pub(super) verbatim_starts: CUdeviceptr as "uint32_t *",
         pub(super) mask_starts: CUdeviceptr as "uint32_t *",
         pub(super) sign_starts: CUdeviceptr as "uint32_t *",
-        /// Of groups; null unless whole streams are decoded, which also need the totals.
+        /// Classes of the groups; null unless whole streams are decoded, which also need the totals.
         pub(super) classes: CUdeviceptr as "uint8_t *",
         pub(super) ranks: CUdeviceptr as "uint32_t *",
-        /// 0 at the start.
+        /// Counter of finished blocks; must be 0 at the start.
         pub(super) done: CUdeviceptr as "uint32_t *",
         /// Streams of codes, one per chunk.
         pub(super) codes: CUdeviceptr as "struct StreamDescriptor *",
@@ -344,10 +346,10 @@ device_struct! {
 }
 
 device_struct! {
-    /// Comparison of the records' hashes, by the blocks behind those that parse.
+    /// Arguments for comparing the records' hashes in additional blocks of the parsing kernel.
     #[derive(Clone, Copy, Default)]
     pub(super) struct DeviceHashing = "Hashing" {
-        /// Room for the sums of `longest` KiB per record.
+        /// Memory for the sums of `longest` KiB per record.
         pub(super) sums: CUdeviceptr as "uint64_t *",
         /// One word per record, 0 before and after.
         pub(super) progress: CUdeviceptr as "uint64_t *",

@@ -30,13 +30,13 @@ impl TableWriter {
     /// Loads the kernel for this device.
     ///
     /// # Errors
-    /// Those of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
         Ok(Self { kernel: device.kernel(&specialization(), "container_table")? })
     }
 
-    /// Writes the header in front of the records, and the chunk table and the trailer behind them. Queued on the same
-    /// stream behind the kernel that signs the records of the last batch.
+    /// Queues the kernel that writes the header in front of the records, and the chunk table and the trailer behind
+    /// them. It must be on the same stream as the kernel that signs the records of the last batch, and behind it.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the stream was started with other chunks; [`CudaError::Driver`].

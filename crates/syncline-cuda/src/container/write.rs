@@ -46,10 +46,10 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// For records of elements of 4 or 8 bytes, with groups of `1 << group_log2` codes.
+    /// Loads the kernels for records of elements of 4 or 8 bytes, with groups of `1 << group_log2` codes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for other elements; those of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`] for other element sizes; the errors of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: u32, group_log2: u8) -> Result<Self> {
         if !matches!(element_bytes, 4 | 8) {
             return Err(CudaError::invalid("elements must have 4 or 8 bytes"));
@@ -138,7 +138,7 @@ impl RecordWriter {
         self.hasher.sign_in(frame, output, &pieces, hash_progress, scratch, pending)
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     pub fn element_bytes(&self) -> u32 {
         self.element_bytes
     }

@@ -1,7 +1,7 @@
-//! Compiled kernels on disk, so that a program compiles each kernel once per machine.
+//! A cache of compiled kernels on disk, so that each kernel is compiled once per machine.
 //!
-//! The cache is a convenience: a folder that cannot be written, or an entry that is damaged, costs a compilation and
-//! never an error.
+//! The cache is optional: a folder that cannot be written or a damaged entry causes another compilation and never an
+//! error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use twox_hash::{XxHash3_64, xxhash3_128};
 
-/// First bytes of an entry; the last one is the layout's version.
+/// First bytes of an entry; the last one is the version of the layout.
 const MAGIC: [u8; 8] = *b"SYCUBIN\x01";
 
-/// Names one compiled image: everything that decides its bytes.
+/// Hash of everything that determines a compiled image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key(u128);
 
 impl Key {
-    /// The key of an image compiled from these parts (sources, options, compiler version). Parts are told apart by
-    /// their lengths, so that moving text between two parts changes the key.
+    /// Returns the key of an image that is compiled from these parts (sources, options, compiler version). The hash
+    /// includes the length of each part, so that moving text between two parts changes the key.
     pub fn new<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = xxhash3_128::Hasher::new();
         for part in parts {
@@ -29,19 +29,20 @@ impl Key {
     }
 }
 
-/// A folder of compiled kernels, or none.
+/// A folder of compiled kernels, or no folder if caching is disabled.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: Option<PathBuf>,
 }
 
 impl Cache {
-    /// A cache in `folder`, which is created when first needed; `None` caches nothing.
+    /// Returns a cache in `folder`, which is created on first use; `None` disables caching.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder }
     }
 
-    /// The cache in `SYNCLINE_CACHE_DIR` (empty: no cache), else in the user's cache folder of the operating system.
+    /// Returns the cache in the folder that `SYNCLINE_CACHE_DIR` names (disabled if that is empty), else in the user's
+    /// cache folder of the operating system.
     pub fn from_environment() -> Self {
         let folder = match std::env::var_os("SYNCLINE_CACHE_DIR") {
             Some(folder) if folder.is_empty() => None,
@@ -51,15 +52,15 @@ impl Cache {
         Self::new(folder)
     }
 
-    /// Where entries are kept.
+    /// Returns the folder of the entries.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Whether entries can be stored, which is tried: there are many reasons why not, and only who tries is told which.
+    /// Checks by writing a file whether entries can be stored.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The error of the operating system.
     pub fn check(&self) -> std::io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         if !folder.exists() {
@@ -69,7 +70,7 @@ impl Cache {
         fs::write(&probe, MAGIC).and_then(|()| fs::remove_file(&probe))
     }
 
-    /// The image stored under `key`, if there is one and it is whole.
+    /// Returns the image stored under `key`, if there is one and it is not damaged.
     pub fn get(&self, key: Key) -> Option<Vec<u8>> {
         let mut entry = fs::read(self.path(key)?).ok()?;
         let checksum = u64::from_le_bytes(entry.get(8..16)?.try_into().ok()?);
@@ -80,15 +81,15 @@ impl Cache {
         Some(entry)
     }
 
-    /// Stores an image. Written under a name of its own and renamed, so that a reader or a second writer never meets
-    /// half of it.
+    /// Stores an image. It is written to a temporary file and renamed, so that readers and other writers never see a
+    /// partial entry.
     pub fn put(&self, key: Key, image: &[u8]) {
         let Some(path) = self.path(key) else { return };
         let mut entry = Vec::with_capacity(16 + image.len());
         entry.extend_from_slice(&MAGIC);
         entry.extend_from_slice(&XxHash3_64::oneshot(image).to_le_bytes());
         entry.extend_from_slice(image);
-        // Failure is no error: the next run compiles again.
+        // A failure is ignored: the next run compiles the kernel again.
         let _ = write_then_rename(&path, &entry);
     }
 
@@ -108,7 +109,7 @@ fn write_then_rename(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     written
 }
 
-/// A name beside `path` that nobody else has.
+/// Returns a unique file name in the folder of `path`.
 fn temporary(path: &Path) -> PathBuf {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);

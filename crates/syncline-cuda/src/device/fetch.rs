@@ -1,4 +1,4 @@
-//! Small results read from the device.
+//! Copies small results from the device to the host.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use cudarc::driver::{CudaStream, DevicePtr, DeviceRepr};
 
 use crate::error::{DriverContext, Result};
 
-/// The elements of `from` once all that `stream` was given so far is done. It waits in any case: whether a copy to
-/// memory that is not page-locked is done when the call returns is the driver's choice.
+/// Copies the elements of `from` to the host after all work queued on `stream`. Always waits for the stream, because
+/// the driver may or may not complete a copy to pageable memory before the call returns.
 ///
 /// # Errors
-/// [`CudaError::Driver`](crate::CudaError::Driver), which says that this was being done: `what`.
+/// [`CudaError::Driver`](crate::CudaError::Driver), which names the operation `what`.
 pub(crate) fn fetch<T: DeviceRepr>(stream: &Arc<CudaStream>, from: &impl DevicePtr<T>, what: &str) -> Result<Vec<T>> {
     let elements = stream.clone_dtoh(from).doing(what)?;
     stream.synchronize().doing(what)?;

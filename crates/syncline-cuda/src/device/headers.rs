@@ -1,4 +1,4 @@
-//! The headers of the kernels, and which of them a source includes.
+//! The kernels' headers, and which of them a source includes.
 
 use std::sync::OnceLock;
 
@@ -23,14 +23,14 @@ use crate::lzss_codes::structs as lzss_codes;
 use crate::quantize::structs as quantize;
 use crate::reconstruct::structs as reconstruct;
 
-/// Headers of the folder of kernels, a folder for each stage.
+/// Includes headers of the folder of kernels by name.
 macro_rules! headers {
     ($($name:literal),* $(,)?) => {
         &[$(source!($name)),*]
     };
 }
 
-/// What a kernel source may include.
+/// The headers that a kernel source may include.
 const HEADERS: &[Source] = headers![
     "common.cuh",
     "container/hash.cuh",
@@ -107,12 +107,12 @@ const HEADERS: &[Source] = headers![
 /// A header that declares the structs of a stage, generated from their declarations in Rust.
 struct StructHeader {
     name: &'static str,
-    /// Headers with the types that the structs contain.
+    /// Headers that declare the types of the structs' fields.
     includes: &'static [&'static str],
     structs: &'static [DeviceStruct],
 }
 
-/// The structs of [`device_struct!`](crate::device_struct::device_struct), a header for each stage.
+/// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
     StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
     StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
@@ -148,7 +148,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("SUBSEQUENCE_BITS", SUBSEQUENCE_BITS as u64),
 ];
 
-/// Returns the generated headers, made once a process.
+/// Returns the generated headers, which are built once per process.
 fn generated() -> &'static [Source] {
     static GENERATED: OnceLock<Vec<Source>> = OnceLock::new();
     GENERATED.get_or_init(|| {
@@ -167,12 +167,12 @@ fn generated() -> &'static [Source] {
     })
 }
 
-/// Returns the header with this name, from the folder of kernels or generated.
+/// Returns the header with this name, either from the folder of kernels or generated.
 fn find(name: &str) -> Option<&'static Source> {
     HEADERS.iter().chain(generated()).find(|header| header.name == name)
 }
 
-/// Returns the headers that `source` includes, directly or through others, each once.
+/// Returns the headers that `source` includes directly or indirectly, each once.
 pub(super) fn included(source: Source) -> Vec<Source> {
     let mut found: Vec<Source> = Vec::new();
     let mut texts = vec![source.text];
@@ -187,7 +187,7 @@ pub(super) fn included(source: Source) -> Vec<Source> {
     found
 }
 
-/// The name in a line `#include "name"`.
+/// Returns the name in a line `#include "name"`.
 fn quoted_include(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("#include")?.trim().strip_prefix('"')?.strip_suffix('"')
 }
@@ -215,14 +215,14 @@ mod tests {
     }
 }
 
-/// Tests that read the repository: they cannot run on a machine without it.
+/// Tests that read the repository and cannot run on a machine without it.
 #[cfg(test)]
 mod needs_sources {
     use std::path::Path;
 
     use super::HEADERS;
 
-    /// Returns the headers below a folder by the names that sources include.
+    /// Returns the names of the headers below a folder, as sources include them.
     fn headers_in(folder: &Path, prefix: &str) -> Vec<String> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,9 +1,9 @@
-//! NVRTC, CUDA's run-time compiler, loaded when first needed.
+//! NVRTC, CUDA's run-time compiler, loaded on first use.
 //!
-//! Not through `cudarc`: built for CUDA 12 it does not look for NVRTC 13 (`libnvrtc.so.13`, the only name in NVIDIA's
-//! Python package), it takes the first library it meets whether or not its code runs on the driver at hand, and it
-//! panics where this has to report. Codes are read as integers, since a newer library may return ones that an enum of
-//! today does not have.
+//! `cudarc` cannot load it: when built for CUDA 12, `cudarc` does not look for NVRTC 13 (`libnvrtc.so.13`, the only
+//! name in NVIDIA's Python package), it takes the first library it finds even if the driver cannot run that library's
+//! code, and it panics where this module has to report an error. Result codes are read as integers, because a newer
+//! library may return codes that an enum lacks.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::error::{CudaError, Result};
 type Program = *mut c_void;
 type Code = c_int;
 
-/// Version of CUDA or of one of its parts.
+/// Version of CUDA or of one of its components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// Major version.
@@ -39,14 +39,14 @@ impl std::fmt::Display for Version {
 pub struct Source {
     /// File name.
     pub name: &'static str,
-    /// Contents.
+    /// File contents.
     pub text: &'static str,
 }
 
-/// The folders of [`Nvrtc::search_also`].
+/// The folders that [`Nvrtc::search_also`] added.
 static ADDED_FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A loaded NVRTC.
+/// A loaded NVRTC library.
 #[derive(Debug)]
 pub struct Nvrtc {
     name: String,
@@ -67,29 +67,30 @@ pub struct Nvrtc {
     log_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
     log: unsafe extern "C" fn(Program, *mut c_char) -> Code,
     error_text: unsafe extern "C" fn(Code) -> *const c_char,
-    // Keeps the functions above mapped.
+    // Keeps the library mapped, because the fields above point to its functions.
     _library: Library,
-    // What it looks for when it first compiles, which it need not where all kernels are in the cache.
+    // Libraries of built-in functions that NVRTC looks for at its first compilation; not loaded if all kernels are in
+    // the cache.
     builtins: OnceLock<Vec<Library>>,
 }
 
 impl Nvrtc {
-    /// The NVRTC that suits a driver of CUDA version `driver` and a device of compute capability `capability` (`10 *
-    /// major + minor`): code of a newer major version than the driver's may be refused, and each NVRTC knows a range of
-    /// devices. The library named in `SYNCLINE_NVRTC` (a file or its folder), and no other if there is one; else that
-    /// of the library path, the toolkit's usual folders, packages of the active environment of Python, and the folders
-    /// of [`Self::search_also`].
+    /// Returns an NVRTC for a driver of CUDA version `driver` and a device of compute capability `capability` (`10 *
+    /// major + minor`). The driver may reject code of a compiler with a newer major version, and each NVRTC supports a
+    /// range of devices. If `SYNCLINE_NVRTC` names a library (a file or its folder), only that one is tried. Otherwise
+    /// the library path, the usual folders of the toolkit, the packages of the active Python environment, and the
+    /// folders of [`Self::search_also`] are searched.
     ///
     /// # Errors
-    /// [`CudaError::NoCompiler`] if none is found that suits, [`CudaError::ChosenCompiler`] if the one named does not;
-    /// it says what was found.
+    /// [`CudaError::NoCompiler`] if no suitable library is found, [`CudaError::ChosenCompiler`] if the one that
+    /// `SYNCLINE_NVRTC` names is unsuitable. Both list the libraries that were found.
     pub fn find(driver: Version, capability: u32) -> Result<&'static Self> {
         let chosen = std::env::var_os("SYNCLINE_NVRTC").filter(|value| !value.is_empty()).map(PathBuf::from);
         Self::find_chosen(chosen.as_deref(), driver, capability)
     }
 
-    /// Adds folders in which [`Self::find`] looks for NVRTC, after all others. Folders that were added before stay and
-    /// come first. Programs that know where a package manager has put NVRTC call this before they open a device.
+    /// Adds folders that [`Self::find`] searches after all others, in the order in which they were added. Programs that
+    /// know where a package manager has installed NVRTC call this before they open a device.
     pub fn search_also(folders: impl IntoIterator<Item = PathBuf>) {
         let mut added = ADDED_FOLDERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for folder in folders {
@@ -100,7 +101,7 @@ impl Nvrtc {
     }
 
     fn find_chosen(chosen: Option<&Path>, driver: Version, capability: u32) -> Result<&'static Self> {
-        // Loaded once a process and kept: unloading a compiler under a running kernel's feet gains nothing.
+        // Libraries are loaded once per process and never unloaded.
         static LOADED: Mutex<Vec<&'static Nvrtc>> = Mutex::new(Vec::new());
         let mut loaded = LOADED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let suits = |nvrtc: &Nvrtc| nvrtc.version.major <= driver.major && nvrtc.architecture_for(capability).is_some();
@@ -117,7 +118,7 @@ impl Nvrtc {
                 }
                 Ok(nvrtc) => refused.push(format!("{name} is version {}", nvrtc.version)),
                 Err(why) if chosen.is_some() => refused.push(why),
-                // Most of what is looked for is not there.
+                // Most of the candidates do not exist.
                 Err(_) => {}
             }
         }
@@ -130,17 +131,17 @@ impl Nvrtc {
         })
     }
 
-    /// Loads the library with this file name or path. If it cannot be loaded or lacks a function (NVRTC before 11.2):
-    /// why.
+    /// Loads the library with this file name or path. Returns an error message if it cannot be loaded or lacks a
+    /// function (NVRTC before 11.2).
     fn load(name: &str) -> std::result::Result<Self, String> {
         let failed = |error: libloading::Error| failure(name, &error);
-        // SAFETY: loading runs the library's initializers; the name is one that NVIDIA's NVRTC bears, or the user's own
-        // choice.
+        // SAFETY: loading runs the library's initializers. The name is one that NVIDIA gives NVRTC, or the user has
+        // chosen it.
         let library = unsafe { Library::new(name) }.map_err(failed)?;
         macro_rules! function {
             ($symbol:literal) => {{
-                // SAFETY: the field that takes it has the type in nvrtc.h, unchanged since 11.2; `library` is kept
-                // beside it.
+                // SAFETY: the field has the function's type in nvrtc.h, which has not changed since 11.2. `library` is
+                // stored beside the pointers and outlives them.
                 *unsafe { library.get($symbol) }.map_err(failed)?
             }};
         }
@@ -148,10 +149,10 @@ impl Nvrtc {
         let architecture_count: unsafe extern "C" fn(*mut c_int) -> Code = function!(b"nvrtcGetNumSupportedArchs\0");
         let architecture_list: unsafe extern "C" fn(*mut c_int) -> Code = function!(b"nvrtcGetSupportedArchs\0");
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: both write integers to the places given.
+        // SAFETY: both functions write integers to the given places, which are valid.
         let codes = unsafe { [version_of(&mut major, &mut minor), architecture_count(&mut count)] };
         let mut architectures = vec![0 as c_int; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: writes as many integers as the count it has just given, which is the buffer's length.
+        // SAFETY: the function writes as many integers as `architecture_count` returned, which is the buffer's length.
         let code = unsafe { architecture_list(architectures.as_mut_ptr()) };
         if codes != [0, 0] || code != 0 {
             return Err(format!("{name} does not answer"));
@@ -174,28 +175,29 @@ impl Nvrtc {
         })
     }
 
-    /// The library's file name or path.
+    /// Returns the library's file name or path.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The library's version.
+    /// Returns the library's version.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The architectures that it compiles for, as `10 * major + minor`.
+    /// Returns the architectures that the library compiles for, as `10 * major + minor`.
     pub fn architectures(&self) -> &[u32] {
         &self.architectures
     }
 
-    /// The newest architecture that it knows and whose code runs on `capability`: same major version, minor not above.
+    /// Returns the newest supported architecture whose code runs on `capability`: same major version, and a minor
+    /// version that is not greater.
     pub fn architecture_for(&self, capability: u32) -> Option<u32> {
         let runs = |&&known: &&u32| known <= capability && known / 10 == capability / 10;
         self.architectures.iter().filter(runs).max().copied()
     }
 
-    /// Compiles `source` for `sm_<architecture>` into a cubin, with the options given beside that.
+    /// Compiles `source` for `sm_<architecture>` into a cubin, with additional compiler options.
     ///
     /// # Errors
     /// [`CudaError::Compile`] with the compiler's log.
@@ -222,8 +224,8 @@ impl Nvrtc {
         let option_texts: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
 
         let mut handle = std::ptr::null_mut();
-        // SAFETY: every pointer is a C string or an array of them that outlives the program; the counts are the arrays'
-        // lengths.
+        // SAFETY: every pointer is a C string, or an array of such pointers, that outlives the program; the counts are
+        // the lengths of the arrays.
         let code = unsafe {
             (self.create)(
                 &mut handle,
@@ -238,7 +240,7 @@ impl Nvrtc {
             return Err(failed(self.error_text(code)));
         }
         let program = OpenProgram { nvrtc: self, handle };
-        // SAFETY: the program is open; the count is the array's length.
+        // SAFETY: `program` is a valid handle; the count is the length of the array.
         let code = unsafe { (self.compile)(program.handle, option_texts.len() as c_int, option_texts.as_ptr()) };
         if code != 0 {
             let log = program.bytes(self.log_size, self.log).unwrap_or_default();
@@ -249,32 +251,32 @@ impl Nvrtc {
     }
 
     fn error_text(&self, code: Code) -> String {
-        // SAFETY: the library returns a static C string for every code.
+        // SAFETY: the library returns a static C string for every result code.
         unsafe { CStr::from_ptr((self.error_text)(code)) }.to_string_lossy().into_owned()
     }
 }
 
-/// A program being compiled, destroyed when it goes out of scope.
+/// An NVRTC program, destroyed when it goes out of scope.
 struct OpenProgram<'a> {
     nvrtc: &'a Nvrtc,
     handle: Program,
 }
 
 impl OpenProgram<'_> {
-    /// What one of the size-and-contents pairs of functions yields.
+    /// Returns the bytes that a pair of NVRTC functions yields: `size_of` returns their number, and `read` copies them.
     fn bytes(
         &self,
         size_of: unsafe extern "C" fn(Program, *mut usize) -> Code,
         read: unsafe extern "C" fn(Program, *mut c_char) -> Code,
     ) -> std::result::Result<Vec<u8>, Code> {
         let mut size = 0;
-        // SAFETY: the program is open.
+        // SAFETY: `self.handle` is a valid program.
         let code = unsafe { size_of(self.handle, &mut size) };
         if code != 0 {
             return Err(code);
         }
         let mut bytes = vec![0_u8; size];
-        // SAFETY: `read` writes as many bytes as its `size_of` has just said.
+        // SAFETY: `read` writes as many bytes as `size_of` returned, which is the buffer's length.
         let code = unsafe { read(self.handle, bytes.as_mut_ptr().cast()) };
         if code == 0 { Ok(bytes) } else { Err(code) }
     }
@@ -282,14 +284,14 @@ impl OpenProgram<'_> {
 
 impl Drop for OpenProgram<'_> {
     fn drop(&mut self) {
-        // SAFETY: the program is open and not used again.
+        // SAFETY: the handle is a valid program and is not used again.
         unsafe { (self.nvrtc.destroy)(&mut self.handle) };
     }
 }
 
-/// The library of built-in functions in the same folder, which NVRTC asks the loader for by its name alone when it
-/// compiles: it is found if it is loaded already. NVIDIA's Python package of version 13 puts both where no loader
-/// looks.
+/// Loads the libraries of built-in functions in the folder of `library`. When NVRTC compiles, it asks the loader for
+/// them by file name only, which succeeds if they are loaded already. NVIDIA's Python package of version 13 installs
+/// both where the loader does not search.
 fn builtins_beside(library: &Path) -> Vec<Library> {
     let folder = library.parent().filter(|folder| !folder.as_os_str().is_empty());
     let files = folder.and_then(|folder| std::fs::read_dir(folder).ok());
@@ -298,18 +300,20 @@ fn builtins_beside(library: &Path) -> Vec<Library> {
         ["libnvrtc-builtins.so", "nvrtc-builtins64_"].iter().any(|start| name.starts_with(start))
     };
     let paths = files.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).filter(is_wanted);
-    // Where one cannot be loaded NVRTC says what it lacks. SAFETY: loading runs the library's initializers; it bears
-    // the name of NVIDIA's and lies beside the NVRTC that was chosen.
+    // If a library cannot be loaded, NVRTC reports what is missing. SAFETY: loading runs the library's initializers. It
+    // has the name of NVIDIA's library and lies in the folder of the chosen NVRTC.
     paths.filter_map(|path| unsafe { Library::new(path) }.ok()).collect()
 }
 
-/// The system's words for what is wrong with a library; those of Linux name it, others do not.
+/// Returns the system's error message for a library, with the library's name; only messages of Linux contain the name
+/// already.
 fn failure(name: &str, error: &libloading::Error) -> String {
     let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     if why.contains(name) { why } else { format!("{name}: {why}") }
 }
 
-/// File names that NVRTC has, the newest version first; `newest` is the newest major version that the driver takes.
+/// Returns the possible file names of NVRTC, newest version first. `newest` is the newest major version that the driver
+/// supports.
 fn file_names(newest: u32) -> Vec<String> {
     let majors = (12..=newest).rev();
     let mut names: Vec<String> = if cfg!(windows) {
@@ -317,12 +321,12 @@ fn file_names(newest: u32) -> Vec<String> {
     } else {
         majors.map(|major| format!("libnvrtc.so.{major}")).collect()
     };
-    // The name without a version: what the toolkit installs for linking.
+    // The unversioned name, which the toolkit installs for linking.
     names.push(format!("{}nvrtc{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
     names
 }
 
-/// The file of that path, or if it is a folder those in it that may be NVRTC.
+/// Returns `chosen` if it is a file; if it is a folder, returns the files in it that may be NVRTC.
 fn files_of(chosen: &Path, newest: u32) -> Vec<String> {
     let paths = match chosen.is_dir() {
         true => file_names(newest).iter().map(|name| chosen.join(name)).filter(|path| path.exists()).collect(),
@@ -331,7 +335,7 @@ fn files_of(chosen: &Path, newest: u32) -> Vec<String> {
     paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
-/// Names and paths to try where none is chosen, in order.
+/// Returns the names and paths to try in order, if `SYNCLINE_NVRTC` names none.
 fn candidates(newest: u32) -> Vec<String> {
     let names = file_names(newest);
     let mut all = names.clone();
@@ -346,8 +350,9 @@ fn candidates(newest: u32) -> Vec<String> {
     all
 }
 
-/// Folders of libraries that NVIDIA's packages have in an environment of Python, as
-/// `lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib`; and its own, where conda puts them.
+/// Returns the library folders of NVIDIA's packages in a Python environment, such as
+/// `lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib`, and the environment's own library folder, where conda installs
+/// NVRTC.
 fn packages_in(environment: &Path) -> Vec<PathBuf> {
     let entries = |folder: PathBuf| {
         let entries = std::fs::read_dir(folder).into_iter().flatten();
@@ -403,7 +408,7 @@ mod tests {
 
     #[test]
     fn absence_names_what_to_install() {
-        // No NVRTC compiles for this capability, so nothing suits whatever is installed.
+        // No NVRTC compiles for this capability, so every installed library is unsuitable.
         let error = Nvrtc::find_chosen(None, Version { major: 12, minor: 0 }, 1).unwrap_err();
         assert!(matches!(error, CudaError::NoCompiler { .. }));
         assert!(error.to_string().contains("nvidia-cuda-nvrtc-cu12"), "{error}");

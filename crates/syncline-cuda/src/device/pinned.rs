@@ -1,4 +1,4 @@
-//! Host memory that copies to and from the device do not have to go through a buffer of the driver's for.
+//! Page-locked host memory, which the device copies to and from without a staging buffer of the driver.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::error::{CudaError, DriverContext, Result};
 
 /// A page-locked buffer for small results and lists, copied on one stream.
 ///
-/// Its event is one that the host waits for without going to sleep: what is copied decides what is launched next.
+/// The host busy-waits for the buffer's event, because the copied values determine the next launch.
 #[derive(Debug)]
 pub struct Pinned<T> {
     memory: PinnedHostSlice<T>,
@@ -24,13 +24,13 @@ pub struct Pinned<T> {
 }
 
 impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
-    /// A buffer of `length` elements, for copies on `stream`.
+    /// Returns a buffer of `length` elements for copies on `stream`.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, length: usize) -> Result<Self> {
         let context = stream.context();
-        // SAFETY: filled at once, below.
+        // SAFETY: all elements are written below, before anything reads them.
         let mut memory =
             unsafe { context.alloc_pinned_with_flags::<T>(length.max(1), 0) }.doing("locking host memory")?;
         memory.as_mut_slice().doing("locking host memory")?.fill(T::default());
@@ -43,10 +43,10 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         Ok(Self { memory, pointer, copied, stream: stream.clone() })
     }
 
-    /// The buffer, for copies on `stream`, once the last copy is done.
+    /// Waits for the last copy and returns the buffer for copies on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the stream is another context's.
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the stream belongs to another context.
     pub fn on(mut self, stream: &Arc<CudaStream>) -> Result<Self> {
         if stream.context() != self.stream.context() {
             return Err(CudaError::invalid("a buffer of another device"));
@@ -56,17 +56,17 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         Ok(self)
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Queues a copy from the device to the first elements.
+    /// Queues a copy from the device to the first elements of the buffer.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if they do not fit; [`CudaError::Driver`].
@@ -74,8 +74,8 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         let count = self.fits(from.len())?;
         let memory = self.memory.as_mut_slice().doing("reading from the device")?;
         let (pointer, _order) = from.device_ptr(&self.stream);
-        // SAFETY: `count` elements at `pointer`, all there is of `from`; nobody looks at the memory before `wait` has
-        // seen the event behind the copy.
+        // SAFETY: `from` has `count` elements at `pointer`. The host does not access the memory until `wait` has
+        // synchronized with the event recorded after the copy.
         unsafe { result::memcpy_dtoh_async(&mut memory[..count], pointer, self.stream.cu_stream()) }
             .and_then(|()| self.copied.record(&self.stream))
             .doing("reading from the device")
@@ -84,7 +84,7 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
     /// Queues a copy of `values` to the start of `to`.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn write(&mut self, values: &[T], to: &mut impl DevicePtrMut<T>) -> Result<()> {
         let count = self.fits(values.len())?;
         if to.len() < count {
@@ -94,12 +94,12 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         self.send(count, to)
     }
 
-    /// Waits for the last copy; the elements, to be filled and sent.
+    /// Waits for the last copy and returns the elements, to be filled for [`Self::send`].
     ///
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn fill(&mut self) -> Result<&mut [T]> {
-        // What the last copy reads must not change under it.
+        // A copy that is still queued must not read changed elements.
         self.copied.synchronize().doing("waiting for the device")?;
         self.memory.as_mut_slice().doing("waiting for the device")
     }
@@ -107,31 +107,31 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
     /// Queues a copy of the first `count` elements to the start of `to`.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn send(&mut self, count: usize, to: &mut impl DevicePtrMut<T>) -> Result<()> {
         if to.len() < self.fits(count)? {
             return Err(CudaError::invalid("there is no room for a copy on the device"));
         }
         let memory = self.memory.as_slice().doing("writing to the device")?;
         let (pointer, _order) = to.device_ptr_mut(&self.stream);
-        // SAFETY: `count` elements, which `to` has room for; the memory is not touched before the event behind the
-        // copy.
+        // SAFETY: `to` has room for `count` elements. The host does not access the memory until it has synchronized
+        // with the event recorded after the copy.
         unsafe { result::memcpy_htod_async(pointer, &memory[..count], self.stream.cu_stream()) }
             .and_then(|()| self.copied.record(&self.stream))
             .doing("writing to the device")
     }
 
-    /// The memory as kernels see it, to write small results to: the host's addresses are the device's, too.
+    /// Returns the buffer's address on the device, for kernels that write small results. It equals the host address.
     pub(crate) fn device_pointer(&self) -> CUdeviceptr {
         self.pointer
     }
 
-    /// Says that a kernel queued just before writes to the memory.
+    /// Records that the kernel queued last writes to the buffer.
     pub(crate) fn written(&mut self) -> Result<()> {
         self.copied.record(&self.stream).doing("recording an event")
     }
 
-    /// Waits for the last copy or kernel; the elements.
+    /// Waits for the last copy or kernel and returns the elements.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -139,14 +139,14 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         self.copied.synchronize().and_then(|()| self.memory.as_slice()).doing("waiting for the device")
     }
 
-    /// Waits until the kernel that [`Self::written`] spoke of has set the word of 64 bits at byte `offset` of the first
-    /// element to `value`, its last write to the memory, or is done; the elements. Sooner than [`Self::wait`] by what
-    /// it takes to end a kernel and to tell the host.
+    /// Waits until the 64-bit word at byte `offset` of the first element is `value`, or the kernel announced with
+    /// [`Self::written`] is complete, and returns the elements. The kernel must write this word last. This is faster
+    /// than [`Self::wait`], which also waits for the kernel's end and its notification.
     ///
     /// # Errors
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there is no such word.
     pub(crate) fn wait_for(&self, offset: usize, value: u64) -> Result<&[T]> {
-        /// Looks at the word between questions to the driver.
+        /// Number of reads of the word between two queries of the event.
         const LOOKS: usize = 4096;
         let start = self.memory.as_ptr().doing("waiting for the device")?.cast::<u8>();
         if !offset.is_multiple_of(size_of::<u64>())
@@ -155,8 +155,8 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         {
             return Err(CudaError::invalid("no word to wait for"));
         }
-        // SAFETY: an aligned word within the first element, of which there is at least one; only the device writes to
-        // it meanwhile.
+        // SAFETY: the word is aligned and lies within the first element, which exists. Only the device writes to it
+        // meanwhile.
         let word = unsafe { AtomicU64::from_ptr(start.add(offset).cast::<u64>().cast_mut()) };
         while (0..LOOKS).all(|_| word.load(Ordering::Acquire) != value) {
             if self.copied.try_is_complete().doing("waiting for the device")? {
@@ -172,14 +172,14 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
 }
 
 impl Pinned<u8> {
-    /// A buffer of `length` bytes that hold anything, for copies on `stream`. A large one is sooner there than by
-    /// [`Self::new`].
+    /// Returns a buffer of `length` bytes with unspecified contents, for copies on `stream`. For large buffers this is
+    /// faster than [`Self::new`], which initializes them.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn bytes(stream: &Arc<CudaStream>, length: usize) -> Result<Self> {
-        // SAFETY: pages of the operating system's, mapped and locked by the driver, hold some number or other in each
-        // byte.
+        // SAFETY: the driver maps and locks pages that the operating system has initialized, and every byte value is a
+        // valid `u8`.
         let memory = unsafe { stream.context().alloc_pinned_with_flags::<u8>(length.max(1), 0) };
         Self::around(stream, memory.doing("locking host memory")?)
     }
@@ -187,8 +187,8 @@ impl Pinned<u8> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // The memory must outlive the copies. What an earlier call has left in the context, as an error that nobody was
-        // told, comes first, instead of waiting: so once more. Other errors show in the next call of the driver.
+        // The memory must outlive the copies. `synchronize` may return an error that an earlier call has left in the
+        // context instead of waiting, so it is called again in that case. The next driver call reports other errors.
         let _ = self.copied.synchronize().or_else(|_| self.copied.synchronize());
     }
 }

@@ -1,4 +1,4 @@
-//! A kernel source with its constants filled in, and a kernel ready to launch.
+//! A kernel source with its compile-time constants, and a kernel that is ready to launch.
 
 use std::sync::Arc;
 
@@ -9,32 +9,33 @@ use super::headers::included;
 use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
-/// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and
-/// lets the profiler and the sanitizer point at source lines.
+/// `--fmad=false` evaluates float arithmetic as written, so that results equal those of the CPU. Line information has
+/// no run-time cost and lets the profiler and the sanitizer refer to source lines.
 const OPTIONS: [&str; 3] = ["--fmad=false", "--std=c++17", "--generate-line-info"];
 
-/// A kernel source and the constants it is compiled with, which reach it as `-D`.
+/// A kernel source and its compile-time constants, which are passed as `-D` options.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Specialization {
     /// The source file.
     pub source: Source,
-    /// Names and values of its constants.
+    /// Names and values of the constants.
     pub constants: Vec<(&'static str, u64)>,
 }
 
 impl Specialization {
-    /// The compiler options, without the architecture: ours, those in `SYNCLINE_NVRTC_OPTIONS`, and the constants.
+    /// Returns the compiler options except the architecture: the fixed ones, those in `SYNCLINE_NVRTC_OPTIONS`, and the
+    /// constants.
     pub fn options(&self) -> Vec<String> {
         self.options_with(&std::env::var("SYNCLINE_NVRTC_OPTIONS").unwrap_or_default())
     }
 
-    /// The same with what that variable says, options separated by white space.
+    /// Returns the compiler options with `more`, which contains further options separated by white space.
     fn options_with(&self, more: &str) -> Vec<String> {
         let constants = self.constants.iter().map(|(name, value)| format!("-D{name}={value}"));
         OPTIONS.into_iter().chain(more.split_whitespace()).map(str::to_owned).chain(constants).collect()
     }
 
-    /// Compiles to a cubin for `sm_<architecture>`.
+    /// Compiles the source to a cubin for `sm_<architecture>`.
     ///
     /// # Errors
     /// [`CudaError::Compile`] with the compiler's log.
@@ -42,8 +43,8 @@ impl Specialization {
         compiler.compile(self.source, &included(self.source), &self.options(), architecture)
     }
 
-    /// The key of the compiled image in the disk cache: of everything that the compiler sees, and of nothing else, so
-    /// that a changed header costs the kernels that include it and no others.
+    /// Returns the key of the compiled image in the disk cache. It depends on everything that the compiler reads and on
+    /// nothing else, so that a changed header only recompiles the kernels that include it.
     pub fn key(&self, architecture: u32, compiler: Version) -> Key {
         let options = self.options().join(" ");
         let target = format!("sm_{architecture} nvrtc {compiler}");
@@ -54,20 +55,20 @@ impl Specialization {
     }
 }
 
-/// A kernel, loaded on a device.
+/// A kernel loaded on a device.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Bound to the calling thread before the driver is asked about the function, which it answers for the current
-    /// context only.
+    /// Bound to the calling thread before the driver is queried about the function, because the driver answers for the
+    /// current context only.
     context: Arc<CudaContext>,
     function: CudaFunction,
     name: &'static str,
     shared_memory_limit: u32,
-    /// Of the architecture that it was compiled for.
+    /// Architecture that the kernel was compiled for.
     architecture: u32,
 }
 
-/// The first architecture whose kernels can wait for the one before.
+/// The first architecture that supports programmatic dependent launch.
 const WAITING_ARCHITECTURE: u32 = 90;
 
 impl Kernel {
@@ -81,26 +82,25 @@ impl Kernel {
         Self { context, function, name, shared_memory_limit, architecture }
     }
 
-    /// Whether `grid_dependency_wait` has an effect in it.
+    /// Returns whether `grid_dependency_wait` has an effect in this kernel.
     pub(crate) fn waits_for_previous(&self) -> bool {
         self.architecture >= WAITING_ARCHITECTURE
     }
 
-    /// The kernel's name.
+    /// Returns the kernel's name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The loaded function.
+    /// Returns the loaded function.
     pub fn function(&self) -> &CudaFunction {
         &self.function
     }
 
-    /// Lets the kernel be launched with `bytes` of dynamic shared memory a block, beyond the 48 KiB that need no asking
-    /// for.
+    /// Allows launches with `bytes` of dynamic shared memory per block, which the driver requires above 48 KiB.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if the device does not have that much.
+    /// [`CudaError::InvalidArgument`] if the device does not support that much.
     pub fn allow_shared_memory(&self, bytes: u32) -> Result<()> {
         if bytes > self.shared_memory_limit {
             return Err(CudaError::invalid(format!(
@@ -110,15 +110,15 @@ impl Kernel {
         }
         let limit = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let what = format!("shared memory of kernel {}", self.name);
-        // Raised only: others who use the same function may have asked for more.
+        // The limit is only raised, because other users of the same function may have requested more.
         match self.function.get_attribute(limit).doing(&what)? < bytes as i32 {
             true => self.function.set_attribute(limit, bytes as i32).doing(&what),
             false => Ok(()),
         }
     }
 
-    /// Lets a multiprocessor at which the kernel is at work have all of its shared memory, so that another kernel's
-    /// blocks may have what this one's leave: otherwise the driver chooses the least that is enough for this one.
+    /// Configures multiprocessors that run the kernel for maximum shared memory, so that blocks of another kernel can
+    /// use the rest. By default the driver configures only as much as this kernel needs.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -128,7 +128,7 @@ impl Kernel {
         self.function.set_attribute(share, 100).doing(&format!("shared memory beside kernel {}", self.name))
     }
 
-    /// Blocks of this size that a multiprocessor holds at a time.
+    /// Returns the number of blocks of `threads` threads that can be resident on a multiprocessor.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -139,7 +139,7 @@ impl Kernel {
             .doing(&format!("occupancy of kernel {}", self.name))
     }
 
-    /// A launch of `blocks` blocks of `threads` threads with `shared_memory` bytes each.
+    /// Returns the configuration of a launch of `blocks` blocks of `threads` threads with `shared_memory` bytes each.
     pub fn grid(blocks: u32, threads: u32, shared_memory: u32) -> LaunchConfig {
         LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_memory }
     }

@@ -1,4 +1,4 @@
-//! Launches that may begin while the kernel before them on the stream ends.
+//! Launches that may begin before the previous kernel on the stream has ended.
 
 #![allow(unsafe_code)]
 
@@ -14,14 +14,14 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, LaunchConf
 use super::Kernel;
 use crate::error::{DriverContext, Result};
 
-/// A launch of a kernel that itself waits for the one before it (`grid_dependency_wait` in device/sync.cuh), so that
-/// its blocks may be dealt out, and clear their shared memory, while the one before still runs. Where the device knows
-/// nothing of that (before sm_90), it starts as any other.
+/// A launch of a kernel that itself waits for the previous one (`grid_dependency_wait` in device/sync.cuh), so that its
+/// blocks can start and clear their shared memory while the previous kernel still runs. On devices that do not support
+/// this (before sm_90), the kernel starts like any other.
 #[must_use]
 pub struct ProgrammaticDependentLaunch<'a> {
     kernel: &'a Kernel,
     stream: &'a Arc<CudaStream>,
-    /// The arguments one after another, each from a word on, and the first word of each.
+    /// Consecutive arguments, each aligned to a 64-bit word, and the index of each argument's first word.
     words: Vec<u64>,
     arguments: Vec<usize>,
     used: Vec<SyncOnDrop<'a>>,
@@ -30,18 +30,18 @@ pub struct ProgrammaticDependentLaunch<'a> {
 }
 
 impl<'a> ProgrammaticDependentLaunch<'a> {
-    /// A launch on `stream`, without arguments so far.
+    /// Prepares a launch of `kernel` on `stream` without arguments.
     pub fn new(kernel: &'a Kernel, stream: &'a Arc<CudaStream>) -> Self {
         let (words, arguments, used) = (Vec::with_capacity(32), Vec::with_capacity(10), Vec::with_capacity(10));
         Self { kernel, stream, words, arguments, used, early: true, cooperative: false }
     }
 
-    /// Whether it may begin early at all.
+    /// Sets whether the kernel may begin before the previous one has ended.
     pub fn early(self, early: bool) -> Self {
         Self { early, ..self }
     }
 
-    /// Whether it is cooperative: all blocks run at the same time, or the launch fails.
+    /// Sets whether the launch is cooperative: all blocks run concurrently, or the launch fails.
     pub fn cooperative(self, cooperative: bool) -> Self {
         Self { cooperative, ..self }
     }
@@ -52,7 +52,7 @@ impl<'a> ProgrammaticDependentLaunch<'a> {
         let first = self.words.len();
         self.arguments.push(first);
         self.words.resize(first + size_of::<T>().div_ceil(size_of::<u64>()), 0);
-        // SAFETY: the words from the first on have room for it and are aligned for it, as asserted.
+        // SAFETY: the words from `first` on have room for the value and are aligned for it, as asserted above.
         unsafe { self.words[first..].as_mut_ptr().cast::<T>().write(value) };
         self
     }
@@ -74,20 +74,20 @@ impl<'a> ProgrammaticDependentLaunch<'a> {
         self.value(pointer)
     }
 
-    /// Launches it.
+    /// Launches the kernel.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
     ///
     /// # Safety
-    /// As for any launch: the arguments are the kernel's parameters, and what it does with them is in order. And before
-    /// it touches memory that another kernel may be at work on, it waits for the one before.
+    /// The arguments match the kernel's parameters, and the kernel's accesses through them are valid. The kernel waits
+    /// for the previous one before it accesses memory that another kernel may be using.
     pub unsafe fn launch(mut self, grid: LaunchConfig) -> Result<()> {
         let doing = || format!("launching kernel {}", self.kernel.name());
         self.stream.context().bind_to_thread().doing("making the device's context current")?;
         let mut parameters: Vec<*mut c_void> =
             self.arguments.iter().map(|&first| self.words[first..].as_mut_ptr().cast()).collect();
-        // SAFETY: a union of plain numbers, of which all zeros is one.
+        // SAFETY: the union contains only plain numbers, for which all zeros is valid.
         let none: CUlaunchAttributeValue = unsafe { MaybeUninit::zeroed().assume_init() };
         let (mut early, mut cooperative) = (none, none);
         early.programmaticStreamSerializationAllowed = 1;
@@ -114,8 +114,8 @@ impl<'a> ProgrammaticDependentLaunch<'a> {
             numAttrs: attributes.len() as u32,
         };
         let function = self.kernel.function().cu_function();
-        // SAFETY: configuration, attributes and parameters live until the call returns, which has copied them; the
-        // caller vouches for the kernel's side.
+        // SAFETY: configuration, attributes and parameters live until the call returns, and the driver has copied them
+        // by then. The caller guarantees that the kernel's accesses are valid.
         unsafe { cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
             .doing(&doing())

@@ -1,4 +1,4 @@
-//! A stream beside the caller's.
+//! A second stream beside the caller's.
 
 #![allow(unsafe_code)]
 
@@ -10,10 +10,10 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 
 use crate::error::{DriverContext, Result};
 
-/// A stream for work that needs not wait for other work of the caller's stream, nor that for it.
+/// A stream for work that is independent of other work on the caller's stream.
 ///
-/// Made and destroyed here, not by the context, so that this does not switch on the context's tracking of slices across
-/// streams: [`Self::fork`] and [`Self::join`] are all the order that there is to keep.
+/// The stream is created and destroyed here, not by `cudarc`'s context, which would enable its tracking of slices
+/// across streams. [`Self::fork`] and [`Self::join`] establish all ordering between the two streams.
 #[derive(Debug)]
 pub struct SideStream {
     fork: CudaEvent,
@@ -23,7 +23,7 @@ pub struct SideStream {
     owned: OwnedStream,
 }
 
-/// A driver's stream, destroyed in the end.
+/// A stream of the driver, destroyed on drop.
 #[derive(Debug)]
 struct OwnedStream {
     context: Arc<CudaContext>,
@@ -32,21 +32,22 @@ struct OwnedStream {
 
 // SAFETY: a stream's handle may be used and destroyed from any thread.
 unsafe impl Send for OwnedStream {}
-// SAFETY: nothing is done through a shared reference.
+// SAFETY: a shared reference gives no access to the stream.
 unsafe impl Sync for OwnedStream {}
 
 impl Drop for OwnedStream {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: made by us and used by nobody any more: what wraps it is a field before this one, and dropped.
-            // Work that is still queued is finished first. There is nobody to report to.
+            // SAFETY: `SideStream::new` made the stream, and it is no longer used: the field that wraps it is declared
+            // before this one and is dropped first. The driver completes queued work before it frees the stream. Drop
+            // cannot report an error.
             let _ = unsafe { destroy(self.stream) };
         }
     }
 }
 
 impl SideStream {
-    /// A stream of this context.
+    /// Creates a stream in this context.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
@@ -56,19 +57,19 @@ impl SideStream {
             .and_then(|(least, _)| create_with_priority(StreamKind::NonBlocking, least))
             .doing("making a stream")?;
         let owned = OwnedStream { context: context.clone(), stream };
-        // SAFETY: made in this context just now; `owned` outlives the wrapper, being dropped after everything that
-        // holds it.
+        // SAFETY: the stream was created in this context above. `owned` outlives the wrapper, because it is dropped
+        // after all fields that hold the wrapper.
         let stream = unsafe { context.wrap_borrowed_stream(stream) };
         let event = || context.new_event(None).doing("making an event");
         Ok(Self { fork: event()?, join: event()?, stream, owned })
     }
 
-    /// The stream.
+    /// Returns the second stream.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
 
-    /// Notes what `main` has been given so far: what [`Self::follow`] is to come after.
+    /// Records the work queued on `main` so far, for [`Self::follow`].
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
@@ -76,7 +77,7 @@ impl SideStream {
         self.fork.record(main).doing("forking")
     }
 
-    /// Work queued here from now on comes after the last [`Self::mark`].
+    /// Makes work that is queued on this stream from now on wait for the work recorded by the last [`Self::mark`].
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
@@ -84,7 +85,7 @@ impl SideStream {
         self.stream.wait(&self.fork).doing("forking")
     }
 
-    /// Work queued here from now on comes after what `main` has been given so far.
+    /// Makes work that is queued on this stream from now on wait for the work queued on `main` so far.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
@@ -93,7 +94,7 @@ impl SideStream {
         self.follow()
     }
 
-    /// Work queued on `main` from now on comes after what was queued here so far.
+    /// Makes work that is queued on `main` from now on wait for the work queued on this stream so far.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).

@@ -95,7 +95,7 @@ impl BlockLayout {
         Self { blocks, threads: COOPERATIVE_THREADS }
     }
 
-    /// Bytes of the kernels' arrays.
+    /// Returns the bytes of the kernels' arrays.
     fn memory(self, symbols: u32) -> u32 {
         let digit_counts = if self.blocks > 1 { self.blocks * DIGITS * 4 } else { 0 };
         (CONTROL_BYTES + BYTES_PER_SYMBOL * symbols + 16 + digit_counts).next_multiple_of(16)
@@ -206,7 +206,7 @@ impl DeviceCodebooks {
     }
 }
 
-/// What a decoder needs beside the symbols, and statistics of the construction.
+/// The parameters that a decoder needs in addition to the symbols, and statistics of the construction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Number of symbols that occur.

@@ -44,10 +44,10 @@ const CODEBOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
-/// The same in tables of single codewords for reconstruction, with one codebook and with several.
+/// Entries for longer codewords in tables of single codewords for reconstruction, with one codebook and with several.
 pub(crate) const SINGLE_LONG_ENTRIES: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 
-/// Describes what is wrong according to a status word; `None` if it is 0 and the stream's symbols are correct.
+/// Describes the error of a status word; `None` if it is 0 and the stream's symbols are correct.
 pub fn status_text(status: u32) -> Option<&'static str> {
     match status {
         0 => None,
@@ -74,8 +74,8 @@ const STATUS_CAPACITY: u32 = 64;
 /// bits).
 pub(crate) const PAIRED_SHARE: f64 = 0.96;
 
-/// Returns the bytes of an arena that decoding needs; for [`Decoder::Auto`], those of tables and checksums only, for
-/// kernels that decode themselves.
+/// Returns the bytes of arena memory that decoding needs. For [`Decoder::Auto`], returns those of tables and checksums
+/// only, for kernels that decode themselves.
 pub(crate) fn workspace(decoder: Decoder, sizes: &batch::BatchSizes) -> usize {
     let tables = Arena::bytes_for::<u32>(sizes.codebooks as usize * CODEBOOK_WORDS)
         + Arena::bytes_for::<u32>(2 * sizes.streams as usize + 1);
@@ -89,12 +89,12 @@ pub(crate) fn workspace(decoder: Decoder, sizes: &batch::BatchSizes) -> usize {
     }
 }
 
-/// Constants that every decoding kernel needs.
+/// Returns the constants that every decoding kernel needs.
 pub(crate) fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static str, u64)> {
     constants_for(symbol_bytes, group_log2, TABLE_BITS, pairs)
 }
 
-/// As [`constants`], with another number of bits per table lookup.
+/// Returns the constants of [`constants`] with another number of bits per table lookup.
 fn constants_for(symbol_bytes: usize, group_log2: u32, table_bits: u32, pairs: bool) -> Vec<(&'static str, u64)> {
     let constants = [
         ("SYMBOL_BYTES", symbol_bytes as u32),
@@ -133,7 +133,7 @@ pub struct Decoding<'d, 'v, S> {
     pub batch: &'d BatchView<'v, S>,
     /// Receives the symbols; aligned to 16 bytes. Undefined for streams whose status is not 0.
     pub output: &'d mut CudaViewMut<'v, S>,
-    /// One word per stream: 0, or what is wrong ([`status_text`]).
+    /// One word per stream: 0, or an error ([`status_text`]).
     pub status: &'d mut CudaViewMut<'v, u32>,
 }
 
@@ -168,7 +168,7 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
     }
 }
 
-/// Constants for kernels of other modules that include `huffman/decode/decode.cuh` to decode 16-bit codes.
+/// Returns the constants for kernels of other modules that include `huffman/decode/decode.cuh` to decode 16-bit codes.
 pub(crate) fn code_constants(group_log2: u32) -> Vec<(&'static str, u64)> {
     constants(2, group_log2, true)
 }

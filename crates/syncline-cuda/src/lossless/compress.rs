@@ -1,4 +1,4 @@
-//! Arrays in device memory to lossless streams of LZSS chunks.
+//! Compresses arrays in device memory to lossless streams of LZSS chunks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::geometry::{ChunkBatch, Slab};
 use crate::observer::Observer;
 use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, max_compressed_len};
 
-/// Bytes of elements of a batch.
+/// Maximum bytes of elements in a batch.
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// Whether lossless streams of this kind are made and read here.
+/// Returns whether this module writes and reads lossless streams of this coder.
 pub fn is_supported(pipeline: Coder) -> bool {
     matches!(pipeline, Coder::Lzss | Coder::LzssHuffman)
 }
 
-/// Compresses arrays without loss on one stream of a device. Keeps its workspace from call to call.
+/// Compresses arrays without loss on one stream of a device, and keeps its workspace between calls.
 #[derive(Debug)]
 pub struct LosslessCompressor<'d> {
     device: &'d Device,
@@ -41,15 +41,15 @@ pub struct LosslessCompressor<'d> {
     hasher: Hasher,
     tiles: Option<(ElementType, Shape, Tiles)>,
     tokens: TokenEncoder,
-    /// Memory for samples.
+    /// Page-locked memory for samples.
     samples: Option<Arc<Pinned<u8>>>,
 }
 
 impl<'d> LosslessCompressor<'d> {
-    /// A compressor whose work goes to `stream`.
+    /// Returns a compressor that works on `stream`.
     ///
     /// # Errors
-    /// Errors of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &'d Device, stream: &Arc<CudaStream>) -> Result<Self> {
         Ok(Self {
             device,
@@ -63,23 +63,24 @@ impl<'d> LosslessCompressor<'d> {
         })
     }
 
-    /// Works in batches of about so many bytes of elements: less workspace, more launches.
+    /// Sets the size of a batch to about `bytes` bytes of elements. Smaller batches take less workspace and more
+    /// launches.
     #[must_use]
     pub fn with_batch_bytes(self, bytes: u64) -> Self {
         Self { batch_bytes: bytes.max(1), ..self }
     }
 
-    /// Bytes of device memory held between calls.
+    /// Returns the bytes of device memory that are held between calls.
     pub fn workspace_bytes(&self) -> u64 {
         self.arena.capacity() as u64
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`]
-    /// bytes or as many as the stream turns out to have.
+    /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
+    /// room; less suffices if the stream turns out to fit.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for another pipeline than LZSS alone or before Huffman, [`CudaError::NoRoom`];
-    /// [`CudaError::InvalidArgument`] if lengths or alignment do not fit; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Unsupported`] unless the coder is LZSS or LZSS followed by Huffman, [`CudaError::NoRoom`];
+    /// [`CudaError::InvalidArgument`] if lengths or alignment do not match; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`].
     pub fn compress(
         &mut self,
@@ -93,11 +94,11 @@ impl<'d> LosslessCompressor<'d> {
         self.compress_observed(input, element_type, shape, index, options, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::compress`] that calls `observer` with a name after each launch, or after some launches together: a bench
-    /// records events there.
+    /// Compresses an array as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
+    /// launches, so that benches can record events.
     ///
     /// # Errors
-    /// As [`Self::compress`], or what `observer` returns.
+    /// The errors of [`Self::compress`] and of `observer`.
     #[expect(clippy::too_many_arguments, reason = "those of `compress`, and the observer")]
     pub fn compress_observed(
         &mut self,
@@ -136,11 +137,11 @@ impl<'d> LosslessCompressor<'d> {
         Ok(Compressed { bytes: needed, header, resolved })
     }
 
-    /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab`
-    /// has their elements.
+    /// Writes the records of some chunks to the start of `output`, one after another, without header and chunk table.
+    /// `slab` contains the chunks' elements.
     ///
     /// # Errors
-    /// As [`Self::compress`].
+    /// The errors of [`Self::compress`].
     pub fn compress_chunks(
         &mut self,
         header: &Header,
@@ -156,7 +157,7 @@ impl<'d> LosslessCompressor<'d> {
         Ok(ChunkRecords { lengths, errors: ErrorSummary::default() })
     }
 
-    /// Writes the records of some chunks from byte `start` of the output on; their lengths.
+    /// Writes the records of some chunks from byte `start` of the output on. Returns their lengths in bytes.
     fn records(
         &mut self,
         job: Job<'_>,
@@ -180,7 +181,7 @@ impl<'d> LosslessCompressor<'d> {
         let step = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.chunks_in(self.batch_bytes, 0));
         let samples = self.samples(job, &chunks)?;
         observer("samples")?;
-        // What the next batches' chunks are like is looked at while the device works on one.
+        // The host chooses the coding of the next batches' chunks while the device works on a batch.
         let mut choices = samples.choose(job);
         let mut lengths = Vec::new();
         let mut at = start;
@@ -195,7 +196,7 @@ impl<'d> LosslessCompressor<'d> {
         Ok(lengths)
     }
 
-    /// The samples of some chunks, if the slab has them.
+    /// Takes samples of some chunks, if the slab contains them.
     fn samples(&mut self, job: Job<'_>, chunks: &Range<u64>) -> Result<Samples> {
         let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
         for ends in [chunks.start..chunks.end.min(chunks.start + 1), chunks.end.max(chunks.start + 1) - 1..chunks.end] {
@@ -205,7 +206,7 @@ impl<'d> LosslessCompressor<'d> {
         Samples::take(&mut self.arena.frame()?, tiles, job, chunks.clone(), &mut self.samples)
     }
 
-    /// Makes what the stream needs and is not there from the one before.
+    /// Creates the stages that the stream needs, except those left by an earlier stream.
     fn prepare(&mut self, job: Job<'_>) -> Result<()> {
         let Header { element_type, shape, .. } = *job.header;
         if self.tiles.as_ref().is_none_or(|(element, of, _)| (*element, *of) != (element_type, shape)) {
@@ -214,7 +215,8 @@ impl<'d> LosslessCompressor<'d> {
         Ok(())
     }
 
-    /// Writes the records of a batch, coded as `choices` say, from byte `at` of the output on; their lengths.
+    /// Writes the records of a batch, coded according to `choices`, from byte `at` of the output on. Returns their
+    /// lengths in bytes.
     fn batch(
         &mut self,
         job: Job<'_>,
@@ -241,7 +243,7 @@ impl<'d> LosslessCompressor<'d> {
             observer("prediction")?;
         }
 
-        // Tokens of all chunks.
+        // Finds the tokens of all chunks.
         let residual_pointer = predicted.as_ref().map_or(0, |(_, residuals)| residuals.device_ptr(&stream).0);
         let source = |(number, choice): (usize, &LzssChoice)| {
             let elements = match choice.of_residuals {
@@ -265,7 +267,7 @@ impl<'d> LosslessCompressor<'d> {
             _ => None,
         };
 
-        // Where everything goes.
+        // Places all records in the output.
         let record = |(number, tokens)| {
             let number: usize = number;
             let tile_count = batch.tiles_of(number as u32).len() as u32;
@@ -298,7 +300,7 @@ impl<'d> LosslessCompressor<'d> {
         }
         observer("host: layout")?;
 
-        // Writing.
+        // Writes the records.
         if let Some((predicted, _)) = &mut predicted {
             let places = frame.upload(&tile_places)?;
             tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
@@ -311,7 +313,7 @@ impl<'d> LosslessCompressor<'d> {
     }
 }
 
-/// What is predicted of the chunks whose residuals are coded, and these.
+/// Predicts the tiles of the chunks whose residuals are coded, and returns the predictions and the residuals.
 fn predict<'a>(
     frame: &mut Frame<'a>,
     tiles: &Tiles,
@@ -326,16 +328,16 @@ fn predict<'a>(
     Ok((predicted, residuals))
 }
 
-/// Where the records of a batch go.
+/// Locations of a batch's records in the output.
 struct Layout {
     places: Vec<u64>,
     lengths: Vec<u32>,
 }
 
 impl Layout {
-    /// Places records one after another from `at` on, if there is room.
+    /// Places records one after another from byte `at` on, if there is room.
     fn new(records: &[(Record, u64)], at: u64, room: u64) -> Result<Self> {
-        // A record is no longer than its chunk raw, which has at most 2^25 bytes.
+        // A record is at most as long as its chunk stored raw, which has at most 2^25 bytes.
         let lengths: Vec<u32> = records.iter().map(|(record, _)| record.bytes as u32).collect();
         let mut end = at;
         let place = |&length: &u32| {
@@ -350,7 +352,7 @@ impl Layout {
         }
     }
 
-    /// Writes the records' hashes.
+    /// Writes the hashes of the records into the records.
     fn sign(&self, frame: &mut Frame<'_>, hasher: &Hasher, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let (starts, lengths) = (frame.upload(&self.places)?, frame.upload(&self.lengths)?);
@@ -363,8 +365,8 @@ impl Layout {
     }
 }
 
-/// Chunks in batches of up to `most`: smaller ones first, so that the device has work soon after the first are chosen
-/// for.
+/// Splits chunks into batches of up to `most` chunks. The first batches are smaller, so that the device can start as
+/// soon as the coding of the first chunks is chosen.
 fn batches_of(chunks: &Range<u64>, most: u64) -> Vec<Range<u64>> {
     let (mut batches, mut first) = (Vec::new(), chunks.start);
     let mut step = (most / 4).max(1);

@@ -1,4 +1,4 @@
-//! How chunks are coded: chosen on the host, by core's code, from samples that the device takes.
+//! Chooses how chunks are coded: on the host, with the code of `syncline-core`, from samples that the device takes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::{CudaError, Result};
 use crate::geometry::Slab;
 use crate::workers::{self, Results};
 
-/// What all batches of a stream have in common.
+/// The properties that all batches of a stream share.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'j> {
     pub header: &'j Header,
@@ -25,16 +25,16 @@ pub(super) struct Job<'j> {
     pub slab: &'j Slab<'j>,
 }
 
-/// The samples of chunks, on the host.
+/// Samples of chunks in host memory.
 pub(super) struct Samples {
     bytes: Arc<Pinned<u8>>,
-    /// Of each chunk its number of elements, its runs of tiles, and where their bytes are.
+    /// For each chunk: its number of elements, its sampled runs of tiles, and the range of their bytes in `bytes`.
     chunks: Vec<(u64, Vec<Range<u64>>, Range<usize>)>,
 }
 
 impl Samples {
-    /// Takes the samples of chunks, all at once: a small part of what the chunks have. `memory` is kept from call to
-    /// call.
+    /// Copies samples of all chunks, a small part of their elements, to the host with one transfer. `memory` is kept
+    /// between calls.
     pub fn take(
         frame: &mut Frame<'_>,
         tiles: &Tiles,
@@ -54,7 +54,7 @@ impl Samples {
         let runs: Vec<Range<u64>> = chunks.iter().flat_map(|(_, runs, _)| runs.iter().cloned()).collect();
         let stream = frame.stream().clone();
         let sample = tiles.sample(frame, &runs, job.slab)?;
-        // Nobody may be at work any more on what was sampled in the call before.
+        // The memory is reused only if no thread still works on the samples of the previous call.
         let free = memory.take().and_then(Arc::into_inner).filter(|memory| memory.len() >= sample.len());
         let mut bytes = match free {
             Some(memory) => memory.on(&stream)?,
@@ -66,82 +66,83 @@ impl Samples {
         Ok(Self { bytes, chunks })
     }
 
-    /// Begins to choose for all chunks, beside the caller.
+    /// Starts choosing the coding of all chunks on worker threads.
     pub fn choose(self, job: Job<'_>) -> Choices {
         let (element, options) = (job.header.element_type, *job.options);
-        let weighing = |(elements, _, bytes): &(u64, Vec<Range<u64>>, Range<usize>)| {
+        let chunk_trials = |(elements, _, bytes): &(u64, Vec<Range<u64>>, Range<usize>)| {
             let sampled = (bytes.len() / element.size()) as u64;
             let trials = lzss_trials(element, &options, sampled, *elements);
-            Weighing { sampled, elements: *elements, waits: 0, weighed: vec![None; trials.len()], trials }
+            ChunkTrials { sampled, elements: *elements, waits: 0, estimates: vec![None; trials.len()], trials }
         };
-        let chunks: Vec<Weighing> = self.chunks.iter().map(weighing).collect();
-        let weigher = Weigher { element, geometry: job.geometry.clone(), options, samples: Arc::new(self) };
-        let mut choices = Choices { weigher, chunks, first: None };
+        let chunks: Vec<ChunkTrials> = self.chunks.iter().map(chunk_trials).collect();
+        let evaluator = TrialEvaluator { element, geometry: job.geometry.clone(), options, samples: Arc::new(self) };
+        let mut choices = Choices { evaluator, chunks, first: None };
         choices.first = Some(choices.begin(|_| true, |trial| !trial.is_fallback));
         choices
     }
 }
 
-/// What is known of a chunk's trials so far.
-struct Weighing {
+/// State of the trials of a chunk.
+struct ChunkTrials {
     sampled: u64,
     elements: u64,
-    /// How many are waited for.
+    /// Number of trials whose results are missing.
     waits: usize,
     trials: Vec<LzssTrial>,
-    weighed: Vec<Option<LzssEstimate>>,
+    estimates: Vec<Option<LzssEstimate>>,
 }
 
-/// What weighing a trial takes.
+/// The inputs that a worker thread needs to evaluate a trial.
 #[derive(Clone)]
-struct Weigher {
+struct TrialEvaluator {
     element: ElementType,
     geometry: Geometry,
     options: CoderOptions,
     samples: Arc<Samples>,
 }
 
-impl Weigher {
-    fn weigh(&self, chunk: usize, trial: LzssTrial) -> Option<LzssEstimate> {
+impl TrialEvaluator {
+    fn evaluate(&self, chunk: usize, trial: LzssTrial) -> Option<LzssEstimate> {
         let (elements, runs, bytes) = &self.samples.chunks[chunk];
         let all = self.samples.bytes.wait().ok()?;
         estimate_lzss(self.element, &self.geometry, runs, *elements, &self.options, &all[bytes.clone()], trial)
     }
 }
 
-/// Trials that are made: of each task the chunk and the trial's number.
+/// Trials that worker threads evaluate: the chunk and the trial number of each task.
 struct Trials {
     tasks: Vec<(usize, usize)>,
-    weighed: Results<Option<LzssEstimate>>,
+    estimates: Results<Option<LzssEstimate>>,
 }
 
-/// What is chosen for chunks, as it becomes known.
+/// The choices for chunks, as they become available.
 pub(super) struct Choices {
-    weigher: Weigher,
-    chunks: Vec<Weighing>,
-    /// All that are not spared.
+    evaluator: TrialEvaluator,
+    chunks: Vec<ChunkTrials>,
+    /// The trials of the first round: all that are not skipped at first.
     first: Option<Trials>,
 }
 
 impl Choices {
-    /// Begins with some trials of some chunks. One of one chunk is a task: the first chunks are waited for.
+    /// Starts the selected trials of the selected chunks. Each task is one trial of one chunk, so that the first
+    /// chunks, for which the device waits, are complete early.
     fn begin(&mut self, is_wanted: impl Fn(usize) -> bool, is_made: impl Fn(&LzssTrial) -> bool) -> Trials {
         let mut tasks = Vec::new();
-        for (chunk, weighing) in self.chunks.iter_mut().enumerate().filter(|(chunk, _)| is_wanted(*chunk)) {
-            let made = weighing.trials.iter().enumerate().filter(|(_, trial)| is_made(trial));
+        for (chunk, chunk_trials) in self.chunks.iter_mut().enumerate().filter(|(chunk, _)| is_wanted(*chunk)) {
+            let made = chunk_trials.trials.iter().enumerate().filter(|(_, trial)| is_made(trial));
             tasks.extend(made.map(|(number, trial)| (chunk, number, *trial)));
-            weighing.waits += weighing.trials.iter().filter(|trial| is_made(trial)).count();
+            chunk_trials.waits += chunk_trials.trials.iter().filter(|trial| is_made(trial)).count();
         }
         let (count, numbers) = (tasks.len(), tasks.iter().map(|&(chunk, number, _)| (chunk, number)).collect());
-        let weigher = self.weigher.clone();
-        let weigh = move |task: usize| {
+        let evaluator = self.evaluator.clone();
+        let evaluate = move |task: usize| {
             let (chunk, _, trial) = tasks[task];
-            weigher.weigh(chunk, trial)
+            evaluator.evaluate(chunk, trial)
         };
-        Trials { weighed: workers::spread(count, weigh), tasks: numbers }
+        Trials { estimates: workers::run_tasks(count, evaluate), tasks: numbers }
     }
 
-    /// The choices for chunks with these numbers among all, waited for.
+    /// Waits for the choices for these chunks, which are numbered from the first chunk of all, and returns them.
     pub fn wait(&mut self, chunks: Range<usize>) -> Result<Vec<LzssChoice>> {
         if let Some(mut first) = self.first.take() {
             self.receive(&mut first, chunks.clone())?;
@@ -156,16 +157,16 @@ impl Choices {
     }
 
     fn best(&self, chunk: usize) -> Option<LzssChoice> {
-        let Weighing { sampled, elements, weighed, .. } = &self.chunks[chunk];
-        best_lzss(self.weigher.element, &self.weigher.options, *sampled, *elements, weighed)
+        let ChunkTrials { sampled, elements, estimates, .. } = &self.chunks[chunk];
+        best_lzss(self.evaluator.element, &self.evaluator.options, *sampled, *elements, estimates)
     }
 
-    /// Takes results until there are those of some chunks.
+    /// Receives results until those of the given chunks are complete.
     fn receive(&mut self, trials: &mut Trials, chunks: Range<usize>) -> Result<()> {
         while self.chunks[chunks.clone()].iter().any(|chunk| chunk.waits > 0) {
-            let (task, weighed) = trials.weighed.next().ok_or_else(nobody)?;
+            let (task, estimate) = trials.estimates.next().ok_or_else(nobody)?;
             let (chunk, number) = trials.tasks[task];
-            self.chunks[chunk].weighed[number] = weighed;
+            self.chunks[chunk].estimates[number] = estimate;
             self.chunks[chunk].waits -= 1;
         }
         Ok(())

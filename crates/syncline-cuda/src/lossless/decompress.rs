@@ -1,4 +1,4 @@
-//! Lossless streams of LZSS chunks back to arrays, from device memory to device memory.
+//! Decompresses lossless streams of LZSS chunks from device memory to device memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::geometry::ChunkBatch;
 use crate::observer::Observer;
 use crate::pipeline::StreamInfo;
 
-/// Bytes of elements of a batch.
+/// Maximum bytes of elements in a batch.
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// Decompresses one lossless stream whose chunks are raw or of LZSS tokens.
+/// Decompresses one lossless stream whose chunks are raw or consist of LZSS tokens.
 ///
-/// The device reads the records of a batch first and tells the host what they have, which is waited for; then all is
-/// queued. Damage beyond that is found by the device, and [`Self::check`] asks for it.
+/// The device first reads the headers of a batch's records and reports them to the host, which waits for them and then
+/// queues all further work. The device detects damage in the rest of the records, which [`Self::check`] reports.
 #[derive(Debug)]
 pub struct LosslessDecompressor {
     info: StreamInfo,
@@ -34,12 +34,12 @@ pub struct LosslessDecompressor {
     hasher: Hasher,
     tokens: TokenDecoder,
     arena: Arena,
-    /// A word for each chunk of the array.
+    /// One status word per chunk of the array.
     statuses: CudaSlice<u32>,
     chunks_in_batch: u64,
 }
 
-/// What is decompressed, and where it goes.
+/// The part of the array to decompress, and its destination.
 struct Part<'p> {
     input: &'p CudaView<'p, u8>,
     input_offset: u64,
@@ -47,14 +47,15 @@ struct Part<'p> {
     first_element: u64,
 }
 
-/// Chunks of a batch of about so many bytes of elements. Hashing takes memory for each as for the longest record, which
-/// in a damaged stream may be far longer than its elements: it then counts, too.
+/// Returns the number of chunks in a batch of about `batch_bytes` bytes of elements. Each chunk takes memory for
+/// hashing according to the longest record, which in a damaged stream may be far longer than the chunk's elements. The
+/// result therefore considers both.
 fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
     tiles.chunks_in(batch_bytes, info.longest_record() / 2)
 }
 
-/// Says what is wrong with records that have been read.
-fn check_heads(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
+/// Returns the error of the first damaged or unsupported record among those whose headers were read.
+fn check_headers(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -> Result<()> {
     for (chunk, head) in chunks.clone().zip(heads) {
         if head.is_of_planes() {
             return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
@@ -66,7 +67,7 @@ fn check_heads(info: &StreamInfo, chunks: &Range<u64>, heads: &[RecordHeader]) -
     Ok(())
 }
 
-/// The tiles of a batch that are wanted, and the memory for the array's elements from number `first_element` on.
+/// The requested tiles of a batch, and the memory for the array's elements from number `first_element` on.
 struct OutputTiles<'o> {
     tiles: &'o Tiles,
     batch: &'o ChunkBatch,
@@ -76,7 +77,8 @@ struct OutputTiles<'o> {
 }
 
 impl OutputTiles<'_> {
-    /// Where the bytes of a chunk's tokens belong, if they are its elements in order and all wanted.
+    /// Returns the address for the bytes of a chunk's tokens in the output, if they are the chunk's elements in order
+    /// and all of them are requested.
     fn place(&self, number: usize, head: &RecordHeader) -> Option<CUdeviceptr> {
         let tiles = self.batch.tiles_of(number as u32);
         let tiles = [tiles.start, tiles.end].map(|tile| self.batch.first_tile() + u64::from(tile));
@@ -88,9 +90,9 @@ impl OutputTiles<'_> {
         Some(self.output_pointer + first * self.tiles.element_bytes()).filter(|address| address.is_multiple_of(16))
     }
 
-    /// What tiles are made of, chunk by chunk, and the tokens to decode before: to where their bytes belong, else to
-    /// slots. `places` are the records' in the input.
-    fn deal<'h>(
+    /// Returns the source of each chunk's tiles, and the tokens to decode before. Tokens are decoded to the output if
+    /// possible, else to slots. `places` are the offsets of the records in the input.
+    fn plan_sources<'h>(
         &self,
         heads: &'h [RecordHeader],
         places: &[u64],
@@ -119,11 +121,11 @@ impl OutputTiles<'_> {
 }
 
 impl LosslessDecompressor {
-    /// For the stream that `info` describes, working on `stream`.
+    /// Creates a decompressor for the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for streams that are not lossless. Errors of [`Device::kernel`],
-    /// [`CudaError::OutOfMemory`], [`CudaError::Driver`].
+    /// [`CudaError::Unsupported`] for streams that are not lossless; errors of [`Device::kernel`];
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         let header = info.header();
         if header.pipeline != Pipeline::Lossless {
@@ -144,39 +146,40 @@ impl LosslessDecompressor {
         })
     }
 
-    /// Works in batches of about so many bytes of elements.
+    /// Sets the size of a batch to about `bytes` bytes of elements.
     #[must_use]
     pub fn with_batch_bytes(self, bytes: u64) -> Self {
         let chunks_in_batch = chunks_in_batch(&self.info, &self.tiles, bytes);
         Self { chunks_in_batch, ..self }
     }
 
-    /// What it was made for.
+    /// Returns the description of the stream that the decompressor was created for.
     pub fn info(&self) -> &StreamInfo {
         &self.info
     }
 
-    /// Bytes of device memory held between calls.
+    /// Returns the bytes of device memory that are held between calls.
     pub fn workspace_bytes(&self) -> usize {
         self.arena.capacity() + self.statuses.len() * size_of::<u32>()
     }
 
-    /// Decompresses the whole array. `input` is the stream, `output` takes the array's elements as little-endian bytes.
+    /// Decompresses the whole array. `input` is the stream, and `output` receives the array's elements as little-endian
+    /// bytes.
     ///
     /// # Errors
-    /// [`CudaError::Core`] for a damaged record, [`CudaError::Unsupported`] for chunks of planes;
-    /// [`CudaError::InvalidArgument`] if the input or the output has another length or is misaligned (to 16 bytes);
-    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damage inside of tokens is found by the device:
-    /// [`Self::check`] asks for it.
+    /// [`CudaError::Core`] for a damaged record; [`CudaError::Unsupported`] for chunks of planes;
+    /// [`CudaError::InvalidArgument`] if the input or the output has another length or does not start on a multiple of
+    /// 16 bytes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. The device detects damage inside tokens, which
+    /// [`Self::check`] reports.
     pub fn decompress(&mut self, input: &CudaView<'_, u8>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         self.decompress_observed(input, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events
-    /// there.
+    /// Decompresses the whole array as [`Self::decompress`] does, and calls `observer` with a name after groups of
+    /// launches, so that benches can record events.
     ///
     /// # Errors
-    /// As [`Self::decompress`], or what `observer` returns.
+    /// The errors of [`Self::decompress`] and of `observer`.
     pub fn decompress_observed(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -196,13 +199,13 @@ impl LosslessDecompressor {
         self.run(&Part { input: &input.slice(..), input_offset: 0, tiles, first_element: 0 }, output, observer)
     }
 
-    /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of
-    /// 16), at least the records of their chunks ([`StreamInfo::bytes_of`]); `output` the array's elements from number
-    /// `first_element` on, in raster order, at least those of the tiles, and elements of other tiles are left as they
-    /// are.
+    /// Decompresses the tiles with these numbers. `input` contains the stream from byte `input_offset` on (a multiple
+    /// of 16), at least the records of the tiles' chunks ([`StreamInfo::bytes_of`]). `output` contains the array's
+    /// elements from number `first_element` on in raster order, at least those of the tiles. Elements of other tiles
+    /// remain unchanged.
     ///
     /// # Errors
-    /// As [`Self::decompress`].
+    /// The errors of [`Self::decompress`].
     pub fn decompress_tiles(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -215,8 +218,8 @@ impl LosslessDecompressor {
         self.run(&Part { input: &input.slice(..), input_offset, tiles, first_element }, output, &mut |_| Ok(()))
     }
 
-    /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been
-    /// decompressed rightly.
+    /// Waits for the queued work and returns the error of the first damaged chunk of the last call. All other chunks
+    /// have been decompressed correctly.
     ///
     /// # Errors
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
@@ -270,7 +273,7 @@ impl LosslessDecompressor {
             return Err(CudaError::invalid("the input does not hold the records that are wanted"));
         }
         let places: Vec<u64> = chunks.clone().map(|chunk| self.info.record(chunk).0 - part.input_offset).collect();
-        // The table has 32 bits for each.
+        // The chunk table stores lengths in 32 bits.
         let lengths: Vec<u32> = chunks.clone().map(|chunk| self.info.record(chunk).1 as u32).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let stream = self.arena.stream().clone();
@@ -287,7 +290,7 @@ impl LosslessDecompressor {
         let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
         observer("parse")?;
         let heads = fetch(&stream, &parsed.heads, "reading what records have")?;
-        check_heads(&self.info, &chunks, &heads)?;
+        check_headers(&self.info, &chunks, &heads)?;
 
         let output_pointer = output.device_ptr_mut(&stream).0;
         let first_element = part.first_element;
@@ -296,7 +299,7 @@ impl LosslessDecompressor {
         let slot_bytes = if needs_slots { heads.len() * self.tiles.slot_bytes() as usize } else { 0 };
         let slots = frame.slice::<u8>(slot_bytes)?;
         let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
-        let (sources, tokens) = array.deal(&heads, &places, pointers);
+        let (sources, tokens) = array.plan_sources(&heads, &places, pointers);
         let mut noted = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
         self.tokens.decode(&mut frame, part.input, &tokens, &mut noted, observer)?;
 
@@ -319,13 +322,13 @@ impl LosslessDecompressor {
                 first_element,
             )?;
         }
-        // Tokens, literals and raw elements were read, and some elements written, by address: what follows on other
-        // streams waits for what is recorded now.
+        // Kernels read tokens, literals and raw elements and write elements by address. Dropping these guards records
+        // events, so that other streams wait before they reuse the memory.
         drop((part.input.device_ptr(&stream), output.device_ptr_mut(&stream)));
         observer("tiles")
     }
 
-    /// Checks that the output has the elements of these tiles.
+    /// Checks that the output contains the elements of these tiles.
     fn check_output(&self, tiles: &Range<u64>, first_element: u64, elements: u64) -> Result<()> {
         let geometry = self.info.geometry();
         let [sb, sz, sy] = geometry.strides();
@@ -334,7 +337,7 @@ impl LosslessDecompressor {
             let at = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
             Some(tile.origin[0] * sb + at(0) * sz + at(1) * sy + at(2))
         };
-        // Of the last tile the last element is behind all others: see `geometry::element_span`.
+        // The last element of the last tile is behind the elements of all other tiles: see `geometry::element_span`.
         match (number(tiles.start, false), number(tiles.end - 1, true)) {
             (Some(first), Some(last)) if first >= first_element && last - first_element < elements => Ok(()),
             _ => Err(CudaError::invalid("the output does not hold the elements of the tiles that are wanted")),

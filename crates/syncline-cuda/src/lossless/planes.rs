@@ -1,4 +1,4 @@
-//! Huffman coding of many planes at once.
+//! Huffman coding of the byte planes of many chunks at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,42 +15,43 @@ use crate::huffman::encode::{
     StreamPlan, StreamSpan, StreamTarget,
 };
 
-/// log2 of the symbols in a group.
+/// log2 of the number of symbols in a group.
 pub(super) const GROUP_LOG2: u8 = 7;
-/// Symbols in a group.
+/// Number of symbols in a group.
 pub(super) const GROUP: u64 = 1 << GROUP_LOG2;
 
-/// log2 of how much larger than another a plane of the same batch may be, about.
+/// log2 of the approximate ratio between the largest and the smallest plane of a batch.
 const SIZES_LOG2: u32 = 4;
-/// Planes of all sizes are one batch where that takes no more room than so many symbols: each batch takes several
-/// launches.
+/// Planes of all sizes form one batch if that takes at most this many symbols of memory, because each batch takes
+/// several launches.
 const FEW_SYMBOLS: u64 = 1 << 25;
-/// Most rooms that are kept, if no more are needed at once.
-const MOST_ROOMS: usize = 6;
+/// Maximum number of [`BatchBuffers`]s that are kept, unless more are needed at once.
+const MAX_BATCH_BUFFERS: usize = 6;
 
-/// Codes planes of symbols `S`.
+/// Encodes planes of symbols `S`.
 #[derive(Debug)]
 pub(super) struct PlaneEncoder<S> {
     format: Format,
     builder: BatchCodebooksBuilder<S>,
     encoder: Encoder<S>,
-    /// What earlier calls have made: allocating takes longer than small batches.
-    rooms: Vec<Room>,
+    /// Memory from earlier calls, because allocating it takes longer than encoding a small batch.
+    batch_buffers: Vec<BatchBuffers>,
 }
 
-/// Codecodebooks and plans for streams of up to some size.
+/// Memory for the codebooks and plans of streams up to some size.
 #[derive(Debug)]
-struct Room {
+struct BatchBuffers {
     batch: Batch,
     codebooks: BatchCodebooks,
     encoded: Encoded,
-    /// The plans on the host.
+    /// Copies of the plans in host memory.
     plans: Pinned<StreamPlan>,
     is_taken: bool,
 }
 
-impl Room {
-    /// Whether it has room for so many streams and groups, and not too much.
+impl BatchBuffers {
+    /// Returns whether the memory suffices for `streams` streams of up to `most_groups` groups, and is not much larger
+    /// than necessary.
     fn suits(&self, streams: u32, most_groups: u32) -> bool {
         let (own, most) = (self.batch.streams(), self.batch.most_groups());
         !self.is_taken
@@ -61,29 +62,29 @@ impl Room {
 
 /// Planes that are laid out as Huffman streams but not yet written.
 pub(super) struct LaidOut<'a> {
-    /// What each plane comes to, in the order asked for, once it has been waited for.
+    /// Plan of each plane in the order of the request, available after [`PlaneEncoder::wait`].
     pub plans: Vec<StreamPlan>,
     parts: Vec<Part<'a>>,
 }
 
-/// Planes of about the same size.
+/// Planes of about the same size, which form one batch.
 struct Part<'a> {
-    /// Their numbers.
+    /// Numbers of the planes in the request.
     planes: Vec<usize>,
-    /// The number of the room that has their codebooks.
-    room: usize,
+    /// Index of the [`BatchBuffers`] with their codebooks.
+    buffers: usize,
     layout: LaidOutStreams<'a>,
 }
 
 impl<S: Symbol> PlaneEncoder<S> {
-    /// For symbols below `alphabet`.
+    /// Creates an encoder for symbols below `alphabet`.
     pub fn new(device: &Device, index: IndexKind, alphabet: u32) -> Result<Self> {
         let format = Format { symbol_bytes: S::BYTES, group_log2: GROUP_LOG2, alphabet, classes: false, index };
         Ok(Self {
             format,
             builder: BatchCodebooksBuilder::new(device, &format)?,
             encoder: Encoder::new(device, &format)?,
-            rooms: Vec::new(),
+            batch_buffers: Vec::new(),
         })
     }
 
@@ -91,7 +92,7 @@ impl<S: Symbol> PlaneEncoder<S> {
         self.format.index
     }
 
-    /// Queues laying out planes of these groups, whose symbols are in `input`.
+    /// Queues the kernels that lay out the Huffman streams of planes of these groups, whose symbols are in `input`.
     pub fn lay_out<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -99,7 +100,7 @@ impl<S: Symbol> PlaneEncoder<S> {
         planes: &[StreamSpan],
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOut<'a>> {
-        // The encoder gives each stream of a batch the room of the largest.
+        // The encoder gives each stream of a batch as much memory as the largest needs.
         let most_groups = planes.iter().map(|plane| plane.groups).max().unwrap_or(0);
         let are_few = (planes.len() as u64).saturating_mul(u64::from(most_groups) << GROUP_LOG2) <= FEW_SYMBOLS;
         let mut by_size: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -108,13 +109,13 @@ impl<S: Symbol> PlaneEncoder<S> {
             by_size.entry(size).or_default().push(number);
         }
         let stream = frame.stream().clone();
-        self.rooms.iter_mut().for_each(|room| room.is_taken = false);
+        self.batch_buffers.iter_mut().for_each(|buffers| buffers.is_taken = false);
         let mut parts = Vec::new();
         for numbers in by_size.into_values() {
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
             let most_groups = spans.iter().map(|span| span.groups).max().unwrap_or(0);
-            let number = self.room(frame, spans.len() as u32, most_groups)?;
-            let Room { batch, codebooks, encoded, plans, is_taken } = &mut self.rooms[number];
+            let number = self.buffers(frame, spans.len() as u32, most_groups)?;
+            let BatchBuffers { batch, codebooks, encoded, plans, is_taken } = &mut self.batch_buffers[number];
             *is_taken = true;
             batch.list(&stream, &spans, &[])?;
             self.builder.launch(frame, input, None, batch, codebooks)?;
@@ -122,46 +123,51 @@ impl<S: Symbol> PlaneEncoder<S> {
             let input = EncodeInput { symbols: input, classes: None, batch, codebooks };
             let layout = self.encoder.lay_out(frame, &input, encoded, launched)?;
             plans.read(encoded.plans())?;
-            parts.push(Part { planes: numbers, room: number, layout });
+            parts.push(Part { planes: numbers, buffers: number, layout });
         }
         Ok(LaidOut { plans: vec![StreamPlan::default(); planes.len()], parts })
     }
 
-    /// Waits for what planes come to.
+    /// Waits for the plans of the planes.
     pub fn wait(&self, laid_out: &mut LaidOut<'_>) -> Result<()> {
         for part in &laid_out.parts {
-            let plans = self.rooms[part.room].plans.wait()?;
+            let plans = self.batch_buffers[part.buffers].plans.wait()?;
             StreamPlan::check(plans)?;
             part.planes.iter().zip(plans).for_each(|(&number, plan)| laid_out.plans[number] = *plan);
         }
         Ok(())
     }
 
-    /// The number of a room for so many streams and groups, made if there is none.
-    fn room(&mut self, frame: &Frame<'_>, streams: u32, most_groups: u32) -> Result<usize> {
-        if let Some(number) = self.rooms.iter().position(|room| room.suits(streams, most_groups)) {
+    /// Returns the index of a [`BatchBuffers`] for this many streams and groups, allocated if there is none.
+    fn buffers(&mut self, frame: &Frame<'_>, streams: u32, most_groups: u32) -> Result<usize> {
+        if let Some(number) = self.batch_buffers.iter().position(|buffers| buffers.suits(streams, most_groups)) {
             return Ok(number);
         }
         let stream = frame.stream();
         let most_groups = most_groups.next_power_of_two().min((MAX_SYMBOLS >> GROUP_LOG2) as u32);
         let batch = Batch::on_device(stream, &self.format, streams.next_multiple_of(4), most_groups, 0)?;
-        // Streams are written elsewhere.
+        // The streams are written elsewhere, so no output is allocated here.
         let (codebooks, encoded) = (BatchCodebooks::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
         let plans = Pinned::new(stream, batch.streams() as usize)?;
-        let room = Room { batch, codebooks, encoded, plans, is_taken: false };
-        match self.rooms.iter().position(|room| !room.is_taken).filter(|_| self.rooms.len() >= MOST_ROOMS) {
+        let buffers = BatchBuffers { batch, codebooks, encoded, plans, is_taken: false };
+        match self
+            .batch_buffers
+            .iter()
+            .position(|buffers| !buffers.is_taken)
+            .filter(|_| self.batch_buffers.len() >= MAX_BATCH_BUFFERS)
+        {
             Some(number) => {
-                self.rooms[number] = room;
+                self.batch_buffers[number] = buffers;
                 Ok(number)
             }
             None => {
-                self.rooms.push(room);
-                Ok(self.rooms.len() - 1)
+                self.batch_buffers.push(buffers);
+                Ok(self.batch_buffers.len() - 1)
             }
         }
     }
 
-    /// Writes each plane's stream to its place in the output; [`NO_OFFSET`]: not at all.
+    /// Writes each plane's stream to its offset in the output. Planes with [`NO_OFFSET`] are not written.
     pub fn write(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -171,7 +177,7 @@ impl<S: Symbol> PlaneEncoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         for mut part in laid_out.parts {
-            let Room { codebooks, encoded, .. } = &mut self.rooms[part.room];
+            let BatchBuffers { codebooks, encoded, .. } = &mut self.batch_buffers[part.buffers];
             let mut own: Vec<u64> = part.planes.iter().map(|&number| places[number]).collect();
             own.resize(encoded.offsets().len(), NO_OFFSET);
             stream.memcpy_htod(&own, encoded.offsets_mut()).doing("placing streams")?;
@@ -182,22 +188,22 @@ impl<S: Symbol> PlaneEncoder<S> {
     }
 }
 
-/// Alphabets of symbols of two bytes. Counting and sorting symbols of the largest takes several times as long as all
-/// else: quantization codes and small residuals are spared it.
+/// Alphabet sizes of 16-bit symbols. Counting and sorting the symbols of the largest alphabet takes several times as
+/// long as everything else; quantization codes and small residuals use the smaller ones.
 const ALPHABETS: [u32; 3] = [1 << 10, 1 << 12, 1 << 16];
 
-/// Codes planes of symbols of two bytes, each by the smallest alphabet that has its symbols.
+/// Encodes planes of 16-bit symbols, each with the smallest alphabet that contains its symbols.
 #[derive(Debug)]
 pub(super) struct WordEncoder {
     device: Device,
     index: IndexKind,
-    /// By alphabet, made when first needed.
+    /// One encoder per alphabet size, created on first use.
     encoders: [Option<PlaneEncoder<u16>>; ALPHABETS.len()],
 }
 
-/// Planes of two bytes that are laid out: of each alphabet the numbers of the planes, and what they come to.
+/// Laid-out planes of 16-bit symbols: for each alphabet size, the numbers of the planes and their layout.
 pub(super) struct WordsLaidOut<'a> {
-    /// What each plane comes to, in the order asked for.
+    /// Plan of each plane in the order of the request.
     pub plans: Vec<StreamPlan>,
     by_alphabet: [(Vec<usize>, Option<LaidOut<'a>>); ALPHABETS.len()],
 }
@@ -211,7 +217,7 @@ impl WordEncoder {
         self.index
     }
 
-    /// As [`PlaneEncoder::lay_out`]; `greatest` has the greatest symbol of each plane.
+    /// Lays out planes as [`PlaneEncoder::lay_out`] does; `greatest` is the largest symbol of each plane.
     pub fn lay_out<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -242,7 +248,7 @@ impl WordEncoder {
         Ok(laid_out)
     }
 
-    /// As [`PlaneEncoder::wait`].
+    /// Waits for the plans of the planes, as [`PlaneEncoder::wait`] does.
     pub fn wait(&self, laid_out: &mut WordsLaidOut<'_>) -> Result<()> {
         for ((numbers, own), encoder) in laid_out.by_alphabet.iter_mut().zip(&self.encoders) {
             if let (Some(own), Some(encoder)) = (own, encoder) {
@@ -253,7 +259,7 @@ impl WordEncoder {
         Ok(())
     }
 
-    /// As [`PlaneEncoder::write`].
+    /// Writes the streams, as [`PlaneEncoder::write`] does.
     pub fn write(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -301,8 +307,8 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
         })
     }
 
-    /// Decodes the streams at `places` of the input to `output`; `status` gets a word for each, 0 if its symbols are
-    /// right.
+    /// Decodes the streams at `places` of the input to `output`. `status` receives one word per stream, 0 if its
+    /// symbols are correct.
     pub fn decode(
         &self,
         frame: &mut Frame<'_>,
@@ -313,8 +319,8 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
     ) -> Result<()> {
         let most = |of: fn(&StreamLocation) -> u32| places.iter().map(of).max().unwrap_or(0);
         let groups = most(|place| place.groups);
-        // Streams have one codebook, which parsing has seen to; what could be classes is never looked at, but has to be
-        // there.
+        // Parsing has ensured that streams have one codebook. Classes are then not read, but the array must not be
+        // missing.
         let classes = match self.index {
             IndexKind::Symbol => frame.zeros::<u8>(groups as usize)?,
             _ => frame.slice::<u8>(0)?,

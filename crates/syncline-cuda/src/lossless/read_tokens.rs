@@ -1,4 +1,4 @@
-//! Tokens in records back to the bytes that they stand for.
+//! Decodes the tokens in records to bytes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,19 +18,19 @@ use crate::huffman::decode::StreamLocation;
 use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
 use crate::observer::Observer;
 
-/// Bits of a chunk's status: its Huffman streams, or its tokens, are not right.
+/// Bits of a chunk's status: its Huffman streams are damaged, or its tokens are.
 pub(crate) const STATUS_PLANES: u32 = 1;
 pub(crate) const STATUS_TOKENS: u32 = 2;
 
-/// The tokens of a chunk whose record has been read.
+/// The tokens of a chunk whose record header has been read.
 pub(crate) struct Tokens<'h> {
-    /// What the record says, checked.
+    /// The validated header of the record.
     pub head: &'h RecordHeader,
-    /// Its number among the chunks that statuses are noted for.
+    /// Index of the chunk's status word.
     pub chunk: u32,
-    /// Where the record starts in the input.
+    /// Offset of the record in the input in bytes.
     pub record: u64,
-    /// Where the bytes go, a multiple of 16, and how many there are.
+    /// Destination address, a multiple of 16, and number of the decoded bytes.
     pub target: CUdeviceptr,
     pub bytes: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct TokenDecoder {
     device: Device,
     index: IndexKind,
     pieces: Pieces,
-    /// Made when first needed: kernels for them take a while to compile.
+    /// Created on first use, because their kernels take a while to compile.
     bytes: Option<PlaneDecoder<u8>>,
     words: Option<PlaneDecoder<u16>>,
     decoders: HashMap<(SymbolWidth, u8), Decoder>,
@@ -50,7 +50,7 @@ pub(crate) struct TokenDecoder {
 }
 
 impl TokenDecoder {
-    /// For streams with this index.
+    /// Creates a decoder for streams with this index.
     pub fn new(device: &Device, index: IndexKind) -> Result<Self> {
         let (pieces, side) = (Pieces::new(device)?, SideStream::new(device.context())?);
         Ok(Self {
@@ -65,8 +65,8 @@ impl TokenDecoder {
         })
     }
 
-    /// Queues the decoding of chunks' tokens to their targets, which have room. Of a chunk whose tokens turn out to be
-    /// wrong [`STATUS_PLANES`] or [`STATUS_TOKENS`] is set in its word of `noted`.
+    /// Queues the decoding of chunks' tokens to their destinations, which must have room. If the tokens of a chunk are
+    /// damaged, [`STATUS_PLANES`] or [`STATUS_TOKENS`] is set in its word of `noted`.
     pub fn decode(
         &mut self,
         frame: &mut Frame<'_>,
@@ -76,12 +76,12 @@ impl TokenDecoder {
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        // Sections of tokens, from planes where they are in planes.
+        // Locates the sections of tokens, which are joined from planes if they are stored as planes.
         let (mut byte_streams, mut word_streams, mut joined) = (Streams::default(), Streams::default(), 0);
         let sections: Vec<[Section; 4]> = chunks
             .iter()
             .map(|tokens| {
-                std::array::from_fn(|i| section_of(tokens, i, (&mut byte_streams, &mut word_streams), &mut joined))
+                std::array::from_fn(|i| locate_section(tokens, i, (&mut byte_streams, &mut word_streams), &mut joined))
             })
             .collect();
         let mut decoded_bytes = frame.slice::<u8>(byte_streams.symbols as usize)?;
@@ -97,7 +97,8 @@ impl TokenDecoder {
         }
         let words = self.words.as_ref().filter(|_| !word_streams.places.is_empty());
         let bytes = self.bytes.as_ref().filter(|_| !byte_streams.places.is_empty());
-        // Words beside bytes: small streams leave most of the device to others.
+        // Planes of 16-bit symbols are decoded concurrently with those of bytes, because small streams do not fill the
+        // device.
         let mut made = Ok(());
         if let Some(decoder) = words {
             self.side.fork(&stream)?;
@@ -113,7 +114,7 @@ impl TokenDecoder {
             self.side.join(&stream)?;
         }
         made?;
-        // Of chunks whose planes are not right no tokens are made: they are not all there.
+        // Chunks with damaged planes are excluded from decoding tokens, because their sections are incomplete.
         self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
         self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)?;
         observer("huffman")?;
@@ -164,18 +165,18 @@ impl TokenDecoder {
     }
 }
 
-/// Huffman streams of planes with symbols of one width.
+/// Huffman streams of planes with symbols of one size.
 #[derive(Default)]
 struct Streams {
     places: Vec<StreamLocation>,
-    /// The chunk of each.
+    /// Index of each stream's chunk.
     chunks: Vec<u32>,
-    /// Symbols of all, with what fills their groups.
+    /// Number of symbols of all streams, padded to whole groups.
     symbols: u64,
 }
 
 impl Streams {
-    /// Adds a stream of `count` symbols; where they start among all.
+    /// Adds a stream of `count` symbols. Returns the index of its first symbol in the output.
     fn add(&mut self, chunk: u32, record: u64, plane: &HeaderPlane, count: u32) -> u64 {
         let (out, groups) = (self.symbols, u64::from(count).div_ceil(GROUP));
         self.symbols += groups * GROUP;
@@ -187,28 +188,28 @@ impl Streams {
     }
 }
 
-/// Where a plane's symbols are.
+/// Location of a plane's symbols.
 #[derive(Clone, Copy)]
 enum Symbols {
-    /// At this offset in the input.
+    /// Stored at this offset in the input.
     Raw(u64),
-    /// From this symbol on among those decoded.
+    /// Decoded, from this symbol of the output on.
     Decoded(u64),
 }
 
-/// A section of tokens, put together from its planes.
+/// A section of tokens, joined from its planes.
 struct Section {
     planes: Vec<Symbols>,
     count: u32,
     symbol_bytes: u32,
-    /// Its bytes.
+    /// Size of the section in bytes.
     bytes: u32,
-    /// Where it starts among the sections that are joined, if it has several planes.
+    /// Offset among the joined sections in bytes, if the section has several planes.
     joined_at: u64,
 }
 
-/// Section `i` of a chunk's tokens; its Huffman streams are added to `streams` (of bytes, of words).
-fn section_of(tokens: &Tokens<'_>, i: usize, streams: (&mut Streams, &mut Streams), joined: &mut u64) -> Section {
+/// Locates section `i` of a chunk's tokens and adds its Huffman streams to `streams` (of bytes, of 16-bit symbols).
+fn locate_section(tokens: &Tokens<'_>, i: usize, streams: (&mut Streams, &mut Streams), joined: &mut u64) -> Section {
     let Tokens { head, chunk, record, .. } = *tokens;
     let literals = head.tokens - head.matches;
     let distance_bytes = if head.level <= 4 { 1 } else { 2 };
@@ -234,7 +235,7 @@ fn section_of(tokens: &Tokens<'_>, i: usize, streams: (&mut Streams, &mut Stream
     Section { planes, count: values, symbol_bytes, bytes, joined_at }
 }
 
-/// Where the parts of sections are.
+/// Addresses of the memory that sections are in.
 struct Pointers {
     input: CUdeviceptr,
     bytes: CUdeviceptr,

@@ -1,4 +1,4 @@
-//! Records read as far as they are not tokens: launcher of `kernels/lossless/record_headers.cu`.
+//! Reads records except for their tokens: launcher of `kernels/lossless/record_headers.cu`.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::geometry::ChunkBatch;
 
 const SOURCE: Source = source!("lossless/record_headers.cu");
 const THREADS: u32 = 512;
-/// The first plane of each section of tokens.
+/// Number of the first plane of each section of tokens.
 pub(super) const FIRST_PLANES: [usize; 4] = [0, 1, 2, 4];
 
 pub(super) fn specialization(element_bytes: u64) -> Specialization {
@@ -22,7 +22,7 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
 }
 
 impl RecordHeader {
-    /// What is wrong with the record, if anything.
+    /// Returns the error of the record, if it has one.
     pub fn problem(&self) -> Option<&'static str> {
         match self.status {
             0 => None,
@@ -40,12 +40,12 @@ impl RecordHeader {
         }
     }
 
-    /// Whether codes stand as tokens, and all that was read of them is right.
+    /// Returns whether the record is valid and its codes are LZSS tokens.
     pub fn has_codes(&self) -> bool {
         self.status == 0 && self.kind == CHUNK_TOKENS
     }
 
-    /// Whether it is of planes of residuals, which are not decompressed here.
+    /// Returns whether the record consists of planes of residuals, which this module does not decompress.
     pub fn is_of_planes(&self) -> bool {
         self.status == 4 && self.kind == 1
     }
@@ -54,7 +54,7 @@ impl RecordHeader {
         self.kind == 0
     }
 
-    /// Whether the tokens stand for residuals.
+    /// Returns whether the tokens decode to residuals.
     pub fn is_of_residuals(&self) -> bool {
         self.section_bytes[0] > 0
     }
@@ -62,26 +62,26 @@ impl RecordHeader {
 
 /// The records of a batch in the input.
 pub(super) struct Records<'r> {
-    /// The input.
+    /// The stream.
     pub input: &'r CudaView<'r, u8>,
-    /// Where each starts in it, a multiple of 16.
+    /// Offset of each record in the input in bytes, a multiple of 16.
     pub places: &'r CudaView<'r, u64>,
-    /// Bytes of each, which lie in the input.
+    /// Length of each record in bytes. Records lie within the input.
     pub lengths: &'r CudaView<'r, u32>,
-    /// What their bytes hash to.
+    /// Hash of each record's bytes.
     pub hashes: &'r CudaView<'r, u64>,
 }
 
-/// What was read of a batch.
+/// The headers and tiles of a batch's records.
 pub(super) struct RecordHeaders<'a> {
     pub heads: CudaViewMut<'a, RecordHeader>,
     pub metas: CudaViewMut<'a, u8>,
-    /// As bytes.
+    /// Bases of tiles as bytes, each of the element's size.
     pub bases: CudaViewMut<'a, u8>,
     pub starts: CudaViewMut<'a, u32>,
 }
 
-/// Reads records.
+/// Reads the headers and tiles of records.
 #[derive(Debug)]
 pub(super) struct RecordHeaderParser(Kernel);
 
@@ -90,7 +90,7 @@ impl RecordHeaderParser {
         device.kernel(&specialization(element_bytes), "record_headers_parse").map(Self)
     }
 
-    /// Reads the records of a batch.
+    /// Queues the kernel that reads the headers and tiles of the batch's records.
     pub fn launch<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -112,9 +112,10 @@ impl RecordHeaderParser {
         launch.arg(tiles.geometry()).arg(batch).arg(records.input).arg(records.places).arg(records.lengths);
         launch.arg(records.hashes).arg(&index);
         launch.arg(&mut heads.metas).arg(&mut heads.bases).arg(&mut heads.starts).arg(&mut heads.heads);
-        // SAFETY: parameters (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *, u32, u8 *,
-        // word_t *, u32 *, RecordHeader *): a record in the input, its length and hash and a head for each chunk, which
-        // the caller sees to; a meta, a base and a start for each tile.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *,
+        // u32, u8 *, word_t *, u32 *, RecordHeader *). The caller guarantees a record in the input, its length and its
+        // hash for each chunk. The slices above have a header for each chunk and a meta, a base and a start for each
+        // tile.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading records")?;
         Ok(heads)
     }

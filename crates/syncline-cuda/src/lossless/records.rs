@@ -1,4 +1,4 @@
-//! Where everything stands in the record of a chunk: reckoned on the host from what the device has counted.
+//! The layout of the record of a chunk, computed on the host from counts of the device.
 
 use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS, record_header};
 use syncline_core::huffman::MAX_SYMBOLS;
@@ -13,30 +13,30 @@ use crate::lzss::{PlaneStarts, SectionPlan};
 pub(super) const HEAD_BYTES: u64 = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()).next_multiple_of(ALIGNMENT) as u64;
 /// Bytes of a payload before its first section.
 const PAYLOAD_HEAD_BYTES: u64 = ((SECTIONS * size_of::<u32>()) as u64).next_multiple_of(ALIGNMENT as u64);
-/// Section with the parameters and the blocks; flags, lengths, distances and literals follow.
+/// Number of the section with the parameters and the blocks; flags, lengths, distances and literals follow.
 pub(super) const BLOCKS: usize = 2;
 /// Bytes of the parameters in front of the blocks.
 pub(super) const PARAMETER_BYTES: u64 = 8;
-/// The first bit of the mask of coded planes, of the flags, lengths, distances and literals.
+/// First bit of the flags, lengths, distances and literals in the mask of Huffman-coded planes.
 const FIRST_BITS: [u32; 4] = [0, 1, 2, 4];
 
 /// A plane of tokens in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plane {
-    /// Its first symbol among all that have as many bytes, a multiple of a group.
+    /// Index of its first symbol among all planes with symbols of the same size, a multiple of a group.
     pub start: u64,
-    /// Its symbols.
+    /// Number of symbols.
     pub count: u64,
-    /// Its number among the planes that might be Huffman-coded.
+    /// Index among the planes that may be Huffman-coded.
     pub stream: Option<usize>,
 }
 
-/// Planes of symbols of one width, one after another.
+/// Consecutive planes with symbols of one size.
 #[derive(Debug, Default)]
 pub(super) struct PlaneList {
-    /// Symbols of all, with what fills their groups.
+    /// Number of symbols of all planes, padded to whole groups.
     pub symbols: u64,
-    /// Those that might be coded: first group, and groups.
+    /// First group and number of groups of each plane that may be Huffman-coded.
     pub streams: Vec<(u64, u32)>,
 }
 
@@ -56,14 +56,14 @@ impl PlaneList {
 /// The planes of a chunk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChunkPlanes {
-    /// Flags, lengths, distances, literals in bytes.
+    /// Planes of bytes: of flags, lengths, distances and literals.
     pub bytes: [Vec<Plane>; 4],
-    /// Literals in symbols of two bytes, if they have more than one.
+    /// Planes of 16-bit symbols of the literals, if these are larger than one byte.
     pub words: Vec<Plane>,
 }
 
 impl ChunkPlanes {
-    /// For the tokens that `plan` counts.
+    /// Plans the planes for the tokens that `plan` counts.
     pub fn new(plan: &SectionPlan, params: &Params, bytes: &mut PlaneList, words: &mut PlaneList) -> Self {
         let (matches, literals) = (u64::from(plan.matches), u64::from(plan.tokens - plan.matches));
         let width = params.width.bytes();
@@ -79,7 +79,7 @@ impl ChunkPlanes {
         }
     }
 
-    /// As the kernel takes them.
+    /// Returns the starts of the planes as a kernel argument.
     pub fn starts(&self) -> PlaneStarts {
         let mut starts = PlaneStarts::default();
         let put =
@@ -93,20 +93,21 @@ impl ChunkPlanes {
     }
 }
 
-/// A plane in its section.
+/// A plane and its place in a section.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlacedPlane {
     pub plane: Plane,
     /// Bytes of a symbol.
     pub symbol_bytes: u64,
-    /// Offset in the section.
+    /// Offset in the section in bytes.
     pub at: u64,
-    /// Bytes there.
+    /// Stored bytes of the plane.
     pub bytes: u64,
     pub coded: bool,
 }
 
-/// Planes of a section, one after another.
+/// Places the planes of a section one after another. Returns them with the mask of Huffman-coded planes and the
+/// section's size in bytes.
 fn place(planes: &[Plane], symbol_bytes: u64, plans: &[encode::StreamPlan]) -> (Vec<PlacedPlane>, u16, u64) {
     let (mut end, mut mask) = (0_u64, 0);
     let placed = planes.iter().enumerate().map(|(i, plane)| {
@@ -127,13 +128,14 @@ pub(crate) struct TokenSections {
     lengths: [u64; 5],
     literal_bytes: u8,
     coded: u16,
-    /// The planes of all but the first, if they are in planes.
+    /// The planes of all sections but the first, if the tokens are stored as planes.
     planes: [Vec<PlacedPlane>; 4],
 }
 
 impl TokenSections {
-    /// Of tokens as `plan` counts them, in planes if there are any, which come to `plans` (those of bytes, those of
-    /// words). Those of words are taken if they are shorter and the chunk `has_words`.
+    /// Lays out the sections of the tokens that `plan` counts. If planes are given, `plans` are the plans of their
+    /// Huffman streams (of bytes, of 16-bit symbols). Planes of 16-bit symbols are used if they are shorter and the
+    /// chunk `has_words`.
     pub(super) fn new(
         plan: &SectionPlan,
         planes: Option<&ChunkPlanes>,
@@ -164,12 +166,13 @@ impl TokenSections {
         sections
     }
 
-    /// Where a section starts, counted from the first; for the number after the last where another one would.
+    /// Returns the offset of a section from the first one, in bytes. The number after the last section gives the offset
+    /// at which another section would start.
     fn section_at(&self, section: usize) -> u64 {
         self.lengths[..section].iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum()
     }
 
-    /// The planes, and where each stands, counted from the first section.
+    /// Returns the planes with their offsets from the first section, in bytes.
     pub(super) fn planes(&self) -> impl Iterator<Item = (&PlacedPlane, u64)> {
         let sections = self.planes.iter().enumerate();
         sections.flat_map(|(i, planes)| {
@@ -178,8 +181,8 @@ impl TokenSections {
         })
     }
 
-    /// Everything that the host knows of the sections, the first of which starts at byte `at` of the output:
-    /// parameters, zeros between parts.
+    /// Adds the bytes that the host knows to `patches`: parameters, and zeros between parts. The first section starts
+    /// at byte `at` of the output.
     pub(super) fn patch(&self, at: u64, params: &Params, patches: &mut Patches) {
         let [low, high] = self.coded.to_le_bytes();
         let width = params.width.bytes() as u8;
@@ -195,12 +198,13 @@ impl TokenSections {
         }
     }
 
-    /// Bytes of a payload that has these sections and no others.
+    /// Returns the size in bytes of a payload that has these sections and no others.
     pub fn payload_bytes(&self) -> u64 {
         PAYLOAD_HEAD_BYTES + self.section_at(4) + self.lengths[4]
     }
 
-    /// The table of such a payload at byte `at` of the output; returns where the sections start.
+    /// Adds the table of such a payload at byte `at` of the output to `patches`. Returns the offset of the first
+    /// section.
     pub(super) fn patch_table(&self, at: u64, patches: &mut Patches) -> u64 {
         let mut lengths = [0; SECTIONS];
         lengths[BLOCKS..BLOCKS + 5].copy_from_slice(&self.lengths);
@@ -214,24 +218,25 @@ impl TokenSections {
 /// Writes a table of sections.
 fn write_table(to: &mut [u8], lengths: &[u64; SECTIONS]) {
     for (bytes, length) in to.chunks_exact_mut(4).zip(lengths) {
-        // Checked when the chunk's bytes were: below 2^32.
+        // `Record` has been checked to have fewer than 2^32 bytes.
         bytes.copy_from_slice(&(*length as u32).to_le_bytes());
     }
 }
 
-/// The record of a chunk.
+/// The layout of a chunk's record.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// Bytes.
+    /// Size of the record in bytes.
     pub bytes: u64,
-    /// Whether it has the elements as they are.
+    /// Whether the record stores the elements uncompressed.
     pub is_raw: bool,
     tile_sections: [u64; 2],
     pub tokens: TokenSections,
 }
 
 impl Record {
-    /// A record of tokens; `tile_sections` are the bytes of sections 0 and 1, `element_bytes` those of a raw chunk.
+    /// Lays out a record of tokens. `tile_sections` are the bytes of sections 0 and 1, and `element_bytes` those of the
+    /// chunk's elements. If the record is not shorter than the elements, it becomes raw.
     pub fn new(tokens: TokenSections, tile_sections: [u32; 2], element_bytes: u64) -> Self {
         let mut record = Self { bytes: 0, is_raw: false, tile_sections: tile_sections.map(u64::from), tokens };
         record.bytes = record.tokens_at() + record.tokens.section_at(5);
@@ -242,17 +247,17 @@ impl Record {
         record
     }
 
-    /// Where section 2 starts in the record.
+    /// Returns the offset of section 2 in the record, in bytes.
     pub fn tokens_at(&self) -> u64 {
         HEAD_BYTES + self.tile_sections.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum::<u64>()
     }
 
-    /// Everything that the host knows of the record, which starts at byte `at` of the output, but for the tokens:
-    /// header without hash, table, zeros between parts.
+    /// Adds the bytes of the record that the host knows, except tokens, to `patches`: the header without the hash, the
+    /// table, and zeros between parts. The record starts at byte `at` of the output.
     pub fn patch(&self, at: u64, chunk: u64, element_bytes: u64, patches: &mut Patches) {
         let kind = if self.is_raw { ChunkKind::Raw } else { ChunkKind::Lzss };
         let mut head = [0; HEAD_BYTES as usize];
-        // Checked when the chunk's bytes were: below 2^32.
+        // The chunk's size has been checked, so the record has fewer than 2^32 bytes.
         head[..RECORD_HEADER_LEN].copy_from_slice(&record_header(kind, chunk, self.bytes as u32));
         if self.is_raw {
             patches.add(at, &head[..RECORD_HEADER_LEN]);

@@ -18,7 +18,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     SampleTile::C,
 ];
 
-/// Most planes of a chunk: flags, lengths, two of distances, eight of literals.
+/// Maximum number of planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;
 
 device_struct! {
@@ -32,7 +32,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// Bytes that the host knows, for a place in the output.
+    /// Bytes that the host writes to an offset in the output.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Patch {
         pub(super) at: u64,
@@ -43,12 +43,12 @@ device_struct! {
 }
 
 device_struct! {
-    /// Bytes of a plane that are counted: `Plane` in the source.
+    /// Bytes of a plane whose values are counted: `Plane` in the source.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct CountedPlane {
-        /// The first of them.
+        /// Index of the first byte.
         pub start: u64,
-        /// How many.
+        /// Number of bytes.
         pub count: u64,
     }
 }
@@ -57,17 +57,17 @@ device_struct! {
     /// Planes to join: `PlaneJoin` in the source.
     #[derive(Debug, Clone, Copy, Default)]
     pub(super) struct PlaneJoin {
-        /// Where the joined values go.
+        /// Destination of the joined values.
         pub to: CUdeviceptr as "uint8_t *",
         /// The planes.
         pub from: [CUdeviceptr; 8] as "const uint8_t *",
         /// Symbols of each plane.
         pub count: u32,
-        /// Planes, at least 2.
+        /// Number of planes, at least 2.
         pub stride: u32,
         /// Bytes of a symbol.
         pub symbol_bytes: u32,
-        /// The number of its chunk.
+        /// Index of the chunk's status word.
         pub chunk: u32,
     }
 }
@@ -76,55 +76,54 @@ device_struct! {
     /// A plane in a record.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct HeaderPlane {
-        /// Offset in the record.
+        /// Offset in the record in bytes.
         pub at: u32,
-        /// Bytes there.
+        /// Stored bytes of the plane.
         pub bytes: u32,
-        /// Whether they are a Huffman stream.
+        /// Whether the plane is a Huffman stream.
         pub coded: u32,
     }
 }
 
 device_struct! {
-    /// What a record says of itself. All of it has been checked against the record's length and the
-    /// chunk's elements.
+    /// The header fields of a record, validated against the record's length and the chunk's elements.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct RecordHeader {
         pub(super) status: u32,
         pub(super) kind: u32,
         pub section_at: [u32; SECTIONS],
         pub section_bytes: [u32; SECTIONS],
-        /// Elements that the tokens stand for.
+        /// Number of elements that the tokens decode to.
         pub elements: u32,
         pub width: u32,
         pub level: u32,
         pub min_match: u32,
-        /// Bytes of a symbol of the literals' planes; 0: nothing is in planes.
+        /// Bytes of a symbol of the literals' planes; 0 if nothing is stored as planes.
         pub literal_bytes: u32,
         pub tokens: u32,
         pub matches: u32,
-        /// Words of 64 flags.
+        /// Number of 64-bit words of flags.
         pub flag_words: u32,
         pub planes: [HeaderPlane; PLANES],
     }
 }
 
 device_struct! {
-    /// What the tiles of a chunk come to.
+    /// Counts over the tiles of a chunk.
     #[derive(Debug, Clone, Copy, Default)]
     pub(super) struct TileSummary {
         /// Tiles that are not constant.
         pub live_tiles: u32,
-        /// Their elements.
+        /// Elements of the tiles that are not constant.
         pub live_elements: u32,
-        /// Words of the packed bases.
+        /// 32-bit words of the packed bases.
         pub base_words: u32,
         pub(super) unused: u32,
     }
 }
 
 device_struct! {
-    /// Where the tiles of a chunk come from.
+    /// Source of the elements of a chunk's tiles.
     #[derive(Debug, Clone, Copy, Default)]
     pub(super) struct ChunkSource {
         pub(super) bytes: CUdeviceptr as "const uint8_t *",
@@ -133,7 +132,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// A tile that is looked at.
+    /// A tile that is sampled.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct SampleTile {
         pub(super) number: u64,

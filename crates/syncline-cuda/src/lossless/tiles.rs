@@ -1,4 +1,4 @@
-//! Launchers of `kernels/lossless/tiles.cu`.
+//! Launches `kernels/lossless/tiles.cu`.
 
 #![allow(unsafe_code)]
 
@@ -16,11 +16,11 @@ use crate::error::{DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 const SOURCE: Source = source!("lossless/tiles.cu");
-/// Threads of a block whose warps have a tile each: few, as each tile may take 8 KiB of shared memory.
+/// Threads of a block with one tile per warp. Blocks are small, because each tile may take 8 KiB of shared memory.
 const THREADS: u32 = 128;
-/// Threads of a block that has a chunk: `CHUNK_THREADS` of the source.
+/// Threads of a block that processes a chunk: `CHUNK_THREADS` of the source.
 const CHUNK_THREADS: u32 = 1024;
-/// A chunk whose tiles have no sections to be written.
+/// Offset of a chunk whose tile sections are not written.
 pub(super) const NO_PLACE: u64 = u64::MAX;
 
 pub(super) fn specialization(element_bytes: u64) -> Specialization {
@@ -28,7 +28,7 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
 }
 
 impl TileSummary {
-    /// Bytes of sections 0 and 1 of a chunk of `tiles` tiles.
+    /// Returns the bytes of sections 0 and 1 of a chunk of `tiles` tiles.
     pub fn section_bytes(&self, tiles: u32) -> [u32; 2] {
         let words = 4 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
         [4 * words, tiles.div_ceil(32).next_multiple_of(4) + 4 * self.base_words]
@@ -36,44 +36,44 @@ impl TileSummary {
 }
 
 impl ChunkSource {
-    /// Nowhere: the chunk's elements are left as they are.
+    /// No source: the chunk's elements in the output remain unchanged.
     pub const NOWHERE: Self = Self { bytes: 0, kind: 0 };
 
-    /// Whether its elements are written.
+    /// Returns whether the chunk's elements are written.
     pub fn is_somewhere(&self) -> bool {
         self.kind != 0
     }
 
-    /// Elements in tile order at this address.
+    /// Returns a source of elements in tile order at this address.
     pub fn elements(bytes: CUdeviceptr) -> Self {
         Self { bytes, kind: 1 }
     }
 
-    /// Residuals at this address.
+    /// Returns a source of residuals at this address.
     pub fn residuals(bytes: CUdeviceptr) -> Self {
         Self { bytes, kind: 2 }
     }
 }
 
-/// Chunks' elements in tile order, each from a multiple of `stride` bytes on.
+/// The elements of chunks in tile order; each chunk starts on a multiple of `stride` bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slots {
-    /// Address of the first chunk's.
+    /// Address of the first chunk's elements.
     pub pointer: CUdeviceptr,
     /// Bytes from one chunk to the next, a multiple of 16.
     pub stride: u64,
 }
 
-/// What prediction says of the tiles of a batch.
+/// The predictions for the tiles of a batch.
 pub(super) struct Predicted<'a> {
     pub metas: CudaViewMut<'a, u8>,
-    /// As bytes.
+    /// Bases of tiles as bytes, each of the element's size.
     pub bases: CudaViewMut<'a, u8>,
     pub starts: CudaViewMut<'a, u32>,
     pub summaries: CudaViewMut<'a, TileSummary>,
 }
 
-/// Works on the tiles of one array.
+/// Launches the kernels for the tiles of one array.
 #[derive(Debug)]
 pub(super) struct Tiles {
     geometry: DeviceGeometry,
@@ -119,28 +119,29 @@ impl Tiles {
         self.element_bytes.into()
     }
 
-    /// Bytes of a slot for any chunk.
+    /// Returns the bytes of a slot that can hold any chunk.
     pub fn slot_bytes(&self) -> u64 {
         self.slot_bytes
     }
 
-    /// Chunks of a batch of at most so many bytes, where each takes those of a slot or `least`, 1 or more.
+    /// Returns the number of chunks, at least 1, in a batch of at most `batch_bytes` bytes, if each chunk takes the
+    /// bytes of a slot or `least`, whichever is more.
     pub fn chunks_in(&self, batch_bytes: u64, least: u64) -> u64 {
-        /// Chunks have 32 bits or fewer where kernels number them.
+        /// Kernels number chunks with 32 bits or fewer.
         const MOST: u64 = 1 << 16;
         let most = ChunkBatch::most_chunks(&self.geometry).min(MOST);
         (batch_bytes / self.slot_bytes.max(least).max(1)).clamp(1, most)
     }
 
-    /// Elements of a chunk of a batch.
+    /// Returns the number of elements of a chunk of a batch.
     pub fn elements_of(&self, batch: &ChunkBatch, chunk: u32) -> u64 {
         let tiles = batch.tiles_of(chunk);
         let before = |tile: u32| self.geometry.elements_before(batch.first_tile() + u64::from(tile));
         before(tiles.end) - before(tiles.start)
     }
 
-    /// The elements of a batch's chunks in tile order: those of the slab itself, if they have that order, else gathered
-    /// into a buffer, which must then live as long as they are used.
+    /// Returns the elements of a batch's chunks in tile order. If the slab is in that order, this is the slab itself;
+    /// else they are gathered into a buffer, which must live as long as they are used.
     pub fn in_order<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -162,9 +163,9 @@ impl Tiles {
             let mut launch = stream.launch_builder(self.gather.function());
             launch.arg(&self.geometry).arg(batch).arg(&slab.bytes).arg(&slab.first_element);
             launch.arg(&self.slot_bytes).arg(&mut slots);
-            // SAFETY: parameters (Geometry, ChunkBatch, const word_t *, u64, u64, u8 *): the slab has the batch's
-            // elements, which the caller has checked, and is aligned to them as all allocations and slabs are; a
-            // chunk's elements fit a slot.
+            // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const word_t *, u64, u64, u8 *). The caller
+            // has checked that the slab contains the batch's elements. It is aligned to elements, as all allocations
+            // and slabs are. A slot has room for the elements of any chunk.
             unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
                 .doing("putting tiles in order")?;
         }
@@ -172,12 +173,12 @@ impl Tiles {
         Ok((Slots { pointer, stride: self.slot_bytes }, slots))
     }
 
-    /// Elements of the tiles with these numbers.
+    /// Returns the number of elements of the tiles with these numbers.
     pub fn elements_in(&self, tiles: &Range<u64>) -> u64 {
         self.geometry.elements_before(tiles.end) - self.geometry.elements_before(tiles.start)
     }
 
-    /// The elements of runs of tiles, which the slab has, one after another in tile order.
+    /// Gathers the elements of runs of tiles, one run after another in tile order. The slab must contain them.
     pub fn sample<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -206,13 +207,13 @@ impl Tiles {
             .arg(&slab.bytes)
             .arg(&slab.first_element)
             .arg(&mut sample);
-        // SAFETY: parameters (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *): the slab has the
-        // tiles' elements, which the caller has checked; each has its place in the sample.
+        // SAFETY: the kernel's parameters are (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *). The
+        // caller has checked that the slab contains the tiles' elements; the sample has room for each tile.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;
         Ok(sample)
     }
 
-    /// Predicts the tiles of the chunks that `chosen` says.
+    /// Predicts the tiles of the chunks whose word of `chosen` is set.
     pub fn predict<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -234,15 +235,17 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.predict.function());
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
         launch.arg(&mut predicted.metas).arg(&mut predicted.bases);
-        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, u8 *, word_t *): slots have all
-        // chunks' elements; a meta and a base for each tile, a word of `chosen` for each chunk.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, u8 *, word_t
+        // *). The slots have the elements of all chunks; there are a meta and a base for each tile, and a word of
+        // `chosen` for each chunk.
         unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("predicting tiles")?;
         let mut launch = stream.launch_builder(self.scan.function());
         launch.arg(&self.geometry).arg(batch).arg(chosen).arg(&mut predicted.metas).arg(&mut predicted.bases);
         launch.arg(&mut predicted.starts).arg(&mut predicted.summaries);
-        // SAFETY: parameters (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *, TileSummary *): as
-        // before, and a start for each tile, a summary for each chunk.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *,
+        // TileSummary *). The arrays are those of the kernel above, with a start for each tile and a summary for each
+        // chunk.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }.doing("adding up tiles")?;
         Ok(predicted)
     }
@@ -264,15 +267,16 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.residuals.function());
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
         launch.arg(&mut predicted.metas).arg(&mut predicted.starts).arg(&mut residuals);
-        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, const u8 *, const u32 *, u8 *):
-        // as `predict` made them; a chunk has no more residuals than elements.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, const u8 *,
+        // const u32 *, u8 *). `predict` computed the arrays for the same batch; a chunk has no more residuals than
+        // elements.
         unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("writing residuals")?;
         Ok(residuals)
     }
 
-    /// Writes sections 0 and 1 of the chunks that have a place, which the caller has seen to lie in the output with
-    /// [`TileSummary::section_bytes`].
+    /// Writes sections 0 and 1 of the chunks that have an offset. The caller has checked that
+    /// [`TileSummary::section_bytes`] bytes from there on lie in the output.
     pub fn sections(
         &self,
         stream: &Arc<CudaStream>,
@@ -284,15 +288,16 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.sections.function());
         launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
         launch.arg(places).arg(output);
-        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const TileSummary *, const u64 *, u8 *): a place
-        // for each chunk; what is written there is as long as the summaries say.
+        // SAFETY: the kernel's parameters are (ChunkBatch, const u8 *, const word_t *, const TileSummary *, const u64
+        // *, u8 *). There is an offset for each chunk, and the kernel writes as many bytes as the summaries state,
+        // which the caller has checked.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
             .doing("writing tiles' sections")
             .map(drop)
     }
 
-    /// Writes tiles of a batch, numbered from its first, to the array's elements from `first_element` on, but for those
-    /// of chunks with a status.
+    /// Writes tiles of a batch, numbered from its first, to the array's elements from number `first_element` on. Chunks
+    /// whose status is not 0 are skipped.
     #[expect(clippy::too_many_arguments, reason = "what tiles are made of, and where they go")]
     pub fn scatter(
         &self,
@@ -313,10 +318,10 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.scatter.function());
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(&tiles.start).arg(&tiles.end).arg(sources);
         launch.arg(statuses).arg(metas).arg(bases).arg(starts).arg(output).arg(&first_element);
-        // SAFETY: parameters (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u32 *, const u8 *, const
-        // word_t *, const u32 *, word_t *, u64): a source and a status for each chunk, with all elements or residuals
-        // that its tiles' starts, found by parsing, say; the output has the tiles' elements, which the caller has
-        // checked.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u32 *,
+        // const u8 *, const word_t *, const u32 *, word_t *, u64). There are a source and a status for each chunk. A
+        // source has all elements or residuals that the starts of its tiles count, which parsing has computed. The
+        // caller has checked that the output contains the tiles' elements.
         unsafe { launch.launch(Kernel::grid((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("writing tiles")
             .map(drop)

@@ -1,4 +1,4 @@
-//! Launchers of `kernels/lossless/transfer.cu`.
+//! Launches `kernels/lossless/transfer.cu`.
 
 #![allow(unsafe_code)]
 
@@ -13,35 +13,35 @@ use crate::error::{DriverContext, Result};
 
 const SOURCE: Source = source!("lossless/transfer.cu");
 const THREADS: u32 = 256;
-/// Most bytes that a block copies, a multiple of 16.
+/// Maximum number of bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;
-/// Bytes that a block counts, about.
+/// Approximate number of bytes that a block counts.
 const COUNTED: u64 = 16 << 10;
-/// Values that a block joins, about.
+/// Approximate number of values that a block joins.
 const JOINED: u32 = 8 << 10;
 
 pub(super) fn specialization() -> Specialization {
     Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
 }
 
-/// Pieces of memory to copy, by one launch.
+/// A list of ranges of device memory that one launch copies.
 #[derive(Debug, Default)]
 pub(super) struct Copies(Vec<CopyRange>);
 
 impl Copies {
-    /// Adds `bytes` bytes, of which both addresses must have as many.
+    /// Adds a copy of `bytes` bytes. Both addresses must have that many bytes.
     pub fn add(&mut self, from: CUdeviceptr, to: CUdeviceptr, bytes: u64) {
         let parts = (0..bytes).step_by(PIECE as usize);
         self.0.extend(parts.map(|at| CopyRange { from: from + at, to: to + at, bytes: PIECE.min(bytes - at) }));
     }
 }
 
-/// Small things to write, by one launch.
+/// A list of small writes from the host that one launch carries out.
 #[derive(Debug, Default)]
 pub(super) struct Patches(Vec<Patch>);
 
 impl Patches {
-    /// Adds bytes for the output from `at` on.
+    /// Adds bytes for the output from offset `at` on.
     pub fn add(&mut self, at: u64, bytes: &[u8]) {
         for (number, part) in bytes.chunks(16).enumerate() {
             let mut data = [0; 16];
@@ -57,13 +57,13 @@ impl Patches {
         end
     }
 
-    /// Where the last of them ends.
+    /// Returns the end of the last patch in the output.
     fn end(&self) -> u64 {
         self.0.iter().map(|patch| patch.at + u64::from(patch.bytes)).max().unwrap_or(0)
     }
 }
 
-/// Moves pieces of memory about.
+/// Copies, patches, counts and joins ranges of device memory.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces {
     copy: Kernel,
@@ -85,8 +85,8 @@ impl Pieces {
         })
     }
 
-    /// Copies. Whoever has added them has seen to it that there are such bytes, and that nothing else happens to them
-    /// meanwhile.
+    /// Copies ranges. The code that added them guarantees that source and destination exist and are not otherwise
+    /// accessed meanwhile.
     pub fn copy(&self, stream: &Arc<CudaStream>, copies: &Copies) -> Result<()> {
         if copies.0.is_empty() {
             return Ok(());
@@ -94,7 +94,8 @@ impl Pieces {
         let list = stream.clone_htod(&copies.0).doing("listing copies")?;
         let mut launch = stream.launch_builder(self.copy.function());
         launch.arg(&list);
-        // SAFETY: the parameter is (const CopyRange *), a block each, with addresses as `Copies::add` asks for.
+        // SAFETY: the kernel's parameter is (const CopyRange *), with a block for each range; `Copies::add` requires
+        // valid addresses.
         unsafe { launch.launch(Kernel::grid(copies.0.len() as u32, THREADS, 0)) }.doing("copying pieces").map(drop)
     }
 
@@ -108,11 +109,12 @@ impl Pieces {
         let count = patches.0.len() as u32;
         let mut launch = stream.launch_builder(self.patch.function());
         launch.arg(&list).arg(&count).arg(output);
-        // SAFETY: parameters (const Patch *, u32, u8 *): patches lie in the output, just checked.
+        // SAFETY: the kernel's parameters are (const Patch *, u32, u8 *). The patches lie in the output, as checked
+        // above.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("writing patches").map(drop)
     }
 
-    /// How often each byte comes in each of some planes, which are in `bytes`. Waits for the device.
+    /// Counts the occurrences of each byte value in each of some planes, which lie in `bytes`. Waits for the device.
     pub fn count(
         &self,
         frame: &mut Frame<'_>,
@@ -131,14 +133,15 @@ impl Pieces {
         launch.arg(bytes).arg(&mut list).arg(&mut counts);
         let mut grid = Kernel::grid(planes.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(COUNTED).min(1 << 15) as u32;
-        // SAFETY: parameters (const u8 *, const Plane *, u32 *): planes lie in the bytes, just checked; 256 counts for
-        // each.
+        // SAFETY: the kernel's parameters are (const u8 *, const Plane *, u32 *). The planes lie in the bytes, as
+        // checked above, and there are 256 counts for each.
         unsafe { launch.launch(grid) }.doing("counting bytes")?;
         let counts = fetch(&stream, &counts, "reading counts")?;
         Ok(counts.as_chunks::<256>().0.to_vec())
     }
 
-    /// Joins planes, but of chunks that have something in their word of `noted`. Addresses are as for [`Self::copy`].
+    /// Joins planes, except those of chunks whose word of `noted` is not 0. The addresses must be valid as for
+    /// [`Self::copy`].
     pub fn join(&self, frame: &mut Frame<'_>, joins: &[PlaneJoin], noted: &CudaView<'_, u32>) -> Result<()> {
         let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
         if most == 0 {
@@ -151,13 +154,13 @@ impl Pieces {
         launch.arg(&mut list).arg(noted);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
-        // SAFETY: parameters (const PlaneJoin *, const u32 *), blocks for each join; chunks have words, just checked;
-        // values are aligned to what they have of bytes, planes to their symbols.
+        // SAFETY: the kernel's parameters are (const PlaneJoin *, const u32 *), with several blocks for each join. Each
+        // chunk has a word, as checked above. Values are aligned to their size, and planes to that of their symbols.
         unsafe { launch.launch(grid) }.doing("joining planes").map(drop)
     }
 
-    /// Notes `code` for the chunk of each status that is not 0: `chunks` has the number of each one's chunk in
-    /// `of_chunks`.
+    /// Sets the bits `code` in the status word of the chunk of each stream whose status is not 0. `chunks` has the
+    /// index of each stream's chunk among the `of_chunks` status words.
     pub fn note(
         &self,
         frame: &mut Frame<'_>,
@@ -175,8 +178,8 @@ impl Pieces {
         let mut list = frame.upload(chunks)?;
         let mut launch = stream.launch_builder(self.note.function());
         launch.arg(statuses).arg(&mut list).arg(&count).arg(&code).arg(of_chunks);
-        // SAFETY: parameters (const u32 *, const u32 *, u32, u32, u32 *): as many statuses and chunks, which are in
-        // `of_chunks`, just checked.
+        // SAFETY: the kernel's parameters are (const u32 *, const u32 *, u32, u32, u32 *). There are as many statuses
+        // as chunk indices, and the indices are below the length of `of_chunks`, as checked above.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("noting statuses").map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes in device memory to tokens, and these to their places in records.
+//! Encodes bytes in device memory as tokens, and writes them to records.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use crate::observer::Observer;
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
-    /// An address, a multiple of 16.
+    /// Base address, a multiple of 16.
     pub base: CUdeviceptr,
-    /// From there to the bytes, a multiple of 16.
+    /// Offset of the bytes from the base address, a multiple of 16.
     pub offset: u64,
-    /// How many there are; whoever makes a source has seen to it that there are.
+    /// Number of bytes. The code that creates a source guarantees that they exist.
     pub bytes: u64,
-    /// How they become tokens. The level is the same for all.
+    /// Parameters of the tokens. The level is the same for all sources.
     pub params: Params,
-    /// Whether there are matches among these.
+    /// Whether the tokens may contain matches.
     pub has_matches: bool,
-    /// Whether planes of 16-bit symbols may be taken instead of those of bytes.
+    /// Whether planes of 16-bit symbols may be used instead of planes of bytes.
     pub has_words: bool,
-    /// The chunk's number.
+    /// Number of the chunk in the array.
     pub chunk: u64,
 }
 
-/// Chunks that are coded alike.
+/// Chunks with the same parameters of tokens.
 struct Group<'a> {
-    /// Their numbers among the sources.
+    /// Indices of the chunks among the sources.
     sources: Vec<usize>,
     batch: Batch,
     found: Found<'a>,
-    /// The first of them in the list of all plans.
+    /// Index of the first chunk's plan in the list of all plans.
     first_plan: usize,
     encoder: (SymbolWidth, u8),
 }
@@ -52,15 +52,15 @@ struct Group<'a> {
 /// The tokens of some chunks, in device memory.
 pub(crate) struct FoundTokens<'a> {
     groups: Vec<Group<'a>>,
-    /// Group by group.
+    /// Plans of the chunks, grouped by parameters.
     device_plans: CudaViewMut<'a, SectionPlan>,
-    /// In the order of the sources, as all that follows.
+    /// Plans of the chunks in the order of the sources, as in all further fields.
     plans: Vec<SectionPlan>,
     params: Vec<Params>,
     has_words: Vec<bool>,
 }
 
-/// Tokens in planes.
+/// Tokens that are split into planes.
 struct Split<'a> {
     planes: Vec<ChunkPlanes>,
     bytes: CudaViewMut<'a, u8>,
@@ -70,7 +70,7 @@ struct Split<'a> {
     word_list: PlaneList,
 }
 
-/// The planes of tokens, laid out as Huffman streams but not yet written.
+/// Planes of tokens that are laid out as Huffman streams but not yet written.
 pub(crate) struct LaidOutPlanes<'a> {
     planes: Vec<ChunkPlanes>,
     bytes: CudaViewMut<'a, u8>,
@@ -79,7 +79,7 @@ pub(crate) struct LaidOutPlanes<'a> {
     of_words: WordsLaidOut<'a>,
 }
 
-/// What each chunk's tokens come to: in planes if there are any.
+/// Returns the layout of each chunk's sections of tokens: as planes if `laid_out` is given.
 pub(crate) fn sections(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Vec<TokenSections> {
     let none: &[encode::StreamPlan] = &[];
     let plans = laid_out.map_or((none, none), |planes| (&planes.of_bytes.plans[..], &planes.of_words.plans[..]));
@@ -90,19 +90,19 @@ pub(crate) fn sections(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<
     found.plans.iter().enumerate().map(section).collect()
 }
 
-/// Where tokens go, and all that the host knows of what stands around them.
+/// The places of tokens in the output, and all bytes between them that the host knows.
 #[derive(Debug)]
 pub(crate) struct TokenPlaces {
     pub(super) patches: Patches,
     pub(super) copies: Copies,
-    /// Of the first section of each source's tokens.
+    /// Offset of the first section of each source's tokens.
     section_places: Vec<u64>,
     byte_places: Vec<u64>,
     word_places: Vec<u64>,
 }
 
 impl TokenPlaces {
-    /// No place for any.
+    /// Returns places with which no tokens are written.
     pub fn new(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Self {
         let streams = |plans: Option<usize>| vec![encode::NO_OFFSET; plans.unwrap_or(0)];
         Self {
@@ -114,7 +114,8 @@ impl TokenPlaces {
         }
     }
 
-    /// As [`Self::place`], with a table in front of the sections: a payload of its own.
+    /// Places a source's tokens as [`Self::place`] does, as a payload of their own with a table in front of the
+    /// sections.
     pub fn place_payload(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -128,7 +129,7 @@ impl TokenPlaces {
         self.place(stream, (source, sections), found, laid_out, output, at);
     }
 
-    /// Places the sections of a source's tokens from byte `at` of the output on, which starts at `output`.
+    /// Places the sections of a source's tokens from byte `at` of the output on. `output` is the address of the output.
     pub fn place(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -166,16 +167,16 @@ impl TokenPlaces {
     }
 }
 
-/// Makes tokens of many chunks at once, and writes them.
+/// Encodes many chunks as tokens at once, and writes them.
 #[derive(Debug)]
 pub(crate) struct TokenEncoder {
     device: Device,
     pieces: Pieces,
-    /// Made when first needed: kernels for them take a while to compile.
+    /// Created on first use, because their kernels take a while to compile.
     encoders: HashMap<(SymbolWidth, u8), Encoder>,
     bytes: Option<PlaneEncoder<u8>>,
     words: Option<WordEncoder>,
-    /// The greatest symbols on the host.
+    /// The largest symbols of planes in host memory.
     greatest: Option<Pinned<u32>>,
 }
 
@@ -185,7 +186,7 @@ impl TokenEncoder {
         Ok(Self { device: device.clone(), pieces, encoders: HashMap::new(), bytes: None, words: None, greatest: None })
     }
 
-    /// Finds the tokens of chunks, at least one. Waits for the device.
+    /// Finds the tokens of at least one chunk. Waits for the device.
     pub fn find<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -251,8 +252,8 @@ impl TokenEncoder {
         Ok(Split { planes, bytes, words, greatest, byte_list, word_list })
     }
 
-    /// How often each byte comes in each plane of bytes of each source's tokens, and their blocks. Waits for the
-    /// device.
+    /// Counts the occurrences of each byte value in each plane of bytes of each source's tokens, and returns the counts
+    /// with the blocks of the chunks. Waits for the device.
     pub fn count<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -294,7 +295,7 @@ impl TokenEncoder {
             None => self.bytes.insert(PlaneEncoder::new(&self.device, index, 1 << 8)?),
         };
         let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list), observer)?;
-        // Planes of bytes keep the device busy until these are known.
+        // The planes of bytes keep the device busy until the largest symbols of the other planes are known.
         let mut of_streams = vec![0; word_list.streams.len()];
         let order = found.groups.iter().flat_map(|group| &group.sources);
         for (&source, greatest) in order.zip(on_host.wait()?.chunks(WORD_PLANES)) {
@@ -312,7 +313,7 @@ impl TokenEncoder {
         Ok(LaidOutPlanes { planes, bytes, words, of_bytes, of_words })
     }
 
-    /// Writes what has a place: patches and copies, then the tokens, as they are or in planes.
+    /// Writes everything that has a place: patches and copies, then the tokens, either as they are or as planes.
     pub fn write(
         &mut self,
         stream: &Arc<CudaStream>,

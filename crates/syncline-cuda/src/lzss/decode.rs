@@ -1,4 +1,4 @@
-//! Launchers of the decoder.
+//! Launches the LZSS decoder.
 
 #![allow(unsafe_code)]
 
@@ -17,16 +17,16 @@ const DECODE: Source = source!("lzss/decode.cu");
 
 const DECODE_WARPS: Source = source!("lzss/decode_warps.cu");
 
-/// Words of `Start` in lzss/decode.cuh.
+/// 32-bit words of `Start` in lzss/decode.cuh.
 const START_WORDS: usize = 5;
 /// Bytes of `Match` in lzss/decode.cu: without and with a match's end and distance.
 const MATCH_BYTES: [u32; 2] = [4, 8];
-/// Symbols at the end of a row that are not used.
+/// Unused symbols at the end of a row.
 const ROW_PADDING: u32 = 8;
-/// Shared memory that the kernel declares beside what is asked for, at most: bitmap, ranks, sums of warps.
+/// Maximum static shared memory of the kernel in bytes: bitmap, ranks, and sums of warps.
 const DECLARED: u32 = 14 << 10;
 
-/// What a status word says, or `None` if it is 0 and the chunk's bytes are there.
+/// Describes the error of a status word; `None` if it is 0 and the chunk's bytes are correct.
 pub fn status_text(status: u32) -> Option<&'static str> {
     match status {
         0 => None,
@@ -36,29 +36,29 @@ pub fn status_text(status: u32) -> Option<&'static str> {
     }
 }
 
-/// Where a chunk's sections are in the input, and its bytes in the output: offsets that are multiples of 16 (`blocks`:
-/// of 8).
+/// The locations of a chunk's sections in the input and of its bytes in the output. Offsets are in bytes and multiples
+/// of 16, except `blocks`, a multiple of 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeSpan {
-    /// What each block has of tokens and matches: section 2 behind its 8 bytes of parameters.
+    /// Offset of the numbers of tokens and matches of each block: section 2 behind its 8 bytes of parameters.
     pub blocks: u64,
-    /// Section 3 and its bytes; 4 to 6 likewise.
+    /// Offset and bytes of section 3, the flags.
     pub flags: (u64, u32),
-    /// Section 4.
+    /// Offset and bytes of section 4.
     pub lengths: (u64, u32),
-    /// Section 5.
+    /// Offset and bytes of section 5.
     pub distances: (u64, u32),
-    /// Section 6.
+    /// Offset and bytes of section 6.
     pub literals: (u64, u32),
-    /// Where the chunk's bytes go.
+    /// Offset of the chunk's bytes in the output.
     pub output: u64,
-    /// How many: at most 2^25.
+    /// Number of the chunk's bytes, at most 2^25.
     pub bytes: u64,
-    /// Fewest symbols in a match, 1 to 16.
+    /// Minimum number of symbols in a match, 1 to 16.
     pub min_match: u8,
 }
 
-/// Chunks that are decoded by one launch, all of one symbol width and level.
+/// Chunks that one launch decodes, all of one symbol width and level.
 #[derive(Debug)]
 pub struct DecodeBatch {
     sections: CudaSlice<DecodeSection>,
@@ -75,12 +75,13 @@ impl DecodeBatch {
     /// Uploads the list of chunks.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there is none, or one is too large or not aligned; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if the list is empty, or a chunk is too large or misaligned;
+    /// [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, spans: &[DecodeSpan]) -> Result<Self> {
         Self::of_chunks(stream, width, level, spans, &[])
     }
 
-    /// The same, of chunks with these numbers among those that things are noted of.
+    /// Uploads the list of chunks as [`Self::new`] does. `chunks` has the index of each chunk's status word.
     pub(crate) fn of_chunks(
         stream: &Arc<CudaStream>,
         width: SymbolWidth,
@@ -138,18 +139,18 @@ impl DecodeBatch {
         })
     }
 
-    /// Chunks in the batch.
+    /// Returns the number of chunks in the batch.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 }
 
-/// Threads of a block of which each warp decodes a block of data, and how many such blocks a multiprocessor has.
+/// Threads of a block of which each warp decodes a data block, and resident blocks per multiprocessor.
 const WARPS_THREADS: u32 = 128;
 const WARPS_BLOCKS: u64 = 10;
 
-/// Blocks of data a multiprocessor from which on a warp each is faster than a block of threads each (measured; long
-/// windows have larger blocks).
+/// Returns the number of data blocks per multiprocessor from which on one warp per data block is faster than one thread
+/// block (measured; long windows have larger data blocks).
 fn many_blocks(params: &Params) -> u32 {
     match (params.width, params.level > 4) {
         (_, true) => 8,
@@ -159,7 +160,7 @@ fn many_blocks(params: &Params) -> u32 {
     }
 }
 
-/// How a block of threads decodes a block of data.
+/// How a thread block decodes a data block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     params: Params,
@@ -169,8 +170,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// For a device with this much shared memory a block, and matches no shorter than those that pay. `None` if there
-    /// is too little.
+    /// Chooses the shape for a device with `shared_memory` bytes of shared memory per block, and matches no shorter
+    /// than those that save bytes. Returns `None` if there is too little shared memory.
     fn new(params: &Params, shared_memory: u32) -> Option<Self> {
         let (threads, blocks) = match (params.width, params.level > 4) {
             (SymbolWidth::One, true) => (1024, 1),
@@ -179,15 +180,16 @@ impl Shape {
             (_, false) => (256, 5),
         };
         let [short, whole] = MATCH_BYTES;
-        // Matches of narrow symbols are long: as many blocks have room where all of a match is noted.
+        // Matches of narrow symbols are long, so the same number of resident blocks has room for full entries of
+        // matches.
         let is_narrow = params.width == SymbolWidth::One && params.level <= 4;
         let kinds = if is_narrow { &[whole, short][..] } else { &[short] };
         let shapes = kinds.iter().map(|&match_bytes| Self { params: *params, threads, blocks, match_bytes });
         shapes.into_iter().find(|shape| shape.work_bytes() + DECLARED <= shared_memory)
     }
 
-    /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of
-    /// lzss/decode.cu).
+    /// Returns the bytes of symbols, followed by sources or matches. Rows are a little longer than their symbols (`ROW`
+    /// of lzss/decode.cu).
     fn work_bytes(&self) -> u32 {
         let symbols = self.params.block_symbols() as u32;
         let places = symbols + ROW_PADDING * 8;
@@ -202,7 +204,7 @@ impl Shape {
     }
 }
 
-/// The same for a warp a block.
+/// Returns the specialization with one warp per data block.
 fn specialization_of_warps(params: &Params) -> Specialization {
     let mut constants = constants(params, WARPS_THREADS);
     constants.push(("BLOCKS", WARPS_BLOCKS));
@@ -214,21 +216,21 @@ pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specia
     few.into_iter().chain([specialization_of_warps(params)]).collect()
 }
 
-/// Turns tokens back into bytes.
+/// Decodes tokens to bytes.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     params: Params,
     starts: Kernel,
-    /// A block of threads a block, where there is shared memory enough.
+    /// The kernel with one thread block per data block, if there is enough shared memory.
     few: Option<(Shape, Kernel)>,
-    /// A warp a block.
+    /// The kernel with one warp per data block.
     many: Kernel,
-    /// From how many blocks on.
+    /// Number of data blocks from which on `many` is used.
     from: u32,
 }
 
 impl Decoder {
-    /// A decoder for symbols of a width, at a level from 1 to 9.
+    /// Creates a decoder for symbols of `width` at a level from 1 to 9.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
@@ -250,19 +252,19 @@ impl Decoder {
         })
     }
 
-    /// Decodes with a warp a block from so many blocks on, with a block of threads each below that. The bytes are the
-    /// same.
+    /// Sets the number of data blocks from which on each is decoded by one warp; below it, each is decoded by one
+    /// thread block. The decoded bytes are the same.
     #[doc(hidden)]
     #[must_use]
     pub fn with_warps_from(self, blocks: u32) -> Self {
         Self { from: blocks, ..self }
     }
 
-    /// Decodes every chunk of `batch` from `input` to `output`, all on the frame's stream. `status` has a word for each
-    /// chunk: 0 or what is wrong ([`status_text`]); the output of a chunk with another is worthless.
+    /// Decodes every chunk of `batch` from `input` to `output`, all on the frame's stream. `status` receives a word for
+    /// each chunk: 0, or an error ([`status_text`]), in which case the chunk's output is unspecified.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together;
+    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not match;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn launch(
         &self,
@@ -288,9 +290,9 @@ impl Decoder {
         self.decode(frame, pointers, batch, None, status)
     }
 
-    /// Decodes chunks whose spans have addresses in device memory for offsets, where the caller has seen that they have
-    /// sections of such lengths, and room. Those that have something in their word of `noted` are left out, with a
-    /// status that is not 0.
+    /// Decodes chunks whose spans have device addresses in place of offsets. The caller guarantees that the sections
+    /// have the given lengths and that there is room for the output. Chunks whose word of `noted` is not 0 are skipped,
+    /// with a status that is not 0.
     pub(crate) fn launch_at_addresses(
         &self,
         frame: &mut Frame<'_>,
@@ -305,7 +307,7 @@ impl Decoder {
         self.decode(frame, [0, 0], batch, Some(noted), status)
     }
 
-    /// Input and output start at `pointers`.
+    /// Decodes chunks. `pointers` are the addresses of input and output that the offsets refer to.
     fn decode(
         &self,
         frame: &mut Frame<'_>,
@@ -327,15 +329,15 @@ impl Decoder {
             .arg(&noted)
             .arg(&mut starts)
             .arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const DecodeSection *, u32, u32, const u32 *, Start *, u32 *): numbers of
-        // chunks are below the length of what is noted, if anything is; the counts of all blocks lie in the input,
-        // checked; there is a start for each, and a status for each chunk.
+        // SAFETY: the kernel's parameters are (const u8 *, const DecodeSection *, u32, u32, const u32 *, Start *, u32
+        // *). The indices of status words are below the length of `noted`, if that is given. The counts of all blocks
+        // lie in the input, as checked above; there is a start for each block, and a status for each chunk.
         unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
         if blocks == 0 {
             return Ok(());
         }
 
-        // What a block of threads has room for are matches that pay; others are allowed.
+        // A thread block has room for the matches of chunks whose minimum match saves bytes; other chunks are allowed.
         let is_usual = batch.least_min_match >= self.params.min_match.into();
         let few = self.few.as_ref().filter(|_| is_usual && blocks < self.from);
         let kernel = few.map_or(&self.many, |(_, kernel)| kernel);
@@ -349,10 +351,10 @@ impl Decoder {
             }
         };
         launch.arg(&mut starts).arg(&output).arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const DecodeSection *, u32, const Start *, u8 *, u32 *), for warps with a u32
-        // before the starts. Counts have been compared with the sections' lengths, which lie in the input, and blocks
-        // of other chunks are skipped; outputs lie in the output; a block of threads has room for as many matches as
-        // there can be.
+        // SAFETY: the kernel's parameters are (const u8 *, const DecodeSection *, u32, const Start *, u8 *, u32 *); the
+        // kernel of warps has a u32 before the starts. The first kernel has compared the counts with the lengths of the
+        // sections, which lie in the input, and the blocks of chunks with an error are skipped. Outputs lie in the
+        // output buffer. A thread block has room for the maximum number of matches.
         unsafe { launch.launch(grid) }.doing("decoding LZSS tokens")?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Launchers of the encoder.
+//! Launches the LZSS encoder.
 
 #![allow(unsafe_code)]
 
@@ -18,34 +18,34 @@ use crate::error::{CudaError, DriverContext, Result};
 const LINKED: Source = source!("lzss/encode.cu");
 const SECTIONS: Source = source!("lzss/sections.cu");
 
-/// Threads of the kernels that lay out and move tokens.
+/// Threads of a block of the kernels that lay out and move tokens.
 const SECTION_THREADS: u32 = 256;
-/// Bytes behind a block's data that may be loaded (`PADDING` of lzss/encode.cuh).
+/// Bytes behind a data block that may be read (`PADDING` of lzss/encode.cuh).
 const PADDING: u32 = 32;
-/// Bytes that are known of 32 positions (`INFO_BYTES` of lzss/encode.cuh).
+/// Bytes of the information on 32 positions (`INFO_BYTES` of lzss/encode.cuh).
 const CHUNK_INFO: u32 = 17;
-/// log2 of the entries in the table of a warp that links a whole block.
+/// log2 of the entries in the hash table of a warp that links the positions of a whole data block.
 const LONG_HASH_BITS: u32 = 12;
-/// Words of `Start` in lzss/sections.cu.
+/// 32-bit words of `Start` in lzss/sections.cu.
 const START_WORDS: usize = 3;
 
 /// How matches are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// By links between positions that begin alike; tokens selected in parallel.
+    /// Follows links between positions that start with equal symbols; tokens are selected in parallel.
     Linked,
-    /// By comparing with all of the window, tokens selected by one thread:
+    /// Compares with every position of the window; one thread selects tokens:
     /// [`gpulz_2023`](crate::baselines::gpulz_2023).
     #[cfg(feature = "baselines")]
     Gpulz2023,
 }
 
-/// Constants that do not change what is written.
+/// Constants that affect speed but not the tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     params: Params,
     threads: u32,
-    /// Blocks of threads that should fit a multiprocessor.
+    /// Target number of resident thread blocks per multiprocessor.
     blocks: u32,
     in_shared: bool,
     link_warps: u32,
@@ -62,16 +62,16 @@ impl Shape {
         };
         let warps = threads / 32;
         let mut shape = Self { params: *params, threads, blocks, in_shared: true, link_warps: warps, hash_bits: 0 };
-        // Four entries a position of the window, so that few of those with another beginning are met.
+        // Four entries for each position of the window, so that few positions with other symbols share an entry.
         let wanted = params.window().ilog2() + if params.window().is_power_of_two() { 2 } else { 3 };
         let room = (shape.symbols() * shape.token_bytes() / warps / 2).ilog2();
         shape.hash_bits = wanted.min(room).min(LONG_HASH_BITS);
-        // One warp links where windows are as long as blocks: others would first have to go through most of what it
-        // does.
+        // If the window is as long as a data block, a single warp links the positions: with several, each would first
+        // have to repeat most of that work.
         if is_long {
             shape.link_warps = 1;
         }
-        // Beside it there are the sums of warps.
+        // The static shared memory contains the sums of warps.
         shape.in_shared = !is_long && shape.work_bytes() + 1024 <= shared_memory;
         shape
     }
@@ -84,7 +84,7 @@ impl Shape {
         2 * self.params.distance_bytes() as u32
     }
 
-    /// Bytes of a block's work: `WORK_BYTES` of lzss/encode.cuh.
+    /// Returns the bytes of a thread block's working memory: `WORK_BYTES` of lzss/encode.cuh.
     fn work_bytes(&self) -> u32 {
         let symbols = self.symbols();
         let link_bytes = if self.params.window() > 255 { 2 } else { 1 };
@@ -93,12 +93,12 @@ impl Shape {
         search.max(selection).next_multiple_of(16) + symbols * self.token_bytes()
     }
 
-    /// Dynamic shared memory of a block.
+    /// Returns the dynamic shared memory of a block in bytes.
     fn shared_memory(&self) -> u32 {
         if self.in_shared { self.work_bytes() } else { (self.link_warps * 2) << self.hash_bits }
     }
 
-    /// Bytes of a block's slot: `SLOT_BYTES` of lzss/slots.cuh.
+    /// Returns the bytes of a data block's slot: `SLOT_BYTES` of lzss/slots.cuh.
     fn slot_bytes(&self) -> u32 {
         self.symbols() / 8 + self.params.block_bytes() as u32 + 64
     }
@@ -153,12 +153,12 @@ pub struct Encoder {
     edges: Kernel,
     planes: Kernel,
     hasher: Hasher,
-    /// Blocks of threads that the device runs at a time.
+    /// Number of thread blocks that are resident on the device.
     resident: u32,
 }
 
 impl Encoder {
-    /// An encoder for symbols of a width, at a level from 1 to 9.
+    /// Creates an encoder for symbols of `width` at a level from 1 to 9.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
@@ -186,11 +186,11 @@ impl Encoder {
         })
     }
 
-    /// Encodes every chunk of `batch` from `input`, all on the frame's stream. What did not fit is noted in its
-    /// [`SectionPlan`](super::SectionPlan).
+    /// Encodes every chunk of `batch` from `input`, all on the frame's stream. Sections that do not fit are reported in
+    /// the chunk's [`SectionPlan`](super::SectionPlan).
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together;
+    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not match;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn launch(
         &self,
@@ -202,10 +202,11 @@ impl Encoder {
         self.launch_observed(frame, input, batch, encoded, &mut |_| Ok(()))
     }
 
-    /// [`Self::launch`] that calls `launched` with a kernel's name after each launch: a bench records events there.
+    /// Encodes as [`Self::launch`] does, and calls `launched` with a kernel's name after each launch, so that benches
+    /// can record events.
     ///
     /// # Errors
-    /// As [`Self::launch`], or what `launched` returns.
+    /// The errors of [`Self::launch`] and of `launched`.
     pub fn launch_observed(
         &self,
         frame: &mut Frame<'_>,
@@ -221,8 +222,8 @@ impl Encoder {
         let room = encoded.bytes.len() as u64;
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
-        // SAFETY: parameters (u32, u64, SectionPlan *, u64 *, u32 *): a plan and a length for each chunk, and a place
-        // more than those.
+        // SAFETY: the kernel's parameters are (u32, u64, SectionPlan *, u64 *, u32 *). There are a plan and a length
+        // for each chunk, and one more place than chunks.
         unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
         launched(self.places.name())?;
 
@@ -239,7 +240,8 @@ impl Encoder {
             .arg(&prefix)
             .arg(&mut encoded.bytes);
         let grid = Kernel::grid(chunks.div_ceil(SECTION_THREADS / 32), SECTION_THREADS, 0);
-        // SAFETY: parameters (const EncodeSection *, u32, const SectionPlan *, const u64 *, u32, u8 *), as before.
+        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const SectionPlan *, const u64 *, u32, u8
+        // *), with the same arrays as above.
         unsafe { launch.launch(grid) }.doing("writing LZSS parameters")?;
         launched(self.edges.name())?;
 
@@ -253,7 +255,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The first part of [`Self::launch`]: finds the tokens, and says in `plans` what the chunks' sections come to.
+    /// Finds the tokens, the first part of [`Self::launch`], and writes the layout of each chunk's sections to `plans`.
     fn find<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -269,7 +271,7 @@ impl Encoder {
         self.find_at(frame, pointer, batch, plans, launched)
     }
 
-    /// As [`Self::find`], of chunks whose offsets count from an address, where the caller has seen that they are.
+    /// Finds tokens as [`Self::find`] does. Offsets count from an address; the caller guarantees that the bytes exist.
     pub(crate) fn find_at<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -298,9 +300,10 @@ impl Encoder {
             let mut launch = stream.launch_builder(self.tokens.function());
             launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks);
             launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
-            // SAFETY: either kernel's parameters are (const u8 *, const EncodeSection *, u32, u32, u8 *, Counts *, u8
-            // *). Sections lie in the input, checked; a block has its slot, of the size that the source asserts, and
-            // its counts (two words); each block of threads its work, in shared memory or in the scratch.
+            // SAFETY: the parameters of both kernels are (const u8 *, const EncodeSection *, u32, u32, u8 *, Counts *,
+            // u8 *). Sections lie in the input, as checked above. Each data block has a slot of the size that the
+            // source asserts, and two words of counts. Each thread block has its working memory, in shared memory or in
+            // the scratch memory.
             unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
                 .doing("finding LZSS tokens")?;
             launched(self.tokens.name())?;
@@ -315,15 +318,16 @@ impl Encoder {
             .arg(&mut counts)
             .arg(&mut starts)
             .arg(&mut *plans);
-        // SAFETY: parameters (const EncodeSection *, u32, u32, u32, const Counts *, Start *, SectionPlan *): counts and
-        // starts for each block, a plan for each chunk, checked.
+        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, u32, u32, const Counts *, Start *,
+        // SectionPlan *). There are counts and a start for each data block, and a plan for each chunk, as checked
+        // above.
         unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
         launched(self.layout.name())?;
         Ok(Found { slots, counts, starts })
     }
 
-    /// Moves tokens to sections 2 (behind its parameters) to 6 of each chunk that has a place; the first of them starts
-    /// behind the form's prefix there.
+    /// Moves tokens to section 2 (behind its parameters) to section 6 of each chunk that has a place. Section 2 starts
+    /// there, behind the prefix of the form.
     pub(crate) fn write_sections(
         &self,
         stream: &Arc<CudaStream>,
@@ -340,14 +344,15 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.write.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(places).arg(&prefix).arg(&mut found.slots).arg(output);
-        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const u64
-        // *, u32, const u8 *, u8 *): chunks whose sections do not fit the output have a status or no place, and are not
-        // written; the blocks' parts follow each other within their sections.
+        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const Counts *, const Start *, const
+        // SectionPlan *, const u64 *, u32, const u8 *, u8 *). Chunks whose sections do not fit the output have a status
+        // or no place, and are skipped. The parts of the data blocks are adjacent within their sections.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
     }
 
-    /// Moves tokens to the planes of their chunks, each filled up with zeros to a whole group. `greatest` has
-    /// [`WORD_PLANES`] words for each chunk, 0 before: the greatest symbols of its planes of two bytes.
+    /// Moves tokens to the planes of their chunks, each padded with zeros to a whole group. `greatest` has
+    /// [`WORD_PLANES`] words for each chunk, which must be 0 and receive the largest symbols of its planes of 16-bit
+    /// symbols.
     #[expect(clippy::too_many_arguments, reason = "what `find` left, and where it goes")]
     pub(crate) fn write_planes(
         &self,
@@ -369,19 +374,20 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.planes.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
-        // SAFETY: parameters (const EncodeSection *, u32, const Counts *, const Start *, const SectionPlan *, const
-        // PlaneStarts *, const u8 *, u8 *, u16 *, u32 *): planes start where the caller has laid them out by the plans,
-        // one behind the other.
+        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const Counts *, const Start *, const
+        // SectionPlan *, const PlaneStarts *, const u8 *, u8 *, u16 *, u32 *). The caller has laid out the planes one
+        // behind another according to the plans.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
             .doing("splitting LZSS tokens")
             .map(drop)
     }
 }
 
-/// The tokens of a batch, each block's in a slot of its own, and where they stand among those of their chunk.
+/// The tokens of a batch, those of each data block in its own slot, and their positions among the tokens of their
+/// chunk.
 pub(crate) struct Found<'a> {
     slots: CudaViewMut<'a, u8>,
-    /// What each block has: tokens, and matches in the upper half.
+    /// Counts of each data block: tokens in the lower half, matches in the upper half.
     pub(crate) counts: CudaViewMut<'a, u64>,
     starts: CudaViewMut<'a, u32>,
 }

@@ -1,4 +1,4 @@
-//! The chunks of a batch, and the sections they come out as.
+//! The chunks of a batch, and the sections that they are encoded to.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use super::{Counted, check_chunk, params};
 use crate::device::fetch;
 use crate::error::{CudaError, DriverContext, Result};
 
-/// The bytes that one chunk of an array gives to the stage.
+/// The bytes of one chunk of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Where they start in the input, a multiple of 16.
+    /// Offset in the input in bytes, a multiple of 16.
     pub offset: u64,
-    /// How many: at most 2^25.
+    /// Number of bytes, at most 2^25.
     pub bytes: u64,
-    /// Fewest symbols in a match; [`Params::new`] has the least that is allowed here. Or [`NO_MATCHES`], where planes
-    /// are written and nobody reads of what stands here.
+    /// Minimum number of symbols in a match; [`Params::new`] gives the smallest allowed value. [`NO_MATCHES`] is
+    /// allowed if planes are written and no section stores this value.
     pub min_match: u8,
-    /// The chunk's number, for its record.
+    /// Number of the chunk in the array, for its record.
     pub chunk: u64,
 }
 
-/// Instead of the fewest symbols in a match: all symbols are literals.
+/// Value of [`Span::min_match`] with which all symbols are literals.
 pub const NO_MATCHES: u8 = 0;
-/// More symbols than any block has.
+/// A match length that exceeds the number of symbols of any data block.
 const ENDLESS: u32 = 1 << 17;
 
-/// What chunks come out as.
+/// The form in which chunks are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Sections 2 to 6.
@@ -40,7 +40,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Bytes before section 2.
+    /// Returns the bytes before section 2.
     pub(super) fn prefix(self) -> u32 {
         let record = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
         if self == Self::Records { record.next_multiple_of(ALIGNMENT) as u32 } else { 0 }
@@ -54,25 +54,25 @@ pub struct Batch {
     pub(super) params: Params,
     pub(super) chunks: u32,
     pub(super) blocks: u32,
-    /// The first block of each chunk, and how many it has.
+    /// The first data block of each chunk, and its number of data blocks.
     own_blocks: Vec<(u32, u32)>,
     pub(super) form: Form,
-    /// Most bytes of a chunk's sections or record.
+    /// Maximum bytes of a chunk's sections or record.
     pub(super) longest: u32,
-    /// Bytes that the input must have.
+    /// Minimum bytes of the input.
     pub(super) input_bytes: u64,
     max_bytes: u64,
 }
 
-/// Bytes before the blocks in section 2.
+/// Bytes before the data blocks in section 2.
 const PARAMETER_BYTES: u64 = 8;
 
 impl Batch {
     /// Uploads the list of chunks, for symbols of one width and one level.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there is none, one is too large or not aligned, or has matches that would be
-    /// longer than their symbols; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if the list is empty, if a chunk is too large or misaligned, or if its minimum
+    /// match would take more bytes than its symbols; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, form: Form, spans: &[Span]) -> Result<Self> {
         let params = params(width, level)?;
         let mut counted = Counted::new(&params, spans.len())?;
@@ -110,31 +110,31 @@ impl Batch {
             blocks: counted.blocks,
             own_blocks,
             form,
-            // Checked: a chunk has at most 2^25 bytes.
+            // Does not overflow, because a chunk has at most 2^25 bytes.
             longest: longest as u32,
             input_bytes,
             max_bytes,
         })
     }
 
-    /// Chunks in the batch.
+    /// Returns the number of chunks in the batch.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Number of a chunk's first block among those of the batch, and its blocks.
+    /// Returns the number of a chunk's first data block among those of the batch, and its number of data blocks.
     pub(crate) fn blocks_of(&self, chunk: usize) -> (u32, u32) {
         self.own_blocks[chunk]
     }
 
-    /// Bytes that the sections or records take together at most.
+    /// Returns the maximum bytes of all sections or records together.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 }
 
-/// Bytes of sections 2 to 6, each up to a multiple of 16, of `bytes` bytes that have no match: matches only make them
-/// fewer.
+/// Returns the bytes of sections 2 to 6, each rounded up to a multiple of 16, for `bytes` bytes without matches.
+/// Matches only reduce this.
 fn max_section_bytes(params: &Params, bytes: u64) -> u64 {
     let symbols = bytes.div_ceil(params.width.bytes() as u64);
     let blocks = bytes.div_ceil(params.block_bytes() as u64);
@@ -152,7 +152,7 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Room for the sections of `batch`, `bytes` in all: [`Batch::max_bytes`] is enough for any input.
+    /// Allocates room for the sections of `batch`, `bytes` bytes in all. [`Batch::max_bytes`] is enough for any input.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
@@ -168,33 +168,33 @@ impl Encoded {
         allocate().allocating(bytes)
     }
 
-    /// The sections or records of all chunks, one after the other, with each section from a multiple of 16 and zeros
-    /// before the next.
+    /// Returns the sections or records of all chunks, one after another. Each section starts on a multiple of 16, with
+    /// zeros before it.
     pub fn bytes(&self) -> &CudaSlice<u8> {
         &self.bytes
     }
 
-    /// As [`Self::bytes`], to write: for tests that poison it.
+    /// Returns the sections or records for writing, so that tests can fill them before a launch.
     pub fn bytes_mut(&mut self) -> &mut CudaSlice<u8> {
         &mut self.bytes
     }
 
-    /// Where each chunk's sections or record start, and the end of the last.
+    /// Returns the offset of each chunk's sections or record in bytes, and the end of the last.
     pub fn places(&self) -> &CudaSlice<u64> {
         &self.places
     }
 
-    /// Bytes of each chunk's sections or record.
+    /// Returns the bytes of each chunk's sections or record.
     pub fn lengths(&self) -> &CudaSlice<u32> {
         &self.lengths
     }
 
-    /// What each chunk came out as, in device memory.
+    /// Returns the plan of each chunk, in device memory.
     pub fn plans(&self) -> &CudaSlice<SectionPlan> {
         &self.plans
     }
 
-    /// Copies the plans to the host, which waits for the stream.
+    /// Copies the plans to the host. Waits for the stream.
     ///
     /// # Errors
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the sections of a chunk did not fit.

@@ -5,20 +5,21 @@ use crate::device_struct::{DeviceStruct, device_struct};
 /// The structs of `lzss/structs.cuh`, each after those that it contains.
 pub(crate) const STRUCTS: &[DeviceStruct] = &[DecodeSection::C, PlaneStarts::C, EncodeSection::C, SectionPlan::C];
 
-/// Planes of two bytes that the literals of a chunk may have.
+/// Maximum number of planes of 16-bit symbols of a chunk's literals.
 pub(crate) const WORD_PLANES: usize = 4;
 
 device_struct! {
     /// [`DecodeSpan`] as the kernels read it.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct DecodeSection {
-        /// Offset in the input of the counts of the blocks; of the flags, lengths, distances and literals likewise.
+        /// Offsets in the input: of the blocks' counts, and in further fields of flags, lengths, distances and
+        /// literals.
         pub(super) counts: u64,
         pub(super) flags: u64,
         pub(super) lengths: u64,
         pub(super) distances: u64,
         pub(super) literals: u64,
-        /// Offset in the output.
+        /// Offset of the chunk's bytes in the output.
         pub(super) out: u64,
         /// Bytes of the symbols, the last of which may be incomplete.
         pub(super) bytes: u64,
@@ -35,16 +36,16 @@ device_struct! {
 }
 
 device_struct! {
-    /// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts`
-    /// in lzss/sections.cu.
+    /// Starts of the planes of a chunk's tokens, in symbols from the start of all planes with symbols of the same size:
+    /// `PlaneStarts` in lzss/sections.cu.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct PlaneStarts {
         pub flags: u64,
         pub lengths: u64,
         pub distances: [u64; 2],
-        /// Of the literals, in bytes.
+        /// Planes of the literals as bytes.
         pub bytes: [u64; 8],
-        /// Of the literals, in symbols of two bytes.
+        /// Planes of the literals as 16-bit symbols.
         pub words: [u64; WORD_PLANES],
     }
 }
@@ -53,7 +54,7 @@ device_struct! {
     /// [`Span`] as the kernels read it.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct EncodeSection {
-        /// In the input, a multiple of 16.
+        /// Offset in the input in bytes, a multiple of 16.
         pub(super) offset: u64,
         pub(super) bytes: u64,
         /// Number of the chunk, for its record.
@@ -64,20 +65,20 @@ device_struct! {
 }
 
 device_struct! {
-    /// What a chunk's sections came out as.
+    /// The layout of a chunk's sections.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct SectionPlan {
         /// Bytes of sections 2 to 6: parameters and blocks, flags, lengths, distances, literals.
         pub section_bytes: [u32; 5],
-        /// Blocks.
+        /// Number of data blocks.
         pub blocks: u32,
-        /// Tokens.
+        /// Number of tokens.
         pub tokens: u32,
-        /// Matches among them.
+        /// Number of matches among the tokens.
         pub matches: u32,
-        /// Bytes of all five sections, each up to a multiple of 16, or of the record.
+        /// Bytes of all five sections, each rounded up to a multiple of 16, or of the record.
         pub bytes: u32,
-        /// 0, or 1 if they did not fit into the room given: they are then not written.
+        /// 0, or 1 if the sections did not fit into the output and are not written.
         pub status: u32,
     }
 }

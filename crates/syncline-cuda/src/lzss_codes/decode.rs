@@ -1,4 +1,4 @@
-//! Codes from the LZSS tokens of a batch of records: launchers of `kernels/lzss_codes/decode.cu`.
+//! Decodes the LZSS tokens of a batch of records to codes: launchers of `kernels/lzss_codes/decode.cu`.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use crate::observer::Observer;
 
 const SOURCE: Source = source!("lzss_codes/decode.cu");
 const THREADS: u32 = 512;
-/// Codes that a block widens, about.
+/// Approximate number of codes that a block widens.
 const WIDENED: u64 = 64 << 10;
 
 pub(super) fn specialization(group_log2: u32) -> Specialization {
@@ -24,8 +24,8 @@ pub(super) fn specialization(group_log2: u32) -> Specialization {
     Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
 }
 
-/// Decodes the codes of chunks where they are LZSS tokens. Waits for the device once a batch: what tokens there are
-/// decides what is launched.
+/// Decodes the codes of chunks that store them as LZSS tokens. Waits for the device once per batch, because the
+/// launches depend on the tokens that the records contain.
 #[derive(Debug)]
 pub(crate) struct CodeTokens {
     group_log2: u32,
@@ -37,7 +37,7 @@ pub(crate) struct CodeTokens {
 }
 
 impl CodeTokens {
-    /// For streams with this index and such groups, working on `stream`.
+    /// Creates a decoder for streams with this index and groups of `1 << group_log2` codes, working on `stream`.
     pub fn new(device: &Device, stream: &Arc<CudaStream>, index: IndexKind, group_log2: u32) -> Result<Self> {
         let specialization = specialization(group_log2);
         Ok(Self {
@@ -50,13 +50,13 @@ impl CodeTokens {
         })
     }
 
-    /// Bytes of device memory held between calls.
+    /// Returns the bytes of device memory that are held between calls.
     pub fn workspace_bytes(&self) -> usize {
         self.arena.capacity()
     }
 
-    /// Writes the codes of those chunks of a batch, just parsed, that have tokens to their places in `codes`. What is
-    /// wrong with tokens becomes the chunk's status, as what parsing finds does.
+    /// Writes the codes of those chunks of a parsed batch that have tokens to `codes`. Errors in tokens are added to
+    /// the status of the chunk, like errors of parsing.
     pub fn decode(
         &mut self,
         records: Records<'_>,
@@ -84,8 +84,9 @@ impl CodeTokens {
         let index = self.index as u32;
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
-        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *): a place, a chunk and a head
-        // each. Of a chunk whose status is 0 parsing has seen the record and its section of codes in the input.
+        // SAFETY: the kernel's parameters are (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *), with an
+        // offset, a parsed chunk and a header for each chunk. For chunks whose status is 0, parsing has ensured that
+        // the record and its section of codes lie in the input.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
         let heads = fetch(&stream, &heads, "reading what records have")?;
         observer("lzss_codes_parse")?;
@@ -93,7 +94,7 @@ impl CodeTokens {
             return Ok(());
         }
 
-        // Groups are multiples of 16 codes, and so are slots.
+        // Groups are multiples of 16 codes, and therefore slots are, too.
         let mut bytes = frame.slice::<u8>(slot as usize * chunks)?;
         let first = bytes.device_ptr(&stream).0;
         let mut failed = frame.zeros::<u32>(chunks)?;
@@ -115,8 +116,8 @@ impl CodeTokens {
         launch.arg(&mut bytes).arg(&slot).arg(&failed).arg(&slots).arg(parsed.tiles.chunks_mut()).arg(codes);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = slot.div_ceil(WIDENED).clamp(1, 1 << 15) as u32;
-        // SAFETY: parameters (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *): bytes and codes have a slot for
-        // each chunk, which its groups fit.
+        // SAFETY: the kernel's parameters are (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *). Bytes and
+        // codes have a slot for each chunk that holds all of its groups.
         unsafe { launch.launch(grid) }.doing("widening codes")?;
         observer("lzss_codes_widen")
     }

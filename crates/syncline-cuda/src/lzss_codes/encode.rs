@@ -1,5 +1,5 @@
-//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/lzss_codes/encode.cu`, and the decision for or
-//! against tokens.
+//! Encodes the codes of a batch of chunks as LZSS tokens: launchers of `kernels/lzss_codes/encode.cu`, and the decision
+//! for or against tokens.
 
 #![allow(unsafe_code)]
 
@@ -25,9 +25,9 @@ use crate::workers;
 
 const SOURCE: Source = source!("lzss_codes/encode.cu");
 const THREADS: u32 = 256;
-/// In place of the codes of a chunk that cannot have tokens: `NOT_NARROW` in the source.
+/// Takes the place of the code count of a chunk that cannot have tokens: `NOT_NARROW` in the source.
 const NOT_NARROW: u32 = u32::MAX;
-/// Bytes of a sample that a block copies, about.
+/// Approximate number of bytes of a sample that a block copies.
 const SAMPLED: u64 = 32 << 10;
 
 pub(super) fn specialization(element_bytes: u64) -> Specialization {
@@ -40,29 +40,29 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
-/// The codes of a batch with radius 128, a byte each.
+/// The codes of a batch with radius 128, one byte each.
 pub(crate) struct NarrowCodes<'a> {
-    /// `slot` bytes a chunk.
+    /// `slot` bytes for each chunk.
     codes: CudaViewMut<'a, u8>,
     slot: u64,
-    /// Of each tile.
+    /// Number of outliers of each tile.
     outliers: CudaViewMut<'a, u16>,
     offsets: CudaViewMut<'a, SideOffsets>,
     narrowed: CudaViewMut<'a, NarrowCounts>,
-    /// `sample_slot` bytes a chunk, if the decision depends on it.
+    /// `sample_slot` bytes for each chunk, if the decision depends on samples.
     sample: CudaViewMut<'a, u8>,
     sample_slot: u64,
 }
 
-/// A batch whose codes are LZSS tokens where that may pay.
+/// A batch whose codes are LZSS tokens in those chunks where that may save bytes.
 pub(crate) struct CodedBatch<'a> {
-    /// What their records need.
+    /// The lists for the records.
     pub lists: CodedLists<'a>,
-    /// What is written to these.
+    /// The tokens, which are not yet written.
     pub tokens: CodedTokens<'a>,
 }
 
-/// What records of tokens have in place of the outliers that others have.
+/// The lists of records with tokens, which replace the outliers of other records.
 pub(crate) struct CodedLists<'a> {
     parts: CudaViewMut<'a, TokenParts>,
     positions: CudaViewMut<'a, u32>,
@@ -88,7 +88,7 @@ pub(crate) struct CodedTokens<'a> {
     laid_out: Option<LaidOutPlanes<'a>>,
 }
 
-/// Makes the codes of quantized chunks LZSS tokens.
+/// Encodes the codes of quantized chunks as LZSS tokens.
 #[derive(Debug)]
 pub(crate) struct CodeEncoder {
     element_bytes: u64,
@@ -99,7 +99,7 @@ pub(crate) struct CodeEncoder {
 }
 
 impl CodeEncoder {
-    /// For elements of 4 or 8 bytes.
+    /// Creates an encoder for elements of 4 or 8 bytes.
     pub fn new(device: &Device, element_bytes: u64) -> Result<Self> {
         let kernel = |name| device.kernel(&specialization(element_bytes), name);
         Ok(Self {
@@ -111,12 +111,12 @@ impl CodeEncoder {
         })
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     pub fn element_bytes(&self) -> u64 {
         self.element_bytes
     }
 
-    /// Queues what narrow codes need of the codes of a batch, which may be gone afterwards.
+    /// Queues the computation of narrow codes from the codes of a batch, which may be overwritten afterwards.
     pub fn narrow<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -145,15 +145,16 @@ impl CodeEncoder {
         let mut launch = stream.launch_builder(self.narrow.function());
         launch.arg(geometry).arg(&batch).arg(&mut quantized.metas).arg(&mut quantized.first_groups);
         launch.arg(&mut quantized.codes).arg(&mut narrow.codes).arg(&mut narrow.outliers);
-        // SAFETY: parameters (Geometry, ChunkBatch, const u16 *, const u32 *, const u16 *, u8 *, u16 *): a meta, a
-        // first group and a count for each tile; a slot for each chunk, which its tiles' groups fit.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u16 *, const u32 *, const u16 *, u8 *, u16
+        // *). There are a meta, a first group and a count for each tile, and for each chunk a slot that holds its
+        // tiles' groups.
         unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("narrowing codes")?;
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(geometry).arg(&batch).arg(&mut quantized.summaries).arg(&mut quantized.offsets);
         launch.arg(&mut narrow.outliers).arg(&mut narrow.offsets).arg(&mut narrow.narrowed);
-        // SAFETY: parameters (Geometry, ChunkBatch, const ChunkSummary *, const SideOffsets *, u16 *, SideOffsets *,
-        // NarrowCounts *): one of each for each chunk or tile.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkSummary *, const SideOffsets *, u16 *,
+        // SideOffsets *, NarrowCounts *), with one entry for each chunk or tile.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("placing outliers")?;
         if sample_slot > 0 {
             let mut launch = stream.launch_builder(self.sample.function());
@@ -161,15 +162,15 @@ impl CodeEncoder {
             launch.arg(&mut narrow.sample);
             let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
             grid.grid_dim.1 = sample_slot.div_ceil(SAMPLED).clamp(1, 1 << 15) as u32;
-            // SAFETY: parameters (const u8 *, u64, u64, const NarrowCounts *, u8 *): slots for each chunk, of which no
-            // more codes are read than it has.
+            // SAFETY: the kernel's parameters are (const u8 *, u64, u64, const NarrowCounts *, u8 *). Each chunk has
+            // slots, and no more codes are read than the chunk has.
             unsafe { launch.launch(grid) }.doing("taking samples of codes")?;
         }
         Ok(narrow)
     }
 
-    /// Makes tokens of the codes of those chunks where they may pay: `code_lengths` are the bytes of their Huffman
-    /// streams. `None` if there are none. Waits for the device.
+    /// Encodes the codes of those chunks as tokens where that may save bytes. `code_lengths` are the bytes of the
+    /// chunks' Huffman streams. Returns `None` if there are no such chunks. Waits for the device.
     #[expect(clippy::too_many_arguments, reason = "a batch as it was quantized, and what is known of it")]
     pub fn encode<'a>(
         &mut self,
@@ -199,7 +200,7 @@ impl CodeEncoder {
                 };
                 (chunk, costs)
             })
-            // Outliers alone take more than all that tokens could save.
+            // Excludes chunks whose outliers alone take more bytes than tokens could save.
             .filter(|(chunk, costs)| {
                 let tiles = batch.tiles_of(*chunk as u32).len();
                 8 * costs.narrow_outliers < 8 * costs.outliers + costs.huffman_len + tiles / 4 + 64
@@ -248,7 +249,7 @@ impl CodeEncoder {
             first_outlier += u64::from(narrowed.outliers);
         }
         for (&chunk, sections) in chunks.iter().zip(&sections) {
-            // Tokens of at most 2^22 bytes and what stands around them.
+            // The sections have at most 2^22 bytes of tokens and little more.
             parts[chunk].bytes = sections.payload_bytes() as u32;
         }
         let device_parts = frame.upload(&parts)?;
@@ -259,7 +260,8 @@ impl CodeEncoder {
         }))
     }
 
-    /// The chunks whose codes are worth trying as tokens, by core's estimate of those of their samples.
+    /// Returns the chunks whose codes should be tried as tokens, according to core's estimate from samples of their
+    /// codes.
     fn worth_trying(
         &mut self,
         frame: &mut Frame<'_>,
@@ -289,8 +291,8 @@ impl CodeEncoder {
         let mut found = self.tokens.find(frame, &sources, observer)?;
         let counts = self.tokens.count(frame, &mut found)?;
         let (tried, options) = (costs.to_vec(), *options);
-        // Logarithms of all counts: more than one thread should wait for.
-        let may_pay = workers::spread(costs.len(), move |number| {
+        // The estimates take logarithms of all counts, so they are distributed to worker threads.
+        let may_pay = workers::run_tasks(costs.len(), move |number| {
             let ((_, costs), (planes, blocks)): (&(usize, TokenCosts), _) = (&tried[number], &counts[number]);
             costs.may_pay(&options, planes, *blocks, sampled(costs))
         });
@@ -304,7 +306,7 @@ impl CodeEncoder {
         Ok(chunks)
     }
 
-    /// Writes the tokens of the chunks that have a place.
+    /// Writes the tokens of the chunks that have an offset in the output.
     pub fn write(
         &mut self,
         stream: &Arc<CudaStream>,

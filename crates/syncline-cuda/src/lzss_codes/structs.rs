@@ -6,7 +6,7 @@ use crate::device_struct::{DeviceStruct, device_struct};
 pub(crate) const STRUCTS: &[DeviceStruct] = &[NarrowCounts::C];
 
 device_struct! {
-    /// What a chunk comes to with radius 128.
+    /// Counts of a chunk with radius 128.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct NarrowCounts {
         pub(super) codes: u32,

@@ -1,4 +1,4 @@
-//! What decodes codes before they are reconstructed, if that is not done in one go.
+//! Decoders of codes for streams that are not decoded and reconstructed by one kernel.
 
 use syncline_core::huffman::{Decoder, IndexKind};
 
@@ -6,10 +6,10 @@ use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::huffman::decode::{Decoding, Gap, Indexed, SelfSync};
 
-/// Decoders of whole streams of codes.
+/// The decoder of a stream's codes.
 #[derive(Debug)]
 pub(super) enum CodeDecoder {
-    /// None: the reconstructor decodes.
+    /// No separate decoder: the reconstructor decodes the codes.
     Fused,
     Indexed(Indexed<u16>),
     Gap(Gap<u16>),

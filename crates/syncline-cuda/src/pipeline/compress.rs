@@ -1,8 +1,8 @@
-//! Arrays in device memory to streams in device memory.
+//! Compresses arrays in device memory to streams in device memory.
 //!
-//! Chunks go through the stages in batches, so that the workspace does not grow with the array. What a batch came out
-//! as after quantizing is read back while the device builds codebooks and encodes: the host is waited for only where
-//! chunks have outliers, verbatim values or bitmaps beside their codes.
+//! Chunks are processed in batches, so that the workspace does not grow with the array. The summaries of a quantized
+//! batch are copied to the host while the device builds codebooks and encodes. The host result is only needed if some
+//! chunk has outliers, verbatim values or bitmaps in addition to codes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,54 +30,54 @@ mod batches;
 
 use batches::{BATCH_BYTES, Batches, Form};
 
-/// How to compress.
+/// Options of a compression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompressOptions {
     /// The error bound.
     pub bound: Bound,
-    /// Which values are fill, left out of the range and kept exactly.
+    /// Which values are fill values: these do not count in the range and are stored exactly.
     pub fill: Fill,
-    /// Which index the codes carry.
+    /// The kind of index in the streams of codes.
     pub index: IndexKind,
-    /// log2 of the symbols in a group of the codes: 6 or 7.
+    /// log2 of the number of codes in a group: 6 or 7.
     pub group_log2: u8,
 }
 
 impl CompressOptions {
-    /// Defaults with this bound: detected fill values, the symbol index, the usual groups.
+    /// Returns the defaults with this bound: detected fill values, the symbol index, and the default group size.
     pub fn new(bound: Bound) -> Self {
         Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: Header::GROUP_LOG2 }
     }
 }
 
-/// What a compression did.
+/// The result of a compression.
 #[derive(Debug, Clone)]
 pub struct Compressed {
-    /// Bytes of the stream.
+    /// Size of the stream in bytes.
     pub bytes: u64,
     /// The stream's header.
     pub header: Header,
-    /// The bound and the fill patterns, with how many elements hold them.
+    /// The resolved bound and the fill patterns, with the number of elements that hold each pattern.
     pub resolved: Resolved,
 }
 
-/// The records of some chunks.
+/// The records of some consecutive chunks.
 #[derive(Debug, Clone)]
 pub struct ChunkRecords {
-    /// Bytes of each; they stand one after another.
+    /// Length of each record in bytes; records are adjacent.
     pub lengths: Vec<u32>,
-    /// Errors, if the bound is a PSNR.
+    /// Sums of squared errors, if the bound is a PSNR.
     pub errors: ErrorSummary,
 }
 
-/// Compresses arrays of `f32` and `f64` on one stream of a device. Keeps its workspace from call to call.
+/// Compresses arrays of `f32` and `f64` on one stream of a device, and keeps its workspace between calls.
 #[derive(Debug)]
 pub struct Compressor<'d> {
     device: &'d Device,
     stream: Arc<CudaStream>,
     arena: Arena,
     batch_bytes: u64,
-    /// Whether and how codes become LZSS tokens.
+    /// Whether and how codes are coded as LZSS tokens.
     lossless: CoderOptions,
     tokens: Option<CodeEncoder>,
     scan: Option<(ElementType, BoundScan)>,
@@ -90,26 +90,26 @@ pub struct Compressor<'d> {
     minus_zeros: bool,
 }
 
-/// A bound that the device resolves while the host has yet to see what the scan found.
+/// A bound that the device resolves before the host has read the result of the scan.
 #[derive(Debug)]
 struct Pending<'i> {
-    /// The scan, until it is waited for.
+    /// The running scan; `None` once the host has waited for it.
     begun: Option<PendingScan>,
     input: &'i CudaView<'i, u8>,
-    /// The bound as the host resolves it, then.
+    /// The bound as the host resolves it from the scan's result; `None` until then.
     resolved: Option<Resolved>,
 }
 
-/// What quantizing counts with: words that are 0 but while it does.
+/// The control words of the quantizing kernel: 0 except while that kernel runs.
 #[derive(Debug)]
 struct Control {
     words: CudaSlice<u32>,
-    /// Whether a launch that was to clear them is missing.
+    /// Whether the words may not be 0, because the launch that clears them did not happen.
     used: bool,
 }
 
 impl<'d> Compressor<'d> {
-    /// A compressor whose work goes to `stream`.
+    /// Returns a compressor that works on `stream`.
     ///
     /// # Errors
     /// [`CudaError::Driver`].
@@ -131,26 +131,27 @@ impl<'d> Compressor<'d> {
         })
     }
 
-    /// Works in batches of about so many bytes of elements: less workspace, more launches.
+    /// Sets the size of a batch to about `bytes` bytes of elements. Smaller batches take less workspace and more
+    /// launches.
     #[must_use]
     pub fn with_batch_bytes(self, bytes: u64) -> Self {
         Self { batch_bytes: bytes.max(1), ..self }
     }
 
-    /// Makes codes LZSS tokens where the pipeline says so: with `lzss+huffman` wherever that is shorter, with `auto`
-    /// where an estimate says that it pays. Takes several times as long.
+    /// Lets codes be coded as LZSS tokens: with `lzss+huffman` in every chunk that becomes shorter, with `auto` where
+    /// an estimate predicts a gain. Compression then takes several times as long.
     #[must_use]
     pub fn with_lossless(mut self, options: CoderOptions) -> Self {
         self.set_lossless(options);
         self
     }
 
-    /// As [`Self::with_lossless`].
+    /// Sets how codes are coded, as [`Self::with_lossless`] does.
     pub fn set_lossless(&mut self, options: CoderOptions) {
         self.lossless = options;
     }
 
-    /// Bytes of device memory held between calls: what the largest so far took.
+    /// Returns the bytes of device memory that are held between calls, determined by the largest call so far.
     pub fn workspace_bytes(&self) -> u64 {
         let lengths = self.progress.as_ref().map_or(0, |progress| 4 * progress.chunks());
         let coders = self.assembler.as_ref().map_or(0, Assembler::device_bytes)
@@ -158,8 +159,8 @@ impl<'d> Compressor<'d> {
         self.arena.capacity() as u64 + lengths + coders
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`]
-    /// bytes or as many as the stream turns out to have. Returns when the stream is complete.
+    /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
+    /// room; less suffices if the stream turns out to fit. Returns when the stream is complete.
     ///
     /// # Errors
     /// [`CudaError::Core`] for a bound that the element type cannot have, [`CudaError::Lossless`] if the bound asks for
@@ -176,11 +177,11 @@ impl<'d> Compressor<'d> {
         self.compress_observed(input, element_type, shape, options, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::compress`] that calls `observer` with a name after each launch, or after some launches together: a bench
-    /// records events there.
+    /// Compresses an array as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
+    /// launches, so that benches can record events.
     ///
     /// # Errors
-    /// As [`Self::compress`], or what `observer` returns.
+    /// The errors of [`Self::compress`] and of `observer`.
     pub fn compress_observed(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -191,7 +192,7 @@ impl<'d> Compressor<'d> {
         observer: &mut Observer<'_>,
     ) -> Result<Compressed> {
         let begun = self.begin_scan(input, element_type, shape, options)?;
-        // While the device looks at the array.
+        // The host computes the geometry while the device scans the array.
         let geometry = Geometry::new(shape);
         let form = Form {
             element_bytes: element_type.size() as u32,
@@ -250,7 +251,7 @@ impl<'d> Compressor<'d> {
     /// Resolves the bound over a whole array in device memory.
     ///
     /// # Errors
-    /// As [`Self::compress`].
+    /// The errors of [`Self::compress`].
     pub fn resolve(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -290,11 +291,11 @@ impl<'d> Compressor<'d> {
         Ok(resolve(&found)?)
     }
 
-    /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab`
-    /// has their elements. Returns when they are complete.
+    /// Writes the records of some chunks to the start of `output`, one after another, without header and chunk table.
+    /// `slab` contains the chunks' elements. Returns when the records are complete.
     ///
     /// # Errors
-    /// As [`Self::compress`].
+    /// The errors of [`Self::compress`].
     pub fn compress_chunks(
         &mut self,
         header: &Header,
@@ -305,7 +306,7 @@ impl<'d> Compressor<'d> {
     ) -> Result<ChunkRecords> {
         let observer = &mut |_| Ok(());
         let batches = self.batches_of(header, geometry, chunks)?;
-        // Of these elements nothing is known.
+        // These elements were not scanned, so -0.0 may occur.
         self.minus_zeros = true;
         let errors = self.records(&mut header.clone(), geometry, &batches, slab, 0, output, observer, None)?;
         let errors = errors.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
@@ -317,8 +318,8 @@ impl<'d> Compressor<'d> {
         Ok(ChunkRecords { lengths, errors })
     }
 
-    /// A whole stream with this header; its bytes, and the errors of all chunks. With a pending bound as
-    /// [`Self::batch`].
+    /// Writes a whole stream with this header. Returns its size in bytes and the errors of all chunks. `pending` is as
+    /// in [`Self::batch`].
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn stream(
         &mut self,
@@ -348,7 +349,7 @@ impl<'d> Compressor<'d> {
         Ok(Some((outcome.bytes, errors)))
     }
 
-    /// Chunks of an array in batches, and what these need.
+    /// Returns the batches of some chunks of an array with their memory requirements.
     fn batches_of(&mut self, header: &Header, geometry: &Geometry, chunks: Range<u64>) -> Result<Batches> {
         if header.lzss_codes != self.lossless.coder.lzss_codes() {
             return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the pipeline"));
@@ -358,7 +359,7 @@ impl<'d> Compressor<'d> {
         Ok(batches)
     }
 
-    /// Writes the records of batches that are prepared from byte `start` of the output on.
+    /// Writes the records of prepared batches from byte `start` of the output on.
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn records(
         &mut self,
@@ -387,9 +388,8 @@ impl<'d> Compressor<'d> {
         Ok(Some(errors))
     }
 
-    /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside
-    /// the codes, outliers, verbatim values and bitmaps, and for LZSS tokens, which take several bytes a code on their
-    /// way.
+    /// Returns the bytes of device memory that compressing such an array takes in addition to input and output. Not
+    /// included are outliers, verbatim values, bitmaps, and LZSS tokens, which temporarily take several bytes per code.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
         match Batches::new(Form::of(header), geometry, 0..geometry.chunks(), self.batch_bytes) {
             Ok(batches) => batches.needed(geometry),
@@ -397,7 +397,7 @@ impl<'d> Compressor<'d> {
         }
     }
 
-    /// Gets what these batches need, whatever the bound resolves to, and is not there from the stream before.
+    /// Allocates and loads what these batches need for any resolved bound, except what an earlier stream left.
     fn prepare(&mut self, batches: &Batches) -> Result<()> {
         let Form { element_bytes, group_log2, index, lzss_codes, .. } = batches.form;
         if !self.assembler.as_ref().is_some_and(|a| a.is_for(index, group_log2, element_bytes)) {
@@ -419,7 +419,7 @@ impl<'d> Compressor<'d> {
         self.arena.reserve(batches.workspace() as usize)
     }
 
-    /// Gets what quantizes for this header.
+    /// Creates the quantizer for this header and its control words.
     fn prepare_quantizer(&mut self, header: &Header, geometry: &Geometry, batches: &Batches) -> Result<()> {
         if !self.quantizer.as_mut().is_some_and(|quantizer| quantizer.adapt(header, geometry)) {
             self.quantizer = None;

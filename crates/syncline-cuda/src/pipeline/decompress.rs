@@ -1,4 +1,4 @@
-//! Decompression on the device: records are parsed, decoded and reconstructed without the host looking at anything.
+//! Decompression on the device: records are parsed, decoded and reconstructed without synchronizing with the host.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::lzss_codes::CodeTokens;
 use crate::observer::Observer;
 use crate::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
 
-/// Elements of a batch of chunks at most, where codes are decoded and reconstructed in one go, and where codes go
-/// through memory in between, so that they take no more than 128 MiB there.
+/// Maximum number of elements of a batch of chunks if one kernel decodes and reconstructs. The second constant applies
+/// if codes go through device memory, where they then take at most 128 MiB.
 const FUSED_ELEMENTS: u64 = 1 << 28;
 const DECODED_ELEMENTS: u64 = 1 << 26;
 
-/// Decompresses one stream, or others with the same header's sizes, from device memory to device memory.
+/// Decompresses one stream, or others whose headers give the same sizes, from device memory to device memory.
 ///
-/// Nothing waits for the device but [`Self::check`], and calls for streams whose codes may be LZSS tokens, which also
-/// take more scratch memory then. Scratch memory is taken when the decompressor is made ([`Self::workspace_bytes`] says
-/// how much) and kept; after the first call nothing allocates, so that calls can be captured in a CUDA graph, if the
-/// context does not track slices across streams (`CudaContext::disable_event_tracking`).
+/// Only [`Self::check`] waits for the device, and calls for streams whose codes may be LZSS tokens, which also take
+/// more scratch memory. Scratch memory is allocated by the constructor ([`Self::workspace_bytes`] returns its size) and
+/// kept. After the first call nothing is allocated, so that calls can be captured in a CUDA graph, if the context does
+/// not track slices across streams (`CudaContext::disable_event_tracking`).
 #[derive(Debug)]
 pub struct Decompressor {
     info: StreamInfo,
@@ -43,42 +43,42 @@ pub struct Decompressor {
     parser: RecordParser,
     decoder: CodeDecoder,
     bitmaps: Option<SelfSync<u8>>,
-    /// If chunks may have their codes as LZSS tokens.
+    /// The token decoder, if chunks may have their codes as LZSS tokens.
     tokens: Option<CodeTokens>,
     reconstructor: Reconstructor,
     hasher: Hasher,
     arena: Arena,
-    /// Workspace of `side`, given back before that is destroyed.
+    /// Workspace used on `side`. Declared before `side`, so that it is freed first.
     side_arena: Arena,
-    /// A stream beside the caller's, for hashes of long records, which are a long chain of steps on a small part of the
-    /// device.
+    /// A second stream for the hashes of long records: each is a long sequential computation that occupies a small part
+    /// of the device.
     side: SideStream,
-    /// A word for each chunk of the array; and whether its hash differs.
+    /// One status word per chunk of the array, and one flag per chunk whether its hash differs.
     statuses: CudaSlice<u32>,
     hashes_differ: CudaSlice<u32>,
-    /// What parsing needs cleared, what hashes do, and whether they are: each batch leaves them so, unless it fails.
+    /// Memory that parsing needs to be 0, then the results of hashing. Each batch clears it again unless it fails.
     kept: CudaSlice<u8>,
     hash_progress: CudaSlice<u64>,
     kept_is_clear: bool,
     chunks_in_batch: u64,
-    /// Those of the whole array, known before a call: what the host does before the first launch, the device waits for.
+    /// The batches of the whole array, computed in advance because the device idles until the host's first launch.
     batches: Arc<[Batch]>,
 }
 
 impl Decompressor {
-    /// For the stream that `info` describes, working on `stream`.
+    /// Returns a decompressor for the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for the streams that [`StreamInfo::check_decompressible`] names: decompress them on
-    /// the CPU. Errors of [`Device::kernel`], [`CudaError::OutOfMemory`], [`CudaError::Driver`].
+    /// [`CudaError::Unsupported`] for streams that [`StreamInfo::check_decompressible`] rejects, which only the CPU
+    /// decompresses; errors of [`Device::kernel`]; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         Self::build(device, stream, info, None)
     }
 
-    /// [`Self::new`], reconstructing in the given way: to measure what ways are worth.
+    /// Returns a decompressor that reconstructs with the given strategy, so that benches can compare strategies.
     ///
     /// # Errors
-    /// As [`Self::new`] and [`Reconstructor::with_way`].
+    /// The errors of [`Self::new`] and [`Reconstructor::with_way`].
     pub fn with_way(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Way) -> Result<Self> {
         Self::build(device, stream, info, Some(way))
     }
@@ -87,7 +87,7 @@ impl Decompressor {
         info.check_decompressible()?;
         let header = info.header();
         let format = Format::new(header, info.geometry());
-        // Where some chunks have no streams of codes, the codes of all go through memory.
+        // If some chunks have tokens instead of streams of codes, the codes of all chunks are decoded to device memory.
         let way = if header.lzss_codes { way.or(Some(Way::Decoded)) } else { way };
         if header.lzss_codes && way != Some(Way::Decoded) {
             return Err(CudaError::invalid("where codes may be LZSS tokens they are decoded before all else"));
@@ -110,11 +110,11 @@ impl Decompressor {
         let elements = if way == Way::Fused { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
-        // Hashing takes memory for each chunk as for the longest record, which in a damaged stream may be far longer
-        // than its elements: it then counts, too.
+        // Each chunk takes memory for hashing according to the longest record, which in a damaged stream may be far
+        // longer than the chunk's elements. The batch size therefore considers both.
         let elements_of_record = info.longest_record() / (2 * header.element_type.size() as u64);
         let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, MAX_CHUNKS as u64);
-        // One at least: devices without memory pools allocate nothing less than a byte.
+        // At least one chunk: devices without memory pools cannot allocate 0 bytes.
         let most = chunks_in_batch.min(chunks as u64).max(1) as usize;
         let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
         let kept = stream.alloc_zeros::<u8>(kept_bytes).allocating(kept_bytes as u64)?;
@@ -142,17 +142,18 @@ impl Decompressor {
         };
         let (main, beside) = decompressor.workspace()?;
         decompressor.arena = Arena::with_capacity(stream, main)?;
-        // Zeros, as compute-sanitizer's initcheck misses what kernels write here for the first time.
+        // Initialized to 0, because compute-sanitizer's initcheck does not see the kernels' first writes to this
+        // memory.
         decompressor.side_arena = Arena::with_zeros(decompressor.side.stream().clone(), beside)?;
         Ok(decompressor)
     }
 
-    /// What it was made for.
+    /// Returns the description of the stream that the decompressor was created for.
     pub fn info(&self) -> &StreamInfo {
         &self.info
     }
 
-    /// Bytes of device memory that it holds.
+    /// Returns the bytes of device memory that the decompressor holds.
     pub fn workspace_bytes(&self) -> usize {
         let tokens = self.tokens.as_ref().map_or(0, CodeTokens::workspace_bytes);
         self.arena.capacity()
@@ -163,7 +164,7 @@ impl Decompressor {
             + self.hash_progress.len() * size_of::<u64>()
     }
 
-    /// Bytes of arena that the largest batch takes, of the stream's own and of the one beside it.
+    /// Returns the bytes of arena memory that the largest batch takes on the caller's stream and on the second stream.
     fn workspace(&self) -> Result<(usize, usize)> {
         let (mut main, mut side) = (0, 0);
         for own in &*self.batches {
@@ -193,13 +194,13 @@ impl Decompressor {
         Ok((main, side))
     }
 
-    /// Decompresses the whole array. `input` is the stream, `output` takes the array's elements. Queued, not waited
-    /// for.
+    /// Queues the decompression of the whole array without waiting for it. `input` is the stream, and `output` receives
+    /// the array's elements.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if `E` is not the stream's element type, or the input or the output has another
-    /// length or is misaligned (the input to 16 bytes); [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damage
-    /// inside of chunks is found by the device: [`Self::check`] asks for it.
+    /// [`CudaError::InvalidArgument`] if `E` is not the stream's element type, if the input or the output has another
+    /// length, or if the input does not start on a multiple of 16 bytes; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`]. The device detects damage inside chunks, which [`Self::check`] reports.
     pub fn decompress<E: Element + DeviceRepr>(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -208,12 +209,12 @@ impl Decompressor {
         self.decompress_observed(input, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events
-    /// there. Hashes are part of the first step, or, of long records, run beside the rest, and the last step waits for
-    /// them.
+    /// Decompresses the whole array as [`Self::decompress`] does, and calls `observer` with a name after groups of
+    /// launches, so that benches can record events. Hashing is part of the first step; for long records it runs
+    /// concurrently, and the last step waits for it.
     ///
     /// # Errors
-    /// As [`Self::decompress`], or what `observer` returns.
+    /// The errors of [`Self::decompress`] and of `observer`.
     pub fn decompress_observed<E: Element + DeviceRepr>(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -233,13 +234,13 @@ impl Decompressor {
         self.tiles(input, 0, tiles, output, 0, observer)
     }
 
-    /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of
-    /// 16), at least the records of their chunks ([`StreamInfo::bytes_of`]); `output` the array's elements from number
-    /// `first_element` on, in raster order, at least those of the tiles, and elements of other tiles are left as they
-    /// are. Queued, not waited for.
+    /// Queues the decompression of the tiles with these numbers without waiting for it. `input` contains the stream
+    /// from byte `input_offset` on (a multiple of 16), at least the records of the tiles' chunks
+    /// ([`StreamInfo::bytes_of`]). `output` contains the array's elements from number `first_element` on in raster
+    /// order, at least those of the tiles. Elements of other tiles remain unchanged.
     ///
     /// # Errors
-    /// As [`Self::decompress`].
+    /// The errors of [`Self::decompress`].
     pub fn decompress_tiles<E: Element + DeviceRepr>(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -270,7 +271,7 @@ impl Decompressor {
         let mut output = view_bytes_mut(output);
         let wanted = self.info.chunks_of(tiles.clone());
         let mut batches = self.batches.clone();
-        // Each batch writes its chunks' statuses.
+        // Each batch only writes the statuses of its own chunks.
         if wanted != (0..self.info.geometry().chunks()) {
             batches = Batch::all(&self.info, wanted, self.chunks_in_batch)?.into();
             let stream = self.arena.stream().clone();
@@ -283,8 +284,8 @@ impl Decompressor {
         Ok(())
     }
 
-    /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been
-    /// decompressed rightly.
+    /// Waits for the queued work and returns the error of the first damaged chunk of the last call. All other chunks
+    /// have been decompressed correctly.
     ///
     /// # Errors
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
@@ -327,11 +328,11 @@ impl Decompressor {
         let longest = batch.longest();
         let mut progress = self.hash_progress.slice_mut(..lengths.len());
         let mut differs = self.hashes_differ.slice_mut(own.clone());
-        // Hashes of short records are compared by blocks of the kernel that parses, of long ones beside the rest: while
-        // records are parsed most of the device is idle.
+        // The parsing kernel compares the hashes of short records in additional blocks. The hashes of long records are
+        // computed on the second stream, because parsing leaves most of the device idle.
         let beside = !Hashing::pays(longest);
         if beside {
-            // They may start when parsing does; calls that are not needed for parsing come later.
+            // Hashing may start together with parsing; driver calls that parsing does not need are made later.
             self.side.mark(&stream)?;
         }
         self.kept_is_clear = false;
@@ -396,9 +397,10 @@ impl Decompressor {
         };
         let done = rest();
         if beside {
-            // Whatever became of it: the input may be gone when this returns.
+            // This also happens after an error, because the caller may free the input when this function returns.
             self.side.join(&stream)?;
-            // What the caller does with the input on other streams comes after what is recorded now, hashing included.
+            // Dropping the guard records an event, after hashing has joined the stream, so that other streams of the
+            // caller wait before they reuse the input.
             drop(input.device_ptr(&stream));
         }
         if !done? {
@@ -410,23 +412,24 @@ impl Decompressor {
 }
 
 impl Drop for Decompressor {
-    /// Memory of the stream beside is given back on that stream: not before what still reads it on the caller's.
+    /// Frees the second stream's memory on that stream, after all readers on the caller's stream have finished.
     fn drop(&mut self) {
         if self.side.fork(self.arena.stream()).is_err() {
-            // There is nobody to report to; waiting is always right.
+            // Drop cannot report an error; waiting longer than necessary is harmless.
             let _ = self.arena.stream().synchronize();
         }
     }
 }
 
-/// Which part of the array is reconstructed.
+/// The part of the array that is reconstructed.
 struct Part {
     tiles: Range<u64>,
     first_chunk: u64,
     first_element: u64,
 }
 
-/// Decodes the codes, if the reconstructor does not do so itself, and reconstructs. Whether that has ended the batch.
+/// Decodes the codes, unless the reconstructor does so itself, and reconstructs the elements. Returns whether the last
+/// kernel has also finished the batch.
 #[expect(clippy::too_many_arguments, reason = "what is decoded, how, and where to")]
 fn reconstruct<'a>(
     frame: &mut Frame<'a>,

@@ -1,4 +1,4 @@
-//! What has to be known on the host before a stream is decompressed: its header and where its records are.
+//! A stream's header and chunk table, which the host needs before decompression.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use syncline_core::geometry::Geometry;
 use crate::device::fetch;
 use crate::error::{CudaError, Result};
 
-/// The header and the chunk table of a stream, checked.
+/// The validated header and chunk table of a stream.
 #[derive(Debug, Clone)]
 pub struct StreamInfo {
     header: Header,
@@ -22,10 +22,11 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
-    /// Of a stream in host memory.
+    /// Reads the header and the chunk table of a stream in host memory.
     ///
     /// # Errors
-    /// [`CudaError::Core`](crate::CudaError::Core): not a stream, a newer version, truncated or damaged.
+    /// [`CudaError::Core`](crate::CudaError::Core) if the bytes are not a stream, or the stream has a newer version, is
+    /// truncated or damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         Self::read(bytes.len() as u64, |offset, length| {
             let start = offset as usize;
@@ -33,10 +34,10 @@ impl StreamInfo {
         })
     }
 
-    /// Of a stream in device memory: copies header and table, and waits for them on `stream`.
+    /// Copies the header and the chunk table of a stream in device memory to the host. Waits for `stream`.
     ///
     /// # Errors
-    /// As [`Self::from_bytes`]; [`CudaError::Driver`](crate::CudaError::Driver).
+    /// The errors of [`Self::from_bytes`]; [`CudaError::Driver`](crate::CudaError::Driver).
     pub fn from_device(stream: &Arc<CudaStream>, bytes: &CudaView<'_, u8>) -> Result<Self> {
         let mut failed = None;
         let info = Self::read(bytes.len() as u64, |offset, length| {
@@ -50,11 +51,11 @@ impl StreamInfo {
         failed.map_or(info, Err)
     }
 
-    /// Of a stream of `stream_len` bytes anywhere, by means of `read`, which returns `len` bytes from an offset and is
-    /// only asked for bytes inside the stream.
+    /// Reads the header and the chunk table of a stream of `stream_len` bytes in any storage. `read` returns `len`
+    /// bytes from an offset and is only called for bytes inside the stream.
     ///
     /// # Errors
-    /// As [`Self::from_bytes`], or whatever `read` returns.
+    /// The errors of [`Self::from_bytes`] and of `read`.
     pub fn read(
         stream_len: u64,
         read: impl FnMut(u64, usize) -> syncline_core::error::Result<Vec<u8>>,
@@ -63,16 +64,17 @@ impl StreamInfo {
         Ok(Self { header, geometry, table, stream_len })
     }
 
-    /// What the stream holds and how it was made.
+    /// Returns the stream's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Whether the device decompresses such streams.
+    /// Checks that [`Decompressor`](crate::pipeline::Decompressor) supports the stream.
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] for lossless streams, which
-    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) is for, and other elements than `f32` and `f64`.
+    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, and for element types other than
+    /// `f32` and `f64`.
     pub fn check_decompressible(&self) -> Result<()> {
         let Header { pipeline, element_type, .. } = &self.header;
         if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
@@ -82,46 +84,46 @@ impl StreamInfo {
         Ok(())
     }
 
-    /// Its tiles and chunks.
+    /// Returns the tiles and chunks of the array.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Bytes of the stream.
+    /// Returns the size of the stream in bytes.
     pub fn stream_len(&self) -> u64 {
         self.stream_len
     }
 
-    /// Elements of the array.
+    /// Returns the number of elements of the array.
     pub fn elements(&self) -> u64 {
         self.geometry.elements()
     }
 
-    /// Bytes of the array.
+    /// Returns the size of the array in bytes.
     pub fn decompressed_len(&self) -> u64 {
         self.elements() * self.header.element_type.size() as u64
     }
 
-    /// The error for a damaged chunk, with its location in the stream.
+    /// Returns the error for a damaged chunk, with the chunk's location in the stream.
     pub(crate) fn corrupt(&self, chunk: u64, what: &str) -> CudaError {
         let location = Location::of_chunk(chunk, self.record(chunk).0);
         Error::corrupt(format!("chunk {chunk}"), what).located(location).into()
     }
 
-    /// Offset in the stream and length in bytes of a chunk's record.
+    /// Returns the offset in the stream and the length of a chunk's record, in bytes.
     ///
     /// # Panics
-    /// There is no such chunk.
+    /// Panics if there is no such chunk.
     pub fn record(&self, chunk: u64) -> (u64, usize) {
         self.table.record(chunk)
     }
 
-    /// Bytes of the longest record, 0 if there is none.
+    /// Returns the length of the longest record in bytes, or 0 if there is none.
     pub(crate) fn longest_record(&self) -> u64 {
         (0..self.geometry.chunks()).map(|chunk| self.record(chunk).1 as u64).max().unwrap_or(0)
     }
 
-    /// The chunks that tiles with these numbers are in.
+    /// Returns the chunks that contain the tiles with these numbers.
     pub fn chunks_of(&self, tiles: Range<u64>) -> Range<u64> {
         let end = tiles.end.min(self.geometry.tiles());
         if tiles.start >= end {
@@ -131,7 +133,7 @@ impl StreamInfo {
         tiles.start / in_chunk..end.div_ceil(in_chunk)
     }
 
-    /// Bytes of the stream that the records of these chunks take: where the first starts, and the end of the last.
+    /// Returns the byte range of the stream that contains the records of these chunks.
     pub fn bytes_of(&self, chunks: Range<u64>) -> Range<u64> {
         if chunks.is_empty() {
             return 0..0;

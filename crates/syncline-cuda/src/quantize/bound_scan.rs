@@ -92,7 +92,7 @@ pub struct BoundScan {
 }
 
 impl BoundRequest {
-    /// Returns `None` for bounds that the kernel does not support.
+    /// Returns the kernel's form of `bound`, or `None` if the kernel does not support this bound.
     fn of(bound: Bound, element: ElementType) -> Option<Self> {
         let (bound, relative) = match bound {
             Bound::Abs(error) => (error, 0),
@@ -107,7 +107,7 @@ impl BoundRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceStep(pub(super) [u64; STEP_WORDS]);
 
-/// The state before a scan that is under way.
+/// The state before a scan that is in progress.
 #[derive(Debug)]
 pub(crate) struct PendingScan(Scan);
 
@@ -174,7 +174,7 @@ impl BoundScan {
     /// the whole array before it has seen any element. Waits for the stream.
     ///
     /// # Errors
-    /// As [`Self::scan`].
+    /// The errors of [`Self::scan`].
     pub fn scan_range(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -190,7 +190,7 @@ impl BoundScan {
     /// computes the quantizer's constants.
     ///
     /// # Errors
-    /// As [`Self::scan`].
+    /// The errors of [`Self::scan`].
     pub(crate) fn start(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -216,7 +216,7 @@ impl BoundScan {
     /// constants that the device computed, if requested.
     ///
     /// # Errors
-    /// As [`Self::scan`].
+    /// The errors of [`Self::scan`].
     pub(crate) fn finish(
         &mut self,
         pending: PendingScan,

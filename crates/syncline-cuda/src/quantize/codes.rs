@@ -33,9 +33,9 @@ struct BlockShape {
     blocks: u32,
 }
 
-/// What a launch reads and writes.
+/// Inputs and outputs of a launch.
 pub(super) struct CodesArguments<'c, 'v> {
-    /// The elements, among them all of the batch's chunks.
+    /// Elements that include all those of the batch's chunks.
     pub slab: &'c Slab<'v>,
     pub geometry: &'c Geometry,
     pub device_geometry: DeviceGeometry,
@@ -66,7 +66,7 @@ impl CodesKernel {
     /// Chooses and loads the kernel.
     ///
     /// # Errors
-    /// Those of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &Device, variant: KernelVariant, geometry: &Geometry) -> Result<Self> {
         let staged = staged::applies(variant, geometry);
         let shape = if staged { staged::block_shape(variant) } else { direct::BLOCK_SHAPE };
@@ -87,17 +87,17 @@ impl CodesKernel {
         Ok(Self { kernel, variant, staged, units, shared_memory, blocks: resident * device.info().multiprocessors })
     }
 
-    /// Whether the kernel can read its constants from device memory.
+    /// Returns whether the kernel can read its constants from device memory.
     pub fn reads_device_step(&self) -> bool {
         self.staged
     }
 
-    /// Tiles that a block takes at a time.
+    /// Returns the number of tiles that a block takes at a time.
     fn block_tiles(&self) -> u64 {
         u64::from(self.units) * if self.variant.axes == 3 { 2 } else { 1 }
     }
 
-    /// Control words that chunks of `tiles` tiles need, `chunks` of them.
+    /// Returns the number of control words for `chunks` chunks of `tiles` tiles.
     pub fn control_words(&self, chunks: u64, tiles: u64) -> usize {
         let words = chunks.saturating_mul(tiles.div_ceil(self.block_tiles()).saturating_add(LINE_WORDS));
         usize::try_from(words).unwrap_or(usize::MAX - LINE_WORDS as usize) + LINE_WORDS as usize
@@ -173,7 +173,7 @@ impl CodesKernel {
         }
     }
 
-    /// Whether every quad of elements of an unclipped tile starts on a multiple of 16 bytes.
+    /// Returns whether every quad of elements of an unclipped tile starts on a multiple of 16 bytes.
     fn is_aligned(&self, stream: &Arc<CudaStream>, arguments: &CodesArguments<'_, '_>) -> bool {
         let slab = arguments.slab;
         let bytes = u64::from(self.variant.element_bytes);
@@ -183,7 +183,7 @@ impl CodesKernel {
     }
 }
 
-/// Macro constants that both kernels take.
+/// Returns the macro constants that both kernels take.
 fn constants(variant: KernelVariant, shape: BlockShape) -> Vec<(&'static str, u64)> {
     let constants = [
         ("ELEMENT_BYTES", variant.element_bytes),
@@ -197,7 +197,7 @@ fn constants(variant: KernelVariant, shape: BlockShape) -> Vec<(&'static str, u6
     constants.map(|(name, value)| (name, value.into())).to_vec()
 }
 
-/// All specializations for one kind of stream, over any tiling.
+/// Returns all specializations for one kind of stream, over any tiling.
 pub(super) fn specializations(variant: KernelVariant) -> Vec<Specialization> {
     staged::specializations(variant).into_iter().chain(direct::specializations(variant)).collect()
 }

@@ -27,7 +27,7 @@ pub(super) fn specialization() -> Specialization {
     Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into()), ("CLUSTER", CLUSTER.into())] }
 }
 
-/// What a launch writes besides the outputs of the codes' kernel.
+/// Destinations of a launch in addition to the outputs of the kernel that computes codes.
 pub(super) struct FinishOutputs<'f, 'v> {
     pub offsets: &'f mut CudaViewMut<'v, SideOffsets>,
     pub group_classes: &'f mut CudaViewMut<'v, u8>,
@@ -43,16 +43,16 @@ pub(super) struct FinishKernel {
 }
 
 impl FinishKernel {
-    /// For this device.
+    /// Loads the kernel for this device.
     ///
     /// # Errors
-    /// Those of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
         let kernel = device.kernel(&specialization(), "quantize_finish")?;
         Ok(Self { kernel, blocks_per_chunk: blocks_per_chunk(device) })
     }
 
-    /// Queues the kernel behind that of the codes, for a batch with at least one tile.
+    /// Queues the kernel behind the one that computes codes, for a batch with at least one tile.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).

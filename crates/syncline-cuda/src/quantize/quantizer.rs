@@ -64,7 +64,7 @@ impl Quantizer {
         fits
     }
 
-    /// Whether streams of such an array need the same kernels and the same arguments except the step.
+    /// Returns whether streams of such an array need the same kernels and the same arguments except the step.
     fn fits(&self, header: &Header, geometry: &Geometry) -> bool {
         KernelVariant::from_header(header, geometry.axes() as u32).is_ok_and(|variant| variant == self.variant)
             && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
@@ -76,7 +76,8 @@ impl Quantizer {
         self.step.set_minus_zeros(any);
     }
 
-    /// Whether streams of such an array can be quantized before the host knows the bound, if there is nothing to mask.
+    /// Returns whether streams of such an array can be quantized before the host knows the bound, if no value is
+    /// masked.
     pub(crate) fn can_start_before_bound(&self, header: &Header, geometry: &Geometry) -> bool {
         self.codes.reads_device_step() && !self.variant.patterns && self.fits(header, geometry)
     }
@@ -96,7 +97,7 @@ impl Quantizer {
         Self { use_vector: false, ..self }
     }
 
-    /// Tiling of the array, as kernels take it.
+    /// Returns the tiling of the array, as kernels take it.
     pub fn geometry(&self) -> &DeviceGeometry {
         &self.device_geometry
     }
@@ -112,7 +113,7 @@ impl Quantizer {
         self.quantize_with(frame, slab, &batch, &mut control, RecordInputsArgument::default(), None)
     }
 
-    /// Number of control words for `chunks` chunks: ticket counter, extreme codes and status of blocks.
+    /// Returns the number of control words for `chunks` chunks: ticket counter, extreme codes and status of blocks.
     pub(crate) fn control_words(&self, chunks: u64) -> usize {
         let tiles = u64::from(self.geometry.tiles_per_chunk()).min(self.geometry.tiles());
         self.codes.control_words(chunks, tiles)
@@ -123,7 +124,7 @@ impl Quantizer {
     /// from device memory once the previous kernel is done; requires [`Self::can_start_before_bound`].
     ///
     /// # Errors
-    /// As [`Self::quantize`]. Also if there are too few control words.
+    /// The errors of [`Self::quantize`]; [`CudaError::InvalidArgument`] also if there are too few control words.
     pub(crate) fn quantize_with<'a>(
         &self,
         frame: &mut Frame<'a>,

@@ -19,10 +19,10 @@ pub(super) struct ScalarTileKernels {
 }
 
 impl ScalarTileKernels {
-    /// For this device.
+    /// Loads the kernels for this device.
     ///
     /// # Errors
-    /// Those of [`Device::kernel`].
+    /// The errors of [`Device::kernel`].
     pub fn new(device: &Device, variant: KernelVariant) -> Result<Self> {
         Ok(Self {
             wide: device.kernel(&specialization(variant, WIDE), "quantize_wide")?,
@@ -41,7 +41,7 @@ fn specialization(variant: KernelVariant, source: Source) -> Specialization {
     Specialization { source, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
 }
 
-/// The specializations for one kind of stream.
+/// Returns the specializations for one kind of stream.
 pub(super) fn specializations(variant: KernelVariant) -> [Specialization; 2] {
     [WIDE, GATHER].map(|source| specialization(variant, source))
 }

@@ -65,8 +65,8 @@ device_struct! {
 }
 
 device_struct! {
-    /// What the kernel that scans an array reports to the host. Extremes, and the number of the first NaN, are stored
-    /// such that larger numbers are more extreme and 0 means none.
+    /// The report of the kernel that scans an array, for the host. Extremes, and the number of the first NaN, are
+    /// stored such that larger numbers are more extreme and 0 means none.
     #[derive(Clone, Copy, Debug, Default)]
     pub(super) struct ScanReport {
         /// Complement of the lowest ordered number.
@@ -141,12 +141,12 @@ impl TileSums {
 }
 
 device_struct! {
-    /// Where quantizing leaves what records need.
+    /// Destinations of the values that quantizing computes for the records.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct RecordInputsArgument = "RecordInputs" {
         /// The spans of `streams` streams, the chunks' first; null if no records are made.
         pub spans: CUdeviceptr as "struct StreamInput *",
-        /// As many for each chunk as blocks share it.
+        /// One entry per chunk and block that works on the chunk.
         pub tile_sums: CUdeviceptr as "TileSums *",
         /// Progress of hashing, one word per chunk, to be cleared.
         pub hash_progress: CUdeviceptr as "uint64_t *",
@@ -161,7 +161,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// Where a tile's entries start in its chunk's lists.
+    /// Start of a tile's entries in its chunk's lists.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct SideOffsets {
         pub(super) outliers: u32,
@@ -172,7 +172,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// Where each chunk's entries start in the side lists of the batch.
+    /// Start of each chunk's entries in the side lists of the batch.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SideStarts {
         /// First outlier.
@@ -190,7 +190,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// Where outliers, verbatim values and bitmaps go.
+    /// Destinations of outliers, verbatim values and bitmaps.
     #[derive(Clone, Copy)]
     pub(super) struct SideListPointers = "SideLists" {
         pub(super) outlier_positions: CUdeviceptr as "uint32_t *",
@@ -210,24 +210,24 @@ device_struct! {
         pub(super) metas: CUdeviceptr as "uint16_t *",
         pub(super) bases: CUdeviceptr as "int32_t *",
         pub(super) bins: CUdeviceptr as "uint8_t *",
-        /// Residuals without a code of radius 512.
+        /// Number of residuals without a code of radius 512.
         pub(super) outliers: CUdeviceptr as "uint16_t *",
-        /// Residuals without a code of radius 32,768.
+        /// Number of residuals without a code of radius 32,768.
         pub(super) wide_outliers: CUdeviceptr as "uint16_t *",
         pub(super) verbatim: CUdeviceptr as "uint16_t *",
-        /// In the chunk.
+        /// First group of each tile, counted in its chunk.
         pub(super) first_groups: CUdeviceptr as "uint32_t *",
-        /// Null unless squared errors are measured.
+        /// Squared error of each tile; null unless squared errors are measured.
         pub(super) errors: CUdeviceptr as "uint64_t *",
-        /// Null unless squared errors are measured.
+        /// Number of elements in each squared error; null unless squared errors are measured.
         pub(super) counted: CUdeviceptr as "uint16_t *",
-        /// Those of chunk `c` start at group `first_slot(c)`.
+        /// Codes; those of chunk `c` start at group `first_slot(c)`.
         pub(super) codes: CUdeviceptr as "uint16_t *",
     }
 }
 
 device_struct! {
-    /// How the elements of a batch become codes.
+    /// Arguments of the kernels from elements to codes, for a batch.
     #[derive(Clone, Copy)]
     pub(super) struct CodesLaunch {
         /// First element of the slab.
@@ -242,7 +242,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// The same for the staged kernel, with the order of its work.
+    /// Arguments of the staged kernel: those of [`CodesLaunch`], and the order of its work.
     #[derive(Clone, Copy)]
     pub(super) struct StagedLaunch {
         pub(super) codes: CodesLaunch,

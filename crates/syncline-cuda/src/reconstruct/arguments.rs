@@ -1,4 +1,4 @@
-//! What the kernels of reconstruction are told about a batch.
+//! Arguments of the kernels of reconstruction for a batch.
 
 use syncline_core::container::Header;
 
@@ -6,7 +6,7 @@ use super::structs::{Request, Values};
 use crate::container::structs::ParsedArgument;
 use crate::geometry::DeviceGeometry;
 
-/// What a launch reconstructs, as the kernels are told.
+/// The tiles and elements that a launch reconstructs, as kernel arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub geometry: DeviceGeometry,

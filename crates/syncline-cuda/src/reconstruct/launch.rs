@@ -1,4 +1,4 @@
-//! Launches of the kernels of `reconstruct/reconstruct.cu`, and of what comes behind them.
+//! Launches the kernels of `reconstruct/reconstruct.cu` and the kernels that follow them.
 
 #![allow(unsafe_code)]
 
@@ -18,24 +18,25 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{BatchView, SINGLE_LONG_ENTRIES, TABLE_BITS};
 
-/// Shared memory that a block which decodes has beside the dynamic one, and the driver's.
+/// Bytes of static shared memory of a block that decodes, including what the driver reserves.
 const OWN_SHARED_MEMORY: u32 = 2304;
-/// What such a block needs: tables of four codebooks of any symbols, sums of a warp, and some words of input with what
-/// a damaged stream may read behind them.
+/// Bytes of dynamic shared memory that such a block needs for symbols of 16 bits: tables of four codebooks, the sums of
+/// a warp, and some words of input with the words that a damaged stream may read behind them.
 const OF_ANY_SYMBOLS: u32 = 16 * ((1 << TABLE_BITS) + SINGLE_LONG_ENTRIES[1]) + (32 << 9) + 600;
-/// The same while tables with pairs are made: these, and the tables of single codewords that they are made of.
+/// Bytes of shared memory while tables with pairs of symbols are built: these tables, and those of single codewords
+/// from which they are built.
 const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * SINGLE_LONG_ENTRIES[1]) + 4 * (2 << TABLE_BITS);
 
-/// Shared memory of a block in bytes with which streams are decoded while they are reconstructed.
+/// Minimum shared memory of a block in bytes for decoding and reconstructing in one kernel.
 const TO_FUSE: u32 = if OF_ANY_SYMBOLS > OF_PAIRS { OF_ANY_SYMBOLS } else { OF_PAIRS } + OWN_SHARED_MEMORY;
 
-/// Whether streams with such an index are decoded while they are reconstructed, where a block has so many bytes of
-/// shared memory.
+/// Returns whether streams with this index are decoded and reconstructed in one kernel, on a device with
+/// `shared_memory` bytes of shared memory per block.
 pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= TO_FUSE
 }
 
-/// The kernels of a [`Way`]. Those that decode are for radius 512, and for any codes.
+/// The kernels of a [`Way`]. Those that decode exist for radius 512 and for any codes.
 #[derive(Debug, Clone)]
 enum Kernels {
     Fused([Kernel; 2]),
@@ -43,7 +44,7 @@ enum Kernels {
     Decoded(Kernel),
 }
 
-/// What a kernel that decodes reads, and how much shared memory its blocks have.
+/// Input of a kernel that decodes, and the shared memory of its blocks in bytes.
 struct Coded<'c, 'v> {
     wanted: &'c Wanted,
     input: &'c CudaView<'v, u8>,
@@ -64,7 +65,7 @@ pub struct Reconstructor {
 }
 
 impl Reconstructor {
-    /// For a stream with this header, tiled as `geometry` says, in the way that is fastest.
+    /// Creates a reconstructor for streams with this header and the given tiling, with the strategy that is fastest.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for a stream that is lossless or of another element type; errors of
@@ -80,10 +81,11 @@ impl Reconstructor {
         Self::with_way(device, header, geometry, way)
     }
 
-    /// [`Self::new`] in another way, to measure what ways are worth.
+    /// Creates a reconstructor with the given strategy, so that benches can compare strategies.
     ///
     /// # Errors
-    /// As [`Self::new`]; [`CudaError::InvalidArgument`] where the way is not for the stream or the device.
+    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] if the stream or the device does not support the
+    /// strategy.
     pub fn with_way(device: &Device, header: &Header, geometry: &Geometry, way: Way) -> Result<Self> {
         let format = Format::new(header, geometry)?;
         let shared_memory = device.info().shared_memory_per_block;
@@ -127,7 +129,7 @@ impl Reconstructor {
         })
     }
 
-    /// How it reconstructs.
+    /// Returns the strategy of this reconstructor.
     pub fn way(&self) -> Way {
         match self.kernels {
             Kernels::Fused(_) => Way::Fused,
@@ -136,7 +138,7 @@ impl Reconstructor {
         }
     }
 
-    /// Bytes that a launch takes of its frame, for so many chunks with so many groups each at most.
+    /// Returns the bytes of its frame that a launch takes for `chunks` chunks with at most `slots` groups each.
     pub fn workspace(&self, chunks: u32, slots: u32) -> usize {
         match &self.kernels {
             Kernels::Apart(_, strips) => {
@@ -147,25 +149,26 @@ impl Reconstructor {
         }
     }
 
-    /// Sums of the rows of so many chunks.
+    /// Returns the number of sums of rows for `chunks` chunks with at most `slots` groups each.
     fn rows_len(&self, chunks: u32, slots: u32) -> usize {
         (chunks as usize * slots as usize) << self.format.group_log2
     }
 
-    /// Reconstructs on the frame's stream, without waiting for it.
+    /// Queues the reconstruction on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for codes of the other kind, buffers that are too short or misaligned, or chunks
-    /// that are not there; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see
-    /// [`Reconstruction::status`].
+    /// [`CudaError::InvalidArgument`] if the codes are not of the kind that the strategy takes, if buffers are too
+    /// short or misaligned, or if the array has no such chunks; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// Damaged streams are not an error here: see [`Reconstruction::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, work: Reconstruction<'_, '_>) -> Result<()> {
         self.launch_ending(frame, work, BatchFinish::NONE).map(drop)
     }
 
-    /// [`Self::launch`], and ends the batch that `ending` is of, if that can be done on the way: whether it is.
+    /// Queues the reconstruction as [`Self::launch`] does. If the last kernel can also finish the batch of `ending`, it
+    /// does so, and the function returns `true`.
     ///
     /// # Errors
-    /// As [`Self::launch`].
+    /// The errors of [`Self::launch`].
     pub(crate) fn launch_ending(
         &self,
         frame: &mut Frame<'_>,
@@ -220,21 +223,22 @@ impl Reconstructor {
                 let coded = Coded { wanted: &wanted, input, batch, dynamic_bytes };
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, BatchFinish::NONE)?;
-                // SAFETY: the kernel before waits for parsing and tells by a sum how many blocks are to come before it
-                // lets another begin, and has nothing else to do with output, states and last sums; it has a block for
-                // each multiprocessor; `check` has seen that the output has the elements of the tiles.
+                // SAFETY: the decoding kernel waits for parsing before it lets this one start. It counts its blocks in
+                // the last sums and otherwise does not access output, states and last sums. It has a block for each
+                // multiprocessor. `check` has ensured that the output contains the elements of the tiles.
                 unsafe { strips.launch_flat(frame, &wanted, &mut strip_batch, output, sums) }?;
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, wide, APART_THREADS, &coded, to, BatchFinish::NONE)?;
                 let rows = rows.as_view();
-                // SAFETY: the kernels before have left sums for all slots, and states; `check` has seen that the output
-                // has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
+                // SAFETY: the previous kernels have written the sums of all slots and the states. `check` has ensured
+                // that the output contains the elements of the tiles. `ending` points to memory of the batch of these
+                // chunks.
                 unsafe { strips.launch(frame, input, &wanted, &strip_batch, &rows, output, sums, ending, status) }?;
                 Ok(true)
             }
             (Kernels::Decoded(kernel), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
-                // Constant tiles are fewer units than others.
+                // Constant tiles are fewer units of work than others.
                 let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
                 let parts = (tiles.div_ceil(self.format.tiles_of_warp()) + 1).div_ceil(warps);
                 let blocks = u64::from(parts) * u64::from(work.parsed.chunk_count);
@@ -245,10 +249,10 @@ impl Reconstructor {
                 launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
                 launch.arg(codes).arg(work.output);
                 let grid = Kernel::grid(blocks, CODES_THREADS, self.format.rows_bytes(true) * warps);
-                // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const u16 *, Element *). What
-                // parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots,
-                // for which `check` has seen that there are codes, and the elements of the tiles lie in the output.
-                // Shared memory is the rows of each warp.
+                // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, const u16 *,
+                // Element *). The parsing kernel has validated the results for chunks whose status is 0. Groups are
+                // bounded by the slots, for which `check` has ensured that there are codes, and the output contains the
+                // elements of the tiles. The shared memory holds the rows of each warp.
                 unsafe { launch.launch(grid) }.doing("reconstructing")?;
                 Ok(false)
             }
@@ -258,7 +262,7 @@ impl Reconstructor {
         }
     }
 
-    /// Launches a kernel that decodes, to elements or to rows of sums for all slots.
+    /// Launches a kernel that decodes, either to elements or to rows of sums for all slots.
     fn launch_decoding(
         &self,
         frame: &Frame<'_>,
@@ -277,22 +281,22 @@ impl Reconstructor {
         let launch = launch.value(wanted.values).value(request);
         let launch = launch.reads(&batch.descriptors).reads(&batch.codebooks).reads(&batch.symbols);
         let launch = launch.writes(sums).writes(status).writes(output).value(ending);
-        // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of
-        // the work.
+        // A block takes almost all shared memory of a multiprocessor, so there is one per multiprocessor; the kernel
+        // divides the work equally among them.
         let grid = Kernel::grid(self.multiprocessors, threads, dynamic_bytes);
-        // It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel
-        // for wide codes reads before that which chunks have any, as parsing has left it, for which the kernel for
-        // others has waited. SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const
-        // Book *, const u16 *, u32 *, u32 *, Element *, BatchFinish). There are a stream, a word of status and four of
-        // sums for each chunk, MAX_CHUNKS at most, and four words more (`check`); streams lie in the input, and
-        // positions that codewords and index give are bounded by their bits, and in shared memory by the room behind
-        // the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the
-        // tiles, or the rows of all slots, lie in the output. What the ending points to is of the batch whose chunks
-        // these are. When it reads and writes is said above.
+        // The kernel waits for the previous one before it reads or writes anything. There is one exception: with
+        // strips, the kernel for wide codes first reads which chunks have wide codes. Parsing has written that, and the
+        // previous kernel has waited for parsing. SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed,
+        // Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, BatchFinish). `check`
+        // has ensured that for each of at most MAX_CHUNKS chunks there are a stream, a word of status and four words of
+        // sums, and four words more. Streams lie in the input. Positions that codewords and index give are bounded by
+        // the stream's bits, and in shared memory by the space behind the last warp's. The parsing kernel has validated
+        // the results for chunks whose status is 0. The output contains the elements of the tiles, or the rows of all
+        // slots. `ending` points to memory of the batch of these chunks.
         unsafe { launch.launch(grid) }
     }
 
-    /// Checks lengths and alignments; the tiles that are in the batch.
+    /// Checks lengths and alignments. Returns the requested tiles that are in the batch.
     fn check(&self, frame: &Frame<'_>, work: &Reconstruction<'_, '_>) -> Result<std::ops::Range<u64>> {
         let stream = frame.stream();
         let parsed = work.parsed;
@@ -307,7 +311,8 @@ impl Reconstructor {
         if tiles.is_empty() || parsed.chunk_count == 0 {
             return Ok(0..0);
         }
-        // Tiles are in raster order: the first one's first element and the last one's last are the outermost.
+        // Tiles are in raster order, so the first element of the first tile and the last of the last tile are the
+        // outermost.
         let [b, z, y] = self.geometry.strides();
         let index = |at: [u64; 4]| at[0] * b + at[1] * z + at[2] * y + at[3];
         let (first, last) = (self.geometry.tile(tiles.start), self.geometry.tile(tiles.end - 1));

@@ -1,4 +1,4 @@
-//! The launches of `kernels/reconstruct/strips.cu` and `kernels/reconstruct/flat.cu`.
+//! Launches `kernels/reconstruct/strips.cu` and `kernels/reconstruct/flat.cu`.
 
 #![allow(unsafe_code)]
 
@@ -14,32 +14,33 @@ use crate::container::structs::BatchFinish;
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch};
 use crate::error::{CudaError, Result};
 
-/// Elements along each axis of a tile.
+/// Elements of a tile along each axis.
 const SIDE: u64 = 8;
-/// Planes of a block's image.
+/// Planes of a block's image: the elements that it collects in shared memory.
 pub(super) const PLANES: u32 = 4;
-/// Bytes of a block's image at most.
+/// Maximum bytes of a block's image.
 const IMAGE_BYTES: u32 = (9 << 10) * PLANES;
 const THREADS: u32 = 256;
-/// Threads of a block for strips of one value, and blocks that registers are dealt out for: 32 a thread. Each quarter
-/// of a multiprocessor has registers left for a warp of so many beside the kernel that decodes; with more a thread (as
-/// with fewer threads, for which the compiler takes more) the blocks wait for that to end and then crowd on the first
-/// multiprocessors that are free: rtm in 294 microseconds instead of 127.
+/// Threads of a block for strips of a single value, and the resident blocks per multiprocessor for which registers are
+/// limited: 32 per thread. Each quarter of a multiprocessor then has registers left for a warp beside the kernel that
+/// decodes. With more registers per thread (or with fewer threads, for which the compiler takes more registers), the
+/// blocks wait until that kernel ends and then all run on the first free multiprocessors: the data set rtm took 294
+/// instead of 127 microseconds.
 pub(super) const FLAT_THREADS: u32 = 128;
 pub(super) const FLAT_RESIDENT: u32 = 16;
-/// Shared memory that a block takes beside what it asks for.
+/// Shared memory in bytes that a block takes in addition to its dynamic shared memory.
 const BLOCK_SHARED_MEMORY: u32 = 1 << 10;
 
 /// `sizeof(Segment)` of `reconstruct/segments.cuh`.
 const SEGMENT_BYTES: u32 = 40;
 
-/// Threads of a block: eight a tile.
+/// Returns the threads of a block: eight per tile.
 pub(super) fn threads(double: bool) -> u32 {
     if double { THREADS / 2 } else { THREADS }
 }
 
-/// Whether an array is faster made of strips than tile by tile: rows start anywhere, so that tiles would share sectors
-/// with their neighbors, and few tiles are clipped, which take longer in strips.
+/// Returns whether reconstructing an array in strips is faster than tile by tile: its rows are not aligned, so that
+/// neighboring tiles would share memory sectors, and few tiles are clipped, which take longer in strips.
 pub(super) fn pays(geometry: &Geometry, element_bytes: u64) -> bool {
     let dims = geometry.dims();
     let unaligned = !dims[3].is_multiple_of(16 / element_bytes);
@@ -48,15 +49,15 @@ pub(super) fn pays(geometry: &Geometry, element_bytes: u64) -> bool {
 }
 
 impl Cut {
-    /// Rows of tiles of an array with rows of `nx` elements of so many bytes, by blocks for so many tiles. All but
-    /// where they start.
+    /// Divides the rows of tiles of an array into strips, for rows of `nx` elements of `element_bytes` bytes and blocks
+    /// of `tiles` tiles. `first_row` is left at 0.
     fn new(nx: u64, element_bytes: u64, tiles: u64) -> Self {
         let (vector, sector) = (16 / element_bytes, 32 / element_bytes);
         let along = nx.div_ceil(SIDE);
         let segments = along.div_ceil(tiles);
         let width = along.div_ceil(segments);
-        // Rows of the image are as far from each other as those of the array, but for multiples of 32 bytes; and not by
-        // such a multiple themselves, or the rows of a tile meet in the banks.
+        // The pitch of the image's rows equals that of the array's rows modulo 32 bytes. It is not a multiple of 32
+        // bytes itself, because the rows of a tile would then be in the same shared-memory banks.
         let meets = |pitch: u64| pitch.is_multiple_of(sector);
         let whole = segments == 1 && !meets(nx);
         let mut row_pitch = if whole { nx } else { width * SIDE + nx % sector };
@@ -84,16 +85,16 @@ impl Cut {
     }
 }
 
-/// Strips of a batch, segments counted apart.
+/// The strips of a batch. The segments of a row count as separate strips.
 #[derive(Debug)]
 pub(super) struct StripBatch<'f> {
     cut: Cut,
     count: u32,
-    /// What is known of each: [`Strips::launch_flat`] writes it, for [`Strips::launch`].
+    /// A state per strip, which [`Strips::launch_flat`] writes and [`Strips::launch`] reads.
     states: CudaViewMut<'f, u8>,
 }
 
-/// Makes elements of sums of codes, a strip of rows at a time.
+/// Computes elements from sums of codes, one strip of rows at a time.
 #[derive(Debug, Clone)]
 pub(super) struct Strips {
     kernel: Kernel,
@@ -107,7 +108,7 @@ pub(super) struct Strips {
 }
 
 impl Strips {
-    /// For a 3-D array tiled as `geometry` says.
+    /// Loads the kernels for a 3-D array with this tiling.
     pub(super) fn new(device: &Device, format: Format, geometry: &Geometry) -> Result<Self> {
         let threads = threads(format.double);
         let kernel = device.kernel(&format.strips(), "reconstruct_strips")?;
@@ -116,27 +117,27 @@ impl Strips {
         let cut = Cut::new(nx, format.element_bytes(), u64::from(threads) / SIDE);
         let segments = threads / SIDE as u32 * SEGMENT_BYTES;
         let shared_bytes = segments + cut.image_bytes(format.element_bytes());
-        // The same for all, as they share the kernel.
+        // The maximum for any array, because all arrays share the kernel.
         kernel.allow_shared_memory(segments + IMAGE_BYTES)?;
         let flat_shared_bytes = FLAT_THREADS / 32 * cut.plane_pitch * format.element_bytes() as u32;
         let (along, multiprocessors) = (nx.div_ceil(SIDE), device.info().multiprocessors);
         Ok(Self { kernel, flat, threads, cut, shared_bytes, flat_shared_bytes, along, multiprocessors })
     }
 
-    /// Shared memory of a multiprocessor that the kernel before leaves to [`Self::launch_flat`]'s, so that both run at
-    /// the same time.
+    /// Returns the bytes of a multiprocessor's shared memory that the decoding kernel must leave to the kernel of
+    /// [`Self::launch_flat`], so that both run concurrently.
     pub(super) fn shared_beside(&self) -> u32 {
         if self.flat.waits_for_previous() { self.flat_shared_bytes + BLOCK_SHARED_MEMORY } else { 0 }
     }
 
-    /// Bytes that the states of the strips of so many tiles take of a frame.
+    /// Returns the bytes of a frame that the states of the strips of `tiles` tiles take.
     pub(super) fn workspace(&self, tiles: u64) -> usize {
-        // A row of tiles more at either end.
+        // The tiles may include parts of one more row of tiles at either end.
         let rows = (tiles / self.along + 2).div_ceil(self.cut.rows.into());
         Arena::bytes_for::<u8>((rows * u64::from(self.cut.segments)) as usize)
     }
 
-    /// The strips that the tiles are in, and room for what becomes known of each.
+    /// Returns the strips that contain the tiles, with memory for their states.
     pub(super) fn batch<'f>(&self, frame: &mut Frame<'f>, tiles: &Range<u64>) -> Result<StripBatch<'f>> {
         let first_row = tiles.start / self.along;
         let rows = tiles.end.div_ceil(self.along) - first_row;
@@ -146,14 +147,14 @@ impl Strips {
         Ok(StripBatch { cut: Cut { first_row, ..self.cut }, count, states: frame.slice(count as usize)? })
     }
 
-    /// Writes the strips that have one value throughout each row of tiles, and says which these are. Beside the kernel
-    /// that was launched before.
+    /// Queues the kernel that writes the strips that have a single value in each row of tiles, and records which these
+    /// are. It runs concurrently with the kernel launched before it, which decodes.
     ///
     /// # Safety
-    /// `wanted.parsed` is what parsing has left of the chunks: the kernel launched before waits for that before it lets
-    /// another one begin, and neither reads nor writes what this one writes. The elements of the tiles lie in the
-    /// output; `batch` is [`Self::batch`]'s; that kernel has a block for each multiprocessor, and the last of the
-    /// `sums` of the chunks are 0, but for what it tells this one.
+    /// `wanted.parsed` is the result of parsing the chunks. The decoding kernel waits for parsing before it lets this
+    /// one start, accesses nothing that this one writes, has a block for each multiprocessor, and only uses the last
+    /// words of `sums` to signal this one; they are 0 otherwise. The output contains the elements of the tiles. `batch`
+    /// was returned by [`Self::batch`] for these tiles.
     pub(super) unsafe fn launch_flat(
         &self,
         frame: &Frame<'_>,
@@ -167,19 +168,20 @@ impl Strips {
             ProgrammaticDependentLaunch::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
         let launch = launch.value(wanted.values).value(wanted.request).value(*cut).value(*count);
         let launch = launch.writes(output).writes(states).writes(sums);
-        // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those
-        // of the tiles; it writes the tiles' elements, which the caller has seen in the output, a state a strip, and
-        // words of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose
-        // status is 0 has been checked by it. What the kernel before is at work on is none of its business.
+        // SAFETY: the kernel's parameters are (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *).
+        // It writes the elements of the tiles, which the caller guarantees to be in the output, a state per strip, and
+        // words of the sums. The shared memory holds a plane of the image for each warp. Parsing has validated the
+        // results for chunks whose status is 0. The concurrent kernel accesses none of this memory, as the caller
+        // guarantees.
         unsafe { launch.launch(Kernel::grid(self.multiprocessors, FLAT_THREADS, self.flat_shared_bytes)) }
     }
 
     /// Reconstructs the tiles of all other strips.
     ///
     /// # Safety
-    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of
-    /// them; the elements of the tiles lie in the output; [`Self::launch_flat`] has had the `batch`. What `ending`
-    /// points to is of the batch of these chunks, and then `status` has a word a chunk; otherwise neither is touched.
+    /// `wanted.parsed` is the result of parsing the chunks, and `rows_of_sums` has the sums of all their slots. The
+    /// output contains the elements of the tiles. `batch` was passed to [`Self::launch_flat`]. If `ending` requests
+    /// finishing the batch, it points to memory of the batch of these chunks, and `status` has a word per chunk.
     #[expect(clippy::too_many_arguments, reason = "the kernel's arguments")]
     pub(super) unsafe fn launch(
         &self,
@@ -197,12 +199,12 @@ impl Strips {
         let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request).value(batch.cut);
         let launch = launch.reads(rows_of_sums).reads(&batch.states).writes(output);
         let launch = launch.writes(sums).value(ending).reads(status);
-        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u8 *, Element
-        // *, u32 *, BatchFinish, const u32 *). There is a block for each strip; strips are those of the tiles, whose
-        // elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left
-        // of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for which there are
-        // sums. Before it waits for the kernels before it, it reads states that it has waited for, and what parsing has
-        // left, which the first of them has waited for.
+        // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *,
+        // const u8 *, Element *, u32 *, BatchFinish, const u32 *). There is a block for each strip; the strips contain
+        // the tiles, whose elements are in the output as the caller guarantees. The shared memory holds the segments
+        // and an image. Parsing has validated the results for chunks whose status is 0; groups are bounded by the
+        // slots, for which there are sums. Before the kernel waits for the previous kernels, it only reads states, for
+        // which it waits separately, and results of parsing, for which the first of these kernels has waited.
         unsafe { launch.launch(Kernel::grid(batch.count, self.threads, self.shared_bytes)) }
     }
 }
@@ -226,7 +228,7 @@ mod tests {
                 let along = nx.div_ceil(SIDE);
                 let segments = u64::from(cut.segments);
                 assert!(segments * width >= along && (segments - 1) * width < along, "{what}");
-                // Rows beside each other, and room for what a plane is moved by.
+                // A row of the image holds the tiles side by side, and space to shift a plane for alignment.
                 assert!(pitch >= nx.min(width * SIDE) && pitch % vector == nx % vector, "{what}");
                 assert!(nx % sector == 0 || pitch % sector == nx % sector, "{what}");
                 assert!(plane >= SIDE * pitch + sector - 1 && plane.is_multiple_of(sector), "{what}");

@@ -8,7 +8,7 @@ use crate::device_struct::{DeviceStruct, device_struct};
 pub(crate) const STRUCTS: &[DeviceStruct] = &[Values::C, Request::C, Cut::C];
 
 device_struct! {
-    /// What the header says of values.
+    /// The constants from the stream's header that map integers to values.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Values {
         pub(super) step: f64,
@@ -20,7 +20,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// What a launch reconstructs.
+    /// The tiles and elements that a launch reconstructs.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Request {
         /// First chunk of the batch.
@@ -29,21 +29,21 @@ device_struct! {
         pub(super) tiles_end: u64,
         /// First element of the slab.
         pub(super) first_element: u64,
-        /// Blocks for each chunk, where each chunk has its own.
+        /// Blocks per chunk, for kernels in which a block works on one chunk.
         pub(super) parts: u32,
         /// Bytes of dynamic shared memory.
         pub(super) dynamic_bytes: u32,
         pub(super) vectors: u32,
-        /// Whether codebooks of narrow symbols have tables behind their symbols.
+        /// Whether tables follow the symbols of codebooks with few symbols.
         pub(super) tabled: u32,
     }
 }
 
 device_struct! {
-    /// How a 3-D array is cut into strips of whole rows.
+    /// Division of a 3-D array into strips of whole rows.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(super) struct Cut = "Strips" {
-        /// The first row of tiles along x that is wanted.
+        /// The first requested row of tiles along x.
         pub(super) first_row: u64,
         /// Rows of tiles in a strip; 1 if there is more than one segment.
         pub(super) rows: u32,
@@ -55,9 +55,9 @@ device_struct! {
         pub(super) row_pitch: u32,
         /// Elements of the image from plane to plane.
         pub(super) plane_pitch: u32,
-        /// Whether the image's rows follow each other as the array's.
+        /// Whether the rows of the image are adjacent as in the array.
         pub(super) whole: u32,
-        /// 2^16 divided by `width`, rounded up: a strip has few tiles.
+        /// 2^16 divided by `width`, rounded up. Exact for the tile numbers in a strip, which are small.
         pub(super) by_width: u32,
         pub(super) unused: u32,
     }

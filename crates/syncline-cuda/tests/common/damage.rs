@@ -1,4 +1,4 @@
-//! Damage that no checksum notices, and how both backends take it.
+//! Damage that no checksum detects, and the comparison of both backends' results.
 
 use std::ops::Range;
 
@@ -12,14 +12,14 @@ pub fn flip(record: &mut [u8], random: &mut Random, range: Range<u64>) {
     record[(range.start + random.below(range.end - range.start)) as usize] ^= 1 << random.below(8);
 }
 
-/// Puts a number that lies over one of the `words` words of 32 bits from `at` on.
+/// Replaces one of the `words` 32-bit words from `at` on by a wrong number.
 pub fn lie(record: &mut [u8], random: &mut Random, at: u64, words: u64) {
     let at = (at + random.below(words) * 4) as usize;
     let lie = [0, 1, u32::MAX, 1 << 31, random.next() as u32][random.below(5) as usize];
     record[at..at + 4].copy_from_slice(&lie.to_le_bytes());
 }
 
-/// Cuts the end off, and says so in the header.
+/// Truncates the record and updates its length in the header.
 pub fn cut(record: &mut Vec<u8>, random: &mut Random) {
     let header = RECORD_HEADER_LEN;
     let kept = header + random.below((record.len() - header) as u64) as usize;
@@ -28,17 +28,17 @@ pub fn cut(record: &mut Vec<u8>, random: &mut Random) {
     record[4..8].copy_from_slice(&length.to_le_bytes());
 }
 
-/// What became of damaged streams.
+/// Numbers of damaged streams by result.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tally {
-    /// Refused by the GPU.
+    /// Rejected by the GPU.
     pub found: usize,
-    /// Decompressed to the same by both.
+    /// Decompressed by both backends with the same result.
     pub harmless: usize,
 }
 
 impl Tally {
-    /// Compares the CPU's and the GPU's arrays of a stream that was damaged, whose array is `good`.
+    /// Compares the arrays that the CPU and the GPU decompress from a damaged stream; `good` is the original array.
     pub fn add(
         &mut self,
         cpu: syncline_core::error::Result<Vec<u8>>,

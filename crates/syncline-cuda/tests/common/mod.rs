@@ -1,6 +1,6 @@
-//! What the device tests share: the GPU if there is one, and inputs.
+//! Shared by the device tests: the GPU, if there is one, and inputs.
 
-// Each test binary uses a part of it.
+// Each test binary uses some of these items.
 #![allow(dead_code)]
 
 pub mod damage;
@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 
 use syncline_cuda::Device;
 
-/// GPU 0, opened once a process. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA`
-/// is 1.
+/// Returns GPU 0, which is opened once per process. Without a GPU, returns `None` and prints one line, or fails if
+/// `SYNCLINE_REQUIRE_CUDA` is 1.
 pub fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
     let open = || match Device::open(0) {
@@ -21,7 +21,7 @@ pub fn device() -> Option<&'static Device> {
             panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")
         }
         Err(error) => {
-            // Not through `eprintln!`, which the test harness hides when a test passes.
+            // `eprintln!` is not used, because the test harness hides its output when a test passes.
             let _ = writeln!(std::io::stderr(), "skipped: no CUDA device ({error})");
             None
         }
@@ -29,18 +29,18 @@ pub fn device() -> Option<&'static Device> {
     DEVICE.get_or_init(open).as_ref()
 }
 
-/// How much tests do.
+/// The amount of work in tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
     Whole,
-    /// Sanitizers slow the device down by a hundred and more: under them inputs are short and there are fewer of them,
-    /// but every kernel and every kind of input is still there.
+    /// For sanitizers, which slow the device down by a factor of a hundred or more: inputs are shorter and fewer, but
+    /// every kernel and every kind of input is still tested.
     Small,
-    /// For the slowest of them: as short, fewer still.
+    /// For the slowest sanitizer: inputs as short as with `Small`, and fewer.
     Tiny,
 }
 
-/// `SYNCLINE_TEST_SIZE`.
+/// Returns the size that the environment variable `SYNCLINE_TEST_SIZE` selects.
 fn size() -> Size {
     static SIZE: OnceLock<Size> = OnceLock::new();
     *SIZE.get_or_init(|| match std::env::var("SYNCLINE_TEST_SIZE").as_deref() {
@@ -51,29 +51,29 @@ fn size() -> Size {
     })
 }
 
-/// Whether inputs are to be short.
+/// Returns whether inputs must be short.
 pub fn small() -> bool {
     size() != Size::Whole
 }
 
-/// The first, or the second where tests are to be small.
+/// Returns the first value, or the second one in small and tiny runs.
 pub fn pick<T>(whole: T, small: T) -> T {
     if self::small() { small } else { whole }
 }
 
-/// The first, or the second where tests are to be tiny.
+/// Returns the first value, or the second one in tiny runs.
 pub fn unless_tiny<T>(usual: T, tiny: T) -> T {
     if size() == Size::Tiny { tiny } else { usual }
 }
 
-/// All of these, or where tests are to be tiny just the one that `which`, counted round and round, falls on.
+/// Returns all values, or in tiny runs only the one with index `which` modulo their number.
 pub fn unless_tiny_one<T>(all: &[T], which: usize) -> &[T] {
     let one = which % all.len();
     unless_tiny(all, &all[one..=one])
 }
 
-/// Takes every case of nested loops, or one in so many where tests are to be small, a third of those where they are to
-/// be tiny. With numbers that have no factor in common with the inner loops' lengths each of their values keeps a case.
+/// Selects cases of nested loops: all of them, or one in several in small runs, and a third of those in tiny runs. If
+/// that number has no factor in common with the lengths of the inner loops, each of their values keeps a case.
 pub struct Share {
     one_in: usize,
     seen: usize,
@@ -84,31 +84,31 @@ impl Share {
         let one_in = match size() {
             Size::Whole => 1,
             Size::Small => number,
-            // Odd, and no multiple of 3: loops often have 2, 3, 4 or 6 cases.
+            // Odd and no multiple of 3, because loops often have 2, 3, 4 or 6 cases.
             Size::Tiny => (3 * number - 2) | 1,
         };
         Self { one_in, seen: 0 }
     }
 
-    /// All unless tests are to be tiny.
+    /// Selects all cases, except in tiny runs.
     pub fn all() -> Self {
         Self { one_in: 1, seen: 0 }
     }
 
-    /// Instead of the usual share, where tests are to be tiny: one in `number`, of which number `first` is the first,
-    /// so that tests of the same cases take different ones.
+    /// Replaces the usual share in tiny runs: one in `number` cases, starting with case `first`, so that tests of the
+    /// same cases can select different ones.
     pub fn if_tiny(self, number: usize, first: usize) -> Self {
         unless_tiny(self, Self { one_in: number, seen: number - first % number })
     }
 
-    /// Whether the next case is taken.
+    /// Returns whether the next case is selected.
     pub fn takes(&mut self) -> bool {
         self.seen += 1;
         (self.seen - 1).is_multiple_of(self.one_in)
     }
 }
 
-/// A small generator of pseudo-random numbers (SplitMix64), so that a failure can be repeated.
+/// A pseudorandom number generator (SplitMix64) with a fixed seed, so that failures can be repeated.
 pub struct Random(pub u64);
 
 impl Random {
@@ -120,29 +120,30 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `limit`, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// Uniform in `[0, 1)`.
+    /// Returns a uniformly distributed number in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// How symbols are spread over an alphabet.
+/// Distribution of symbols over an alphabet.
 #[derive(Debug, Clone, Copy)]
 pub enum Spread {
-    /// All alike.
+    /// All symbols are equally frequent.
     Flat,
-    /// Two-sided geometric around the middle, as quantization codes are; the number is the share of the middle symbol.
+    /// Two-sided geometric around the middle symbol, like quantization codes; the number is the share of the middle
+    /// symbol.
     Geometric(f64),
-    /// One symbol only.
+    /// A single symbol.
     One,
 }
 
-/// `length` symbols below `bins`.
+/// Returns `length` symbols below `bins`.
 pub fn symbols(spread: Spread, bins: u32, length: usize, seed: u64) -> Vec<u16> {
     let mut random = Random(seed);
     let middle = i64::from(bins / 2);
@@ -153,7 +154,7 @@ pub fn symbols(spread: Spread, bins: u32, length: usize, seed: u64) -> Vec<u16> 
         Spread::Geometric(share) => {
             let mut distance = 0;
             if random.unit() >= share {
-                // The tail's steps: each symbol further out is rarer by the same factor.
+                // Steps away from the middle: each further symbol is less frequent by the same factor.
                 distance = 1 + (random.unit().max(1e-300).ln() / (1.0 - share).ln()).min(1e6) as i64;
             }
             let side = if random.next() & 1 == 0 { 1 } else { -1 };

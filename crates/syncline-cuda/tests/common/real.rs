@@ -1,4 +1,4 @@
-//! Arrays of the elements that streams of codes can have, and such streams decompressed on the device.
+//! Arrays of the element types that streams of codes support, and decompression of such streams on the device.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::pipeline::Decompressor;
 
-/// Elements that streams of codes can have.
+/// An element type that streams of codes support.
 pub trait Real: Element + DeviceRepr + PartialEq + Default {
     fn of(value: f64) -> Self;
 }
@@ -25,16 +25,16 @@ impl Real for f64 {
     }
 }
 
-/// Their bytes, of values.
+/// Returns values as bytes of this type.
 pub fn bytes_of<T: Real>(values: &[f64]) -> Vec<u8> {
     let values: Vec<T> = values.iter().map(|&v| T::of(v)).collect();
     bytemuck::cast_slice(&values).to_vec()
 }
 
-/// What memory has that nothing was written to.
+/// The byte that memory is filled with before tests, to detect missing writes.
 pub const POISON: u8 = 0x5c;
 
-/// Decompresses all of a stream, into elements behind which nothing may be written.
+/// Decompresses a whole stream into a buffer behind which nothing may be written.
 pub fn on_gpu<T: Real>(
     decompressor: &mut Decompressor,
     stream: &Arc<CudaStream>,

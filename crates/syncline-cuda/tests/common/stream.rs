@@ -1,6 +1,6 @@
-//! Streams made, parsed and read on the CPU: what the device is compared with.
+//! Streams that are written, parsed and decompressed on the CPU, as the reference for the device.
 
-// Each test binary uses a part of it.
+// Each test binary uses some of these items.
 #![allow(dead_code)]
 
 use std::ops::Range;
@@ -39,13 +39,13 @@ impl ElementSource for Whole<'_> {
     }
 }
 
-/// How a stream is made, besides its bound.
+/// How a stream is written, except for its bound.
 #[derive(Debug, Clone, Copy)]
 pub struct Making {
     pub fill: Fill,
     pub index: IndexKind,
     pub group_log2: u8,
-    /// Instead of what the shape suggests.
+    /// Tiles per chunk, in place of the number that the shape suggests.
     pub chunk_tiles: Option<u32>,
 }
 
@@ -55,12 +55,12 @@ impl Default for Making {
     }
 }
 
-/// The stream of an array, by as many threads as the machine has.
+/// Compresses an array with as many threads as the machine has.
 pub fn compress(bytes: &[u8], element: ElementType, extents: &[u64], bound: Bound, making: &Making) -> Vec<u8> {
     compress_by(bytes, element, extents, bound, making, &CoderOptions::default())
 }
 
-/// The same, with codes as LZSS tokens if `lossless` asks for them.
+/// Compresses an array, with codes as LZSS tokens if `lossless` requests them.
 pub fn compress_by(
     bytes: &[u8],
     element: ElementType,
@@ -114,7 +114,7 @@ pub fn compress_by(
     [vec![header.to_bytes().to_vec()], records, vec![table_and_trailer(&lengths)]].concat().concat()
 }
 
-/// `work(0)` to `work(count - 1)`, in order, by as many threads as the machine has.
+/// Returns `work(0)` to `work(count - 1)` in order, computed by as many threads as the machine has.
 pub fn parallel<R: Send>(count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count.max(1));
@@ -136,7 +136,7 @@ pub fn parallel<R: Send>(count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The header and tiling of a stream.
+/// Returns the header and the tiling of a stream.
 pub fn opened(stream: &[u8]) -> (Header, Geometry) {
     let header = Header::parse(stream).unwrap();
     let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles).unwrap();
@@ -148,7 +148,7 @@ fn record_places(stream: &[u8], geometry: &Geometry) -> ChunkTable {
     ChunkTable::read(stream.len() as u64, geometry.chunks(), read).unwrap()
 }
 
-/// Puts the right hash into a record again.
+/// Writes the correct hash into a record again.
 pub fn sign(record: &mut [u8]) {
     let mut hash = Xxh3Default::new();
     hash.update(&record[..24]);
@@ -156,12 +156,12 @@ pub fn sign(record: &mut [u8]) {
     record[24..32].copy_from_slice(&hash.digest().to_le_bytes());
 }
 
-/// What the CPU makes of a stream.
+/// Decompresses a stream on the CPU.
 pub fn decompress(stream: &[u8]) -> Vec<u8> {
     try_decompress(stream).unwrap()
 }
 
-/// What the CPU makes of a stream whose header and table are right.
+/// Decompresses a stream with a valid header and chunk table on the CPU.
 pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
     let (header, geometry) = opened(stream);
     let table = record_places(stream, &geometry);
@@ -176,7 +176,7 @@ pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What parsing leaves for reconstruction, made on the host: see `kernels/container/parsed.cuh`.
+/// The input of reconstruction, computed on the host: see `kernels/container/parsed.cuh`.
 #[derive(Debug, Default)]
 pub struct HostParsed {
     pub chunks: Vec<ParsedChunk>,
@@ -196,14 +196,14 @@ pub struct HostParsed {
     pub rank_stride: u32,
     pub tiles: u32,
     pub slots: u32,
-    /// The stream, and behind it an empty Huffman stream, which raw chunks get.
+    /// The stream, followed by an empty Huffman stream, which raw chunks get.
     pub input: Vec<u8>,
-    /// Where the codes of each chunk stand in the input.
+    /// Offset of the codes of each chunk in the input.
     streams: Vec<usize>,
 }
 
 impl HostParsed {
-    /// Parses chunks `chunks` of a stream; decodes their codes if asked to.
+    /// Parses chunks `chunks` of a stream, and decodes their codes if requested.
     pub fn new(stream: &[u8], chunks: Range<u64>, with_codes: bool) -> Self {
         let (header, geometry) = opened(stream);
         let places = record_places(stream, &geometry);
@@ -329,7 +329,7 @@ impl HostParsed {
             self.streams.push(empty_at);
         }
         self.chunks.push(chunk);
-        // Entries that mean nothing.
+        // Entries that are not used.
         let whole = end * self.tiles as usize;
         let starts = end * (self.tiles as usize + 1);
         self.metas.resize(whole, 0xffff);
@@ -392,7 +392,7 @@ impl HostParsed {
     }
 }
 
-/// [`HostParsed`] on the device.
+/// The data of [`HostParsed`] in device memory.
 pub struct DeviceParsed {
     pub input: CudaSlice<u8>,
     pub batch: Batch<u16>,
@@ -440,7 +440,7 @@ impl DeviceParsed {
     }
 }
 
-/// Whether a stream is one that the GPU reconstructs.
+/// Returns whether the GPU can reconstruct a stream.
 pub fn is_lossy(stream: &[u8]) -> bool {
     Header::parse(stream).unwrap().pipeline != Pipeline::Lossless && stream.len() > HEADER_LEN
 }

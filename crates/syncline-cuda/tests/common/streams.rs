@@ -1,4 +1,4 @@
-//! Arrays and the CPU's streams of them.
+//! Arrays, and the CPU's streams of them.
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, ErrorSummary, Fill, PsnrGoal, Resolved, Scan, resolve};
@@ -19,7 +19,7 @@ impl ElementSource for Bytes<'_> {
     }
 }
 
-/// How to compress.
+/// Options of a compression.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub bound: Bound,
@@ -44,7 +44,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// From values of f64, rounded to the element type.
+    /// Creates a field from values of f64, which are rounded to the element type.
     pub fn new(name: &str, element: ElementType, extents: &[u64], value: impl Fn(u64) -> f64) -> Self {
         let shape = Shape::new(extents).unwrap();
         let bytes = (0..shape.len())
@@ -56,7 +56,7 @@ impl Field {
         Self { name: format!("{name} {element} {shape}"), element, shape, bytes }
     }
 
-    /// Waves with some noise.
+    /// Creates a field of waves with noise.
     pub fn smooth(element: ElementType, extents: &[u64], noise: f64) -> Self {
         let row = extents.last().copied().unwrap_or(1).max(1);
         Self::new(&format!("smooth, noise {noise}"), element, extents, |i| {
@@ -66,7 +66,7 @@ impl Field {
         })
     }
 
-    /// The same with some values replaced.
+    /// Replaces some values of the field.
     pub fn with(mut self, name: &str, replaced: impl Fn(u64) -> Option<f64>) -> Self {
         let size = self.element.size();
         for i in 0..self.shape.len() {
@@ -96,12 +96,12 @@ impl Field {
         resolve(&scan).unwrap()
     }
 
-    /// Header of the stream for a resolved bound.
+    /// Returns the header of the stream for a resolved bound.
     pub fn header(&self, options: &Options, resolved: &Resolved) -> Header {
         Header { group_log2: options.group_log2, ..Header::new(self.element, self.shape, options.index, resolved) }
     }
 
-    /// The CPU's stream with this header, and its summary.
+    /// Returns the CPU's stream with this header, and its error summary.
     pub fn stream_with(&self, header: &Header) -> (Vec<u8>, ErrorSummary) {
         let geometry = Geometry::with_chunk_tiles(self.shape, header.chunk_tiles).unwrap();
         let mut out = header.to_bytes().to_vec();
@@ -120,7 +120,7 @@ impl Field {
         (out, total)
     }
 
-    /// The CPU's stream.
+    /// Returns the CPU's stream.
     pub fn stream(&self, options: &Options) -> Vec<u8> {
         let mut resolved = self.resolve(options);
         let Bound::Psnr(target) = options.bound else {

@@ -52,7 +52,7 @@ impl<S: Symbol + DeviceRepr> AnyDecoder<S> {
         ]
     }
 
-    /// Whether it reads streams with this index and this number of codebooks.
+    /// Returns whether the decoder reads streams with this index and this number of codebooks.
     pub fn reads(&self, index: IndexKind, codebooks: usize) -> bool {
         match self {
             Self::CuSz2020(_) => true,
@@ -62,7 +62,7 @@ impl<S: Symbol + DeviceRepr> AnyDecoder<S> {
         }
     }
 
-    /// Whether it needs an index.
+    /// Returns whether the decoder needs an index.
     pub fn needs_index(&self) -> bool {
         !self.reads(IndexKind::None, 1)
     }
@@ -83,7 +83,7 @@ impl<S: Symbol + DeviceRepr> AnyDecoder<S> {
     }
 }
 
-/// Symbols after each output that must not be written.
+/// Number of symbols after each output that must not be written.
 pub const GUARD: usize = 256;
 
 /// A stream, its symbols and classes.
@@ -128,7 +128,7 @@ pub fn decode<S: Symbol + DeviceRepr>(
         classes.extend_from_slice(&case.classes);
         room += case.symbols.len() + GUARD;
     }
-    // Not padded: the last stream ends with the buffer.
+    // Without padding: the last stream ends with the buffer.
     let last = parsed.last().map_or(48, |s| places[places.len() - 1].input_offset as usize + s.byte_len());
     input.truncate(last);
     let batch = Batch::new(&stream, &places).unwrap();

@@ -104,8 +104,9 @@ fn round_trips_of<S: Symbol + DeviceRepr>(cases: &[Case<S>], group_log2: u8, wan
     let mut share = Share::one_in(17).if_tiny(67, 20);
     let decoders = AnyDecoder::<S>::all(device, group_log2.into()).into_iter().enumerate();
     for (number, (name, decoder)) in decoders.filter(|(_, (_, decoder))| wanted(decoder)) {
-        // The streams that it reads, one by one and then all streams with the same index as one batch. Tiny runs take
-        // one stream in eleven for the batch, and only streams without an index for decoders that need none.
+        // Decodes the streams that the decoder supports one by one, and then all streams with the same index as one
+        // batch. Tiny runs take one stream in eleven for the batch, and only streams without an index for decoders that
+        // need none.
         let indices = IndexKind::ALL
             .iter()
             .copied()
@@ -151,7 +152,7 @@ fn ten_bits_in_groups_of_128() {
     round_trips::<u16>(10, 7);
 }
 
-/// Shares the cases among the tests, which are split by decoder because they take longest.
+/// Distributes the cases over the tests, which are separated by decoder because they take longest.
 fn sixteen_bits(group_log2: u8, wanted: fn(&AnyDecoder<u16>) -> bool) {
     static CASES: [OnceLock<Vec<Case<u16>>>; 2] = [OnceLock::new(), OnceLock::new()];
     if common::device().is_some() {
@@ -287,8 +288,8 @@ fn batches_of_several_streams() {
     }
 }
 
-/// Whatever happens to the bytes on the device after they were parsed: a status, or the right symbols, and nothing out
-/// of place.
+/// Bytes on the device are changed after parsing: the result must be a status, or the correct symbols, and no writes
+/// outside of the output.
 #[test]
 fn damage_is_reported() {
     let Some(device) = common::device() else { return };
@@ -315,7 +316,7 @@ fn damage_is_reported() {
                         0 => damaged.fill(0xff),
                         1 => damaged.fill(0),
                         2 => damaged.iter_mut().for_each(|byte| *byte = r.next() as u8),
-                        // The tail is lost.
+                        // Removes the tail of the stream.
                         3 => {
                             let cut = r.below(damaged.len() as u64) as usize;
                             damaged[cut..].fill(0);

@@ -1,11 +1,11 @@
-//! Damaged and cut streams: found, or harmless.
+//! Damaged and truncated streams are detected, or give the same result as on the CPU.
 
 use syncline_core::container::RECORD_HEADER_LEN;
 use syncline_cuda::container::parsed::CHUNK_QUANTIZED;
 
 use super::*;
 
-/// Puts the right hashes into the records again.
+/// Writes the correct hashes into the records again.
 fn sign(bytes: &mut [u8], table: &ChunkTable) {
     for chunk in 0..table.chunks() {
         let (at, length) = table.record(chunk);
@@ -13,7 +13,7 @@ fn sign(bytes: &mut [u8], table: &ChunkTable) {
     }
 }
 
-/// Small streams of many kinds.
+/// Returns small streams of many kinds.
 fn small_streams() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let extents = [17, 20, 40];
@@ -40,7 +40,7 @@ fn damage_is_found_or_harmless(streams: Range<usize>) {
         let expected = try_decompress(&good).unwrap();
         let records = info.bytes_of(0..info.geometry().chunks());
         let (mut refused, mut stricter) = (0, 0);
-        // When tiny, streams are read one way and the other in turn.
+        // In tiny runs, strategies alternate between streams.
         let ways = ways(device, &stream, &info).into_iter().enumerate();
         for (way, mut decompressor) in ways.filter(|(way, _)| unless_tiny(true, number % 2 == *way)) {
             for attempt in 0..attempts {
@@ -48,7 +48,7 @@ fn damage_is_found_or_harmless(streams: Range<usize>) {
                 let repaired = attempt % 4 != 0;
                 for _ in 0..1 + random.below(2) {
                     let (at, length) = table.record(random.below(table.chunks()));
-                    // Headers, sections' tables and what stands in front more often than the rest.
+                    // Headers, tables of sections and the first sections are damaged more often than the rest.
                     let within = if attempt % 2 == 0 { length.min(400) } else { length };
                     bytes[at as usize + random.below(within as u64) as usize] ^= 1 << random.below(8);
                 }
@@ -87,8 +87,8 @@ fn damage_is_found_or_harmless_with_gaps_or_nothing() {
     damage_is_found_or_harmless(2..4);
 }
 
-/// Records of several KiB, whose hashes are compared while they are parsed, and of more than 512, whose hashes have a
-/// stream of their own: where all but the hash is right, that is said, and the array comes back.
+/// Records of several KiB, whose hashes are compared during parsing, and of more than 512 KiB, whose hashes are
+/// computed on a second stream: if only the hash is wrong, that is reported, and the array is decompressed.
 #[test]
 fn wrong_hashes_are_found_in_records_short_and_long() {
     let Some((device, stream)) = device() else { return };
@@ -116,7 +116,8 @@ fn wrong_hashes_are_found_in_records_short_and_long() {
     }
 }
 
-/// Moves outliers of quantized records to the next position, where the code is hardly ever 0. Returns how many.
+/// Moves outliers of quantized records to the next position, whose code is rarely 0. Returns the number of moved
+/// outliers.
 fn move_outliers(bytes: &mut [u8], table: &ChunkTable) -> usize {
     const HEADER: usize = 32;
     const OUTLIERS: usize = 4;
@@ -180,7 +181,7 @@ fn cut_streams_are_found(streams: Range<usize>) {
         for length in 0..good.len() {
             assert!(matches!(StreamInfo::from_bytes(&good[..length]), Err(CudaError::Core(_))), "cut to {length}");
         }
-        // Records that are cut, with a table that does not know it.
+        // Truncates records without changing the chunk table.
         let info = StreamInfo::from_bytes(&good).unwrap();
         let mut decompressor = settled(device, &stream, &info);
         let elements = info.elements() as usize;
@@ -189,12 +190,13 @@ fn cut_streams_are_found(streams: Range<usize>) {
         let tiles = 0..info.geometry().tiles();
         let step = (records.end as usize / pick(60, unless_tiny(5, 2))).max(1);
         for length in (0..records.end as usize).step_by(step) {
-            // Memory of its own, so that a read behind its end is one that the sanitizer sees.
+            // The input has its own allocation, so that sanitizers detect reads beyond its end.
             let input = stream.clone_htod(&good[..length.max(1)]).unwrap();
             decompressor.decompress_tiles(&input.as_view(), 0, tiles.clone(), &mut output.as_view_mut(), 0).unwrap();
             assert!(matches!(decompressor.check(), Err(CudaError::Core(_))), "cut to {length}");
         }
-        // And chunks that hold less than their record says: each record shortened, its table and hash made anew.
+        // Also tests chunks that contain less than their record states: each record is truncated, and its table and
+        // hash are updated.
         for chunk in (0..info.geometry().chunks()).step_by(pick(1, 3)) {
             let (at, length) = info.record(chunk);
             let cuts = [16, 48, length / 2 / 16 * 16, length - 16];

@@ -1,5 +1,5 @@
-//! Whole streams, parsed, decoded and reconstructed on the device, against the CPU's: every kind of stream, parts of
-//! arrays, golden files, damage, a CUDA graph.
+//! Whole streams are parsed, decoded and reconstructed on the device and compared with the CPU: every kind of stream,
+//! parts of arrays, golden files, damage, and a CUDA graph.
 
 #![allow(unsafe_code)]
 
@@ -32,16 +32,16 @@ use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use syncline_cuda::reconstruct::{Way, fuses};
 
-/// The GPU, and a stream of its own that may be captured.
+/// Returns the GPU and a new stream, which may be captured.
 fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
     let device = common::device()?;
-    // SAFETY: every test works on one stream, and the decompressor's second one is ordered by events.
+    // SAFETY: every test works on one stream, and the decompressor orders its second stream by events.
     unsafe { device.context().disable_event_tracking() };
     Some((device, device.context().new_stream().unwrap()))
 }
 
-/// A field with something of everything: smooth parts, constant ones, jumps, fill values, NaN, zeros of both signs,
-/// noise that makes chunks raw.
+/// Returns a field with smooth and constant parts, jumps, fill values, NaN, zeros of both signs, and noise that makes
+/// chunks raw.
 fn field(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
     let mut random = Random(seed);
     let nx = extents.last().copied().unwrap_or(1).max(1);
@@ -70,16 +70,16 @@ fn table(bytes: &[u8]) -> ChunkTable {
     ChunkTable::read(bytes.len() as u64, geometry.chunks(), read).unwrap()
 }
 
-/// A decompressor whose memory is there. Memory is allocated in the order of streams; where records start, which the
-/// stream beside writes first of all to memory of its own, initcheck takes for unwritten otherwise, though the hashes
-/// found there are right.
+/// Returns a decompressor after its memory has been allocated. Allocations are ordered on streams, and the second
+/// stream first writes the starts of records to its own memory. Without waiting for the allocation, initcheck reports
+/// these as uninitialized, although the hashes computed with them are correct.
 fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Decompressor {
     let decompressor = Decompressor::new(device, stream.clone(), info).unwrap();
     stream.synchronize().unwrap();
     decompressor
 }
 
-/// How the device reads a stream: as it likes, and in each way that there is.
+/// Returns decompressors with the default strategy and with each strategy that supports the stream.
 fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Vec<Decompressor> {
     let mut all = vec![settled(device, stream, info)];
     all.extend(Way::ALL.into_iter().filter_map(|way| Decompressor::with_way(device, stream.clone(), info, way).ok()));
@@ -141,7 +141,7 @@ fn every_kind<T: Real>(log: bool) {
                 if !share.takes() {
                     continue;
                 }
-                // Each combination of axes and group size is kernels of its own, which take seconds to compile.
+                // Each combination of axes and group size has its own kernels, which take seconds to compile.
                 let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
                 let making = Making { fill, index, group_log2, chunk_tiles };
                 let made = compress(&bytes, T::TYPE, extents, bound, &making);
@@ -184,7 +184,7 @@ fn other_bounds_and_contents_come_back() {
         let made = compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &Making::default());
         comes_back::<f32>(device, &stream, &made, &format!("{bound:?}"));
     }
-    // Constant tiles only; all NaN but one.
+    // Only constant tiles; and all values NaN but one.
     let mut flat = vec![2.5; elements];
     flat[100] = 2.6;
     let made = compress(&bytes_of::<f32>(&flat), ElementType::F32, &extents, Bound::Abs(0.2), &Making::default());
@@ -198,7 +198,7 @@ fn other_bounds_and_contents_come_back() {
 #[test]
 fn many_small_chunks_come_back() {
     let Some((device, stream)) = device() else { return };
-    // More than one batch of records.
+    // Large enough for more than one batch of records.
     let extents = [pick(700, 300) * 1024];
     let values = field(&extents, 5, true);
     let making = Making { chunk_tiles: Some(1), ..Making::default() };
@@ -206,7 +206,7 @@ fn many_small_chunks_come_back() {
     comes_back::<f32>(device, &stream, &made, "small chunks");
 }
 
-/// Tiles of a range, into slabs that just hold them, from the records that they need.
+/// Tiles of a range are decompressed into slabs that just contain them, from the records that they need.
 #[test]
 fn parts_come_back_and_nothing_else_is_touched() {
     let Some((device, stream)) = device() else { return };
@@ -253,7 +253,7 @@ fn parts_come_back_and_nothing_else_is_touched() {
     }
 }
 
-/// Numbers of the elements that some tiles have.
+/// Returns the numbers of the elements in some tiles.
 fn elements_of(geometry: &syncline_core::geometry::Geometry, tiles: Range<u64>) -> Vec<u64> {
     let [b, z, y] = geometry.strides();
     let mut elements = Vec::new();
@@ -284,7 +284,7 @@ fn golden_streams_come_back() {
     let mut lossy = 0;
     for (name, bytes) in GOLDEN {
         let info = StreamInfo::from_bytes(bytes).unwrap();
-        // As the device has it, it says the same.
+        // The device's copy of the stream gives the same description.
         let copy = stream.clone_htod(bytes).unwrap();
         let again = StreamInfo::from_device(&stream, &copy.as_view()).unwrap();
         assert_eq!((again.header(), again.geometry()), (info.header(), info.geometry()));
@@ -340,7 +340,7 @@ fn a_graph_of_the_work_can_be_replayed() {
             let out = stream.clone_dtoh(&output).unwrap();
             assert!(bytemuck::cast_slice::<f32, u8>(&out) == expected, "{bound:?} {index:?}");
         }
-        // The graph looks at what is there then.
+        // The graph reads the stream when it is launched.
         let mut damaged = bytes.clone();
         let (at, length) = info.record(0);
         damaged[at as usize + length / 2] ^= 4;

@@ -1,4 +1,4 @@
-//! What the device finds in records, against what the host does.
+//! The device's results of parsing records equal those of the host.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use cudarc::driver::{CudaStream, CudaView, DeviceRepr};
 
 use super::*;
 
-/// Some of what is on the device: not all of it is written.
+/// Copies a part of an array on the device, because not all of the array is written.
 fn part<T: DeviceRepr>(stream: &Arc<CudaStream>, view: &CudaView<'_, T>, range: Range<usize>) -> Vec<T> {
     stream.clone_dtoh(&view.slice(range)).unwrap()
 }
@@ -95,7 +95,7 @@ fn parsing_finds_what_the_host_finds() {
                 if mine.live < mine.groups {
                     let own = number * view.rank_stride as usize
                         ..number * view.rank_stride as usize + mine.groups.div_ceil(32) as usize;
-                    // There are none where all groups are live.
+                    // Ranks are not written if all groups are live.
                     assert_eq!(part(&stream, &view.ranks, own.clone()), host.ranks[own], "{what}");
                 }
             }

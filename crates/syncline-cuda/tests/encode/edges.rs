@@ -10,8 +10,8 @@ use syncline_cuda::huffman::encode::{
 use crate::common::{self, Share, Spread, pick, symbols};
 use crate::{check_encoder, clustered, format, sparse};
 
-/// Streams that end within a word, a byte of the bitmap or an entry
-/// of the index, or where a subsequence does.
+/// Streams that end within a word, within a byte of the bitmap or an entry of the index, or at the end of a
+/// subsequence.
 #[test]
 fn streams_and_blocks_of_every_length() {
     let Some(device) = common::device() else { return };
@@ -24,9 +24,9 @@ fn streams_and_blocks_of_every_length() {
         ("hardly any live groups", sparse(longest, longest - 1)),
         ("one symbol", vec![512; longest]),
         ("another symbol", vec![9; longest]),
-        // A bit each: groups, and so blocks and streams, are subsequences or halves of one.
+        // One bit per codeword: groups, and therefore blocks and streams, are whole or half subsequences.
         ("two symbols", symbols(Spread::Flat, 2, longest, 23).iter().map(|s| 511 + s).collect()),
-        // Frequencies that want codewords longer than the limit.
+        // Frequencies whose optimal codewords are longer than the limit.
         ("long codewords", (0..longest).map(|i| 500 + i.trailing_zeros() as u16).collect()),
     ];
     let mut share = Share::one_in(5);
@@ -36,8 +36,8 @@ fn streams_and_blocks_of_every_length() {
             let groups = (longest >> group_log2) as u32;
             let mut cuts: Vec<_> =
                 [1, 7, 8, 9, 31, 33, 1000, groups - 5, groups].map(|n| vec![span(0, n, 512)]).to_vec();
-            // Streams of all lengths beside each other, among them empty ones; of the last there are 32, which is the
-            // most.
+            // Streams of many lengths in one batch, including empty ones. There are 32 streams of the last length, the
+            // maximum.
             cuts.push([1, 31, 0, 32, 33, 7, 257, 0].iter().map(|&n| span(n, n, 512)).collect());
             cuts.push([groups / 2 - 3, 1, groups / 4].iter().map(|&n| span(2, n, 512)).collect());
             cuts.push((0..32).map(|i| span(i * 3, groups / (i + 2), if i % 5 == 0 { 9 } else { 512 })).collect());
@@ -84,7 +84,7 @@ fn errors_with(device: &Device, format: &Format) {
         };
         let plans = launch(&mut encoded);
         assert_eq!(plans.iter().map(|plan| plan.0).collect::<Vec<_>>(), [0, 1, 0]);
-        // Room for all but the last byte of the last stream: nothing of it may be written.
+        // Room for everything except the last byte of the last stream, of which nothing may be written.
         let places = stream.clone_dtoh(encoded.offsets()).unwrap();
         let room = places[2] + u64::from(plans[2].1) - 1;
         let mut short = Encoded::new(&stream, &batch, room).unwrap();
@@ -97,8 +97,8 @@ fn errors_with(device: &Device, format: &Format) {
     }
 }
 
-/// `rare` symbols that occur once, and others of which each has the given share of what is left: their Huffman tree is
-/// deeper than the length limit.
+/// Returns `rare` symbols that occur once, and others that each have the given share of the remaining symbols: their
+/// Huffman tree is deeper than the length limit.
 fn deep(rare: usize, share: f64, length: usize) -> Vec<u16> {
     let mut input: Vec<u16> = (0..rare as u16).collect();
     for symbol in rare as u16..1000 {
@@ -112,8 +112,8 @@ fn deep(rare: usize, share: f64, length: usize) -> Vec<u16> {
     input
 }
 
-/// The limit costs more than 1/2048 of some codes, so that their floor trees are built: with as many streams as have
-/// several blocks for a codebook, one block that builds all trees, and one block that builds them when needed.
+/// The limit costs more than 1/2048 of some codes, so that floor trees are built. The numbers of streams select several
+/// blocks per codebook, one block that builds all trees, and one block that builds them when needed.
 #[test]
 fn codes_over_the_length_limit() {
     let Some(device) = common::device() else { return };

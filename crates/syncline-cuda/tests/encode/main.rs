@@ -1,4 +1,4 @@
-//! Encoded streams against the CPU's, byte for byte.
+//! Encoded streams equal the CPU's byte for byte.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -62,7 +62,7 @@ fn check_encoder<S: Symbol + huffman::Symbol>(
     let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
     let builder = BatchCodebooksBuilder::<S>::new(device, format).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
-    // Twice, with poison between: what is not written must not pass, and nothing may be left over from the first time.
+    // Encodes twice with different fill patterns, so that missing writes and state left by the first run are detected.
     for poison in [0xA5, 0x5A] {
         let poisoned = vec![poison; encoded.bytes().len()];
         stream.memcpy_htod(&poisoned, encoded.bytes_mut()).unwrap();
@@ -106,7 +106,7 @@ fn check_encoder<S: Symbol + huffman::Symbol>(
     }
 }
 
-/// Streams of several lengths over the whole input, with groups left out between them.
+/// Returns streams of several lengths over the whole input, with unused groups between them.
 fn cut(groups: u32, free_symbol: u16) -> Vec<StreamSpan> {
     let mut spans = Vec::new();
     let mut first = 0;
@@ -125,7 +125,7 @@ fn format(symbol_bytes: u32, group_log2: u8, alphabet: u32, index: IndexKind) ->
     Format { symbol_bytes, group_log2, alphabet, classes: false, index }
 }
 
-/// Long stretches of the free symbol between geometric ones, as quantization codes have.
+/// Returns long runs of the zero-bit symbol between geometric ones, like quantization codes.
 fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
     let mut input = symbols(Spread::Geometric(share), alphabet, length, seed);
     let mut random = Random(seed);
@@ -138,8 +138,8 @@ fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
     input
 }
 
-/// The free symbol, but for some others about every `step` symbols: there are many segments with nothing between two
-/// that have something.
+/// Returns zero-bit symbols with other symbols about every `step` symbols, so that many empty segments lie between
+/// those with codewords.
 fn sparse(length: usize, step: usize) -> Vec<u16> {
     let mut input = vec![512; length];
     for (i, at) in (step / 2..length).step_by(step).enumerate() {
@@ -188,7 +188,7 @@ fn every_method_writes_the_same() {
         for (group_log2, index) in [(6, IndexKind::Symbol), (7, IndexKind::Gap), (7, IndexKind::Symbol)] {
             let format = format(2, group_log2, 1024, index);
             let groups = (length >> group_log2) as u32;
-            // One symbol in 2,000 has a long codeword: breaking units.
+            // One symbol in 2,000 has a long codeword, so that its unit is "breaking".
             let mut random = Random(8);
             let mut breaking = clustered(0.8, 1024, length, 1);
             breaking.iter_mut().filter(|_| random.below(2000) == 0).for_each(|s| *s = (*s).wrapping_mul(37) % 1024);
@@ -243,7 +243,7 @@ fn large_alphabets() {
             let inputs = [
                 ("flat", symbols(Spread::Flat, alphabet, length, 3)),
                 ("skewed", symbols(Spread::Geometric(0.001), alphabet, length, 6)),
-                // Frequencies that want codewords longer than the limit.
+                // Frequencies whose optimal codewords are longer than the limit.
                 (
                     "long codewords",
                     (0..length).map(|i| (i as u32).trailing_zeros().pow(3) as u16 & (alphabet - 1) as u16).collect(),
@@ -273,7 +273,7 @@ fn classes() {
         let groups = length >> group_log2;
         let mut random = Random(3);
         let classes: Vec<u8> = (0..groups).map(|_| random.below(4) as u8).collect();
-        // Four codebooks pay where the classes differ, and do not where they are alike.
+        // Four codebooks are shorter if the classes differ, and not if they are similar.
         let spreads = [0.9, 0.5, 0.1, 0.02].map(|share| symbols(Spread::Geometric(share), 1024, length, 7));
         let uneven: Vec<u16> = (0..length).map(|i| spreads[usize::from(classes[i >> group_log2])][i]).collect();
         check(device, &format, &uneven, &classes, &cut(groups as u32, 512), "uneven");
@@ -299,13 +299,13 @@ fn many_streams_and_large_ones() {
             .collect();
         check(device, &format(2, group_log2, 1024, IndexKind::Symbol), &input, &[], &spans, "many");
     }
-    // Streams that end within an index block, each beside a short one: scratch memory of one must not reach into the
-    // next one's.
+    // Streams that end within an index block, each next to a short one: scratch memory of one must not extend into that
+    // of the next.
     let alternating: Vec<_> = (0..pick(400, 40))
         .map(|i| StreamSpan { first_group: i * 50, groups: if i % 2 == 0 { 257 } else { 1 }, free_symbol: 0 })
         .collect();
     check(device, &format(2, 7, 1024, IndexKind::Symbol), &input, &[], &alternating, "alternating");
-    // Large enough for the segments of large inputs, which small ones have to be given.
+    // Large enough for the segments of large inputs, which are otherwise requested explicitly.
     for (group_log2, share, index) in
         [(6, 0.3, IndexKind::Symbol), (7, 0.3, IndexKind::Symbol), (7, 0.07, IndexKind::Gap)]
     {
@@ -321,7 +321,7 @@ fn many_streams_and_large_ones() {
         };
         check_encoder(device, &format, &encoder.unwrap(), &input, &[], &spans, "large");
     }
-    // The largest stream there is.
+    // The largest possible stream.
     let input = symbols(Spread::Geometric(0.3), 1024, largest, 9);
     let whole = [StreamSpan { first_group: 0, groups: (largest >> 6) as u32, free_symbol: 512 }];
     check(device, &format(2, 6, 1024, IndexKind::Symbol), &input, &[], &whole, "largest");
@@ -338,8 +338,8 @@ fn empty_streams() {
     }
 }
 
-/// Symbols that a given codebook does not have, or outside of the alphabet, are an error and nothing is written out of
-/// place.
+/// Symbols that a given codebook lacks, or that are outside of the alphabet, are an error, and nothing is written
+/// outside of the output.
 #[test]
 fn symbols_without_codewords_are_an_error() {
     let Some(device) = common::device() else { return };
@@ -411,7 +411,7 @@ fn wrong_arguments_are_refused() {
     let classes = stream.alloc_zeros::<u8>(5).unwrap();
     assert!(launch(input.as_view(), Some(&classes.as_view())).is_err(), "classes where there are none");
 
-    // No room: the plan says so, and the stream is not written.
+    // Without room, the plan reports an error and the stream is not written.
     let encoder = Encoder::<u16>::new(device, &good).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 16).unwrap();
     let mut frame = arena.frame().unwrap();

@@ -1,8 +1,8 @@
-//! Tokens that are not as they were: found where core finds them.
+//! Damaged tokens are detected where core detects them.
 
 use super::*;
 
-/// Core's decoder on what the device has been given: the bytes, or that it is wrong.
+/// Runs core's decoder on the device's input. Returns the bytes, or `None` if it reports an error.
 fn decode_with_core(bytes: &[u8], span: &DecodeSpan, params: &Params) -> Option<Vec<u8>> {
     let width = params.width.bytes();
     let padded = (span.bytes as usize).next_multiple_of(width);
@@ -75,8 +75,8 @@ fn damage_is_found_where_core_finds_it() {
             let mut damaged = bytes.clone();
             let mut spans = decode_spans(&case, &plans, &places);
             for (i, span) in spans.iter_mut().enumerate() {
-                // One chunk in eight stays whole. Flips anywhere behind the parameters, in any section alike; or a
-                // section's length that lies.
+                // One chunk in eight is not damaged. The others have flipped bits behind the parameters, in any section
+                // with equal probability, or a wrong length of a section.
                 match random.below(8) {
                     0 => {}
                     1 => {
@@ -114,8 +114,8 @@ fn damage_is_found_where_core_finds_it() {
     }
 }
 
-/// Compares what a decoder made of damaged chunks with what core makes of them; how many are wrong, and how many have
-/// become others.
+/// Compares a decoder's results for damaged chunks with those of core. Returns the number of errors, and the number of
+/// chunks that decode to other bytes.
 fn check_damaged(
     case: &Case,
     damaged: &[u8],

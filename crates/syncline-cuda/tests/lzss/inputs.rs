@@ -1,21 +1,21 @@
-//! Bytes of all kinds.
+//! Inputs of many kinds.
 
 use super::common::{self, Random, Spread};
 
-/// Bytes that take different paths.
+/// Kinds of bytes, which take different code paths.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     Noise,
-    /// Few different symbols of this many bytes, so that matches are many and short.
+    /// Few different symbols of this many bytes, so that there are many short matches.
     Few(usize),
-    /// Pieces of a dictionary, as in text.
+    /// Words of a dictionary, as in text.
     Pieces,
     Runs,
-    /// Repetition at every distance up to a few hundred, the period changing.
+    /// Repetitions at every distance up to a few hundred, with changing periods.
     Periods,
     /// Quantization codes.
     Codes,
-    /// Columns of integers of four bytes.
+    /// Columns of 32-bit integers.
     Integers,
     /// A smooth field of f32.
     Floats,

@@ -1,5 +1,5 @@
-//! The LZSS stage against `syncline_core::lzss`: the same bytes out, the same bytes back, the same opinion of damaged
-//! tokens.
+//! The LZSS stage equals `syncline_core::lzss`: the same encoded bytes, the same decoded bytes, and the same errors for
+//! damaged tokens.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -19,7 +19,7 @@ use syncline_cuda::lzss::{
     Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, SectionPlan, Span, status_text,
 };
 
-/// Chunks of one width and level on the device, and what core makes of them.
+/// Chunks of one width and level on the device, with core's results.
 struct Case {
     params: Params,
     spans: Vec<Span>,
@@ -43,7 +43,7 @@ impl Case {
         Self { params, spans, chunks, tokens }
     }
 
-    /// The chunks, each from a multiple of 16.
+    /// Returns the chunks, each on a multiple of 16 bytes.
     fn input(&self) -> Vec<u8> {
         let mut input = Vec::new();
         for chunk in &self.chunks {
@@ -54,7 +54,7 @@ impl Case {
         input
     }
 
-    /// Sections 2 to 6 of a chunk.
+    /// Returns sections 2 to 6 of a chunk.
     fn sections(&self, i: usize) -> [Vec<u8>; 5] {
         let (tokens, params) = (&self.tokens[i], &self.params);
         let mut first = vec![params.width.bytes() as u8, params.level, self.spans[i].min_match, 0, 0, 0, 0, 0];
@@ -107,7 +107,7 @@ fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (E
     (encoded, plans, places)
 }
 
-/// Where the sections of chunks that follow each other are.
+/// Returns the locations of the sections of consecutive chunks.
 fn decode_spans(case: &Case, plans: &[SectionPlan], places: &[u64]) -> Vec<DecodeSpan> {
     let each = case.spans.iter().zip(plans).zip(places);
     let span = |((span, plan), &place): ((&Span, &SectionPlan), &u64)| {
@@ -131,7 +131,7 @@ fn decode_spans(case: &Case, plans: &[SectionPlan], places: &[u64]) -> Vec<Decod
     each.map(span).collect()
 }
 
-/// Output and statuses of both decoders: a block of threads a block, and a warp a block.
+/// Returns the output and the statuses of both decoders: one thread block, and one warp, per data block.
 fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[DecodeSpan]) -> [(Vec<u8>, Vec<u32>); 2] {
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
@@ -139,7 +139,7 @@ fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[Decod
     let batch = DecodeBatch::new(&stream, width, level, spans).unwrap();
     let mut arena = Arena::new(stream.clone());
     [u32::MAX, 0].map(|from| {
-        // Poisoned as the input is between chunks.
+        // Filled with the pattern that the input has between chunks.
         let mut output = stream.clone_htod(&vec![0xEE_u8; case.input().len()]).unwrap();
         let mut status = stream.clone_htod(&vec![u32::MAX; spans.len()]).unwrap();
         let (mut output_view, mut status_view) = (output.as_view_mut(), status.as_view_mut());
@@ -177,7 +177,7 @@ fn check_decoded(case: &Case, output: &[u8], status: &[u32], what: &str) {
     }
 }
 
-/// Chunks of every kind whose lengths are at edges.
+/// Returns chunks of every kind with lengths at the edges of data blocks.
 fn edge_chunks(block: usize, seed: u64) -> Vec<Vec<u8>> {
     let lengths =
         [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 255, 1000, 4097, block - 1, block, block + 1, 2 * block + 777];
@@ -185,7 +185,7 @@ fn edge_chunks(block: usize, seed: u64) -> Vec<Vec<u8>> {
     lengths.iter().enumerate().skip(unless_tiny(0, 3)).step_by(pick(1, unless_tiny(3, 5))).map(each).collect()
 }
 
-/// When tiny, kinds at every other level and edges at the others.
+/// In tiny runs, tests kinds at every other level and edges at the others.
 fn levels(width: SymbolWidth, levels: std::ops::RangeInclusive<u8>) {
     let Some(device) = common::device() else { return };
     for level in levels {
@@ -222,7 +222,7 @@ fn symbols_of_8_bytes() {
     levels(SymbolWidth::Eight, 1..=4);
 }
 
-// When tiny, each has a level of its own.
+// In tiny runs, each test has its own level.
 
 #[test]
 fn long_windows_of_1_byte() {
@@ -255,7 +255,7 @@ fn published_form_writes_the_same() {
             check_encoder(device, &Case::new(width, level, kinds.collect()), Method::Gpulz2023, "published");
         }
         if unless_tiny(true, level % 3 == 0) {
-            // It compares with all of the window, at every place.
+            // This method compares with the whole window at every position, so the input is small.
             let mut edges = edge_chunks(1 << 14, 5);
             edges.retain(|chunk| unless_tiny(true, chunk.len() < 1 << 13));
             check_encoder(device, &Case::new(width, level, edges), Method::Gpulz2023, "published");
@@ -317,7 +317,7 @@ fn records_are_core_s() {
     }
 }
 
-/// One small chunk of each path, for the sanitizers: they slow the device down by a hundred.
+/// A small chunk for each code path, for the sanitizers, which slow the device down by a factor of a hundred.
 #[test]
 fn small_of_every_path() {
     let Some(device) = common::device() else { return };

@@ -1,4 +1,4 @@
-//! Compares what the device finds in an array with what the core finds.
+//! Compares the device's results for an array with those of the core.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -27,7 +27,7 @@ impl ElementSource for Memory<'_> {
     }
 }
 
-/// What a test varies besides the data.
+/// The settings that a test varies in addition to the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub bound: Bound,
@@ -233,7 +233,7 @@ pub fn check_scan<T: Real>(device: &Device, bytes: &[u8], bound: Bound, fill: Fi
         let buffer = stream.clone_htod(&shifted).unwrap();
         let view = buffer.slice(skip..skip + bytes.len());
         same(&scan.scan(&stream, &view, bound, fill).unwrap(), what);
-        // In parts, as with several devices.
+        // Also scans the array in parts, as with several devices.
         let len = bytes.len() / size_of::<T>();
         let empty = Scan::new(T::TYPE, len as u64, bound, fill);
         let mut look = |empty: &Scan| {

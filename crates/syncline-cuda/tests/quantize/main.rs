@@ -1,4 +1,4 @@
-//! The scan, codes and side lists equal those of the core bit for bit.
+//! The results of the scan, codes and side lists equal those of the core bit for bit.
 
 mod check;
 #[path = "../common/mod.rs"]
@@ -254,7 +254,7 @@ fn scans() {
                 if !share.takes() {
                     continue;
                 }
-                // Values of 1e20 are too large for it, and in some rounds all are.
+                // The value 1e20 is too large for this bound; in some rounds all values are.
                 let bound = Bound::Abs([1e-3, 1e-9][round as usize % 2]);
                 check_scan::<f32>(device, &bytes_of(&values), bound, fill, &format!("scan {len} {round} {fill:?}"));
                 let wide: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();

@@ -1,60 +1,60 @@
-//! Events: the time at which they were recorded, or the place in a capture.
+//! Events, which store the time or the position in a capture at which they were recorded.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::super::captures::{Capture, Done};
+use super::super::captures::{Capture, OperationSet};
 use super::super::errors::{Code, Result};
 use super::super::handles::{Handle, Handles};
 use super::super::lock;
 
-/// Events by their handles.
+/// All events by their handles.
 pub static EVENTS: Handles<Event> = Handles::new();
 
-/// An event.
+/// An event of the driver.
 #[derive(Debug)]
 pub struct Event {
-    /// Number of its device.
+    /// Ordinal of the event's device.
     pub ordinal: i32,
     timed: bool,
     recorded: Mutex<Recorded>,
 }
 
-/// Where an event was recorded last.
+/// When an event was last recorded.
 #[derive(Debug, Clone)]
 pub enum Recorded {
-    /// Nowhere so far.
+    /// The event has not been recorded.
     Never,
-    /// On a stream, at that time, when all before it was done.
+    /// Recorded on a stream at this time; all work before it was complete.
     At(Instant),
-    /// In a capture, behind what was done until then.
-    Captured(Arc<Capture>, Done),
+    /// Recorded in a capture, after the operations that precede the event.
+    Captured(Arc<Capture>, OperationSet),
 }
 
 impl Event {
-    /// An event of a device, and whether it tells the time.
+    /// Returns an event of a device; `timed` events store their time.
     pub fn new(ordinal: i32, timed: bool) -> Self {
         Self { ordinal, timed, recorded: Mutex::new(Recorded::Never) }
     }
 
-    /// Records it.
+    /// Records the event.
     pub fn record(&self, recorded: Recorded) {
         *lock(&self.recorded) = recorded;
     }
 
-    /// Where it was recorded last.
+    /// Returns when the event was last recorded.
     pub fn recorded(&self) -> Recorded {
         lock(&self.recorded).clone()
     }
 
-    /// Finds fault with a question about an event that is part of a graph.
+    /// Returns an error if the event was recorded in a capture, because the call that uses it is not allowed then.
     pub fn forbid_captured(&self) -> Result<()> {
         let Recorded::Captured(capture, _) = self.recorded() else { return Ok(()) };
         capture.invalidate();
         Err(Code::CapturedEvent)
     }
 
-    /// When it was recorded, for events that tell.
+    /// Returns the time of the event, or an error if the event has none.
     pub fn time(&self) -> Result<Instant> {
         self.forbid_captured()?;
         match self.recorded() {
@@ -64,7 +64,7 @@ impl Event {
     }
 }
 
-/// The event that a handle stands for.
+/// Returns the event of a handle.
 pub fn event(handle: Handle) -> Result<Arc<Event>> {
     EVENTS.get(handle)
 }

@@ -8,22 +8,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::errors::{Code, Result};
 use crate::machine::{Kernel, Module, Shape};
 
-/// Registers of a thread that kernels pass for having: the interpreter counts none, and this is what most kernels have.
+/// Registers per thread that are reported for every kernel. The interpreter does not allocate registers; this value is
+/// typical.
 const REGISTERS: c_int = 32;
 
 /// A kernel of a module loaded on a device.
 pub struct Function {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
-    /// Number of its device.
+    /// Ordinal of the device.
     pub ordinal: c_int,
-    /// What its device has.
+    /// Properties of the device.
     pub shape: Shape,
-    /// What it does.
+    /// The program of the kernel.
     pub kernel: Arc<Kernel>,
-    /// Dynamic shared memory that a block may have, in bytes.
+    /// Maximum dynamic shared memory of a block, in bytes.
     pub dynamic_limit: AtomicUsize,
-    /// Keeps the variables that it uses, also when the module has been unloaded and a graph still has the kernel.
+    /// Keeps the module's variables alive while a graph refers to the kernel after the module has been unloaded.
     pub _module: Arc<Module>,
 }
 
@@ -34,24 +35,24 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    /// Dynamic shared memory that a block may have, in bytes.
+    /// Returns the maximum dynamic shared memory of a block, in bytes.
     pub fn dynamic_limit(&self) -> usize {
         self.dynamic_limit.load(Ordering::Relaxed)
     }
 
-    /// An attribute by its number in `CUfunction_attribute`.
+    /// Returns an attribute by its number in `CUfunction_attribute`.
     pub fn attribute(&self, number: u32) -> Result<c_int> {
         let cluster = |axis: usize| self.kernel.cluster().map_or(0, |cluster| cluster[axis] as c_int);
         Ok(match number {
             0 => self.kernel.most_threads() as c_int,
             1 => self.kernel.static_shared_memory() as c_int,
-            // Constants, and the cache of what it loads.
+            // Constant memory, and the cache mode of global loads.
             2 | 7 => 0,
             3 => self.kernel.local_memory() as c_int,
             4 => REGISTERS,
             5 | 6 => self.shape.capability as c_int,
             8 => self.dynamic_limit() as c_int,
-            // The driver's choice.
+            // The preferred carveout is the driver's choice.
             9 => -1,
             10 => c_int::from(self.kernel.cluster().is_some()),
             11..=13 => cluster(number as usize - 11),
@@ -69,7 +70,7 @@ impl Function {
                 self.dynamic_limit.store(bytes, Ordering::Relaxed);
                 Ok(())
             }
-            // What part of the memory is shared memory, of no consequence here.
+            // The preferred shared-memory carveout has no effect here.
             9 if (-1..=100).contains(&value) => Ok(()),
             _ => Err(Code::InvalidValue),
         }

@@ -1,4 +1,5 @@
-//! Streams: with nothing to wait for, little more than what failed on them and what captures them.
+//! Streams, which store the failure of a kernel and the capture that they are part of, because all work completes at
+//! once.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
@@ -10,35 +11,35 @@ use super::super::lock;
 use super::super::operations::Operation;
 use crate::machine::Shape;
 
-/// A stream.
+/// A stream of the driver.
 #[derive(Debug)]
 pub struct Stream {
-    /// Tells it from others in a capture.
+    /// Identifies the stream in captures.
     id: usize,
-    /// Number of its device.
+    /// Ordinal of the stream's device.
     pub ordinal: c_int,
-    /// What its device has.
+    /// Properties of the device.
     pub shape: Shape,
-    /// Its priority, the lowest number first.
+    /// Priority of the stream; lower numbers are higher priorities.
     pub priority: c_int,
-    /// A kernel's failure that has not been reported by a call that waits.
+    /// Error of a kernel that no waiting call has reported yet.
     failure: Mutex<Option<Code>>,
-    /// The capture that it last was part of.
+    /// The last capture that the stream was part of.
     capture: Mutex<Option<Arc<Capture>>>,
 }
 
 impl Stream {
-    /// A stream of a device.
+    /// Creates a stream of a device.
     pub fn new(ordinal: c_int, shape: Shape, priority: c_int) -> Self {
         Self { id: fresh(), ordinal, shape, priority, failure: Mutex::default(), capture: Mutex::default() }
     }
 
-    /// Tells it from others in a capture.
+    /// Returns the number that identifies the stream in captures.
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// The capture that it is part of.
+    /// Returns the capture that the stream is part of, if that has not ended.
     pub fn capture(&self) -> Option<Arc<Capture>> {
         let mut capture = lock(&self.capture);
         if capture.as_ref().is_some_and(|capture| capture.status() == Status::Ended) {
@@ -47,12 +48,12 @@ impl Stream {
         capture.clone()
     }
 
-    /// Makes it part of a capture.
+    /// Makes the stream part of a capture.
     pub fn set_capture(&self, capture: Arc<Capture>) {
         *lock(&self.capture) = Some(capture);
     }
 
-    /// Does something now, or records it if the stream is captured.
+    /// Runs an operation, or records it if the stream is captured.
     pub fn queue(&self, operation: Operation) -> Result<()> {
         operation.check()?;
         match self.capture() {
@@ -61,7 +62,7 @@ impl Stream {
         }
     }
 
-    /// Does something now.
+    /// Runs an operation. The error of a kernel is stored until a waiting call.
     pub fn run(&self, operation: &Operation) -> Result<()> {
         let result = operation.run(&self.shape);
         if result == Err(Code::LaunchFailed) {
@@ -70,13 +71,13 @@ impl Stream {
         result
     }
 
-    /// What a kernel's failure before has left to be reported, once: real kernels fail after the launch has returned,
-    /// and callers have to look at what calls that wait return.
-    pub fn settle(&self) -> Result<()> {
+    /// Returns the stored error of a kernel and clears it. Errors of real kernels also occur after the launch has
+    /// returned, so that callers have to check the results of waiting calls.
+    pub fn take_failure(&self) -> Result<()> {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
 
-    /// Finds fault with a call that waits for the stream while it is captured.
+    /// Returns an error if the stream is captured, because calls that wait for it are not allowed then.
     pub fn forbid_waiting(&self) -> Result<()> {
         let Some(capture) = self.capture() else { return Ok(()) };
         capture.invalidate();

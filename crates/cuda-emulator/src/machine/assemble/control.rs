@@ -1,11 +1,11 @@
-//! Instructions by which threads wait for or tell each other something.
+//! Translates instructions with which threads synchronize or exchange values.
 
 use super::{Assembler, Frame, Made};
 use crate::machine::opcodes;
 use crate::machine::program::{Condition, Exchange, Operation, Reduction, Shuffle};
 use crate::ptx::Operand;
 
-/// What the instruction does, if it is one of these.
+/// Translates an instruction of this kind, or returns `None` for another one.
 pub(super) fn operation<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
@@ -15,7 +15,7 @@ pub(super) fn operation<'a>(
     Some(match words[0] {
         "exit" => Ok(Operation::Exit),
         "trap" | "brkpt" => Ok(Operation::Trap),
-        // Instructions take effect at once and in order, and kernels one after another.
+        // No operation: instructions take effect at once and in order, and kernels run one after another.
         "membar" | "fence" | "griddepcontrol" | "nanosleep" | "prefetch" | "prefetchu" => Ok(Operation::Nothing),
         "activemask" => match operands {
             [to] => frame.result(to).map(Operation::Active),
@@ -49,7 +49,7 @@ fn barrier<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
     })
 }
 
-/// Whether a warp's threads have to come to the same barrier instruction.
+/// Returns whether all threads of a warp must execute the barrier instruction together.
 fn is_aligned(words: &[&str]) -> bool {
     words[0] == "bar" || words.contains(&"aligned")
 }
@@ -75,7 +75,7 @@ fn reduction<'a>(
         Reduction::All(frame.predicate(to)?)
     };
     let threads = threads.map(|threads| all.source(frame, threads, 32)).transpose()?;
-    let of = frame.deciding(predicate)?;
+    let of = frame.operand_condition(predicate)?;
     let (number, reduction) = (all.source(frame, number, 32)?, Some((reduction, of)));
     Ok(Operation::Barrier { number, threads, reduction, aligned: is_aligned(words) })
 }
@@ -91,8 +91,10 @@ fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
     let [to, value, lane, clamp, members] = operands else { return None };
     let make = || {
         let (to, found) = match to {
-            Operand::Pair(to, found) => (frame.wanted(to)?, Some(&**found).filter(|found| **found != Operand::Nothing)),
-            to => (frame.wanted(to)?, None),
+            Operand::Pair(to, found) => {
+                (frame.optional_result(to)?, Some(&**found).filter(|found| **found != Operand::Nothing))
+            }
+            to => (frame.optional_result(to)?, None),
         };
         let source = |operand: &Operand| all.source(frame, operand, 32);
         let found = found.map(|found| frame.predicate(found)).transpose()?;
@@ -106,7 +108,7 @@ fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
 fn vote<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let [to, of, members] = operands else { return None };
     let make = || {
-        let of: Condition = frame.deciding(of)?;
+        let of: Condition = frame.operand_condition(of)?;
         let voted = |any, uniform| Ok::<_, String>(Exchange::Vote { to: frame.predicate(to)?, any, uniform, of });
         let what = match words.get(2) {
             Some(&"ballot") => Exchange::Ballot { to: frame.result(to)?, of },

@@ -1,11 +1,11 @@
-//! Instructions that reach memory.
+//! Translates instructions that access memory.
 
 use super::{Assembler, Frame, Made};
 use crate::machine::opcodes;
 use crate::machine::program::{Address, MOST_PARTS, Operation, Source, Space};
 use crate::ptx::Operand;
 
-/// What the instruction does, if it is one of these.
+/// Translates an instruction of this kind, or returns `None` for another one.
 pub(super) fn operation<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
@@ -22,7 +22,7 @@ pub(super) fn operation<'a>(
         (["cp", "async", rest @ ..], _) if is_group(rest) => group(rest, operands, false),
         (["cp", "async", ..], [to, from, bytes]) => copy(all, frame, [to, from], bytes, false),
         (["createpolicy", ..], [to, ..]) => frame.result(to).map(|to| {
-            // A policy changes what caches keep, which there are none of.
+            // Cache policies have no effect.
             Operation::Map1(|a| *a, to, Source::Number(0))
         }),
         (["discard", ..], [address, bytes]) => discard(all, frame, address, bytes),
@@ -31,12 +31,12 @@ pub(super) fn operation<'a>(
     })
 }
 
-/// Whether copies are only counted or waited for.
+/// Returns whether an instruction commits or awaits groups of asynchronous copies.
 fn is_group(words: &[&str]) -> bool {
     words.first().is_some_and(|word| word.starts_with("commit") || word.starts_with("wait"))
 }
 
-/// A wait by which sources alone have to be read is one for all of it, as copies are done in whole.
+/// Translates committing and awaiting groups. Waiting until the sources have been read waits for the whole copies.
 fn group(words: &[&str], operands: &[Operand], bulk: bool) -> Made {
     match (words, operands) {
         (["commit_group"], []) => Ok(Operation::Group { bulk }),
@@ -48,7 +48,7 @@ fn group(words: &[&str], operands: &[Operand], bulk: bool) -> Made {
     }
 }
 
-/// The space that an opcode names.
+/// Returns the state space that an opcode names.
 fn space(words: &[&str]) -> Space {
     let named = |word: &&str| match *word {
         "global" | "const" => Some(Space::Global),
@@ -61,7 +61,7 @@ fn space(words: &[&str]) -> Space {
     words.iter().find_map(named).unwrap_or(Space::Generic)
 }
 
-/// Bits of a type.
+/// Returns the bits of a type.
 pub(super) fn bits(kind: &str) -> Result<u32, String> {
     match kind.trim_start_matches(|c: char| c.is_ascii_alphabetic()) {
         "8" => Ok(8),
@@ -72,7 +72,7 @@ pub(super) fn bits(kind: &str) -> Result<u32, String> {
     }
 }
 
-/// Values that are loaded or stored together.
+/// Returns the values that are loaded or stored together.
 fn parts(operand: &Operand) -> Result<&[Operand], String> {
     match operand {
         Operand::Vector(parts) if parts.len() > MOST_PARTS => Err(format!("more than {MOST_PARTS} values")),
@@ -91,9 +91,9 @@ fn load<'a>(
 ) -> Made {
     let bits = bits(kind)?;
     let to = parts(to)?;
-    // Registers may be longer than what they are loaded with, and signs go on to their ends.
+    // Registers may be wider than the loaded value, which is sign-extended if its type is signed.
     let extend = frame.width(to)?.and_then(|width| opcodes::extend(kind, width));
-    let to = to.iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
+    let to = to.iter().map(|part| frame.optional_result(part)).collect::<Result<_, _>>()?;
     Ok(Operation::Load { to, bytes: bits / 8, extend, address: all.address(frame, from, space(words))? })
 }
 
@@ -122,7 +122,7 @@ fn atomic<'a>(
     const NAMES: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
     let bits = bits(kind)?;
     let name = words.iter().find(|word| NAMES.contains(word)).ok_or("no such atomic operation")?;
-    let to = to.map(|to| frame.wanted(to)).transpose()?.flatten();
+    let to = to.map(|to| frame.optional_result(to)).transpose()?.flatten();
     let address = all.address(frame, address, space(words))?;
     let source = |operand: &Operand| all.source(frame, operand, bits);
     match values {
@@ -137,7 +137,7 @@ fn atomic<'a>(
     }
 }
 
-/// From device to shared memory, or the other way.
+/// Translates an asynchronous copy between device and shared memory.
 fn copy<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,

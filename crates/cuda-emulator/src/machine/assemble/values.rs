@@ -1,4 +1,4 @@
-//! Instructions that make values of values, lane by lane.
+//! Translates instructions that compute values lane by lane.
 
 use super::memory::bits;
 use super::{Assembler, Frame, Made};
@@ -6,7 +6,7 @@ use crate::machine::opcodes;
 use crate::machine::program::{Condition, Operation, Source, Special};
 use crate::ptx::Operand;
 
-/// What the instruction does, if it is one of these.
+/// Translates an instruction of this kind, or returns `None` for another one.
 pub(super) fn operation<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
@@ -33,7 +33,7 @@ pub(super) fn operation<'a>(
     })
 }
 
-/// What tables have.
+/// Translates instructions that are in the tables of opcodes.
 fn mapped<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
@@ -42,19 +42,19 @@ fn mapped<'a>(
     operands: &'a [Operand],
 ) -> Option<Made> {
     match operands {
-        [to, a] => opcodes::one(opcode).map(|by| map1(all, frame, kind, to, a, by)),
-        [to, a, b] => opcodes::two(opcode).map(|by| {
+        [to, a] => opcodes::unary(opcode).map(|by| map1(all, frame, kind, to, a, by)),
+        [to, a, b] => opcodes::binary(opcode).map(|by| {
             let [a, b] = sources(all, frame, kind, [a, b])?;
             Ok(Operation::Map2(by, frame.result(to)?, a, b))
         }),
-        [to, a, b, c] => opcodes::three(opcode).map(|by| {
+        [to, a, b, c] => opcodes::ternary(opcode).map(|by| {
             let bits = bits(kind)?;
-            // What is added to a product of twice the bits has as many.
+            // The addend of a widening multiplication has twice the bits of the factors.
             let added = if opcode.starts_with("mad.wide.") { 2 * bits } else { bits };
             let [a, b] = sources(all, frame, kind, [a, b])?;
             Ok(Operation::Map3(by, frame.result(to)?, a, b, all.source(frame, c, added)?))
         }),
-        [to, a, b, c, d] => opcodes::four(opcode).map(|by| {
+        [to, a, b, c, d] => opcodes::quaternary(opcode).map(|by| {
             let all = sources(all, frame, kind, [a, b, c, d])?;
             Ok(Operation::Map4(by, frame.result(to)?, Box::new(all)))
         }),
@@ -97,13 +97,13 @@ fn compare<'a>(
     operands: [&'a Operand; 2],
 ) -> Made {
     let by = opcodes::compare(relation, kind).ok_or("no such comparison")?;
-    let wanted = |operand: &Operand| match operand {
+    let optional_predicate = |operand: &Operand| match operand {
         Operand::Nothing => Ok(None),
         operand => frame.predicate(operand).map(Some),
     };
     let (to, opposite) = match to {
-        Operand::Pair(to, opposite) => (wanted(to)?, wanted(opposite)?),
-        to => (wanted(to)?, None),
+        Operand::Pair(to, opposite) => (optional_predicate(to)?, optional_predicate(opposite)?),
+        to => (optional_predicate(to)?, None),
     };
     let [a, b] = sources(all, frame, kind, operands)?;
     Ok(Operation::Compare { by, to, opposite, a, b })
@@ -112,8 +112,8 @@ fn compare<'a>(
 fn logic(frame: &Frame<'_>, name: &str, to: &Operand, operands: &[Operand]) -> Made {
     let by = opcodes::logic(name).ok_or("no such operation on predicates")?;
     let (a, b) = match operands {
-        [a] => (frame.deciding(a)?, Condition::Constant(false)),
-        [a, b] => (frame.deciding(a)?, frame.deciding(b)?),
+        [a] => (frame.operand_condition(a)?, Condition::Constant(false)),
+        [a, b] => (frame.operand_condition(a)?, frame.operand_condition(b)?),
         _ => return Err("another number of predicates".to_owned()),
     };
     Ok(Operation::Logic { by, to: frame.predicate(to)?, a, b })
@@ -128,12 +128,12 @@ fn select<'a>(
     by: &Operand,
 ) -> Made {
     let [a, b] = sources(all, frame, kind, operands)?;
-    Ok(Operation::Select { to: frame.result(to)?, a, b, by: frame.deciding(by)? })
+    Ok(Operation::Select { to: frame.result(to)?, a, b, by: frame.operand_condition(by)? })
 }
 
 fn unpack<'a>(all: &Assembler<'a>, frame: &Frame<'a>, kind: &str, to: &[Operand], from: &'a Operand) -> Made {
     let [from] = sources(all, frame, kind, [from])?;
-    let to: Box<[_]> = to.iter().map(|to| frame.wanted(to)).collect::<Result<_, _>>()?;
+    let to: Box<[_]> = to.iter().map(|to| frame.optional_result(to)).collect::<Result<_, _>>()?;
     Ok(Operation::Unpack { bits: bits(kind)? / to.len().max(1) as u32, to, from })
 }
 
@@ -149,9 +149,9 @@ fn carry<'a>(all: &Assembler<'a>, frame: &Frame<'a>, high: bool, to: &Operand, o
     Ok(Operation::Carry { high, to: frame.result(to)?, sources })
 }
 
-/// Between a place in shared memory and its address.
+/// Translates a conversion between an address in shared memory and a generic address.
 fn shared<'a>(all: &Assembler<'a>, frame: &Frame<'a>, opcode: &str, to: &Operand, from: &'a Operand) -> Made {
-    let by = opcodes::two(opcode).ok_or("no addition")?;
+    let by = opcodes::binary(opcode).ok_or("no addition")?;
     let [from] = sources(all, frame, "u64", [from])?;
     Ok(Operation::Map2(by, frame.result(to)?, from, Source::Special(Special::SharedBase)))
 }

@@ -1,10 +1,10 @@
-//! Comparisons and what is made of predicates.
+//! Comparisons, and logical operations on predicates.
 
 use super::floats::{double, single};
 use super::which;
 use crate::machine::program::{Compare, Lanes};
 
-/// A table of all comparisons of one type.
+/// Creates the table of all comparisons of one type.
 macro_rules! of_type {
     ($name:expr; $value:expr; $($relation:literal => $operator:tt,)*) => {
         match $name {
@@ -17,14 +17,15 @@ macro_rules! of_type {
     };
 }
 
-/// Comparisons of integers, by their relation's name.
+/// Creates the comparisons of integers by the names of their relations.
 macro_rules! integers {
     ($relation:expr, $value:expr) => {
         of_type! { $relation; $value; "eq" => ==, "ne" => !=, "lt" => <, "le" => <=, "gt" => >, "ge" => >=, }
     };
 }
 
-/// Comparisons of floats: of numbers only, or true where one is NaN, which are the opposites of others.
+/// Creates the comparisons of floats: ordered ones, and unordered ones, which are true if an operand is NaN and are the
+/// opposites of ordered ones.
 macro_rules! floats {
     ($relation:expr, $value:expr) => {
         match $relation {
@@ -51,7 +52,7 @@ macro_rules! floats {
     };
 }
 
-/// The comparison `setp.<relation>.<kind>`.
+/// Returns the comparison `setp.<relation>.<kind>`.
 pub fn compare(relation: &str, kind: &str) -> Option<Compare> {
     match kind {
         "u16" | "b16" | "u32" | "b32" | "u64" | "b64" => integers!(relation, |value: u64| value),
@@ -64,7 +65,7 @@ pub fn compare(relation: &str, kind: &str) -> Option<Compare> {
     }
 }
 
-/// What is made of two predicates.
+/// Returns the logical operation on two predicates with this name.
 pub fn logic(name: &str) -> Option<fn(u32, u32) -> u32> {
     Some(match name {
         "and" => |a, b| a & b,

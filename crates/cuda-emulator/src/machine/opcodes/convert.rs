@@ -1,20 +1,21 @@
-//! Conversions from one type to another.
+//! Conversions between types.
 
 use super::floats::{double, double_bits, half, single, single_bits};
 use super::{Lanes, each, table};
 use crate::machine::program::Map1;
 
-/// The largest float that is not above a number, given the nearest.
+/// Returns the bits of the largest float that is not above a positive number, given the nearest float and whether it is
+/// above.
 fn toward_zero(nearest: f32, above: bool) -> u64 {
     u64::from(if above { nearest.to_bits() - 1 } else { nearest.to_bits() })
 }
 
-/// What `cvt` with these modifiers does.
+/// Returns the operation of a `cvt` instruction with these modifiers.
 pub fn convert(opcode: &str) -> Option<Map1> {
     integers(opcode).or_else(|| to_floats(opcode)).or_else(|| from_floats(opcode))
 }
 
-/// What brings a value of a type, as loaded, to what a register holds; `None` if it is that already.
+/// Returns the operation that extends a loaded value of a type to a register, or `None` if it needs no change.
 pub fn extend(kind: &str, register_bits: u32) -> Option<Map1> {
     match (kind, register_bits) {
         ("s8", 16) => integers("cvt.s16.s8"),
@@ -72,13 +73,12 @@ fn to_floats(opcode: &str) -> Option<Map1> {
     }
 }
 
-/// An integer of so many bits, all but NaN by `f`: that is the topmost bit alone.
+/// Converts a number with `f`; NaN becomes the integer of `bits` bits in which only the top bit is set.
 fn unless_nan(value: f64, bits: u32, f: impl Fn(f64) -> u64) -> u64 {
     if value.is_nan() { 1 << (bits - 1) } else { f(value) }
 }
 
-/// Numbers too large for an integer become its largest, as Rust has it. So does NaN become 0, but only from 32 to 32
-/// bits.
+/// Conversions of floats to integers saturate, as in Rust. NaN becomes 0 only in conversions from 32 to 32 bits.
 fn from_floats(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
         "cvt.rzi.s32.f32" => |a| u64::from(single(a) as i32 as u32),

@@ -1,41 +1,41 @@
-//! Integers and bits.
+//! Operations on integers and bits.
 
 use super::{Lanes, Map1, Map2, Map3, Map4, Update, each, each2, each3, each4, table};
 
-/// The low 32 bits.
+/// Returns the low 32 bits.
 fn word(value: u64) -> u32 {
     value as u32
 }
 
-/// The low 32 bits, signed.
+/// Returns the low 32 bits as a signed number.
 fn signed(value: u64) -> i32 {
     value as u32 as i32
 }
 
-/// The low 16 bits, signed.
+/// Returns the low 16 bits as a signed number.
 fn short(value: u64) -> i16 {
     value as u16 as i16
 }
 
-/// What a register holds of a signed number of 32 bits.
+/// Returns the register contents of a signed 32-bit number.
 fn bits(value: i32) -> u64 {
     u64::from(value as u32)
 }
 
-/// What a register holds of a signed number of 16 bits.
+/// Returns the register contents of a signed 16-bit number.
 fn short_bits(value: i16) -> u64 {
     u64::from(value as u16)
 }
 
-/// Both halves of a word by `f`.
+/// Applies `f` to both halves of a word.
 fn halves(a: u64, b: u64, f: impl Fn(u16, u16) -> u16) -> u64 {
     let low = f(a as u16, b as u16);
     let high = f((a >> 16) as u16, (b >> 16) as u16);
     u64::from(low) | u64::from(high) << 16
 }
 
-/// Bytes of `a` (0 to 3) and `b` (4 to 7) by the four low nibbles of `selector`; with a nibble's top bit set, the
-/// byte's sign spread over it.
+/// Selects bytes of `a` (0 to 3) and `b` (4 to 7) by the four low nibbles of `selector`. If the top bit of a nibble is
+/// set, the result's byte consists of copies of the selected byte's sign.
 fn permute(a: u64, b: u64, selector: u64) -> u64 {
     let bytes = a & 0xFFFF_FFFF | b << 32;
     (0..4).fold(0, |sum, place| {
@@ -46,7 +46,7 @@ fn permute(a: u64, b: u64, selector: u64) -> u64 {
     })
 }
 
-/// `length` low bits of `from` put into `into` at `position`, of `width` bits.
+/// Returns `into` with the `length` low bits of `from` inserted at bit `position`; both have `width` bits.
 fn insert(from: u64, into: u64, position: u64, length: u64, width: u64) -> u64 {
     let (position, length) = (position & 0xFF, length & 0xFF);
     if position >= width || length == 0 {
@@ -57,7 +57,7 @@ fn insert(from: u64, into: u64, position: u64, length: u64, width: u64) -> u64 {
     into & !mask | from << position & mask
 }
 
-/// `length` bits of `from` at `position`, of `width` bits, zero-extended.
+/// Returns `length` bits of `from` at bit `position`, zero-extended. `from` has `width` bits.
 fn extract(from: u64, position: u64, length: u64, width: u64) -> u64 {
     let (position, length) = (position & 0xFF, length & 0xFF);
     if position >= width || length == 0 {
@@ -66,31 +66,31 @@ fn extract(from: u64, position: u64, length: u64, width: u64) -> u64 {
     from >> position & u64::MAX >> (64 - length.min(width - position))
 }
 
-/// The word `shift` bits up into `high` and `low` side by side.
+/// Returns the upper word of the 64-bit value `high:low`, shifted left by `shift` bits.
 fn funnel_left(low: u64, high: u64, shift: u32) -> u64 {
     let both = (high & 0xFFFF_FFFF) << 32 | low & 0xFFFF_FFFF;
     u64::from((both.checked_shl(shift).unwrap_or(0) >> 32) as u32)
 }
 
-/// The word `shift` bits down.
+/// Returns the lower word of the 64-bit value `high:low`, shifted right by `shift` bits.
 fn funnel_right(low: u64, high: u64, shift: u32) -> u64 {
     let both = (high & 0xFFFF_FFFF) << 32 | low & 0xFFFF_FFFF;
     u64::from(both.checked_shr(shift).unwrap_or(0) as u32)
 }
 
-/// Sum of the products of four bytes.
+/// Returns `sum` plus the products of four pairs of bytes.
 fn dot4(a: u64, b: u64, sum: u64) -> u64 {
     let product = |place: u32| (word(a) >> (8 * place) & 0xFF).wrapping_mul(word(b) >> (8 * place) & 0xFF);
     u64::from((0..4).fold(word(sum), |sum, place| sum.wrapping_add(product(place))))
 }
 
-/// Sum of the products of two halves of `a` and two bytes of `b`, from byte `first` on.
+/// Returns `sum` plus the products of two halves of `a` and two bytes of `b`, from byte `first` on.
 fn dot2(a: u64, b: u64, sum: u64, first: u32) -> u64 {
     let product = |place: u32| (word(a) >> (16 * place) & 0xFFFF).wrapping_mul(word(b) >> (8 * (first + place)) & 0xFF);
     u64::from(word(sum).wrapping_add(product(0)).wrapping_add(product(1)))
 }
 
-pub(super) fn one(opcode: &str) -> Option<Map1> {
+pub(super) fn unary(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
         "mov.u16" | "mov.b16" | "mov.s16" | "mov.u32" | "mov.b32" | "mov.s32" | "mov.f32" | "mov.u64" | "mov.b64"
             | "mov.s64" | "mov.f64" | "cvta.to.global.u64" | "cvta.global.u64" | "cvta.local.u64" | "cvta.to.local.u64"
@@ -117,7 +117,7 @@ pub(super) fn one(opcode: &str) -> Option<Map1> {
     }
 }
 
-pub(super) fn two(opcode: &str) -> Option<Map2> {
+pub(super) fn binary(opcode: &str) -> Option<Map2> {
     arithmetic(opcode).or_else(|| bitwise(opcode))
 }
 
@@ -183,7 +183,7 @@ fn bitwise(opcode: &str) -> Option<Map2> {
     }
 }
 
-pub(super) fn three(opcode: &str) -> Option<Map3> {
+pub(super) fn ternary(opcode: &str) -> Option<Map3> {
     table! { opcode; each3;
         "mad.lo.s16" | "mad.lo.u16" => |a, b, c| a.wrapping_mul(b).wrapping_add(c) & 0xFFFF,
         "mad.lo.s32" | "mad.lo.u32" => |a, b, c| u64::from(word(a).wrapping_mul(word(b)).wrapping_add(word(c))),
@@ -207,7 +207,7 @@ pub(super) fn three(opcode: &str) -> Option<Map3> {
     }
 }
 
-pub(super) fn four(opcode: &str) -> Option<Map4> {
+pub(super) fn quaternary(opcode: &str) -> Option<Map4> {
     table! { opcode; each4;
         "bfi.b32" => |a, b, c, d| insert(a, b, c, d, 32),
         "bfi.b64" => |a, b, c, d| insert(a, b, c, d, 64),
@@ -238,14 +238,14 @@ pub(super) fn update(name: &str, kind: &str) -> Option<Update> {
 mod tests {
     use super::*;
 
-    /// What an opcode makes of values.
+    /// Returns the result of an opcode for these values.
     fn of(opcode: &str, values: &[u64]) -> u64 {
         let lanes: Vec<Lanes> = values.iter().map(|&value| [value; 32]).collect();
         match lanes.as_slice() {
-            [a] => one(opcode).unwrap()(a)[7],
-            [a, b] => two(opcode).unwrap()(a, b)[7],
-            [a, b, c] => three(opcode).unwrap()(a, b, c)[7],
-            [a, b, c, d] => four(opcode).unwrap()(a, b, c, d)[7],
+            [a] => unary(opcode).unwrap()(a)[7],
+            [a, b] => binary(opcode).unwrap()(a, b)[7],
+            [a, b, c] => ternary(opcode).unwrap()(a, b, c)[7],
+            [a, b, c, d] => quaternary(opcode).unwrap()(a, b, c, d)[7],
             _ => unreachable!(),
         }
     }

@@ -1,14 +1,14 @@
-//! Lanes, blocks and clusters that wait for each other.
+//! Tests of lanes, blocks and clusters that wait for each other.
 
 use super::{HEAD_OF_KERNEL, Kernel, module, run, run_in, run_seeded};
 
-/// The head of a kernel in clusters of so many blocks.
+/// Returns the head of a kernel in clusters of `blocks` blocks.
 fn in_clusters_of(blocks: u32) -> String {
     format!(".visible .entry k(.param .u64 k_0) .explicitcluster .reqnctapercluster {blocks}, 1, 1")
 }
 
-/// A block of a cluster of four leaves a number in its shared memory and reads that of the block at the other end, all
-/// of them there before and after.
+/// Each block of a cluster of four writes a number to its shared memory and reads that of the opposite block, with
+/// barriers of the cluster before and after.
 const READS_ANOTHER_BLOCK: &str = "
         .shared .align 4 .b8 place[128];
         add.s32 %r3, %r0, 100;
@@ -26,7 +26,7 @@ const READS_ANOTHER_BLOCK: &str = "
 
 #[test]
 fn a_lane_may_wait_for_another_of_its_warp() {
-    // Lane 0 waits in a loop for what lane 31 writes behind it.
+    // Lane 0 polls memory for a value that lane 31 writes behind the loop.
     let body = "
         setp.ne.u32 %p0, %t, 0;
         @%p0 bra $others;
@@ -44,7 +44,7 @@ fn a_lane_may_wait_for_another_of_its_warp() {
 
 #[test]
 fn lanes_that_have_not_met_need_not_be_together() {
-    // Each lane reads what its neighbor has written, with a wait for it between, or none.
+    // Each lane reads what its neighbor has written, with or without synchronization in between.
     let kernel = |wait: &str| {
         let body = format!(
             "
@@ -136,7 +136,7 @@ fn a_warp_comes_to_an_aligned_barrier_by_one_instruction() {
     assert!(error.contains("without others of 0xffffffff") && error.contains("warp 0"), "{error}");
     run(&apart.replace("bar.sync", "barrier.sync"), 1, 64, 64, 0).unwrap();
     assert!(run(&apart.replace("bar.sync", "barrier.sync.aligned"), 1, 64, 64, 0).is_err());
-    // Those that have ended need not come.
+    // Exited threads are not waited for.
     run("setp.lt.u32 %p0, %t, 16;\n@%p0 exit;\nbar.sync 0;\nst.global.u32 [%rd0], %t;", 1, 64, 64, 0).unwrap();
 }
 
@@ -155,7 +155,7 @@ fn a_cluster_reads_its_other_blocks() {
 
 #[test]
 fn the_last_to_reach_a_cluster_barrier_waits_at_the_next() {
-    // Each block reads what another one has written, which nobody may change before the second barrier.
+    // Each block reads what another one has written, which does not change before the second barrier.
     let body = format!(
         "{READS_ANOTHER_BLOCK}
         st.shared.u32 [%r4], 0;
@@ -168,7 +168,7 @@ fn the_last_to_reach_a_cluster_barrier_waits_at_the_next() {
 
 #[test]
 fn who_has_arrived_and_ended_does_not_stand_for_others() {
-    // One warp of block 0 arrives and ends; the other one writes only then, by a loop that takes a while.
+    // One warp of block 0 arrives and exits; the other one writes later, after a loop.
     let body = "
         .shared .align 4 .b8 place[128];
         mov.u32 %r5, %cluster_ctarank;
@@ -207,7 +207,7 @@ fn clusters_are_told_what_is_wrong_with_their_barriers() {
     let twice = "barrier.cluster.arrive.release;\nbarrier.cluster.arrive.release;";
     assert!(outcome(twice).unwrap_err().contains("arrives twice"));
     assert!(outcome("barrier.cluster.wait.acquire;").unwrap_err().contains("without having arrived"));
-    // Block 0 ends while block 1 goes on reading its memory.
+    // Block 0 exits while block 1 still reads its memory.
     let ended = "
         .shared .align 4 .b8 place[128];
         mov.u32 %r5, %cluster_ctarank;

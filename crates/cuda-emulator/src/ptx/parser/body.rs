@@ -1,14 +1,14 @@
-//! Bodies of functions.
+//! Parses the bodies of functions.
 
 use super::super::lexer::{Failure, Token};
 use super::super::{Function, Instruction, Operand, Register, Space, Statement};
 use super::cursor::Cursor;
 use super::scope::{Jump, Meaning, Scopes};
 
-/// Braces in braces; whoever looks for a name or label looks at all of them.
+/// Maximum nesting of scopes, all of which are searched for a name or a label.
 const MOST_SCOPES: usize = 1000;
 
-/// Reads a body from its first brace to its last.
+/// Parses a body from its opening to its closing brace.
 pub fn read<'a>(cursor: &mut Cursor<'a>, function: &mut Function, line: (u32, u32)) -> Result<(), Failure> {
     let mut body = Body { cursor, function, scopes: Scopes::default(), line, opcode: "" };
     body.open()?;
@@ -21,14 +21,14 @@ pub fn read<'a>(cursor: &mut Cursor<'a>, function: &mut Function, line: (u32, u3
     Ok(())
 }
 
-/// A body that is being read.
+/// The state of parsing a body.
 struct Body<'a, 'b> {
     cursor: &'b mut Cursor<'a>,
     function: &'b mut Function,
     scopes: Scopes<'a>,
-    /// The last `.loc`.
+    /// File and line of the last `.loc` directive.
     line: (u32, u32),
-    /// Of the instruction that is being read.
+    /// Opcode of the instruction that is being parsed.
     opcode: &'a str,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Body<'a, '_> {
         let at = self.cursor.at();
         let (name, mut variable) = self.cursor.variable(space, false)?;
         variable.name = self.scopes.add_variable(name).ok_or_else(|| twice(at, name))?;
-        // Those of inner scopes have another name by now and only hide the parameter.
+        // Variables of inner scopes have been renamed and only hide the parameter.
         if self.function.parameters.iter().chain(&self.function.results).any(|other| other.name == variable.name) {
             return Err(twice(at, name));
         }
@@ -93,7 +93,7 @@ impl<'a> Body<'a, '_> {
         Ok(())
     }
 
-    /// `.reg .b32 %r<5>, a;`
+    /// Parses the declaration of registers, such as `.reg .b32 %r<5>, a;`.
     fn registers(&mut self) -> Result<(), Failure> {
         let (at, kind) = (self.cursor.at(), self.cursor.directive()?);
         let width = match kind {
@@ -111,7 +111,8 @@ impl<'a> Body<'a, '_> {
         }
     }
 
-    /// One that has so many bits, or is a predicate; or as many of them as are asked for.
+    /// Parses one name of a declaration and adds its register or range of registers of `width` bits; `None` for
+    /// predicates.
     fn register(&mut self, width: Option<u32>) -> Result<(), Failure> {
         let (at, name) = (self.cursor.at(), self.cursor.word()?);
         let added = if self.cursor.take(b'<')? {
@@ -124,7 +125,7 @@ impl<'a> Body<'a, '_> {
         added.ok_or_else(|| twice(at, name))
     }
 
-    /// `@!%p1 bra $L;`
+    /// Parses an instruction with a guard, such as `@!%p1 bra $L;`.
     fn guarded(&mut self) -> Result<(), Failure> {
         self.cursor.expect(b'@')?;
         let negated = self.cursor.take(b'!')?;
@@ -163,7 +164,7 @@ impl<'a> Body<'a, '_> {
         Ok(())
     }
 
-    /// Where a jump goes to is found out when its scope ends: the label may come later.
+    /// Parses the operand of a jump. Its label is resolved when the scope ends, because it may follow later.
     fn jump(&mut self) -> Result<Vec<Operand>, Failure> {
         let (at, label) = (self.cursor.at(), self.cursor.word()?);
         self.cursor.expect(b';')?;
@@ -171,7 +172,7 @@ impl<'a> Body<'a, '_> {
         Ok(vec![Operand::Symbol(label.to_owned())])
     }
 
-    /// `call.uni (results), name, (parameters);`
+    /// Parses `call.uni (results), name, (parameters);`.
     fn call(&mut self) -> Result<Vec<Operand>, Failure> {
         let mut results = Vec::new();
         if self.cursor.take(b'(')? {
@@ -223,7 +224,7 @@ impl<'a> Body<'a, '_> {
         }
     }
 
-    /// What follows the bracket before a vector or list, to the one behind.
+    /// Parses the operands between an opening bracket, which has been read, and the bracket `end`.
     fn sequence(&mut self, end: u8) -> Result<Vec<Operand>, Failure> {
         let mut operands = Vec::new();
         if self.cursor.take(end)? {
@@ -258,7 +259,7 @@ impl<'a> Body<'a, '_> {
             _ => (None, self.cursor.integer()? as i64),
         };
         loop {
-            // A minus is left for the number, as in `[%rd1+-8]` and `[%rd1-8]`.
+            // A minus sign belongs to the number, as in `[%rd1+-8]` and `[%rd1-8]`.
             let plus = self.cursor.take(b'+')?;
             if !plus && self.cursor.token() != Token::Mark(b'-') {
                 break;
@@ -269,7 +270,7 @@ impl<'a> Body<'a, '_> {
         Ok(Operand::Address(base, offset))
     }
 
-    /// A name or a number.
+    /// Parses a name or a number.
     fn single(&mut self) -> Result<Operand, Failure> {
         let (at, name) = match self.cursor.token() {
             Token::Word(name) => (self.cursor.at(), name),
@@ -288,7 +289,7 @@ impl<'a> Body<'a, '_> {
     }
 }
 
-/// What a name means that no scope has declared.
+/// Returns the operand for a name that no scope declares: a special register or a symbol.
 fn unknown(name: &str) -> Option<Operand> {
     match name {
         "_" => Some(Operand::Nothing),

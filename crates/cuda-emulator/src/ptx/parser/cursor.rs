@@ -1,9 +1,9 @@
-//! A place in the text, and the small things that stand in many places.
+//! A position in the text, and parsers of elements that many statements contain.
 
 use super::super::lexer::{Failure, Lexer, Token};
 use super::number::Number;
 
-/// The token that is next, and the way on.
+/// The next token and the lexer that yields the following ones.
 pub struct Cursor<'a> {
     lexer: Lexer<'a>,
     token: Token<'a>,
@@ -11,35 +11,35 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Before the first token.
+    /// Returns a cursor at the first token of `text`.
     pub fn new(text: &'a str) -> Result<Self, Failure> {
         let mut lexer = Lexer::new(text);
         let (at, token) = lexer.next()?;
         Ok(Self { lexer, token, at })
     }
 
-    /// The token that is next.
+    /// Returns the next token.
     pub fn token(&self) -> Token<'a> {
         self.token
     }
 
-    /// Where it is in the text.
+    /// Returns the position of the next token in the text, in bytes.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Goes beyond it.
+    /// Moves to the following token.
     pub fn advance(&mut self) -> Result<(), Failure> {
         (self.at, self.token) = self.lexer.next()?;
         Ok(())
     }
 
-    /// A failure at the next token.
+    /// Returns an error at the next token.
     pub fn fail<T>(&self, what: impl Into<String>) -> Result<T, Failure> {
         Err(Failure::new(self.at, what))
     }
 
-    /// A failure that says what should be there instead of the next token.
+    /// Returns an error that names the expected element and the next token.
     pub fn miss<T>(&self, wanted: &str) -> Result<T, Failure> {
         let found = match self.token {
             Token::Word(word) | Token::Number(word) => format!("`{word}`"),
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
         self.fail(format!("{wanted} is missing before {found}"))
     }
 
-    /// Goes beyond a mark if it is next.
+    /// Moves beyond the next token if it is `mark`. Returns whether it was.
     pub fn take(&mut self, mark: u8) -> Result<bool, Failure> {
         let found = self.token == Token::Mark(mark);
         if found {
@@ -59,12 +59,12 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
-    /// Goes beyond a mark that has to be there.
+    /// Moves beyond `mark`, which must be the next token.
     pub fn expect(&mut self, mark: u8) -> Result<(), Failure> {
         if self.take(mark)? { Ok(()) } else { self.miss(&format!("`{}`", char::from(mark))) }
     }
 
-    /// A name.
+    /// Parses a name.
     pub fn word(&mut self) -> Result<&'a str, Failure> {
         match self.token {
             Token::Word(word) if !word.starts_with('.') => {
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A word that begins with a point.
+    /// Parses a word that starts with a period.
     pub fn directive(&mut self) -> Result<&'a str, Failure> {
         match self.token {
             Token::Word(word) if word.starts_with('.') => {
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What stands in quotation marks.
+    /// Parses a text in quotation marks.
     pub fn text(&mut self) -> Result<&'a str, Failure> {
         match self.token {
             Token::Text(text) => {
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number of any kind, with its sign.
+    /// Parses a number of any kind with its sign.
     pub fn number(&mut self) -> Result<Number, Failure> {
         let negative = self.take(b'-')?;
         let Token::Number(text) = self.token else { return self.miss("a number") };
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         Ok(if negative { number.negated() } else { number })
     }
 
-    /// A whole number, in two's complement.
+    /// Parses an integer, returned in two's complement.
     pub fn integer(&mut self) -> Result<u64, Failure> {
         let at = self.at;
         match self.number()? {
@@ -117,13 +117,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A whole number of 32 bits.
+    /// Parses an integer of 32 bits.
     pub fn small(&mut self) -> Result<u32, Failure> {
         let at = self.at;
         u32::try_from(self.integer()?).map_err(|_| Failure::new(at, "the number is too large"))
     }
 
-    /// Some such numbers, by commas.
+    /// Parses a list of integers of 32 bits that are separated by commas.
     pub fn smalls(&mut self) -> Result<Vec<u32>, Failure> {
         let mut numbers = vec![self.small()?];
         while self.take(b',')? {
@@ -132,7 +132,7 @@ impl<'a> Cursor<'a> {
         Ok(numbers)
     }
 
-    /// What follows `.pragma`: advice for other compilers.
+    /// Parses the rest of a `.pragma` directive, which contains hints for compilers, and ignores it.
     pub fn pragma(&mut self) -> Result<(), Failure> {
         self.text()?;
         while self.take(b',')? {
@@ -141,7 +141,7 @@ impl<'a> Cursor<'a> {
         self.expect(b';')
     }
 
-    /// What follows `.loc`: the file and line. Where that was inlined is read but not kept.
+    /// Parses the rest of a `.loc` directive and returns file and line. The location of inlining is ignored.
     pub fn location(&mut self) -> Result<(u32, u32), Failure> {
         let line = (self.small()?, self.small()?);
         if matches!(self.token, Token::Number(_)) {

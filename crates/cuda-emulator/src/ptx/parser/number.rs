@@ -1,20 +1,20 @@
-//! Numbers as PTX writes them.
+//! Numeric literals of PTX.
 
-/// A number.
+/// The value of a numeric literal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// Without fraction, in two's complement.
+    /// An integer, in two's complement.
     Integer(u64),
-    /// `0f`: the bits of a single.
+    /// The bits of a single-precision float, written as `0f`.
     Single(u32),
-    /// `0d`: the bits of a double.
+    /// The bits of a double-precision float, written as `0d`.
     Double(u64),
-    /// `1.5`: a double until something needs a single.
+    /// A decimal fraction such as `1.5`: a double, rounded to single precision if the instruction requires that.
     Decimal(f64),
 }
 
 impl Number {
-    /// A number as it is written, without sign.
+    /// Parses a literal without sign.
     pub fn read(text: &str) -> Option<Self> {
         let (prefix, rest) = text.split_at_checked(2).unwrap_or((text, ""));
         match prefix {
@@ -26,7 +26,7 @@ impl Number {
         }
     }
 
-    /// Its opposite.
+    /// Returns the negated number.
     pub fn negated(self) -> Self {
         match self {
             Self::Integer(value) => Self::Integer(value.wrapping_neg()),
@@ -36,7 +36,7 @@ impl Number {
         }
     }
 
-    /// Its bits as an operand of an instruction, of singles or not.
+    /// Returns the bits of the number as an operand, in single precision if `single` is set.
     pub fn operand(self, single: bool) -> u64 {
         match self {
             Self::Integer(value) => value,
@@ -47,7 +47,7 @@ impl Number {
         }
     }
 
-    /// Its bits in an element of an array; nothing where it would have to be converted in a way that is not obvious.
+    /// Returns the bits of the number as an array element. Returns `None` if that requires a conversion with rounding.
     pub fn element(self, bytes: usize, float: bool) -> Option<u64> {
         match (self, bytes) {
             (Self::Integer(value), _) if !float || value == 0 => Some(value),
@@ -65,11 +65,11 @@ fn without_unsigned(text: &str) -> &str {
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {
-    // The parser of the standard library would take a sign.
+    // `from_str_radix` alone would also accept a sign.
     text.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(text, 16).ok())?
 }
 
-/// No zeros in front: to PTX such numbers are octal.
+/// Parses a decimal integer. Leading zeros are rejected, because PTX reads such literals as octal.
 fn decimal(text: &str) -> Option<u64> {
     let octal = text.len() > 1 && text.starts_with('0');
     (!octal && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?

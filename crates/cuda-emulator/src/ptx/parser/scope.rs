@@ -1,37 +1,37 @@
-//! Names inside of a function: what they mean depends on the braces around them.
+//! Scopes of names in a function, which braces delimit.
 
 use std::collections::{HashMap, HashSet};
 
 use super::super::Register;
 use super::super::lexer::Failure;
 
-/// What a name stands for.
+/// The declaration that a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
     /// A register.
     Register(Register),
-    /// A variable, by its unique name.
+    /// A variable with its unique name.
     Variable(String),
 }
 
 /// A jump whose label has not been found yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Jump<'a> {
-    /// The statement that jumps.
+    /// Index of the jump statement.
     pub statement: usize,
-    /// Where it names the label in the text.
+    /// Position of the label operand in the text, in bytes.
     pub at: usize,
     /// The label as written.
     pub label: &'a str,
 }
 
-/// What a name that stands alone means in its scope.
+/// The declaration of a single name in a scope.
 enum Named {
     Register(Register),
     Variable,
 }
 
-/// `%r<5>`: `%r0` to `%r4`.
+/// A declared range of registers: `%r<5>` declares `%r0` to `%r4`.
 struct Family<'a> {
     prefix: &'a str,
     first: Register,
@@ -50,10 +50,10 @@ impl Family<'_> {
     }
 }
 
-/// A pair of braces.
+/// A scope between braces.
 #[derive(Default)]
 struct Scope<'a> {
-    /// 0 of the whole body, whose names stay as they are.
+    /// Number of the scope; 0 is the whole body, whose names are not changed.
     number: u32,
     families: Vec<Family<'a>>,
     names: HashMap<&'a str, Named>,
@@ -75,33 +75,33 @@ impl Scope<'_> {
     }
 }
 
-/// All braces that are open, and the registers that were counted so far.
+/// The open scopes, and the number of registers declared so far.
 #[derive(Default)]
 pub struct Scopes<'a> {
     open: Vec<Scope<'a>>,
     opened: u32,
-    /// Predicates of the function.
+    /// Number of predicates of the function.
     pub predicates: u32,
-    /// Its other registers.
+    /// Number of other registers of the function.
     pub registers: u32,
-    /// The first of each declaration of these, and their bits.
+    /// First register and bits of each declaration of other registers.
     pub widths: Vec<(u32, u32)>,
 }
 
 impl<'a> Scopes<'a> {
-    /// `{`
+    /// Opens a scope at `{`.
     pub fn open(&mut self) {
         self.open.push(Scope { number: self.opened, ..Scope::default() });
         self.opened += 1;
     }
 
-    /// How many are open.
+    /// Returns the number of open scopes.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// `}`: jumps that have found their labels, by the unique names of these. Others go on looking in the scope around,
-    /// since a label may stand below the jumps to it.
+    /// Closes a scope at `}`. Returns the jumps whose labels are in the scope, with the unique names of these labels.
+    /// Other jumps move to the enclosing scope, whose label may follow later.
     pub fn close(&mut self) -> Result<Vec<(usize, String)>, Failure> {
         let Some(mut scope) = self.open.pop() else { return Ok(Vec::new()) };
         let jumps = std::mem::take(&mut scope.jumps);
@@ -111,43 +111,45 @@ impl<'a> Scopes<'a> {
             (None, Some(lost)) => return Err(Failure::new(lost.at, format!("there is no label {}", lost.label))),
             (None, None) => {}
         }
-        // Of the whole body they are called as they are written.
+        // Labels of the whole body keep their names.
         let renamed = found.into_iter().filter(|_| scope.number != 0);
         Ok(renamed.map(|jump| (jump.statement, scope.unique(jump.label))).collect())
     }
 
-    /// What a name means here, if it was declared.
+    /// Returns the declaration that a name refers to in the current scope.
     pub fn find(&self, name: &str) -> Option<Meaning> {
         self.open.iter().rev().find_map(|scope| scope.find(name))
     }
 
-    /// A new variable, by its unique name; nothing if the scope has the name already.
+    /// Declares a variable and returns its unique name, or `None` if the scope already has the name.
     pub fn add_variable(&mut self, name: &'a str) -> Option<String> {
         let scope = self.open.last_mut()?;
         scope.names.insert(name, Named::Variable).is_none().then(|| scope.unique(name))
     }
 
-    /// A new label, by its unique name; nothing if the scope has it already.
+    /// Declares a label and returns its unique name, or `None` if the scope already has it.
     pub fn add_label(&mut self, name: &'a str) -> Option<String> {
         let scope = self.open.last_mut()?;
         scope.labels.insert(name).then(|| scope.unique(name))
     }
 
-    /// A jump to a label that may come yet.
+    /// Adds a jump to a label that may follow later.
     pub fn add_jump(&mut self, jump: Jump<'a>) {
         if let Some(scope) = self.open.last_mut() {
             scope.jumps.push(jump);
         }
     }
 
-    /// A new register of so many bits, or a predicate; nothing if the scope has the name already or there are too many.
+    /// Declares a register of `width` bits, or a predicate if that is `None`. Returns `None` if the scope already has
+    /// the name or there are too many registers.
     pub fn add_register(&mut self, name: &'a str, width: Option<u32>) -> Option<()> {
         let register = self.count(width, 1)?;
         let names = &mut self.open.last_mut()?.names;
         names.insert(name, Named::Register(register)).is_none().then_some(())
     }
 
-    /// New registers, the same, with numbers for names; nothing if the scope has them already or there are too many.
+    /// Declares `count` registers, named `prefix` and a number. Returns `None` if the scope already has them or there
+    /// are too many registers.
     pub fn add_registers(&mut self, prefix: &'a str, count: u32, width: Option<u32>) -> Option<()> {
         let first = self.count(width, count)?;
         let families = &mut self.open.last_mut()?.families;
@@ -156,7 +158,7 @@ impl<'a> Scopes<'a> {
         (!known).then_some(())
     }
 
-    /// So many more, of so many bits or predicates.
+    /// Counts `more` registers of `width` bits, or predicates if that is `None`. Returns the first of them.
     fn count(&mut self, width: Option<u32>, more: u32) -> Option<Register> {
         let counter = if width.is_some() { &mut self.registers } else { &mut self.predicates };
         let first = *counter;

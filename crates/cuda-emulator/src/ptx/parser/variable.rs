@@ -1,16 +1,16 @@
-//! Declarations of variables and parameters.
+//! Parses declarations of variables and parameters.
 
 use super::super::lexer::{Failure, Token};
 use super::super::{Space, Variable};
 use super::cursor::Cursor;
 
-/// More dimensions than anyone writes; the initializer of each calls that of the next.
+/// Maximum number of dimensions of an array. Parsing initializers recurses once per dimension.
 const MOST_DIMENSIONS: usize = 16;
 
-/// Contents that are kept, so that few characters cannot ask for all memory.
+/// Maximum bytes of an initializer, so that a short text cannot allocate all memory.
 const MOST_INITIAL: usize = 1 << 30;
 
-/// What an array consists of.
+/// The element type of an array.
 #[derive(Debug, Clone, Copy)]
 struct Element {
     bytes: usize,
@@ -30,15 +30,15 @@ impl Element {
     }
 }
 
-/// A declaration up to its contents.
+/// A declaration without its initializer.
 struct Shape {
     element: Element,
-    /// Lengths of its dimensions; the first may be unknown.
+    /// Length of each dimension; the first may be unknown.
     sides: Vec<Option<usize>>,
 }
 
 impl Shape {
-    /// Bytes of all that is inside of so many dimensions.
+    /// Returns the bytes of an element after indexing `outer` dimensions.
     fn bytes(&self, outer: usize) -> Option<usize> {
         let inner = self.sides.get(outer..).unwrap_or_default();
         inner.iter().try_fold(self.element.bytes, |bytes, side| bytes.checked_mul((*side)?))
@@ -46,7 +46,7 @@ impl Shape {
 }
 
 impl<'a> Cursor<'a> {
-    /// `(.param .u64 a, .param .align 8 .b8 b[48])`, or nothing.
+    /// Parses a list of parameters such as `(.param .u64 a, .param .align 8 .b8 b[48])`, which may be absent.
     pub fn parameters(&mut self) -> Result<Vec<Variable>, Failure> {
         let mut parameters = Vec::new();
         if !self.take(b'(')? || self.take(b')')? {
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         Ok(parameters)
     }
 
-    /// What follows `.global` and the like, with the name as it stands in the text.
+    /// Parses a declaration behind its state space (such as `.global`). Returns the variable with its name as written.
     pub fn variable(&mut self, space: Space, external: bool) -> Result<(&'a str, Variable), Failure> {
         let variable = self.declared(space, external)?;
         self.expect(b';')?;
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
         let initial = if self.take(b'=')? { self.initial(&shape)? } else { Vec::new() };
         let bytes = match shape.sides.first() {
             Some(None) if external => Some(0),
-            // As long as its contents; without any it would be of no use.
+            // The length is that of the initializer, which must not be empty.
             Some(None) if !initial.is_empty() => {
                 shape.bytes(1).and_then(|row| initial.len().checked_next_multiple_of(row))
             }
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `.ptr .global .align 16`: of what the parameter points to, not of itself.
+    /// Parses `.ptr .global .align 16`, which describes the memory that a parameter points to, and ignores it.
     fn pointer(&mut self) -> Result<(), Failure> {
         if self.token() != Token::Word(".ptr") {
             return Ok(());
@@ -143,7 +143,7 @@ impl<'a> Cursor<'a> {
         Ok(initial)
     }
 
-    /// The contents of what is inside of so many dimensions.
+    /// Parses the initializer of an element after indexing `outer` dimensions.
     fn part(&mut self, shape: &Shape, outer: usize, initial: &mut Vec<u8>) -> Result<(), Failure> {
         if outer == shape.sides.len() {
             return self.element(shape.element, initial);
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
         if self.take(b'}')? {
             return Ok(());
         }
-        // Unknown only of the first dimension, which may be as long as it likes.
+        // The length is unknown only for the first dimension, for which there is no limit.
         let (start, row, most) = (initial.len(), shape.bytes(outer + 1), shape.bytes(outer).unwrap_or(usize::MAX));
         loop {
             let at = self.at();

@@ -1,4 +1,4 @@
-//! Codebooks from counts on the GPU, and on one core of the CPU, which the lengths are compared with.
+//! Measures building codebooks from counts on the GPU and on one core of the CPU, and compares the codeword lengths.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,51 +15,52 @@ use super::{Gpu, Results};
 
 const SYMBOLS: [u32; 7] = [256, 1024, 4096, 8192, 16_384, 32_768, 65_536];
 
-/// One codebook's times, in microseconds from counts to codewords.
+/// The times of one codebook, in microseconds from counts to codewords.
 #[derive(Clone, Debug, Serialize)]
 pub struct CodebookTime {
-    /// Symbols in the alphabet, all of which occur.
+    /// Number of symbols in the alphabet, all of which occur.
     pub symbols: u32,
-    /// How the counts are spread.
+    /// Distribution of the counts.
     pub counts: String,
-    /// On the GPU, launch included: median.
+    /// Median on the GPU, including the launch.
     pub gpu: f64,
-    /// The same, slowest.
+    /// Slowest run on the GPU.
     pub gpu_slowest: f64,
-    /// Of it finding lengths: sorting and melding (GenerateCL).
+    /// Time of finding lengths: sorting and melding (GenerateCL).
     pub lengths: f64,
-    /// Of it the length limit.
+    /// Time of the length limit.
     pub limit: f64,
-    /// Of it codewords and decoding tables (GenerateCW).
+    /// Time of codewords and decoding tables (GenerateCW).
     pub codewords: f64,
-    /// Rounds of melding.
+    /// Number of melding rounds.
     pub rounds: u32,
-    /// One core of the CPU: median.
+    /// Median on one core of the CPU.
     pub cpu: f64,
 }
 
-/// Counts of each symbol, at least one.
+/// Function that returns the count of each symbol of an alphabet, at least one each.
 type Counts = fn(u32) -> Vec<u32>;
 
 const SPREADS: [(&str, Counts); 3] =
     [("alike", |symbols| vec![1000; symbols as usize]), ("96 % one symbol", steep), ("halving every 2 %", wide)];
 
-/// 96 % the middle symbol (of those beyond the one that each has), falling to a fiftieth at each step.
+/// Returns counts with 96 % of the occurrences at the middle symbol (after one for each symbol), falling to a fiftieth
+/// with each step.
 fn steep(symbols: u32) -> Vec<u32> {
     (0..symbols).map(|i| (4.9e7 * 0.02_f64.powi(i.abs_diff(symbols / 2) as i32)) as u32 + 1).collect()
 }
 
-/// Falling to a half in each fiftieth of the alphabet around its middle.
+/// Returns counts that fall to a half with each fiftieth of the alphabet from its middle.
 fn wide(symbols: u32) -> Vec<u32> {
     let half_life = f64::from(symbols) / 50.0;
     (0..symbols).map(|i| (1e5 * 0.5_f64.powf(f64::from(i.abs_diff(symbols / 2)) / half_life)) as u32 + 1).collect()
 }
 
 impl Gpu {
-    /// Times codebooks of every size.
+    /// Times building codebooks of every size.
     ///
     /// # Errors
-    /// Something fails, or lengths are not the CPU's.
+    /// An operation fails, or the lengths differ from those of the CPU.
     pub fn measure_codebooks(&mut self, results: &mut Results) -> Result<()> {
         for (spread, make) in SPREADS {
             for symbols in SYMBOLS {
@@ -86,7 +87,7 @@ impl Gpu {
             codewords.iter().map(|&word| unpack(word).0).eq(expected.iter().map(|&length| u32::from(length))),
             "the lengths of {symbols} symbols, {spread}, are not the CPU's"
         );
-        // The kernel's own clock only gives the shares.
+        // The kernel's own clock only gives the shares of the phases.
         let all: f64 = summary.cycles.iter().map(|&cycles| f64::from(cycles)).sum();
         let share = |phase: usize| times.median() * 1e6 * f64::from(summary.cycles[phase]) / all.max(1.0);
         Ok(CodebookTime {
@@ -103,7 +104,7 @@ impl Gpu {
     }
 }
 
-/// Seconds of lengths and codewords on one core, and the lengths.
+/// Times computing lengths and codewords on one core. Returns the times and the lengths.
 fn on_cpu(counts: &[u32], runs: usize) -> (Times, Vec<u8>) {
     let mut scratch = LengthScratch::default();
     let mut lengths = Vec::new();

@@ -22,23 +22,24 @@ use super::rotation::{COPIES, InTurn};
 use super::{Code, Extent, Gpu, Input, POISON, Results, names, view_bytes, view_bytes_mut};
 use crate::huffman::GROUP_LOG2;
 
-/// A decoder step by step.
+/// The throughputs of a decoder's steps.
 #[derive(Clone, Debug, Serialize)]
 pub struct Phases {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// The decoder.
+    /// Name of the decoder.
     pub method: String,
-    /// Name and rate of each step in GB/s: as in the papers, the bytes of all symbols over the time of the step.
+    /// Name and throughput of each step in GB/s: as in the papers, the bytes of all symbols divided by the duration of
+    /// the step.
     pub steps: Vec<(String, f64)>,
-    /// Rate of all steps together, in GB/s.
+    /// Throughput of all steps together, in GB/s.
     pub overall: f64,
 }
 
 /// Callback for each step, called with its name once it is queued.
 pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> syncline_cuda::Result<()>;
 
-/// Any decoder.
+/// One of the measured decoders.
 pub(super) enum AnyDecoder<S> {
     Indexed(Indexed<S>),
     Gap(Gap<S>),
@@ -117,7 +118,8 @@ impl Gpu {
     ) -> Result<()> {
         let index = streams.format.index;
         let mut prepared = self.prepare(streams, streams.encoded.bytes().slice(..streams.end()))?;
-        // One at a time, because a decoder with CUDA streams of its own slows down all launches while it exists.
+        // Decoders are created one at a time, because a decoder with its own CUDA streams slows down all launches while
+        // it exists.
         let names: Vec<&str> = self.decoders::<S>(index, extent)?.iter().map(|(name, _)| *name).collect();
         for (i, name) in names.into_iter().enumerate() {
             let (_, decoder) = self.decoders::<S>(index, extent)?.swap_remove(i);
@@ -129,7 +131,7 @@ impl Gpu {
                 .with_context(|| format!("{name}, one call after another"))?;
             let row = self.row(&input.set, input.bytes(), streams.what("decode", name), &times);
             results.rows.push(row.in_turn(in_turn));
-            // As in the papers, without zero-bit groups.
+            // The papers' streams have no zero-bit groups.
             if extent == Extent::Everything && !streams.free_groups && index != IndexKind::Symbol {
                 results.phases.push(self.time_steps(input, &mut prepared, name, &decoder)?);
             }
@@ -163,7 +165,7 @@ impl Gpu {
             .collect();
         let batch = Batch::new(&self.stream, &places)?;
         let allocate = |length| self.stream.alloc_zeros::<u32>(length).doing("allocating");
-        // SAFETY: symbols have no invalid bit patterns, and all are poisoned before they are looked at.
+        // SAFETY: symbols have no invalid bit patterns, and all are written before they are read.
         let output = unsafe { self.stream.alloc::<S>(streams.lengths.iter().sum()) }.doing("allocating")?;
         Ok(Prepared {
             input,
@@ -195,7 +197,7 @@ impl Gpu {
         Ok(timing::seconds(&stream, runs, || self.decode(prepared, decoder, &mut |_| Ok(())))?)
     }
 
-    /// Rates of calls in turn, each with an input, descriptors and an output of its own, all of which are checked.
+    /// Measures calls that alternate between copies of input, descriptors and output. All outputs are checked.
     fn decoding_in_turn<S: Code>(
         &mut self,
         input: &Input<S>,
@@ -214,7 +216,7 @@ impl Gpu {
         Ok(seconds.rates(input.bytes()))
     }
 
-    /// Decodes into a poisoned buffer and compares with the input.
+    /// Decodes into a buffer filled with a pattern and compares the result with the input.
     pub(super) fn check_decoded<S: Code>(
         &mut self,
         input: &Input<S>,

@@ -1,4 +1,4 @@
-//! The encoders: streams of a set, and what making them takes.
+//! Measures the encoders and returns the streams of a set.
 
 use anyhow::{Context, Result, ensure};
 use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, encode};
@@ -14,14 +14,14 @@ use super::rotation::{COPIES, InTurn};
 use super::{Code, Extent, Gpu, Input, POISON, Results, What, names};
 use crate::huffman::GROUP_LOG2;
 
-/// A set's streams in device memory, and with what they were made.
+/// The streams of a set in device memory, with the encoder's inputs.
 pub(super) struct Streams<S> {
     pub format: Format,
     pub free_groups: bool,
-    /// What each stream takes of the input, in symbols.
+    /// Number of input symbols of each stream.
     pub lengths: Vec<usize>,
     pub encoded: Encoded,
-    /// Bytes of each stream.
+    /// Size of each stream in bytes.
     pub sizes: Vec<usize>,
     pub places: Vec<u64>,
     pub free_symbol: u16,
@@ -31,7 +31,7 @@ pub(super) struct Streams<S> {
     encoder: Encoder<S>,
 }
 
-/// A set's symbols once more, and what is made of them.
+/// A copy of a set's symbols, with the buffers for encoding it.
 struct Copy<S> {
     symbols: CudaSlice<S>,
     codebooks: BatchCodebooks,
@@ -39,12 +39,12 @@ struct Copy<S> {
 }
 
 impl<S: Code> Streams<S> {
-    /// Bytes of all streams.
+    /// Returns the bytes of all streams.
     pub fn bytes(&self) -> u64 {
         self.sizes.iter().map(|&size| size as u64).sum()
     }
 
-    /// Where the last stream ends, padded.
+    /// Returns the end of the last stream, including padding.
     pub fn end(&self) -> usize {
         self.places.last().map_or(0, |&end| end as usize)
     }
@@ -62,7 +62,7 @@ impl<S: Code> Streams<S> {
 }
 
 impl Gpu {
-    /// Counts, builds codebooks and encodes with our own encoder.
+    /// Counts symbols, builds codebooks and encodes with our encoder.
     pub(super) fn encode<S: Code>(
         &mut self,
         input: &Input<S>,
@@ -113,7 +113,7 @@ impl Gpu {
         })
     }
 
-    /// Compares the first and the last stream with the CPU's.
+    /// Compares the first and the last stream with those of the CPU.
     pub(super) fn check_streams<S: Code>(&self, input: &Input<S>, streams: &Streams<S>) -> Result<()> {
         let options = EncodeOptions {
             group_log2: GROUP_LOG2,
@@ -149,7 +149,7 @@ impl Gpu {
         let mut methods = vec![None];
         if extent == Extent::Everything && streams.format.index == IndexKind::Symbol && streams.free_groups {
             methods.extend(Method::ALL.map(Some));
-            // The paper's table is of 16-bit codes.
+            // The paper's table is about 16-bit codes.
             if S::ALPHABET > 256 {
                 methods.truncate(3);
                 for magnitude in names::MAGNITUDES {
@@ -173,7 +173,7 @@ impl Gpu {
             let times = self.time_encoder(input, streams, &encoder)?;
             self.check_encoded(streams, &streams.encoded, &expected).with_context(|| name.clone())?;
             let row = self.row(&input.set, input.bytes(), streams.what("encode", name), &times);
-            // Of small sets there is no other method.
+            // Other methods are not measured on small sets.
             results.rows.push(row.in_turn(given));
         }
         let times = self.time_whole_path(input, streams)?;
@@ -207,7 +207,7 @@ impl Gpu {
         Ok(times)
     }
 
-    /// Histogram, codebooks and our own encoder.
+    /// Times the histogram, the codebooks and our encoder together.
     fn time_whole_path<S: Code>(&mut self, input: &Input<S>, streams: &mut Streams<S>) -> Result<Times> {
         let symbols = input.symbols.as_view();
         self.poison_streams(&mut streams.encoded)?;
@@ -220,8 +220,8 @@ impl Gpu {
         })?)
     }
 
-    /// Rates of our own encoder's calls in turn, with codebooks that there are and from symbols on. Each call has
-    /// symbols, codebooks and streams of its own; all are checked.
+    /// Measures our encoder's calls while they alternate between copies of the buffers: with given codebooks, and from
+    /// symbols on. Each copy has its own symbols, codebooks and streams; all results are checked.
     fn encoding_in_turn<S: Code>(
         &mut self,
         input: &Input<S>,

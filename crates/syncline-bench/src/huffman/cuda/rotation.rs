@@ -1,28 +1,28 @@
-//! Calls on a small set whose launches the device need not wait for: single ones, queued while it is busy, and one
-//! after another.
+//! Measures calls on small sets so that the device does not wait for launches: single calls, queued while the device is
+//! busy, and consecutive calls.
 
 use anyhow::Result;
 use syncline_cuda::timing;
 
 use super::Gpu;
 
-/// Copies of a set's buffers, which calls use in turn. Between two uses of one the others' 11 times 10 MB are written
-/// or read: more than twice what a second-level cache of 50 MB holds.
+/// Number of copies of a set's buffers, between which calls alternate. Between two uses of a copy, 11 other copies of
+/// 10 MB are written or read: more than twice the capacity of an L2 cache of 50 MB.
 pub const COPIES: usize = 12;
-/// Calls between two events: some more than would hide how the first one starts.
+/// Number of consecutive calls between two events, enough for the start of the first one not to matter.
 pub const CALLS: usize = 3 * COPIES;
 
-/// Of calls in turn on copies of their buffers: seconds, or 10^9 bytes of symbols a second.
+/// Results of calls that alternate between copies of their buffers: seconds, or 10^9 bytes of symbols per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct InTurn {
-    /// A single call between two events, all of which the host has queued before the device begins.
+    /// A single call between two events. The host has queued everything before the device begins.
     pub queued: f64,
-    /// A call's share of [`CALLS`] one after another between two events.
+    /// The mean of [`CALLS`] consecutive calls between two events.
     pub one_after_another: f64,
 }
 
 impl InTurn {
-    /// Rates, from seconds for so many bytes.
+    /// Converts seconds to throughputs for `bytes` bytes.
     pub(super) fn rates(self, bytes: usize) -> Self {
         let rate = |seconds| bytes as f64 / seconds / 1e9;
         Self { queued: rate(self.queued), one_after_another: rate(self.one_after_another) }
@@ -30,11 +30,12 @@ impl InTurn {
 }
 
 impl Gpu {
-    /// Seconds of a call, each with the next of the copies: medians, of one after another of as many runs as of single
-    /// calls on an idle device, and of those queued of one for each copy at least.
+    /// Returns the seconds per call, where each call uses the next copy of the buffers. The results are medians: for
+    /// consecutive calls over as many runs as for single calls on an idle device, and for queued calls over at least
+    /// one run per copy.
     ///
     /// # Errors
-    /// Those of `call`.
+    /// The errors of `call`.
     pub(super) fn time_in_turn<T>(
         &mut self,
         copies: &mut [T],

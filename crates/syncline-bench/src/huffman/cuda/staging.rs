@@ -1,4 +1,4 @@
-//! Sizes of the buffer that the gap decoders write symbols through: tuned by class against fixed sizes.
+//! Sizes of the buffer through which the gap decoders write symbols: tuned by class, and fixed.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -10,40 +10,41 @@ use super::decoders::{AnyDecoder, Phases, Prepared};
 use super::{Code, Gpu, Input};
 use crate::huffman::GROUP_LOG2;
 
-/// Fixed sizes in KiB. The symbols of a sequence, 8 KiB of codewords, fill a size at an eighth of it as ratio.
+/// Fixed sizes in KiB. A sequence has 8 KiB of codewords, so its symbols fill a buffer of 8 KiB times the compression
+/// ratio.
 const SIZES: [u32; 16] = [4, 8, 12, 16, 20, 24, 28, 32, 38, 48, 56, 64, 80, 96, 128, 160];
 
 /// Buffer sizes of our decoder in symbols per warp; `None` uses all shared memory.
 pub const SPAN_ROOMS: [Option<u32>; 3] = [None, Some(1024), Some(512)];
 
-/// Rates of decoding and writing alone, in GB/s of symbols.
+/// Throughputs of decoding and writing alone, in GB/s of symbols.
 #[derive(Clone, Debug, Serialize)]
 pub struct Staging {
-    /// The set.
+    /// Name of the set.
     pub set: String,
     /// Bytes of symbols.
     pub bytes: usize,
     /// Tuned by class, with classes for the ratios at which one, two or three blocks fit a multiprocessor; the paper
     /// uses one.
     pub by_class: [Tuned; 3],
-    /// Each fixed size in KiB, the same for all sequences.
+    /// Each fixed size in KiB, used for all sequences, and its throughput.
     pub sizes: Vec<(u32, f64)>,
-    /// Our decoder, for each buffer size in symbols per warp.
+    /// Throughput of our decoder for each buffer size in symbols per warp.
     pub spans: Vec<(Option<u32>, f64)>,
 }
 
-/// Rates with shared memory tuned by class.
+/// Throughputs with shared memory tuned by class.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Tuned {
-    /// Decoding and writing.
+    /// Throughput of decoding and writing.
     pub writing: f64,
-    /// Sorting sequences by class.
+    /// Throughput of sorting sequences by class.
     pub tuning: f64,
 }
 
 #[cfg(test)]
 impl Staging {
-    /// Invented figures for the tests of tables.
+    /// Returns invented figures for tests of the tables.
     pub fn example(set: &str) -> Self {
         let tuned = Tuned { writing: 900.0, tuning: 4000.0 };
         let sizes = vec![(8, 500.0), (16, 1000.0), (32, 700.0)];

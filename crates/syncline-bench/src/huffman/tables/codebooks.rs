@@ -1,9 +1,9 @@
-//! The 2021 paper's codebook times.
+//! The times of the 2021 paper for building codebooks.
 
 use super::super::cuda::CodebookTime;
 use super::{Cell, Table, papers};
 
-/// Phases on the GPU and one core of the CPU.
+/// Returns the table of the phases on the GPU and of one core of the CPU.
 pub fn table(codebooks: &[CodebookTime]) -> Table {
     let (symbols, serial) = papers::SERIAL_CODEBOOK;
     let mut table = Table::new(

@@ -1,15 +1,15 @@
-//! CUHD's curve: rate over ratio on synthetic bytes.
+//! CUHD's curve: throughput over compression ratio on synthetic bytes.
 
 use super::super::Row;
 use super::super::cuda::names;
 use super::{Cell, Table, find, papers};
 
-/// Ratios of the geometric distributions that the curve's bytes have: from 1.2 to 7.6 times smaller.
+/// Ratios of the geometric distributions of the curve's bytes, whose compression ratios are 1.2 to 7.6.
 pub const CURVE_SETS: [f64; 12] = [0.978, 0.96, 0.94, 0.91, 0.87, 0.81, 0.74, 0.65, 0.55, 0.42, 0.30, 0.12];
 
 const PREFIX: &str = "curve-";
 
-/// The name of a curve's set.
+/// Returns the name of a set of the curve.
 pub fn curve_name(i: usize) -> String {
     format!("{PREFIX}{i}")
 }
@@ -18,7 +18,7 @@ pub(super) fn is_curve(set: &str) -> bool {
     set.starts_with(PREFIX)
 }
 
-/// A line a set.
+/// Returns the table with a line for each set.
 pub fn table(rows: &[Row]) -> Table {
     let theirs = papers::CUHD.map(|(card, rate)| format!("{rate} on a {card}")).join(", ");
     let mut table = Table::new(

@@ -1,10 +1,10 @@
-//! What the 2020 paper asks of its gap array: size, time to encode, gain in decoding.
+//! The measurements of the 2020 paper on its gap array: size, encoding time, and decoding speedup.
 
 use super::super::Row;
 use super::super::cuda::names;
 use super::{Cell, Table, find, sets};
 
-/// Overheads of the gap array and of the symbol index.
+/// Returns the table of the overheads of the gap array and of the symbol index.
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Overheads of the gap array, as the 2020 paper counts them, and of the symbol index",

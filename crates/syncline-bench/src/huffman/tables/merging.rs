@@ -4,7 +4,7 @@ use super::super::Row;
 use super::super::cuda::names;
 use super::{Cell, Table, find, papers, sets};
 
-/// Reduce-shuffle-merge over M and r on each set, and ours.
+/// Returns the table of reduce-shuffle-merge with all M and r on each set, and of our encoder.
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Encoding by reduce-shuffle-merge over M and r, GB/s: the table of the 2021 paper",

@@ -1,25 +1,27 @@
-//! The papers' own figures, on their hardware. Rates are 10^9 bytes of uncompressed codes a second.
+//! The papers' figures on their hardware. Throughputs are in 10^9 bytes of uncompressed codes per second.
 
-/// A field of the 2022 paper ("Optimizing Huffman decoding for error-bounded lossy compression on GPUs", IPDPS), codes
-/// at a relative bound of 1e-3, one V100.
+/// A field of the 2022 paper ("Optimizing Huffman decoding for error-bounded lossy compression on GPUs", IPDPS), whose
+/// codes have a relative bound of 1e-3, measured on one V100.
 pub struct Field {
-    /// The generator that stands for it.
+    /// Name of the generator of this field.
     pub name: &'static str,
-    /// Table IV: ratio of the codes with the baseline, self-synchronization (both), gap array (original, optimized).
+    /// Table IV: compression ratio of the codes with the baseline, self-synchronization (both versions), and gap array
+    /// (original, optimized).
     pub ratios: [f64; 4],
-    /// Table V: baseline; self-synchronization original and optimized; gap array original (of bytes) and optimized.
+    /// Table V: throughput of the baseline; self-synchronization original and optimized; gap array original (of bytes)
+    /// and optimized.
     pub decoding: [f64; 5],
-    /// Table I: tuned, best and worst of brute force, tuning alone, tuned with its overhead.
+    /// Table I: tuned, best and worst of the brute-force search, tuning alone, tuned including its overhead.
     pub staging: [f64; 5],
     /// Table II, original self-synchronization: in sequences, between sequences, output index, decoding and writing.
     pub original: [f64; 4],
-    /// Table II, optimized self-synchronization: as before with tuning before the last.
+    /// Table II, optimized self-synchronization: the steps of `original`, with tuning before the last.
     pub self_sync: [f64; 5],
     /// Table II, optimized gap array: output index, tuning, decoding and writing.
     pub gap: [f64; 3],
 }
 
-/// The eight fields.
+/// The eight fields of the paper.
 pub const FIELDS: [Field; 8] = [
     Field {
         name: "hacc",
@@ -95,23 +97,23 @@ pub const FIELDS: [Field; 8] = [
     },
 ];
 
-/// The field that a set is of.
+/// Returns the field that a set is generated from.
 pub fn field(set: &str) -> Option<&'static Field> {
     let name = super::field_of(set);
     FIELDS.iter().find(|field| field.name == name)
 }
 
-/// The 2021 paper ("Revisiting Huffman coding", IPDPS), encoding of nyx's codes (1.027 bits) on a V100 and on an RTX
-/// 5000: a line for each reduction factor 4, 3, 2 of magnitudes 12, 11, 10.
+/// Throughputs of the 2021 paper ("Revisiting Huffman coding", IPDPS) for encoding nyx's codes (1.027 bits) on a V100
+/// and on an RTX 5000: a line for each reduction factor 4, 3, 2, with magnitudes 12, 11, 10.
 pub const MERGING: [([f64; 3], [f64; 3]); 3] = [
     ([227.60, 274.40, 291.04], [110.94, 124.42, 133.84]),
     ([191.41, 274.42, 314.63], [94.27, 124.56, 135.86]),
     ([68.32, 106.87, 172.54], [42.70, 55.53, 79.45]),
 ];
 
-/// The same paper: milliseconds that a serial thread of a V100 takes for a codebook of 8,192 symbols.
+/// Symbols of a codebook and milliseconds that a single thread of a V100 takes for it, from the same paper.
 pub const SERIAL_CODEBOOK: (u32, f64) = (8192, 144.0);
 
-/// The 2018 paper ("Massively parallel Huffman decoding on GPUs", ICPP): mean rates on its synthetic bytes, ratios of
-/// 1.2 to 7.6.
+/// Mean throughputs of the 2018 paper ("Massively parallel Huffman decoding on GPUs", ICPP) on its synthetic bytes with
+/// compression ratios of 1.2 to 7.6.
 pub const CUHD: [(&str, f64); 3] = [("GTX 1080", 9.34), ("TITAN XP", 13.68), ("TITAN V", 21.89)];

@@ -1,12 +1,12 @@
-//! Other projects' code, measured on the same kind of card (NVIDIA H200) on 2026-11-21 with the same fields and the
-//! same way of timing.
+//! Comparison with other projects' code, measured on the same kind of card (NVIDIA H200) on 2026-11-21 with the same
+//! fields and the same method of timing.
 
 use super::super::Row;
 use super::super::cuda::names;
 use super::{Cell, Table, find, sets};
 
-/// Decoding of a field's codes by the 2022 paper's authors' own code, GB/s: gap array, self-synchronization optimized
-/// and original; then the copy of the same run was 2,060 GB/s.
+/// Decoding throughput of the code by the authors of the 2022 paper on each field's codes, in GB/s: gap array,
+/// self-synchronization optimized and original. The copy of that run reached 2,060 GB/s.
 const AUTHORS: [(&str, [f64; 3]); 6] = [
     ("nyx", [364.0, 292.0, 101.0]),
     ("rtm", [212.0, 167.0, 94.0]),
@@ -17,11 +17,13 @@ const AUTHORS: [(&str, [f64; 3]); 6] = [
 ];
 const AUTHORS_COPY: f64 = 2060.0;
 
-/// Ratios of nvCOMP's ANS on the same codes, and its best rates over all sets: compression, decompression.
+/// Compression ratios of nvCOMP's ANS on the same codes; its best throughputs over all sets are given separately for
+/// compression and decompression.
 const ANS_RATIOS: [(&str, f64); 4] = [("nyx", 6.8), ("rtm", 4.9), ("cesm", 4.1), ("hacc", 2.1)];
 const ANS_RATES: [f64; 2] = [680.0, 1117.0];
 
-/// Ours over theirs. They have no free groups; ours is shown without and, as one would use it, with them.
+/// Returns our throughput relative to theirs. Their streams have no zero-bit groups; ours is shown without them and, as
+/// in practice, with them.
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Ours over the 2022 authors' own code on such a card",
@@ -46,7 +48,7 @@ pub fn table(rows: &[Row]) -> Table {
     for set in sets(rows) {
         let Some((_, theirs)) = AUTHORS.iter().find(|(name, _)| *name == set) else { continue };
         let of = |method: &str, index, free| find(rows, set, "decode", method, index, free);
-        // Both as shares of their run's copy: machines differ by a few percent.
+        // Both throughputs are relative to the copy of their run, because machines differ by a few percent.
         let over =
             |row: Option<&Row>, theirs: f64| row.and_then(|row| Some(row.share_of_copy? * AUTHORS_COPY / theirs));
         let ours = [(names::GAP, "gap"), (names::SELF_SYNC, "none"), (names::SELF_SYNC_2018, "none")];
@@ -66,7 +68,7 @@ pub fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// Our whole path beside the codecs of nvCOMP that were measured in this run.
+/// Returns the table of our complete encoder and decoder and nvCOMP's codecs, all measured in this run.
 pub fn codecs(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "nvCOMP in this run, GB/s of symbols (share of the device copy C)",

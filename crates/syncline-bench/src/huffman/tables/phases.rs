@@ -3,7 +3,7 @@
 use super::super::cuda::{Phases, names};
 use super::{Cell, Table, papers};
 
-/// The paper's phases, and what our decoders do beside.
+/// The paper's phases, and the additional phases of our decoders.
 const STEPS: [&str; 8] = [
     "tables",
     "in sequences",
@@ -15,7 +15,7 @@ const STEPS: [&str; 8] = [
     "checksums",
 ];
 
-/// A line for each decoder on each set, and the paper's.
+/// Returns the table with a line for each decoder on each set, and the paper's figures.
 pub fn table(phases: &[Phases]) -> Table {
     let mut columns = vec!["set", "decoder"];
     columns.extend(STEPS);

@@ -1,10 +1,10 @@
-//! Table IV of the 2022 paper: ratios of the codes.
+//! Table IV of the 2022 paper: compression ratios of the codes.
 
 use super::super::Row;
 use super::super::cuda::names;
 use super::{Cell, Table, find, papers, sets};
 
-/// Ratios with each index, with and without free groups, and the paper's.
+/// Returns the table of ratios with each index, with and without zero-bit groups, and the paper's ratios.
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Ratios: Table IV of the 2022 paper",

@@ -1,14 +1,15 @@
-//! Small sets: calls alone, calls queued ahead, calls one after another, and what large sets would have them be.
+//! The table of small sets: single calls, queued calls, consecutive calls, and the throughput of large sets.
 
 use super::super::Row;
 use super::{Cell, Table, field_of};
 
-/// What the names of small sets end in.
+/// Suffix of the names of small sets.
 const SMALL: &str = "-10MB";
-/// A small set is to have this share of the large one's rate.
+/// Target throughput of a small set relative to that of the large one.
 const GOAL: f64 = 0.25;
 
-/// Each small set and method both ways, beside a quarter of the rate of the largest set of the same field.
+/// Returns the table of each small set and method, with a quarter of the throughput of the largest set of the same
+/// field.
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "10 MB, GB/s of symbols: each call alone, and calls one after another",
@@ -45,7 +46,7 @@ pub fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// The same of the largest set that a small one is the start of.
+/// Returns the row of the same method for the largest set that starts with the small one.
 fn large_set_of<'r>(small: &Row, rows: &'r [Row]) -> Option<&'r Row> {
     let field = small.set.strip_suffix(SMALL)?;
     let same = |row: &&Row| {

@@ -1,9 +1,9 @@
-//! Table I of the 2022 paper: shared memory tuned by class against brute force.
+//! Table I of the 2022 paper: shared memory tuned by class, compared with brute-force search.
 
 use super::super::cuda::{SPAN_ROOMS, Staging};
 use super::{Cell, Table, papers};
 
-/// A line a set, and the paper's.
+/// Returns the table with a line for each set and the paper's figures.
 pub fn table(staging: &[Staging]) -> Table {
     let spans = SPAN_ROOMS.map(|room| room.map_or("spans".into(), |symbols| format!("spans, {symbols}")));
     let mut table = Table::new(

@@ -1,10 +1,10 @@
-//! Table V of the 2022 paper: decoders; and the encoders in the same form.
+//! Table V of the 2022 paper for decoders, and a table of the encoders in the same form.
 
 use super::super::Row;
 use super::super::cuda::names;
 use super::{Cell, Table, find, papers, sets};
 
-/// Rate, and share of the copy.
+/// Returns a cell with the throughput and its share of the device copy.
 fn cell(row: Option<&Row>) -> Cell {
     match row {
         Some(row) => match row.share_of_copy {
@@ -15,7 +15,7 @@ fn cell(row: Option<&Row>) -> Cell {
     }
 }
 
-/// Each decoder on each set; the paper's figures of one V100 behind.
+/// Returns the table of each decoder on each set, followed by the paper's figures of one V100.
 pub fn decoding(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Decoding: Table V of the 2022 paper, GB/s of symbols (share of the device copy C)",
@@ -69,7 +69,7 @@ pub fn decoding(rows: &[Row]) -> Table {
     table
 }
 
-/// Each encoder on each set.
+/// Returns the table of each encoder on each set.
 pub fn encoding(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Encoding, GB/s of symbols (share of the device copy C)",

@@ -1,4 +1,4 @@
-//! Whole streams on the device, from array to stream and back: lossless ones of LZSS chunks, and lossy ones with and
+//! Complete compression and decompression on the device: lossless streams of LZSS chunks, and lossy streams with and
 //! without codes as LZSS tokens.
 
 use anyhow::{Context, Result, ensure};
@@ -15,9 +15,9 @@ use crate::fields::{Field, Generator};
 use crate::lossy::Rate;
 use crate::lzss::{Row, lossy};
 
-/// The lossless pipelines that GPUs have.
+/// The lossless coders that the GPU supports.
 const PIPELINES: [Coder; 2] = [Coder::Lzss, Coder::LzssHuffman];
-/// How the codes of lossy streams are coded, and as what that is shown.
+/// Coders of the codes of lossy streams, and their names in tables.
 const CODES: [(Coder, &str); 3] = [
     (Coder::Huffman, lossy::SYNCLINE),
     (Coder::Auto, lossy::SYNCLINE_AUTO),
@@ -25,10 +25,10 @@ const CODES: [(Coder, &str); 3] = [
 ];
 
 impl Gpu {
-    /// Times our lossless pipelines on a set as an array of one axis, what is chosen on the host included.
+    /// Times our lossless coders on a set as an array of one axis, including the decisions on the host.
     ///
     /// # Errors
-    /// Something fails, or other bytes come back.
+    /// An operation fails, or the decompressed bytes differ.
     pub fn measure_pipelines(&mut self, loaded: &Loaded<'_>, level: u8) -> Result<Vec<Row>> {
         let context = |pipeline| format!("{}, pipeline {pipeline}, level {level}", loaded.name);
         let rows = PIPELINES.map(|pipeline| self.pipeline(loaded, pipeline, level).with_context(|| context(pipeline)));
@@ -63,11 +63,11 @@ impl Gpu {
         Ok(Row { level: Some(level), ..row })
     }
 
-    /// Times lossy streams of a field of about so many MiB, with codes as LZSS tokens nowhere, where an estimate says
-    /// that it pays, and wherever that is shorter.
+    /// Times lossy streams of a field of about `mebibytes` MiB: without LZSS tokens, with tokens where an estimate
+    /// predicts a gain, and with tokens wherever they are shorter.
     ///
     /// # Errors
-    /// Something fails, other values come back than without tokens, or the bound is broken.
+    /// An operation fails, the values differ from those without tokens, or the bound is violated.
     pub fn measure_lossy(&mut self, generator: Generator, mebibytes: usize) -> Result<Vec<lossy::Row>> {
         let share = ((mebibytes << 20) as f64 / (4 * generator.elements()) as f64).min(1.0);
         let field = generator.generate(share.cbrt());

@@ -1,6 +1,6 @@
-// Blocks to tokens as published for GPULZ (Zhang et al., ICS 2023, Section 3.3, kernel I): each thread compares its
-// position with every position of the window, and one thread walks along the tokens. The rule for the best match is
-// that of the format, as in `lzss_tokens`.
+// Encodes data blocks as tokens as published for GPULZ (Zhang et al., ICS 2023, Section 3.3, kernel I): each thread
+// compares its position with every position of the window, and one thread selects the tokens sequentially. The rule for
+// the best match is that of the format, as in `lzss_tokens`.
 #include "lzss/encode.cuh"
 
 __device__ inline symbol_t symbol_at(const Work &work, uint32_t position) {
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     auto find = [](const Work &work) {
         const uint32_t key_symbols = min_of<uint32_t>(8, work.min_match * WIDTH) / WIDTH;
         for (uint32_t position = threadIdx.x; position < work.symbols; position += THREADS) {
-            work.tokens[spread(position)] = longest_match(work, position, key_symbols);
+            work.tokens[bank_position(position)] = longest_match(work, position, key_symbols);
         }
     };
     auto select = [](const Work &work) {
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (threadIdx.x == 0) {
             for (uint32_t position = 0; position < work.symbols;) {
                 const uint32_t chunk = position / 32;
-                const token_t token = work.tokens[spread(position)];
+                const token_t token = work.tokens[bank_position(position)];
                 work.flags[chunk] |= uint32_t(token != 0) << __popc(work.starts[chunk]);
                 work.starts[chunk] |= 1u << position % 32;
                 position += work.covered(token);

@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // The results of a block's segment.
 struct BlockSums {
-    uint32_t live_lanes[SEGMENT_GROUPS]; // whether a thread saw a symbol other than the free one
+    uint32_t live_lanes[SEGMENT_GROUPS]; // lanes of threads that saw a symbol other than that of zero-bit groups
     uint32_t group_bits[SEGMENT_GROUPS];
     uint32_t ranks[SEGMENT_GROUPS];
     uint32_t live, sum, weighted;

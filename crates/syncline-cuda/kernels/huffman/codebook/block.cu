@@ -157,7 +157,7 @@ __device__ inline bool is_last_block(FloorTrees &floor_trees, uint32_t *arrived,
     return goes_on;
 }
 
-// Each codebook has `parts` blocks: 1, or FLOORS + 1. With one, `needs_floors` tells for each codebook whether it is
+// Each codebook has `parts` blocks: 1, or FLOORS + 1. With one, `needs_floors` states for each codebook whether it is
 // left to the floor trees; with several, `arrived` counts the finished blocks and is 0 between launches.
 extern "C" __global__ void __launch_bounds__(THREADS)
     block_codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary,

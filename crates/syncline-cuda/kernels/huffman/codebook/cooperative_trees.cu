@@ -53,7 +53,7 @@ struct Shared {
     LastWeights last;
     uint64_t sums[STRETCHES]; // prefix sums of the counts before each stretch
     uint64_t warp_sums[WARPS];
-    uint32_t through[WARP];                                    // codewords of at most so many bits
+    uint32_t through[WARP];                                    // codewords of at most as many bits as the index
     uint32_t leaves_before[(SYMBOLS + CHUNK - 1) / CHUNK + 1]; // before each chunk of a round
     uint16_t last_fronts[LAST_TREES];
     uint16_t whole_fronts[(SYMBOLS + WHOLE_FRONTS - 1) / WHOLE_FRONTS];

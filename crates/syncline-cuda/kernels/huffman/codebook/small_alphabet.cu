@@ -66,7 +66,7 @@ __device__ inline BlockAssignment own_assignment() {
     return {first_book + other + (other >= LAST_CLASS), (block - LAST_CLASS_BLOCKS) % CODEBOOK_BLOCKS, CODEBOOK_BLOCKS};
 }
 
-// Where blocks exchange the rounds of tree 0. No codeword has so many bits.
+// The word in which blocks exchange the rounds of tree 0: its index exceeds the maximum codeword length.
 constexpr uint32_t ROUNDS_AT = WARP - 1;
 static_assert(LIMIT < ROUNDS_AT, "a lane a length");
 
@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (uint32_t i = threadIdx.x; i < WARPS * WARP / 2; i += THREADS) {
         reinterpret_cast<uint32_t *>(warp_lengths)[i] = 0;
     }
-    // The next kernel may then read what was valid before this one without waiting.
+    // The next kernel may then read, without waiting, the data that was valid before this one.
     grid_dependency_wait();
     launch_dependents();
     const long long start = clock64();

@@ -348,9 +348,9 @@ __device__ inline Count coded_bits(const Count *sums, uint32_t used, uint32_t li
     return warp_reduce_sum(lane_id() > 0 && lane_id() <= limit ? sums[used - shorter] : Count(0));
 }
 
-// What the blocks of a codebook exchange, and what block_codebook leaves for floor_trees. Behind it in memory are the
-// prefix sums of the counts (SYMBOLS + 1 words of 64 bits) and all symbols from the rarest on (16 bits), first those
-// that do not occur.
+// The data that the blocks of a codebook exchange, and that block_codebook passes to floor_trees. Behind it in memory
+// are the prefix sums of the counts (SYMBOLS + 1 words of 64 bits) and all symbols from the rarest on (16 bits), first
+// those that do not occur.
 struct FloorTrees {
     uint32_t used, finished; // finished floor trees
     uint64_t total;

@@ -102,7 +102,7 @@ template <uint32_t ROW_SIZE> struct GroupDecoder {
     }
 };
 
-// What a block knows about its current stream.
+// The data of a block's current stream.
 struct BlockContext {
     const StreamDescriptor &stream;
     const CodebookDescriptor *codebooks; // CODEBOOKS of them

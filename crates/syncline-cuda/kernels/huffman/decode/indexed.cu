@@ -86,8 +86,8 @@ struct CostModel {
     }
 };
 
-// Prefetches into the L2 cache what a block needs first of a stream: its codebooks, tables, index, and the words of one
-// index block per warp. Called by a warp.
+// Prefetches into the L2 cache the data that a block needs first for a stream: its codebooks, tables, index, and the
+// words of one index block per warp. Called by a warp.
 __device__ inline void prefetch_stream(const uint8_t *input, const StreamDescriptor &stream,
                                        const CodebookDescriptor *codebooks, const uint32_t *tables) {
     const auto prefetch = [](const void *from, uint32_t bytes) {

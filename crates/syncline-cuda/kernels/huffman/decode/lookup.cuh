@@ -75,7 +75,7 @@ struct TableLayout {
     }
     __device__ inline uint32_t entries() const { return first + ((TABLE - first) << (32 - TABLE_BITS - shift)); }
     __device__ inline int32_t offset() const { return int32_t(first) - int32_t(first << (32 - TABLE_BITS - shift)); }
-    // The window that an entry stands for, and how many bits of it are known.
+    // The window that an entry represents, and the number of its bits that are known.
     __device__ inline uint32_t window(uint32_t entry) const {
         return entry < first ? entry << (32 - TABLE_BITS) : uint32_t(int32_t(entry) - offset()) << shift;
     }

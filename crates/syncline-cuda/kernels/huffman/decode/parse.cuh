@@ -130,7 +130,7 @@ __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uin
     __syncthreads();
 }
 
-// Where the codebooks of a stream are written.
+// Destination of the codebooks of a stream.
 struct CodebookOutput {
     CodebookDescriptor *codebooks; // MAX_CODEBOOKS per stream, or 1 if streams have only one
     uint32_t first_codebook;
@@ -145,9 +145,9 @@ struct CodebookInfo {
 };
 
 // Reads a stream up to codebook `own`, prepares that codebook, and, if it is the last one, writes the stream's
-// descriptor. Returns whether this block has written the descriptor. `status` is what this block found to be wrong;
-// other blocks may find something else. All outputs are safe to use whatever the status is. `own_codebook` is set if
-// the codebook is prepared. Called by the whole block.
+// descriptor. Returns whether this block has written the descriptor. `status` receives the errors that this block
+// found; other blocks may find others. All outputs are safe to use whatever the status is. `own_codebook` is set if the
+// codebook is prepared. Called by the whole block.
 __device__ inline bool parse_stream(const uint8_t *input, const StreamBounds &bounds, uint32_t own,
                                     const CodebookOutput &to, uint64_t out, uint64_t classes, StreamDescriptor &stream,
                                     uint32_t &status, ParseScratch &scratch, CodebookInfo *own_codebook = nullptr) {

@@ -1,10 +1,10 @@
 // Entry points of streams without an index, by self-synchronization (Weißenberger and Schmidt 2018).
 //
-// Phase 1 of the paper, within a warp: every lane decodes its subsequences from their first bit. Where a lane ends is
+// Phase 1 of the paper, within a warp: every lane decodes its subsequences from their first bit. The end of a lane is
 // the entry point of the next lane, which decodes again if it had started elsewhere, until nothing changes. Phase 2
 // joins segments, the subsequences of one warp: one thread per segment decodes from the exit of the previous one. As in
-// the 2022 paper, whoever has nothing to do stops at once. Phases 3 and 4, output index and writing, are those of
-// decoding with the gap index.
+// the 2022 paper, threads without work stop at once. Phases 3 and 4, output index and writing, are those of decoding
+// with the gap index.
 //
 // A lane has several consecutive subsequences. Decoding again stops at the first one with an unchanged exit, usually
 // the very first, so a second round costs a fraction of the first, and a third is rare. No warp waits for another.

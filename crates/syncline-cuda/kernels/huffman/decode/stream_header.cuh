@@ -11,7 +11,7 @@ constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2, INDEX_ANY = 
 // Bits of a stream's status word, in addition to those of huffman/decode/decode.cuh.
 constexpr uint32_t STATUS_HEADER = 16, STATUS_CODEBOOK = 32, STATUS_CAPACITY = 64;
 
-// What the caller knows about a stream.
+// The properties of a stream that the caller knows.
 struct StreamBounds {
     uint64_t offset;      // in the input, a multiple of 16
     uint64_t length;      // bytes that may be read from there on
@@ -25,7 +25,7 @@ struct StreamBounds {
 struct StreamHeader {
     uint32_t groups, live, bits, codebook_bytes, index_bytes, sum, weighted;
     uint32_t index_kind, codebooks, zero_bit_symbol, longest, has_zero_bit_groups;
-    uint32_t status; // 0, or what is wrong
+    uint32_t status; // 0, or bits that identify errors
     uint64_t bitmap, index, words;
 };
 

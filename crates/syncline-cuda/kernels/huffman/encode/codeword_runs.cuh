@@ -126,8 +126,8 @@ __device__ inline void write_runs(uint32_t position, const CodewordRun *runs, ui
     }
 }
 
-// Returns a mask of the lanes that are within the stream and have a symbol other than the free one. The first word
-// usually decides. Called by the whole warp.
+// Returns a mask of the lanes that are within the stream and have a symbol other than that of zero-bit groups. The
+// first word usually decides. Called by the whole warp.
 __device__ inline uint32_t live_lanes_of(const LaneSymbols &own, bool in_stream, uint32_t free_word) {
     uint32_t lanes = __ballot_sync(ALL_LANES, in_stream && own.words[0] != free_word);
     if (lanes != ALL_LANES) {

@@ -42,8 +42,8 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
-// What the encoder records for the gap index: the length of each codeword, in LENGTH_BITS bits, and the bit in the
-// warp's round at which the codewords of each lane end.
+// The encoder's records for the gap index: the length of each codeword, in LENGTH_BITS bits, and the bit in the warp's
+// round at which the codewords of each lane end.
 constexpr uint32_t LENGTH_BITS = LONGEST <= 16 ? 4 : 8;
 constexpr uint32_t LENGTH_WORDS = LANE_SYMBOLS * LENGTH_BITS / 32;
 constexpr uint32_t SEGMENT_LANES = SEGMENT / LANE_SYMBOLS;
@@ -112,7 +112,7 @@ __device__ inline uint32_t group_lanes() {
 }
 
 // Returns a mask with a bit for each live group of the warp, at the group's first lane, given the lanes that have a
-// symbol other than the free one.
+// symbol other than that of zero-bit groups.
 __device__ inline uint32_t live_group_bits(uint32_t live_lanes) {
     uint32_t any = live_lanes;
 #pragma unroll

@@ -3,8 +3,8 @@
 // Acceleration" (ICPP 2020).
 //
 // The encoder has recorded the length of each codeword, and where in the warp's round the codewords of each lane end.
-// The lane in whose symbols a subsequence starts publishes that start, so that afterwards each lane computes one gap,
-// regardless of the lengths of the codewords before it.
+// The lane in whose symbols a subsequence starts stores that start in shared memory, so that afterwards each lane
+// computes one gap, regardless of the lengths of the codewords before it.
 #pragma once
 #include "huffman/encode/scratch.cuh"
 

@@ -1,4 +1,4 @@
-// Scratch memory that the encoder hands to the kernels that lay out and write streams.
+// Scratch memory that the encoder passes to the kernels that lay out and write streams.
 #pragma once
 #include "huffman/encode/encode.cuh"
 #include "format/constants.cuh"

@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                                : 0;
         }
     }
-    // The next kernel may then read what was valid before this one without waiting.
+    // The next kernel may then read, without waiting, the data that was valid before this one.
     grid_dependency_wait();
     launch_dependents();
     const uint32_t used_codebooks = CLASSES == 1 || codebooks_used[stream] == 1 ? 1 : CLASSES;

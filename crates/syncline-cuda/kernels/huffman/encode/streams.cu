@@ -65,7 +65,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x < 2) {
         checksum[threadIdx.x] = 0;
     }
-    // The next kernel, if it waits itself, starts after this wait: it then finds what was valid before this kernel.
+    // The next kernel, if it waits itself, starts after this wait: it then sees all data that was valid before this
+    // kernel.
     if (segments_done == nullptr) {
         grid_dependency_wait();
     } else {
@@ -121,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const bool all_live = live == span.groups;
     bad = __syncthreads_or(bad);
 
-    // Compacts the live groups and sets the bitmap of the free groups, if there are any.
+    // Compacts the live groups and sets the bitmap of zero-bit groups, if there are any.
     if (all_live) {
         reinterpret_cast<uint4 *>(cached_bits)[threadIdx.x] = lengths;
     }
@@ -321,7 +322,7 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
                                    const uint32_t *lengths_of_codewords, uint8_t *out, uint64_t out_bytes) {
     const bool is_header_block = number == 0;
     const uint32_t block = is_header_block ? 0 : number - 1;
-    // Loads the start and end of this warp's segment together with the plan that tells whether the segment exists.
+    // Loads the start and end of this warp's segment together with the plan that determines whether the segment exists.
     const EncodeScratch scratch = of_stream(all, stream, segments_in_stream);
     const uint32_t segment = block * WRITE_WARPS + warp_broadcast(warp_id(), 0);
     uint32_t starts[3];
@@ -457,7 +458,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
                   const uint64_t *offsets, const uint32_t *lengths_of_codewords, uint8_t *out, uint64_t out_bytes,
                   const uint64_t *laid_out, uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
     const uint32_t streams = gridDim.x / blocks_in_stream;
-    // Otherwise starts with the last stream, whose segments may still be in the second-level cache.
+    // Otherwise starts with the last stream, whose segments may still be in the L2 cache.
     const uint32_t from_last = gridDim.x - 1 - blockIdx.x;
     const uint32_t stream = warp_broadcast(INTERLEAVED ? blockIdx.x % streams : from_last / blocks_in_stream, 0);
     const uint32_t number = INTERLEAVED ? blockIdx.x / streams : from_last % blocks_in_stream;
@@ -476,7 +477,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
             wait_for_signal(laid_out, laid_out_number);
         }
         __syncthreads();
-        // The next kernel then finds the records laid out.
+        // The next kernel then sees the laid-out records.
         launch_dependents();
     }
     write_block(stream, number, plans, codebooks, all, all_slots, slots_in_stream, spans, segments_in_stream, offsets,

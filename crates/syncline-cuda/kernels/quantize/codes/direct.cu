@@ -59,7 +59,7 @@ __device__ inline void take_work(const Geometry &geometry, const ChunkBatch &bat
     }
 }
 
-// What remains to be done for a warp's previous unit once its place is known.
+// The work that remains for a warp's previous unit once the place of its codes is known.
 struct PendingUnit {
     uint32_t chunk, first_ticket, ticket;
     uint32_t number;        // of the lane's tile

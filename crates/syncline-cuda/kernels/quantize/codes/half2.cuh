@@ -208,7 +208,7 @@ template <bool WHOLE> struct LeftNeighbors {
     // Returns the left neighbor of row k; for quads at the left edge the element above, in both halves.
     __device__ inline uint32_t left(const PairRows &words, uint32_t k) const {
         if constexpr (AXES == 3) {
-            // Of a quad at the left edge, the row below needs the first element, and the quad to its right the last.
+            // For a quad at the left edge, the row below needs its first element, and the quad to its right its last.
             const uint32_t other = __shfl_sync(ALL_LANES, __byte_perm(words[k][0], words[k][1], 0x7610), source);
             return at_corner ? (k > 0 ? words[k - (k > 0)][0] : 0) : other;
         } else if constexpr (AXES == 2) {

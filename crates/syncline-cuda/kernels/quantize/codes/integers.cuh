@@ -80,7 +80,7 @@ __device__ inline void best_predictor_of_sums(const uint32_t (&sums)[4], uint32_
     activity = key >> 2;
 }
 
-// What to do with codes computed under an expected predictor.
+// What happens to codes that were computed under an expected predictor.
 struct GuessResult {
     bool live;  // the tile has codes
     bool again; // but different ones

@@ -144,7 +144,7 @@ constexpr uint32_t HALF2_RETRY_INTERVAL = 8;
 // Units whose lanes have at most this many rows are thin: those at the array's end along z.
 constexpr uint32_t THIN_ROWS = 4;
 
-// What a warp expects of its next unit, from its previous one. The same on all lanes.
+// The expected properties of a warp's next unit, taken from its previous one. They are equal on all lanes.
 struct UnitHint {
     uint32_t predictor;
     uint32_t strategy;

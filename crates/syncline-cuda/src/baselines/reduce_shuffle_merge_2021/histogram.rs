@@ -17,7 +17,7 @@ const MAX_COPIES: u32 = 32;
 /// Minimum number of bytes that a block counts, so that the sum over its counters does not dominate.
 const MIN_BYTES_PER_BLOCK: u64 = 32 << 10;
 
-/// How the counters are distributed to blocks and copies.
+/// The distribution of counters to blocks and copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CounterLayout {
     bins: u32,
@@ -100,10 +100,11 @@ impl<S: Symbol> Histogram<S> {
         Self::with_layout(device, CounterLayout::for_alphabet(bins, device.info().shared_memory_per_block))
     }
 
-    /// [`Self::new`] with fewer copies of the counters in a block, to measure their effect.
+    /// Compiles the kernel with fewer copies of the counters in a block, to measure their effect.
     ///
     /// # Errors
-    /// As [`Self::new`]; also unless `copies` is a power of two up to the default.
+    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] also unless `copies` is a power of two up to the
+    /// default.
     pub fn with_copies(device: &Device, bins: u32, copies: u32) -> Result<Self> {
         let layout = Self::new(device, bins)?.layout;
         if !copies.is_power_of_two() || copies > layout.copies {

@@ -16,9 +16,9 @@ pub struct ExcludedRange {
 }
 
 impl ExcludedRange {
-    /// Leaves out nothing.
+    /// An empty range: the hash covers the whole piece.
     pub const NONE: Self = Self { at: 0, bytes: 0 };
-    /// Leaves out a record's own hash.
+    /// The range of a record that holds the record's own hash.
     pub const RECORD: Self = Self { at: RECORD_HEADER_LEN as u64 - 8, bytes: 8 };
 }
 
@@ -41,7 +41,7 @@ impl Pieces<'_> {
     }
 }
 
-/// Words of 64 bits for the accumulator sums of `pieces` pieces of at most `longest` bytes.
+/// Returns the 64-bit words for the accumulator sums of `pieces` pieces of at most `longest` bytes.
 pub(in crate::container) fn sums_words(pieces: usize, longest: u32) -> usize {
     pieces * (longest / BLOCK) as usize * SUMS_WORDS
 }
@@ -59,8 +59,8 @@ pub(crate) struct PendingWrites {
     pub signed: CUdeviceptr,
 }
 
-/// Where results go. Each field is an address or 0: an array of hashes, the buffer whose excluded ranges receive the
-/// hashes, or an array of flags whether the stored hashes differ.
+/// Destinations of the results. Each field is an address or 0: an array of hashes, the buffer whose excluded ranges
+/// receive the hashes, or an array of flags whether the stored hashes differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HashDestination {
     pub hashes: CUdeviceptr,

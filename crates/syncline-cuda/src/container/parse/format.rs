@@ -1,4 +1,4 @@
-//! What a stream's header tells about its records, and the memory that parsing them takes.
+//! The properties of records that follow from a stream's header, and the memory that parsing takes.
 
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
@@ -43,17 +43,17 @@ impl Format {
         self.patterns > 0
     }
 
-    /// Number of kinds of bitmaps that chunks can have: masks, signs.
+    /// Returns the number of kinds of bitmaps that chunks can have: masks, signs.
     pub fn bitmap_kinds(&self) -> u32 {
         u32::from(self.masks()) + u32::from(self.signs)
     }
 
-    /// Index of the streams of codes.
+    /// Returns the index of the streams of codes.
     pub fn index(&self) -> IndexKind {
         self.index
     }
 
-    /// Upper bounds of the streams of codes of a batch.
+    /// Returns upper bounds of the streams of codes of a batch.
     pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> BatchBounds {
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         BatchBounds {
@@ -68,7 +68,7 @@ impl Format {
         }
     }
 
-    /// Upper bounds of the streams of bitmaps of a batch.
+    /// Returns upper bounds of the streams of bitmaps of a batch.
     pub(crate) fn bitmap_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> BatchBounds {
         let streams = batch.chunks() * self.bitmap_kinds();
         BatchBounds {
@@ -83,7 +83,7 @@ impl Format {
         }
     }
 
-    /// Bytes of arena memory that [`RecordParser::parse`](super::RecordParser::parse) takes for a batch.
+    /// Returns the bytes of arena memory that [`RecordParser::parse`](super::RecordParser::parse) takes for a batch.
     pub fn workspace(&self, batch: &ChunkBatch, classes: bool) -> usize {
         let chunks = batch.chunks() as usize;
         let tiles = batch.tiles() as usize;
@@ -106,13 +106,13 @@ impl Format {
     }
 }
 
-/// Entries of `ranks` per chunk.
+/// Returns the entries of `ranks` per chunk.
 pub(super) fn rank_stride(batch: &ChunkBatch) -> usize {
     batch.slots().div_ceil(32) as usize
 }
 
-/// Bytes that must be 0 at the start: the chunks, the totals of two batches of streams, a counter, and the streams'
-/// status.
+/// Returns the bytes that must be 0 before parsing: the chunks, the totals of two batches of streams, a counter, and
+/// the status words of the streams.
 pub(crate) fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
     Arena::bytes_for::<ParsedChunk>(chunks)
         + 2 * Arena::bytes_for::<BatchTotals>(1)

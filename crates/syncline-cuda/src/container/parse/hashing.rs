@@ -27,12 +27,12 @@ pub struct Hashing<'h, 'm> {
 }
 
 impl Hashing<'_, '_> {
-    /// Whether comparing in the parsing kernel is faster, for records of at most `longest` bytes.
+    /// Returns whether comparing hashes in the parsing kernel is faster for records of at most `longest` bytes.
     pub fn pays(longest: u32) -> bool {
         longest <= MAX_RECORD_BYTES
     }
 
-    /// Bytes of arena memory for `records` records of at most `longest` bytes.
+    /// Returns the bytes of arena memory for `records` records of at most `longest` bytes.
     pub fn workspace(records: usize, longest: u32) -> usize {
         Arena::bytes_for::<u64>(sums_words(records, longest))
     }

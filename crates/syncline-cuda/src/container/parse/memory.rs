@@ -64,7 +64,7 @@ pub(super) struct ParseMemory<'a> {
 }
 
 impl<'a> ParseMemory<'a> {
-    /// Allocates for a batch with `bitmap_count` streams of bitmaps. `reused` is as in
+    /// Allocates memory for a batch with `bitmap_count` streams of bitmaps. `reused` is as in
     /// [`RecordParser::parse`](super::RecordParser::parse).
     pub fn new(
         frame: &mut Frame<'a>,
@@ -128,8 +128,8 @@ impl<'a> ParseMemory<'a> {
         })
     }
 
-    /// Returns the kernel's argument. It borrows nothing: `self`, or what [`Self::into_parsed`] returns, must be alive
-    /// when the kernel runs.
+    /// Returns the kernel's argument. It borrows nothing: `self`, or the value that [`Self::into_parsed`] returns, must
+    /// be alive when the kernel runs.
     pub fn argument(&mut self, stream: &CudaStream, format: &Format) -> DeviceResults {
         let Self { tiles, codes, bitmaps, .. } = self;
         DeviceResults {

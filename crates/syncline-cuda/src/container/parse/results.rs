@@ -33,7 +33,7 @@ impl<'a> Tiles<'a> {
         &mut self.chunks
     }
 
-    /// Returns what reconstruction takes. `bitmaps` are the decoded bytes of [`ParsedRecords::bitmap_bytes`].
+    /// Returns the input of reconstruction. `bitmaps` are the decoded bytes of [`ParsedRecords::bitmap_bytes`].
     pub fn parsed<'t>(&'t self, bitmaps: Option<&'t CudaViewMut<'_, u8>>) -> Parsed<'t> {
         let kind_bytes = self.bitmap_stride as usize * self.chunk_count as usize;
         let part = |present: bool, number: usize| {

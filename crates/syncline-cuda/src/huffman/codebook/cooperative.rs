@@ -32,7 +32,7 @@ fn fixed_tree_bytes(symbols: u32) -> u32 {
     14 * 1024 + symbols.div_ceil(STRETCH) * 10 + 2048
 }
 
-/// How the memory of a tree is divided between shared and device memory.
+/// The division of a tree's memory between shared and device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TreeMemory {
     /// Internal trees that fit into the shared-memory queue.

@@ -38,7 +38,7 @@ const RESERVED_SHARED: u32 = 1 << 10;
 /// Bytes of a count.
 const COUNT_BYTES: u32 = 4;
 
-/// How the trees of a codebook are distributed to blocks and warps.
+/// The distribution of a codebook's trees to blocks and warps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TreeDistribution {
     warps: u32,
@@ -52,7 +52,7 @@ struct TreeDistribution {
     last_class_blocks: u32,
 }
 
-/// For very few codebooks.
+/// Distribution for very few codebooks.
 const SEVERAL_BLOCKS: TreeDistribution = TreeDistribution {
     warps: WARPS,
     resident: FEW_RESIDENT,
@@ -60,7 +60,7 @@ const SEVERAL_BLOCKS: TreeDistribution = TreeDistribution {
     blocks: BLOCKS_OF_CODEBOOK,
     last_class_blocks: BLOCKS_OF_CODEBOOK,
 };
-/// For streams with classes, as long as all blocks are resident.
+/// Distribution for streams with classes, as long as all blocks are resident.
 const SEVERAL_BLOCKS_FOR_LAST_CLASS: TreeDistribution = TreeDistribution {
     warps: WARPS,
     resident: MANY_RESIDENT,
@@ -68,7 +68,7 @@ const SEVERAL_BLOCKS_FOR_LAST_CLASS: TreeDistribution = TreeDistribution {
     blocks: 1,
     last_class_blocks: BLOCKS_OF_LAST_CLASS,
 };
-/// For few codebooks of streams without classes.
+/// Distribution for few codebooks of streams without classes.
 const ALL_TREES_IN_BLOCK: TreeDistribution = TreeDistribution {
     warps: WARPS_FOR_ALL_TREES,
     resident: FEW_RESIDENT,
@@ -76,7 +76,7 @@ const ALL_TREES_IN_BLOCK: TreeDistribution = TreeDistribution {
     blocks: 1,
     last_class_blocks: 1,
 };
-/// For any number of codebooks.
+/// Distribution for any number of codebooks.
 const ONE_BLOCK: TreeDistribution =
     TreeDistribution { warps: WARPS, resident: MANY_RESIDENT, all_trees: false, blocks: 1, last_class_blocks: 1 };
 

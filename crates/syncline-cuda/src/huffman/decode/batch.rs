@@ -209,7 +209,7 @@ impl BatchSizes {
         }
     }
 
-    /// Whether most codewords are so short that two of them fit a lookup.
+    /// Returns whether most codewords are so short that two of them fit a lookup.
     pub fn pairs(&self) -> bool {
         self.paired_symbols >= PAIRED_SHARE * self.live_symbols as f64
     }

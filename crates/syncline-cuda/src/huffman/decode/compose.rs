@@ -89,9 +89,9 @@ impl Composer {
                 let launch =
                     ProgrammaticDependentLaunch::new(&self.walk, frame.stream()).reads(&decoding.batch.descriptors);
                 let launch = launch.reads(&failed).reads(&compose.functions).writes(&mut compose.sequence_entries);
-                // SAFETY: parameters (const StreamDescriptor *, const u32 *, const u8 *, u8 *): one block and one flag
-                // per stream, MAX_LENGTH bytes of function and one entry per sequence. Functions hold values below
-                // MAX_LENGTH.
+                // SAFETY: the kernel's parameters are (const StreamDescriptor *, const u32 *, const u8 *, u8 *). There
+                // are a block and a flag for each stream, and MAX_LENGTH bytes of function and an entry for each
+                // sequence. Functions hold values below MAX_LENGTH.
                 unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }?;
             }
             let launch = ProgrammaticDependentLaunch::new(&self.functions, frame.stream()).reads(decoding.input);
@@ -100,9 +100,9 @@ impl Composer {
             let launch = launch.reads(&tables).reads(&decoding.batch.totals).value(resolve).reads(&failed);
             let launch = launch.reads(&compose.sequence_entries).writes(&mut compose.functions);
             let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
-            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u16 *,
-            // const BatchTotals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as above, with one entry and
-            // one count per subsequence; shared memory for the tables.
+            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
+            // *, const u16 *, const BatchTotals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), with arrays as
+            // above, and an entry and a count for each subsequence. The shared memory holds the tables.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, TABLE_BYTES)) }?;
         }
         Ok(())

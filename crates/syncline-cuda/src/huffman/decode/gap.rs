@@ -27,10 +27,11 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         Self::with_tuning(device, group_log2, SubsequenceTuning::default())
     }
 
-    /// As [`Self::new`], with other launch parameters, for benchmarks and tests.
+    /// Creates a decoder with other launch parameters, for benchmarks and tests.
     ///
     /// # Errors
-    /// As [`Self::new`]; also for parameters that no device supports.
+    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) also for
+    /// parameters that no device supports.
     pub fn with_tuning(device: &Device, group_log2: u32, tuning: SubsequenceTuning) -> Result<Self> {
         Ok(Self {
             preparation: Preparation::new(device, group_log2, TABLE_BITS)?,
@@ -42,16 +43,16 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
     /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// As [`Indexed::launch`](super::Indexed::launch).
+    /// The errors of [`Indexed::launch`](super::Indexed::launch).
     pub fn launch(&self, frame: &mut Frame<'_>, decoding: Decoding<'_, '_, S>) -> Result<()> {
         self.launch_observed(frame, decoding, &mut |_| Ok(()))
     }
 
-    /// As [`Self::launch`]; calls `step` with the name of each step once it is queued, so that a benchmark can record
-    /// events.
+    /// Decodes the batch as [`Self::launch`] does, and calls `step` with the name of each step once it is queued, so
+    /// that a benchmark can record events.
     ///
     /// # Errors
-    /// As [`Self::launch`], or what `step` returns.
+    /// The errors of [`Self::launch`] and of `step`.
     pub fn launch_observed(
         &self,
         frame: &mut Frame<'_>,

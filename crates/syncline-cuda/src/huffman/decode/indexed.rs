@@ -18,7 +18,7 @@ const SOURCE: Source = source!("huffman/decode/indexed.cu");
 const STATIC_SHARED_MEMORY: u32 = 2048;
 /// Maximum number of words that a warp stages: an index block of longest codewords, and the look-ahead.
 const MAX_STAGED_WORDS: u32 = 2592;
-/// Minimum number: a group of longest codewords, and the look-ahead.
+/// Minimum number of words that a warp stages: a group of longest codewords, and the look-ahead.
 const MIN_STAGED_WORDS: u32 = 96;
 /// Registers and maximum number of threads per multiprocessor on all architectures since sm_70 (some have fewer
 /// threads).
@@ -124,7 +124,7 @@ pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [of(1, true), of(1, false), of(most, true), of(most, false)].concat()
 }
 
-/// A kernel and what its blocks need.
+/// A kernel with the resources that its blocks need.
 #[derive(Debug, Clone)]
 struct Variant {
     kernel: Kernel,
@@ -147,7 +147,7 @@ struct LaunchPlan {
 #[derive(Debug, Clone)]
 pub struct Indexed<S> {
     preparation: Preparation<S>,
-    /// Indexed by several codebooks, then by lookups in pairs.
+    /// Kernels, indexed by whether there are several codebooks, then by whether lookups are in pairs.
     variants: [[Variant; 2]; 2],
     tuning: IndexedTuning,
     group_log2: u32,
@@ -164,10 +164,10 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         Self::with_tuning(device, group_log2, IndexedTuning::default())
     }
 
-    /// As [`Self::new`], with other launch parameters, for benchmarks and tests.
+    /// Creates a decoder with other launch parameters, for benchmarks and tests.
     ///
     /// # Errors
-    /// As [`Self::new`]; also for parameters that no device supports.
+    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] also for parameters that no device supports.
     pub fn with_tuning(device: &Device, group_log2: u32, tuning: IndexedTuning) -> Result<Self> {
         let threads = tuning.threads.unwrap_or(MAX_THREADS);
         if !(32..=MAX_THREADS).contains(&threads) || !threads.is_multiple_of(32) || tuning.waves == 0 {
@@ -292,12 +292,12 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
                 .value(staged_words)
                 .writes(&mut scratch.sums);
             let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
-            // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *,
-            // const u16 *, const u8 *, const u32 *, const BatchTotals *, u32, u32, u32 *, u32 *, u8 *). Descriptors
-            // were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes
-            // in the array (`Decoding::check`); positions that the device's bytes give are bounded by the stream's
-            // bits, groups by its groups. Shared memory is what the kernel lays out: tables of BOOKS codebooks, then a
-            // tile and `staged_words` words for each warp.
+            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
+            // *, const u32 *, const u16 *, const u8 *, const u32 *, const BatchTotals *, u32, u32, u32 *, u32 *, u8 *).
+            // Descriptors come from parsed streams, and `Decoding::check` has ensured that their bytes lie in the
+            // input, their symbols in the output, and their classes in the array. Positions that the device reads from
+            // the stream are bounded by the stream's bits, and groups by its groups. The shared memory holds the tables
+            // of BOOKS codebooks, and a tile and `staged_words` words for each warp.
             return unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) };
         }
         self.preparation.after(frame, &mut decoding, &scratch)

@@ -25,7 +25,7 @@ const STAGED: u32 = 1 << 12;
 pub(crate) const ALPHABET: usize = 1 << 16;
 /// Number of 8-bit symbols.
 pub(crate) const BYTE_ALPHABET: usize = 1 << 8;
-/// `INDEX_ANY` of the kernel.
+/// `INDEX_ANY` of the kernel, which accepts any index.
 const ANY_INDEX: u64 = 3;
 
 /// Constants for kernels that include `huffman/decode/parse.cuh`.
@@ -60,13 +60,13 @@ pub(super) fn specializations() -> Vec<Specialization> {
 /// Limits of all locations. A stream that exceeds them is treated as damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Symbols of the output.
+    /// Number of symbols that the output has room for.
     pub output_symbols: u64,
-    /// Elements of the array of classes.
+    /// Number of elements of the array of classes.
     pub classes: u64,
-    /// Bytes of each stream.
+    /// Maximum bytes of a stream.
     pub length: u32,
-    /// Groups of each stream.
+    /// Maximum groups of a stream.
     pub groups: u32,
 }
 
@@ -76,9 +76,9 @@ pub(crate) struct BatchBounds {
     pub streams: u32,
     pub index: Option<IndexKind>,
     pub group_log2: u32,
-    /// Groups of each stream.
+    /// Maximum groups of a stream.
     pub groups: u32,
-    /// Bytes of all streams.
+    /// Maximum bytes of all streams together.
     pub bytes: u64,
     pub output_symbols: u64,
     pub classes: u64,
@@ -212,11 +212,11 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             launch.arg(&mut *status).arg(&mut done);
             let mut grid = Kernel::grid(count, PARSE_THREADS, 0);
             grid.grid_dim.1 = bounds.codebooks();
-            // SAFETY: parameters (const u8 *, Limits, const StreamLocation *, u32, StreamDescriptor *,
-            // CodebookDescriptor *, u16 *, u8 *, BatchTotals *, u32 *, u32 *): a descriptor and a word of status for
-            // each stream, a codebook for each of the codebooks it can have, symbols and marks for their alphabets.
-            // Streams are read within the input that the limits state, which also bound what descriptors say; `done`,
-            // sums and status are 0.
+            // SAFETY: the kernel's parameters are (const u8 *, Limits, const StreamLocation *, u32, StreamDescriptor *,
+            // CodebookDescriptor *, u16 *, u8 *, BatchTotals *, u32 *, u32 *). There are a descriptor and a status word
+            // for each stream, a descriptor for each codebook that a stream can have, and symbols and marks for its
+            // alphabet. The kernel reads streams within the input, as the limits state, which also bound the contents
+            // of descriptors. `done`, sums and status are 0.
             unsafe { launch.launch(grid) }.doing("parsing streams")?;
         }
         Ok(BatchView {

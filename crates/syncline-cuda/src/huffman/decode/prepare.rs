@@ -54,7 +54,7 @@ pub(crate) struct Scratch<'a> {
     pub map: CudaViewMut<'a, u32>,
     /// Checksums of all streams.
     pub sums: CudaViewMut<'a, u32>,
-    /// The number of zeroed words that the decoder requested.
+    /// Words set to 0, as many as the decoder requested.
     pub cleared: CudaViewMut<'a, u32>,
 }
 
@@ -123,18 +123,19 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             let launch = launch.writes(&mut map).writes(&mut sums).writes(&mut cleared).value(cleared_words);
             let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
             let grid = Kernel::grid(first_bitmap_block + sizes.bitmap_blocks, THREADS, 0);
-            // SAFETY: parameters (const CodebookDescriptor *, const u16 *, const u8 *, const StreamDescriptor *, u32,
-            // const BatchTotals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32, u32 *, u8 *); blocks for
-            // each of the batch's codebooks, which index its symbols, with CODEBOOK_WORDS of tables or fewer and
-            // COUNT_ENTRIES (or null) each; two sums and a word of status for each stream, and one more. Bitmaps lie in
-            // the input and groups in the output (`Decoding::check`); ranks are bounded by the stream's live groups, of
-            // which the map has as many as the batch counted.
+            // SAFETY: the kernel's parameters are (const CodebookDescriptor *, const u16 *, const u8 *, const
+            // StreamDescriptor *, u32, const BatchTotals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32,
+            // u32 *, u8 *). There are blocks for each of the batch's codebooks, which index the batch's symbols, and
+            // for each codebook up to CODEBOOK_WORDS words of tables and COUNT_ENTRIES counts (or null). There are two
+            // sums and a status word for each stream, and one more sum. Bitmaps lie in the input and groups in the
+            // output, as `Decoding::check` ensures. Ranks are bounded by the stream's live groups, for which the map
+            // has entries.
             unsafe { launch.launch(grid) }?;
         }
         Ok(Scratch { tables, counts, map, sums, cleared })
     }
 
-    /// Compares the checksums, for decoders that do not do so themselves.
+    /// Compares the checksums, for decoders that do not compare them themselves.
     pub fn after(&self, frame: &Frame<'_>, decoding: &mut Decoding<'_, '_, S>, scratch: &Scratch<'_>) -> Result<()> {
         let streams = decoding.batch.sizes.streams;
         if streams == 0 {
@@ -145,8 +146,8 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             ProgrammaticDependentLaunch::new(&self.verify, stream).reads(&decoding.batch.descriptors).value(streams);
         let launch = launch.reads(&scratch.sums).writes(&mut *decoding.status);
         let grid = Kernel::grid(streams.div_ceil(THREADS), THREADS, 0);
-        // SAFETY: parameters (const StreamDescriptor *, u32, const u32 *, u32 *): two sums and a word of status for
-        // each stream.
+        // SAFETY: the kernel's parameters are (const StreamDescriptor *, u32, const u32 *, u32 *), with two sums and a
+        // status word for each stream.
         unsafe { launch.launch(grid) }
     }
 }

@@ -101,7 +101,7 @@ impl Synchronizer {
         let sizes = decoding.batch.sizes;
         let mut entry_points = EntryPoints::new(frame, &sizes)?;
         let mut compose = ComposeScratch::new(frame, &sizes)?;
-        // Where segments end, in bits after their last subsequence.
+        // End of each segment, in bits after its last subsequence.
         let mut exits = frame.slice::<u8>((sizes.sequences * (SEQUENCE / SEGMENT)) as usize)?;
         let blocks = one_wave(self.resident, &sizes);
         for (kernel, phase) in [(&self.synchronize, "in sequences"), (&self.join, "between sequences")] {
@@ -112,10 +112,10 @@ impl Synchronizer {
             let launch = launch.reads(&tables).reads(&decoding.batch.totals);
             let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
             let launch = launch.writes(&mut exits).writes(failed);
-            // SAFETY: both have the parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *,
-            // const u16 *, const BatchTotals *, u8 *, u8 *, u8 *, u32 *): one entry and one count per subsequence,
-            // where each stream starts with a whole sequence; one exit per segment, each joined by one thread; one flag
-            // per stream and one more.
+            // SAFETY: both kernels have the parameters (const u8 *, const StreamDescriptor *, u32, const
+            // CodebookDescriptor *, const u16 *, const BatchTotals *, u8 *, u8 *, u8 *, u32 *). There are an entry and
+            // a count for each subsequence, and each stream starts with a whole sequence. There is an exit for each
+            // segment, each joined by one thread, and a flag for each stream and one more.
             unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }?;
             step(phase)?;
         }
@@ -143,10 +143,11 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         Self::with_tuning(device, group_log2, SelfSyncTuning::default())
     }
 
-    /// As [`Self::new`], with other launch parameters, for benchmarks and tests.
+    /// Creates a decoder with other launch parameters, for benchmarks and tests.
     ///
     /// # Errors
-    /// As [`Self::new`]; also for 0 rounds or parameters that no device supports.
+    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] also for 0 rounds or parameters that no device
+    /// supports.
     pub fn with_tuning(device: &Device, group_log2: u32, tuning: SelfSyncTuning) -> Result<Self> {
         Ok(Self {
             preparation: Preparation::new(device, group_log2, TABLE_BITS)?,
@@ -159,16 +160,16 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// As [`Indexed::launch`](super::Indexed::launch).
+    /// The errors of [`Indexed::launch`](super::Indexed::launch).
     pub fn launch(&self, frame: &mut Frame<'_>, decoding: Decoding<'_, '_, S>) -> Result<()> {
         self.launch_observed(frame, decoding, &mut |_| Ok(()))
     }
 
-    /// As [`Self::launch`]; calls `step` with the name of each step once it is queued, so that a benchmark can record
-    /// events.
+    /// Decodes the batch as [`Self::launch`] does, and calls `step` with the name of each step once it is queued, so
+    /// that a benchmark can record events.
     ///
     /// # Errors
-    /// As [`Self::launch`], or what `step` returns.
+    /// The errors of [`Self::launch`] and of `step`.
     pub fn launch_observed(
         &self,
         frame: &mut Frame<'_>,

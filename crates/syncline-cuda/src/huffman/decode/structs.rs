@@ -33,7 +33,7 @@ device_struct! {
         pub(super) zero_bit_symbol: u32,
         pub(super) longest: u32,
         pub(super) has_zero_bit_groups: u32,
-        /// Where its live groups start in the map from live groups to groups.
+        /// Index of the stream's first entry in the map from live groups to groups.
         pub(super) map: u32,
         /// Index blocks of 32 live groups in the previous streams.
         pub(super) first_index_block: u32,
@@ -100,9 +100,9 @@ device_struct! {
         pub(super) input_bytes: u64,
         pub(super) output_symbols: u64,
         pub(super) classes: u64,
-        /// Of each stream.
+        /// Maximum bytes of a stream.
         pub(super) length: u32,
-        /// Of each stream.
+        /// Maximum groups of a stream.
         pub(super) groups: u32,
     }
 }

@@ -29,7 +29,7 @@ const MAX_ROOM: u32 = WARP_SUBSEQUENCES * SUBSEQUENCE_BITS;
 const COUNT_THREADS: u32 = 512;
 /// Cost of a warp sequence besides its symbols, in symbols.
 const WARP_SEQUENCE_COST: u32 = 4096;
-/// The same in batches with fewer than `DENSE_WARP_SEQUENCE` symbols per warp sequence on average.
+/// Cost of a warp sequence in batches with fewer than `DENSE_WARP_SEQUENCE` symbols per warp sequence on average.
 const DENSE_WARP_SEQUENCE_COST: u32 = 512;
 const DENSE_WARP_SEQUENCE: u32 = 1024;
 
@@ -71,7 +71,7 @@ pub(super) fn specializations() -> Vec<Specialization> {
     FORMATS.map(|(bytes, log2)| specialization(bytes, log2, SubsequenceTuning::default())).to_vec()
 }
 
-/// Entry points of subsequences, and how many codewords start in each.
+/// The entry points of subsequences, and the number of codewords that start in each.
 pub(crate) struct EntryPoints<'a> {
     /// Bits from the start of each subsequence to its first codeword.
     pub entries: CudaViewMut<'a, u8>,
@@ -187,9 +187,10 @@ impl SubsequenceDecoder {
             launch.value(sizes.streams).reads(&decoding.batch.codebooks).reads(&tables).reads(&decoding.batch.totals);
         let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
         let grid = Kernel::grid(one_wave(self.resident_count, &sizes), COUNT_THREADS, 0);
-        // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u16 *, const
-        // BatchTotals *, u8 *, u8 *): words and gaps are read within what the descriptors say (`Decoding::check`); a
-        // byte of each for each subsequence.
+        // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *,
+        // const u16 *, const BatchTotals *, u8 *, u8 *). The kernel reads words and gaps within the bounds of the
+        // descriptors, which `Decoding::check` compared with the buffers. There are an entry and a count for each
+        // subsequence.
         unsafe { launch.launch(grid) }
     }
 
@@ -212,8 +213,9 @@ impl SubsequenceDecoder {
         let launch =
             ProgrammaticDependentLaunch::new(&self.scan, &stream).reads(&decoding.batch.descriptors).reads(&counts);
         let launch = launch.writes(&mut before).writes(&mut *decoding.status);
-        // SAFETY: parameters (const StreamDescriptor *, const u8 *, u32 *, u32 *): a block and a word of status for
-        // each stream, a count for each subsequence, a sum for each 32 of them, which whole sequences have.
+        // SAFETY: the kernel's parameters are (const StreamDescriptor *, const u8 *, u32 *, u32 *). There are a block
+        // and a status word for each stream, a count for each subsequence, and a sum for each 32 of them, into which
+        // whole sequences divide.
         unsafe { launch.launch(Kernel::grid(sizes.streams, self.tuning.threads, 0)) }?;
         step("output index")?;
 
@@ -227,11 +229,11 @@ impl SubsequenceDecoder {
         let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
         let blocks = one_wave(self.resident_write, &sizes);
         let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write());
-        // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *, const
-        // u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const BatchTotals *, u32, u32 *, u32 *, u8 *). Words
-        // are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number,
-        // and free groups, to groups within the stream. Shared memory is a table and a buffer of `room` symbols for
-        // each warp.
+        // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *,
+        // const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const BatchTotals *, u32, u32 *,
+        // u32 *, u8 *). The kernel reads words within the bounds of the descriptors, which `Decoding::check` compared
+        // with the buffers, and writes symbols only up to the number of live groups, to groups of the stream. The
+        // shared memory holds a table, and a buffer of `room` symbols for each warp.
         unsafe { launch.launch(grid) }?;
         step("decoding and writing")
     }

@@ -17,7 +17,7 @@ pub struct StreamSpan {
     pub first_group: u64,
     /// Number of its groups.
     pub groups: u32,
-    /// The free symbol: groups that consist of it take no codewords.
+    /// The symbol of zero-bit groups: groups that consist of it take no codewords.
     pub free_symbol: u16,
 }
 
@@ -221,7 +221,7 @@ impl Encoded {
         &self.bytes
     }
 
-    /// [`Self::bytes`] for writing, so that tests can fill it before a launch.
+    /// Returns the bytes of the streams for writing, so that tests can fill them before a launch.
     pub fn bytes_mut(&mut self) -> &mut CudaSlice<u8> {
         &mut self.bytes
     }
@@ -232,7 +232,7 @@ impl Encoded {
         &self.offsets
     }
 
-    /// [`Self::offsets`] for writing, to move the streams between layout and writing.
+    /// Returns the offsets for writing, to move the streams between layout and writing.
     pub fn offsets_mut(&mut self) -> &mut CudaSlice<u64> {
         &mut self.offsets
     }
@@ -261,7 +261,7 @@ impl Encoded {
     /// Copies the bytes of each stream to the host, which synchronizes with the stream.
     ///
     /// # Errors
-    /// As [`Self::read_plans`].
+    /// The errors of [`Self::read_plans`].
     pub fn read_streams(&self, stream: &Arc<CudaStream>) -> Result<Vec<Vec<u8>>> {
         let plans = self.read_plans(stream)?;
         let offsets = fetch(stream, &self.offsets, "reading the offsets")?;

@@ -28,8 +28,8 @@ const RESIDENT_BLOCKS: u32 = 3;
 const MAX_BALANCED_STREAMS: u32 = 2 * THREADS;
 /// 32-bit words behind a stream's counts.
 const STATUS_WORDS: usize = 4;
-/// Maximum number of copies of the counters in a block, and if the block counts few parts: clearing and summing more
-/// copies then takes longer than counting.
+/// Maximum number of copies of the counters in a block. The second constant applies if the block counts few parts:
+/// clearing and summing more copies then takes longer than counting.
 const MAX_COPIES: u32 = 16;
 const MAX_COPIES_FOR_FEW_PARTS: u32 = 4;
 /// Maximum number of parts per block that count as few.
@@ -177,7 +177,7 @@ impl BatchCodebooks {
 #[derive(Debug)]
 pub struct BatchCodebooksBuilder<S> {
     format: Format,
-    /// For many parts per block, and for few.
+    /// Counting kernels for many parts per block, and for few.
     counts: [CountKernel; 2],
     strategy: Strategy,
     serialize: Kernel,
@@ -186,9 +186,9 @@ pub struct BatchCodebooksBuilder<S> {
 
 #[derive(Debug)]
 enum Strategy {
-    /// One kernel from counts to serialized codebooks.
+    /// A single kernel from counts to serialized codebooks.
     Small(SmallAlphabetBuilder),
-    /// One kernel for each step.
+    /// A separate kernel for each step.
     Large { builder: CodebookBuilder, choose: Kernel },
 }
 
@@ -342,7 +342,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
     }
 }
 
-/// Checks what the kernels that read the input rely on.
+/// Checks the lengths that the kernels that read the input rely on.
 pub(super) fn check_input<S: Symbol>(
     format: &Format,
     stream: &Arc<CudaStream>,

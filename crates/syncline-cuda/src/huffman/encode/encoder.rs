@@ -44,7 +44,7 @@ pub struct EncodeInput<'a, S> {
     pub classes: Option<&'a CudaView<'a, u8>>,
     /// The streams.
     pub batch: &'a Batch,
-    /// Their codebooks.
+    /// The codebooks of the streams.
     pub codebooks: &'a BatchCodebooks,
 }
 
@@ -78,7 +78,7 @@ impl Kernels {
 #[derive(Debug)]
 pub struct Encoder<S> {
     format: Format,
-    /// The kernels for inputs of at least so many symbols, in descending order.
+    /// The kernels, with the minimum number of symbols of the input for each, in descending order.
     kernels: [(u64, Kernels); 3],
     symbol: PhantomData<S>,
 }
@@ -96,7 +96,8 @@ impl<S: Symbol> Encoder<S> {
     /// Compiles the kernels with segments of `symbols` symbols for inputs of every size.
     ///
     /// # Errors
-    /// As [`Self::new`]; also unless `symbols` is a power of two from 1,024 to 65,536.
+    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] also unless `symbols` is a power of two from 1,024
+    /// to 65,536.
     pub fn with_segment_symbols(device: &Device, format: &Format, symbols: u32) -> Result<Self> {
         format.check()?;
         if !symbols.is_power_of_two() || !(1024..=1 << 16).contains(&symbols) {
@@ -146,10 +147,10 @@ impl<S: Symbol> Encoder<S> {
         self.launch_observed(frame, input, encoded, &mut |_| Ok(()))
     }
 
-    /// [`Self::launch`] that calls `launched` with the kernel's name after each launch, for timing.
+    /// Encodes as [`Self::launch`] does, and calls `launched` with the kernel's name after each launch, for timing.
     ///
     /// # Errors
-    /// As [`Self::launch`], or what `launched` returns.
+    /// The errors of [`Self::launch`] and of `launched`.
     pub fn launch_observed(
         &self,
         frame: &mut Frame<'_>,
@@ -168,7 +169,7 @@ impl<S: Symbol> Encoder<S> {
     /// another; later work on the same CUDA stream may change them before [`Self::write`].
     ///
     /// # Errors
-    /// As [`Self::launch_observed`].
+    /// The errors of [`Self::launch_observed`].
     pub(crate) fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -187,11 +188,11 @@ impl<S: Symbol> Encoder<S> {
             && self.kernels.iter().all(|(_, kernels)| kernels.description.name == SEGMENTS_ENCODE)
     }
 
-    /// [`Self::lay_out`] that replaces the symbols by the encoded segments. Symbols and batch must stay allocated until
-    /// the streams are written. The offsets are not computed; a later kernel sets them.
+    /// Lays out streams as [`Self::lay_out`] does, and replaces the symbols by the encoded segments. Symbols and batch
+    /// must stay allocated until the streams are written. The offsets are not computed; a later kernel sets them.
     ///
     /// # Errors
-    /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_encode_in_place`].
+    /// The errors of [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_encode_in_place`].
     pub(crate) fn lay_out_in_place<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -355,7 +356,7 @@ impl<S: Symbol> Encoder<S> {
         let Overlap { laid_out: signal, unwritten, most_groups } =
             overlap.unwrap_or(Overlap { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX });
         let segments = most_groups.div_ceil(laid_out.kernel.segment / self.format.group()).min(laid_out.segments);
-        // One more block for the header, the codebooks and the padding.
+        // One additional block for the header, the codebooks and the padding.
         let blocks_in_stream = segments.div_ceil(WRITE_THREADS / 32) + 1;
         let launch = launch.value(signal.0).value(signal.1).value(unwritten).value(blocks_in_stream);
         let blocks = laid_out.streams * blocks_in_stream;
@@ -368,7 +369,7 @@ impl<S: Symbol> Encoder<S> {
     }
 }
 
-/// Checks what the kernels that write plans rely on.
+/// Checks the sizes that the kernels that write plans rely on.
 fn check_result(batch: &Batch, encoded: &Encoded) -> Result<()> {
     let streams = batch.streams as usize;
     let is_match = encoded.plans.len() == streams && encoded.offsets.len() == streams + 1;

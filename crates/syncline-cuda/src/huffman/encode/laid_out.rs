@@ -44,7 +44,7 @@ impl LaidOutStreams<'_> {
     }
 }
 
-/// Where streams are written.
+/// Destination of streams.
 pub(crate) struct StreamTarget<'a, 'o> {
     /// The output, which the streams' offsets refer to.
     pub output: &'a mut CudaViewMut<'o, u8>,

@@ -1,4 +1,4 @@
-//! Scratch memory of an encoder: what the kernels hand from the encoded segments to the written streams.
+//! Scratch memory of an encoder: intermediate results between encoding segments and writing streams.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::error::Result;
 /// 32-bit words of a segment's start: an element of `EncodeScratch::starts`.
 const STARTS_WORDS: usize = 2;
 
-/// Where the codewords of the segments are.
+/// Location of the segments' codewords.
 pub(super) enum Slots<'a> {
     Separate(CudaViewMut<'a, u32>),
     /// In the memory of the symbols. The segments of a stream start at its first symbol.
@@ -82,7 +82,7 @@ impl<'a> Scratch<'a> {
             live_bits: frame.slice(streams * groups_in_stream.next_multiple_of(32))?,
             free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
-            // One more for the end of a stream that fills its last subsequence exactly.
+            // One additional gap for the end of a stream that fills its last subsequence exactly.
             gaps: frame.slice(gaps + 1)?,
             lengths: frame.slice(if kernel.records_lengths { all * recorded_words(format, segment) } else { 1 })?,
         })

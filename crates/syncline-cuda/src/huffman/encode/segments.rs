@@ -39,12 +39,12 @@ pub(crate) struct SegmentKernel {
     pub records_lengths: bool,
     /// The kernel source that computes the gap index from the symbols, if the lengths are not recorded.
     pub gap_array: Option<Source>,
-    /// Constants beside those of the format and `THREADS`.
+    /// Constants in addition to those of the format and `THREADS`.
     pub constants: [(&'static str, u64); 2],
 }
 
 impl SegmentKernel {
-    /// Syncline's own kernel with segments of `segment` symbols.
+    /// Returns Syncline's own kernel with segments of `segment` symbols.
     pub(super) fn new(format: &Format, segment: u32) -> Self {
         // The bit buffer of each warp, and the bits of its groups.
         let buffers = THREADS / 32 * (4 * BUFFER_WORDS + segment / format.group() * 2);

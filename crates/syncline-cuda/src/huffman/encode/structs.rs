@@ -40,7 +40,7 @@ device_struct! {
         pub codebooks: u32,
         /// Bytes of the codebooks.
         pub codebook_bytes: u32,
-        /// Offset of the bitmap of free groups in the stream, in bytes.
+        /// Offset of the bitmap of zero-bit groups in the stream, in bytes.
         pub bitmap_at: u32,
         /// Offset of the index in bytes.
         pub index_at: u32,
@@ -52,9 +52,9 @@ device_struct! {
         pub stream_bytes: u32,
         /// Length of the longest codeword in bits.
         pub longest: u32,
-        /// 1 if there is a bitmap of free groups, else 0.
+        /// 1 if there is a bitmap of zero-bit groups, else 0.
         pub has_free: u32,
-        /// The free symbol.
+        /// The symbol of which all symbols of a zero-bit group consist.
         pub free_symbol: u32,
         /// 0 if the stream is valid. Bit 0: a symbol has no codeword; bit 1: the stream does not fit into the output.
         pub status: u32,
@@ -78,7 +78,7 @@ device_struct! {
     /// The serialized codebooks of all streams.
     #[derive(Clone, Copy)]
     pub(super) struct CodebookArrays = "Codebooks" {
-        /// Of each codebook: bytes, longest codeword.
+        /// For each codebook: its bytes and its longest codeword in bits.
         pub(super) summaries: CUdeviceptr as "const uint32_t *",
         /// Number of codebooks that each stream uses.
         pub(super) used: CUdeviceptr as "const uint32_t *",
@@ -93,14 +93,14 @@ device_struct! {
     pub(super) struct EncodeScratch = "EncodeScratchFields" {
         pub(super) sums: CUdeviceptr as "const SegmentSums *",
         pub(super) group_bits: CUdeviceptr as "const uint16_t *",
-        /// Of each segment: bits before it, live groups before it.
+        /// For each segment: the bits before it, and the live groups before it.
         pub(super) starts: CUdeviceptr as "uint2 *",
-        /// Bits of the live groups, without the free groups between them.
+        /// Bits of the live groups, without the zero-bit groups between them.
         pub(super) live_bits: CUdeviceptr as "uint16_t *",
         pub(super) free_bitmap: CUdeviceptr as "uint32_t *",
-        /// Of the symbol index.
+        /// Descriptors of the symbol index.
         pub(super) descriptors: CUdeviceptr as "uint64_t *",
-        /// One byte each.
+        /// Gaps of the gap index, one byte each.
         pub(super) gaps: CUdeviceptr as "uint8_t *",
     }
 }

@@ -1,4 +1,4 @@
-//! One batch of chunks through all stages.
+//! Compression of one batch of chunks through all stages.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::observer::Observer;
 use crate::quantize::{BoundScan, DeviceStep};
 
 impl Pending<'_> {
-    /// Waits for the scan and resolves the bound, by which `header` becomes the stream's. Whether there may be -0.0
-    /// among the elements, and the constants that the device found.
-    fn settle(
+    /// Waits for the scan, resolves the bound, and completes `header` with it. Returns whether there may be -0.0 among
+    /// the elements, and the constants that the device computed.
+    fn resolve_pending(
         &mut self,
         scan: &mut BoundScan,
         stream: &Arc<CudaStream>,
@@ -37,9 +37,10 @@ impl Pending<'_> {
 }
 
 impl Compressor<'_> {
-    /// Writes the records of a batch behind those before. `first` is the number of its first chunk among the records,
-    /// `most_chunks` that of chunks in the largest batch. Where the bound is still `pending`, elements are quantized as
-    /// the device resolves it; `header` is then the stream's. None if the host resolves it otherwise.
+    /// Writes the records of a batch after those of earlier batches. `first` is the index of the batch's first chunk
+    /// among the records, and `most_chunks` the number of chunks in the largest batch. If the bound is `pending`,
+    /// elements are quantized with the bound that the device resolves, and `header` is completed. Returns `None` if the
+    /// host resolves another bound.
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub(super) fn batch(
         &mut self,
@@ -73,8 +74,8 @@ impl Compressor<'_> {
         control.used = false;
         observer("quantize")?;
         if let (Some(pending), Some(scan)) = (pending, scan) {
-            let (minus_zeros, step) = pending.settle(scan, &self.stream, header)?;
-            // If not, all is quantized again, and this asked for once more.
+            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header)?;
+            // Needed if the batch has to be quantized again with the host's bound.
             self.minus_zeros = minus_zeros;
             if !quantizer.confirm(header, minus_zeros, step) {
                 return Ok(None);

@@ -1,4 +1,4 @@
-//! How the chunks of an array are cut into batches, and what memory these take.
+//! Splits the chunks of an array into batches, and computes the memory that they take.
 
 use std::ops::Range;
 
@@ -10,21 +10,23 @@ use syncline_core::huffman::IndexKind;
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 
-/// Elements of a batch, as bytes with all padding of the codes. What batches take does not depend on how large they are
-/// but for the beginnings and ends of the steps, in which most of the device is idle: some 150 microseconds a batch.
+/// Size of a batch's elements in bytes, including all padding of the codes. The throughput does not depend on the batch
+/// size, except for the start and the end of each step, when most of the device is idle: about 150 microseconds per
+/// batch.
 pub(super) const BATCH_BYTES: u64 = 2 << 30;
 
-/// The same where codes become tokens, which take several bytes a code on the way.
+/// Size of a batch's elements in bytes if codes become LZSS tokens, which temporarily take several bytes per code.
 const TOKEN_BATCH_BYTES: u64 = 512 << 20;
 
-/// What batches depend on besides the tiling: all of a stream that does not wait for the bound to be resolved.
+/// Properties of a stream that its batches depend on in addition to the tiling. They are known before the bound is
+/// resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     pub element_bytes: u32,
     pub group_log2: u8,
     pub index: IndexKind,
     pub lzss_codes: bool,
-    /// Whether squared errors are summed up.
+    /// Whether squared errors are summed.
     pub measured: bool,
 }
 
@@ -40,12 +42,12 @@ impl Form {
     }
 }
 
-/// Consecutive chunks in batches of about the same size.
+/// Consecutive chunks, split into batches of about the same size.
 #[derive(Debug)]
 pub(super) struct Batches {
     pub form: Form,
     batches: Vec<ChunkBatch>,
-    /// Chunks of all.
+    /// Number of chunks of all batches.
     chunks: u64,
     /// Codes of a chunk, padded to groups, and tiles of a chunk.
     chunk_codes: u64,
@@ -53,7 +55,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Chunks `chunks` of an array, in batches of about so many bytes of elements.
+    /// Splits chunks `chunks` of an array into batches of about `batch_bytes` bytes of elements.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are no such chunks or groups.
@@ -68,7 +70,7 @@ impl Batches {
         let chunk_codes = DeviceGeometry::new(geometry, form.group_log2).chunk_slots().max(1) << form.group_log2;
         let batch_bytes = if form.lzss_codes { batch_bytes.min(TOKEN_BATCH_BYTES) } else { batch_bytes };
         let most = (batch_bytes / (chunk_codes * u64::from(form.element_bytes))).max(1);
-        // As many in each, as far as it goes.
+        // Distributes the chunks evenly over the batches.
         let each = count.div_ceil(count.div_ceil(most).max(1)).max(1);
         let starts = chunks.clone().step_by(usize::try_from(each).unwrap_or(usize::MAX));
         let batch = |start| ChunkBatch::new(geometry, form.group_log2, start..chunks.end.min(start + each));
@@ -81,47 +83,49 @@ impl Batches {
         })
     }
 
-    /// The batches, and how many chunks come before each.
+    /// Returns the batches, each with the number of chunks before it.
     pub(super) fn numbered(&self) -> impl Iterator<Item = (u64, &ChunkBatch)> {
         let first = self.batches.first().map_or(0, ChunkBatch::first_chunk);
         self.batches.iter().map(move |batch| (batch.first_chunk() - first, batch))
     }
 
-    /// Chunks of all batches.
+    /// Returns the number of chunks of all batches.
     pub(super) fn chunks(&self) -> u64 {
         self.chunks
     }
 
-    /// Chunks of the largest batch, 1 or more.
+    /// Returns the number of chunks of the largest batch, at least 1.
     pub(super) fn most_chunks(&self) -> u64 {
         self.batches.first().map_or(1, |batch| batch.chunks().into())
     }
 
-    /// Bytes of the arena that a batch takes at most.
+    /// Returns the maximum bytes of arena memory that a batch takes.
     pub(super) fn workspace(&self) -> u64 {
         let chunks = self.most_chunks();
         let elements = chunks * self.chunk_codes;
         let held = self.batches.iter().map(|batch| batch.first_slot(batch.chunks()) << self.form.group_log2).max();
         let held = held.unwrap_or(elements);
         let tiles = chunks * self.chunk_tiles;
-        // Codes, which encoded segments take the place of, and the sums of hashing those of these. With the gap index
-        // segments are elsewhere; there is a subsequence's gap and the bits of four codewords.
+        // Codes, which are overwritten with encoded segments, and the sums of hashing, which reuse the segments'
+        // memory. With the gap index, segments have their own memory, and each subsequence has a gap and the bits of
+        // four codewords.
         let codes = match self.form.index {
             IndexKind::Gap => 2 * held + 2 * elements + elements / 8 + elements / 4,
             _ => 2 * held,
         };
-        // For a group its class, its bits, twice, and shares of index and bitmap; a segment's sums and starts.
+        // Per group: its class, its length in bits twice, and its parts of index and bitmap. Per segment: sums and
+        // starts.
         let encoding = 6 * (elements >> self.form.group_log2) + elements / 64;
         let measured = if self.form.measured { 10 } else { 0 };
         codes + encoding + (34 + measured) * tiles + (chunks << 11) + (256 << 10)
     }
 
-    /// Bytes of device memory that all of it takes, what is kept from batch to batch included.
+    /// Returns the bytes of device memory that compression takes in total, including the memory kept between batches.
     pub(super) fn needed(&self, geometry: &Geometry) -> u64 {
         let chunks = self.most_chunks();
-        // Codewords, symbols in their order and bytes of five codebooks a chunk, and counts of four.
+        // Codewords, sorted symbols and code lengths of five codebooks per chunk, and histograms of four.
         let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;
-        // What quantizing counts with, a word for at least eight tiles and 32 for the chunk.
+        // Control words of quantizing: one for at least eight tiles, and 32 for the chunk.
         let control = chunks * (u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) / 2 + 132) + 128;
         let lengths = self.chunks * size_of::<u32>() as u64;
         self.workspace() + books + control + lengths

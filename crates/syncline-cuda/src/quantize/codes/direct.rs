@@ -9,12 +9,13 @@ const SOURCE: Source = source!("quantize/codes/direct.cu");
 pub(super) const KERNEL: &str = "quantize_codes_direct";
 pub(super) const BLOCK_SHAPE: BlockShape = BlockShape { units: 8, blocks: 3 };
 
-/// Shared memory of a block in bytes: the codes and integers of a unit for each warp, and what the block shares.
+/// Returns the shared memory of a block in bytes: the codes and integers of a unit per warp, and the data shared by all
+/// warps.
 pub(super) fn shared_memory(units: u32) -> u32 {
     units * 1024 * (2 + 4) + 2048
 }
 
-/// Threads of a block: one warp per unit.
+/// Returns the threads of a block: one warp per unit.
 pub(super) fn threads(units: u32) -> u32 {
     units * 32
 }
@@ -23,7 +24,7 @@ pub(super) fn specialization(variant: KernelVariant, shape: BlockShape) -> Speci
     Specialization { source: SOURCE, constants: constants(variant, shape) }
 }
 
-/// All specializations for one kind of stream.
+/// Returns the specialization for one kind of stream, if this kernel supports it.
 pub(super) fn specializations(variant: KernelVariant) -> Option<Specialization> {
     (variant.logarithm || variant.element_bytes == 8).then(|| specialization(variant, BLOCK_SHAPE))
 }

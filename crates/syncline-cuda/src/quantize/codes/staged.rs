@@ -15,13 +15,13 @@ const CLIPPED_SHARE: u64 = 256;
 /// clipped ones. That is less code, and instruction fetches cost time where both paths alternate.
 const MANY_CLIPPED_SHARE: u64 = 8;
 
-/// Shared memory of a block in bytes: the codes of two units and the elements or integers of one for each warp, and
-/// what the block shares.
+/// Returns the shared memory of a block in bytes: the codes of two units and the elements or integers of one unit per
+/// warp, and the data shared by all warps.
 pub(super) fn shared_memory(variant: KernelVariant, units: u32) -> u32 {
     units * 1024 * (2 * 2 + variant.element_bytes) + 4608
 }
 
-/// The fastest shape measured for each kind of stream.
+/// Returns the fastest shape measured for each kind of stream.
 pub(super) fn block_shape(variant: KernelVariant) -> BlockShape {
     match variant {
         KernelVariant { element_bytes: 8, .. } | KernelVariant { patterns: true, .. } => {
@@ -32,7 +32,7 @@ pub(super) fn block_shape(variant: KernelVariant) -> BlockShape {
     }
 }
 
-/// Threads of a block: one warp per unit, and the scheduler warp.
+/// Returns the threads of a block: one warp per unit, and the scheduler warp.
 pub(super) fn threads(units: u32) -> u32 {
     (units + 1) * 32
 }
@@ -43,7 +43,7 @@ pub(super) fn specialization(variant: KernelVariant, shape: BlockShape, many_cli
     Specialization { source: SOURCE, constants }
 }
 
-/// Whether an array with this tiling takes this kernel.
+/// Returns whether an array with this tiling takes this kernel.
 pub(super) fn applies(variant: KernelVariant, geometry: &Geometry) -> bool {
     if variant.logarithm {
         return false;
@@ -56,12 +56,12 @@ pub(super) fn applies(variant: KernelVariant, geometry: &Geometry) -> bool {
     variant.patterns || unaligned || is_clipped(variant, geometry, CLIPPED_SHARE)
 }
 
-/// Whether whole tiles take the code path of clipped ones.
+/// Returns whether whole tiles take the code path of clipped ones.
 pub(super) fn has_many_clipped(variant: KernelVariant, geometry: &Geometry) -> bool {
     supports_many_clipped(variant) && is_clipped(variant, geometry, MANY_CLIPPED_SHARE)
 }
 
-/// Whether more than one in `share` of the elements lies in a clipped tile. Tiles of 1-D arrays do not count.
+/// Returns whether more than one in `share` of the elements lies in a clipped tile. Always `false` for 1-D arrays.
 fn is_clipped(variant: KernelVariant, geometry: &Geometry, share: u64) -> bool {
     let [b, z, y, x] = geometry.dims();
     let side = geometry.unclipped_extent().map(|side| side as u64);
@@ -69,12 +69,12 @@ fn is_clipped(variant: KernelVariant, geometry: &Geometry, share: u64) -> bool {
     variant.axes > 1 && (b * z * y * x - whole) > b * z * y * x / share
 }
 
-/// Whether there is a specialization for arrays with many clipped tiles.
+/// Returns whether there is a specialization for arrays with many clipped tiles.
 fn supports_many_clipped(variant: KernelVariant) -> bool {
     variant.axes == 3 && variant.element_bytes == 4 && !variant.logarithm && !variant.patterns && !variant.measure
 }
 
-/// All specializations for one kind of stream.
+/// Returns all specializations for one kind of stream.
 pub(super) fn specializations(variant: KernelVariant) -> Vec<Specialization> {
     if variant.logarithm {
         return Vec::new();
