@@ -1,5 +1,6 @@
 //! Compression and decompression of arrays in host memory.
 
+#![allow(clippy::too_many_arguments, reason = "C functions have no other way to name their arguments")]
 #![allow(unsafe_code, reason = "exported C functions and buffers of the caller")]
 
 use std::ffi::{c_char, c_void};

@@ -1,5 +1,6 @@
 //! Arrays in the memory of an NVIDIA GPU.
 
+#![allow(clippy::too_many_arguments, reason = "C functions have no other way to name their arguments")]
 #![allow(unsafe_code, reason = "exported C functions and device memory of the caller")]
 
 use std::ffi::{c_int, c_void};

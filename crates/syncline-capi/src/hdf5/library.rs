@@ -55,11 +55,11 @@ impl Library {
             return Some(*library);
         }
         // With RTLD_NOLOAD no library is loaded. A program that is linked statically is opened without a name.
-        // SAFETY: the name comes from `dladdr` and ends with a zero byte.
-        let mut handle = match found {
-            true => unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) },
-            false => std::ptr::null_mut(),
-        };
+        let mut handle = std::ptr::null_mut();
+        if found {
+            // SAFETY: the name comes from `dladdr` and ends with a zero byte.
+            handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        }
         if handle.is_null() {
             // SAFETY: without a name, the result stands for the program and its libraries.
             handle = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
@@ -74,6 +74,7 @@ impl Library {
     ///
     /// # Safety
     /// `handle` is an open handle of an HDF5 library that is never closed.
+    #[allow(clippy::missing_transmute_annotations, reason = "the fields have the types of the functions")]
     unsafe fn load(handle: *mut c_void) -> Option<Self> {
         macro_rules! function {
             ($name:literal) => {{
@@ -97,7 +98,7 @@ impl Library {
             get_fields: function!(c"H5Tget_fields"),
             fill_value_defined: function!(c"H5Pfill_value_defined"),
             get_fill_value: function!(c"H5Pget_fill_value"),
-            // SAFETY: as above.
+            // SAFETY: an open handle that is never closed.
             errors: unsafe { Errors::load(handle) },
         })
     }
@@ -127,7 +128,8 @@ impl Errors {
     /// Looks the function and the identifiers of error classes up.
     ///
     /// # Safety
-    /// As for [`Library::load`].
+    /// `handle` is an open handle of an HDF5 library that is never closed.
+    #[allow(clippy::missing_transmute_annotations, reason = "the fields have the types of the functions")]
     unsafe fn load(handle: *mut c_void) -> Option<Self> {
         let symbol = |name: &CStr| {
             // SAFETY: an open handle, and a name that ends with a zero byte.
