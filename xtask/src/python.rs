@@ -10,6 +10,9 @@ use clap::Args;
 /// Folder of the package.
 const PACKAGE: &str = "crates/syncline-python";
 
+/// Tests of the HDF5 filter, which is the C library.
+const HDF5_TESTS: &str = "crates/syncline-capi/tests/hdf5";
+
 /// Interpreters that are tried, the newest first. Each has a file of pinned test requirements.
 const VERSIONS: [&str; 2] = ["3.12", "3.11"];
 
@@ -50,8 +53,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let tests = crate::root().join(PACKAGE).join("tests");
     let configuration = crate::root().join(PACKAGE).join("pyproject.toml");
     let mut pytest = Command::new(&environment.python);
-    pytest.args(["-m", "pytest", "--quiet", "--config-file"]).arg(configuration).arg(tests).args(&arguments.pytest);
+    pytest.args(["-m", "pytest", "--quiet", "--config-file"]).arg(configuration).arg(tests);
+    pytest.arg(crate::root().join(HDF5_TESTS)).args(&arguments.pytest).env("HDF5_PLUGIN_PATH", hdf5_plugins()?);
     crate::run(&mut pytest)
+}
+
+/// Builds the C library and returns a folder that contains it alone, in which HDF5 finds it as a plugin.
+fn hdf5_plugins() -> Result<PathBuf> {
+    crate::run(crate::cargo().args(["build", "--package", "syncline-capi"]).current_dir(crate::root()))?;
+    let folder = crate::root().join("target/hdf5-plugins");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let library = crate::root().join("target/debug/libsyncline.so");
+    fs::copy(&library, folder.join("libsyncline.so")).with_context(|| format!("cannot copy {}", library.display()))?;
+    Ok(folder)
 }
 
 /// A virtual environment with the packages that building and testing need.
