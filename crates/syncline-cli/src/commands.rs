@@ -5,7 +5,10 @@ pub mod decompress;
 pub mod demo;
 pub mod info;
 pub mod inspect;
+pub mod list;
 pub mod manual;
+pub mod salvage;
+pub mod test;
 pub mod verify;
 
 use std::io::Write;

@@ -75,8 +75,8 @@ impl OpenStream {
 
 /// Returns decompression options with the processor, threads, and memory of the command line.
 pub fn decode_options(resources: Resources) -> DecompressOptions {
-    let options = DecompressOptions::default().with_backend(resources.device).with_threads(resources.threads);
-    match resources.memory_limit {
+    let options = DecompressOptions::default().with_backend(resources.device).with_threads(resources.limits.threads);
+    match resources.limits.memory_limit {
         Some(limit) => options.with_memory_limit(limit),
         None => options,
     }

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use syncline::{CompressOptions, FillPattern, Summary, compress_from};
+use syncline::{Coder, CompressOptions, FillPattern, Summary, compress_from};
 
 use crate::args::{CompressArgs, Resources, Talk};
 use crate::commands::{check_device, remark};
@@ -14,16 +14,40 @@ use crate::message::{self, Failure, Outcome};
 use crate::names;
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::tasks::{Batch, Done, Inputs, Task};
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
-    let path = args.output.clone().unwrap_or_else(|| match is_dash(&args.input) {
-        true => args.input.clone(),
-        false => names::stream_name(&args.input),
-    });
-    json::check_stdout(args.json, is_dash(&path))?;
-    let mut output = Output::create(&path, args.force, &[&args.input])?;
-    let array = ArrayInput::open(&args.input, args.dtype, args.shape, args.resources.memory_limit)?;
+    let inputs = Inputs::find(&args.inputs, names::is_array, "arrays (.npy, or a name with a type such as x.f32)")?;
+    let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
+    warn_of_useless(args, talk);
+    let mut batch = Batch::new(inputs.several);
+    for task in &tasks {
+        batch.take(one(args, task, talk))?;
+    }
+    batch.finish(talk, |total| {
+        let ratio = format::number(format::ratio(total.uncompressed, total.compressed));
+        let (before, after) = (format::bytes(total.uncompressed), format::bytes(total.compressed));
+        total.line(&format!("{before} -> {after}, ratio {ratio}"))
+    })
+}
+
+/// Warns of options without effect.
+fn warn_of_useless(args: &CompressArgs, talk: Talk) {
+    let coder = args.coder.unwrap_or(Coder::default_for(args.bound.bound()));
+    // The environment speaks for all commands.
+    let level = args.short_level.0.is_some() || args.level.is_some() && std::env::var_os("SYNCLINE_LEVEL").is_none();
+    if coder == Coder::Huffman && level && !talk.quiet {
+        message::warn("the level has no effect without LZSS: add --coder auto");
+    }
+}
+
+/// Compresses one file.
+fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
+    json::check_stdout(args.json, is_dash(&task.output))?;
+    task.make_folder()?;
+    let mut output = Output::create(&task.output, args.files.force, &[&task.input])?;
+    let array = ArrayInput::open(&task.input, args.dtype, args.shape, args.resources.limits.memory_limit)?;
     if array.includes_header()? && !talk.quiet {
         message::warn(format_args!(
             "{}: begins as a .npy file, and its header is compressed as elements: leave out --dtype and --shape if it \
@@ -34,15 +58,7 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let (input_name, output_name) = (array.input.to_string(), output.name());
 
     let bar = Bar::new("compressing", array.element_type, talk);
-    let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
-        .with_fill(args.fill)
-        .with_index(args.index)
-        .with_symbol(args.symbol.0)
-        .with_level(args.level)
-        .with_progress(bar.callback());
-    if let Some(coder) = args.coder {
-        options = options.with_coder(coder);
-    }
+    let options = options(args).with_progress(bar.callback());
     let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
     let summary = compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
         .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
@@ -52,19 +68,34 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let elapsed = bar.elapsed();
     bar.finish();
     check_device(args.resources, &summary.execution, talk);
+    task.remove_input(&args.files)?;
 
-    if args.json {
-        json::print(&json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()))?;
-    } else if !talk.quiet {
+    if !args.json && !talk.quiet {
         describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
     }
-    Ok(())
+    let json = args.json.then(|| json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()));
+    Ok(Done { uncompressed: summary.uncompressed_bytes, compressed: summary.compressed_bytes, json })
+}
+
+/// Returns the options of the command line.
+fn options(args: &CompressArgs) -> CompressOptions {
+    let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
+        .with_fill(args.fill)
+        .with_index(args.index)
+        .with_symbol(args.symbol.0);
+    if let Some(level) = args.short_level.0.or(args.level) {
+        options = options.with_level(level);
+    }
+    match args.coder {
+        Some(coder) => options.with_coder(coder),
+        None => options,
+    }
 }
 
 /// Returns compression options with the processor, threads, and memory of the command line.
 pub fn with_resources(options: CompressOptions, resources: Resources) -> CompressOptions {
-    let options = options.with_backend(resources.device).with_threads(resources.threads);
-    match resources.memory_limit {
+    let options = options.with_backend(resources.device).with_threads(resources.limits.threads);
+    match resources.limits.memory_limit {
         Some(limit) => options.with_memory_limit(limit),
         None => options,
     }
@@ -72,11 +103,12 @@ pub fn with_resources(options: CompressOptions, resources: Resources) -> Compres
 
 fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, talk: Talk) -> Vec<String> {
     let mut lines = vec![format!(
-        "{input} -> {output}: {} -> {}, ratio {}, {}",
+        "{input} -> {output}: {} -> {}, ratio {}, {}, {}",
         format::bytes(summary.uncompressed_bytes),
         format::bytes(summary.compressed_bytes),
         format::number(summary.ratio()),
         format::resolved(summary.bound, summary.abs_bound),
+        format::timing(summary.uncompressed_bytes, elapsed),
     )];
     lines.extend(summary.fills.iter().map(fill_line));
     if talk.verbose {
@@ -90,8 +122,6 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
             ));
         }
         lines.push(format!("  on {}", summary.execution));
-        let speed = format::speed(summary.uncompressed_bytes, elapsed);
-        lines.push(format!("  {:.3} s, {speed}", elapsed.as_secs_f64()));
     }
     lines
 }

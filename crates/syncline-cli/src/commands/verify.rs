@@ -24,7 +24,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
     if is_dash(&args.original) && is_dash(&args.input) {
         return Err(Failure::usage("only one of ORIGINAL and IN can be stdin: name a file for the other"));
     }
-    let limit = args.resources.memory_limit;
+    let limit = args.resources.limits.memory_limit;
     let stream = OpenStream::open(&args.input, limit)?;
     let header = stream.file.header();
     let original = ArrayInput::open_original(&args.original, header.element_type, header.shape, limit)?;
@@ -36,7 +36,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
         range: scan_range(&original, header, args.resources)?,
         tolerance: tolerance(header),
     };
-    let comparison = Comparison::new(criteria).with_threads(args.resources.threads);
+    let comparison = Comparison::new(criteria).with_threads(args.resources.limits.threads);
     let mut comparison = comparison.map_err(|error| Failure::of(&stream.name, error))?;
     let mut position = original.offset;
     let execution = stream.for_each_slab(&whole(header.shape), &decode_options(args.resources), |part, done| {
@@ -136,9 +136,9 @@ pub fn fills(header: &Header) -> Vec<u64> {
 }
 
 fn scan_range(original: &ArrayInput, header: &Header, resources: Resources) -> Outcome<Option<(f64, f64)>> {
-    let scan = RangeScan::new(original.element_type, &fills(header)).with_threads(resources.threads);
+    let scan = RangeScan::new(original.element_type, &fills(header)).with_threads(resources.limits.threads);
     let mut scan = scan.map_err(|error| Failure::of(&original.input, error))?;
-    let most = resources.memory_limit.map_or(PIECE, |limit| (limit / 4).clamp(SMALLEST_PIECE, PIECE) / 8 * 8);
+    let most = resources.limits.memory_limit.map_or(PIECE, |limit| (limit / 4).clamp(SMALLEST_PIECE, PIECE) / 8 * 8);
     let mut done = 0;
     while done < original.size() {
         let piece = original.input.bytes(original.offset + done, (original.size() - done).min(most) as usize)?;

@@ -1,7 +1,9 @@
 //! The program as its users run it: a process with files, pipes and exit codes.
 
+mod damage;
 mod device;
 mod failures;
+mod many;
 mod memory;
 mod npy;
 mod readers;

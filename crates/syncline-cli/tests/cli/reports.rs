@@ -141,7 +141,7 @@ fn help_completions_and_manual() {
     }
     assert!(String::from_utf8(w.ok("man")).unwrap().contains(".TH syncline 1"));
     assert!(String::from_utf8(w.ok("man compress")).unwrap().contains("pw\\-rel"));
-    w.fails("man nothing", 2, "no command");
+    w.fails("man nothing", 2, "possible values: compress");
 }
 
 #[test]
