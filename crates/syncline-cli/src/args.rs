@@ -12,7 +12,7 @@ use syncline::{Backend, Bound, Coder, Decoder, ElementType, Fill, IndexKind, Sha
 use crate::region::RegionSpec;
 pub use files::{Files, ShortLevel};
 pub use parse::SymbolChoice;
-use parse::{parse_fill, parse_size, parse_symbol, parse_threads, positive};
+use parse::{parse_fill, parse_range, parse_size, parse_symbol, parse_threads, positive};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -164,6 +164,14 @@ pub struct CompressArgs {
     /// The error bound.
     #[command(flatten)]
     pub bound: BoundArgs,
+    /// Value range that --rel refers to, such as -1.5:20.
+    ///
+    /// With it, an array from a pipe is compressed while it is read, in little memory. With --abs, --pw-rel, and
+    /// --lossless that is always so. Otherwise --rel and --psnr keep a pipe's array in memory or in a temporary file,
+    /// because they need all values first. Fill values are not detected while reading: name them with --fill.
+    #[arg(long, value_name = "MIN:MAX", value_parser = parse_range, allow_hyphen_values = true,
+        conflicts_with_all = ["abs", "psnr", "pw_rel", "lossless"])]
+    pub range: Option<(f64, f64)>,
     /// Value that means "no data": none, auto (detects one value), or a number.
     ///
     /// It is kept exactly and does not count in the value range. NaN is always kept.

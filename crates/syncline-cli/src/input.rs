@@ -32,26 +32,15 @@ pub enum Input {
 }
 
 impl Input {
-    /// Opens a file, or reads all of stdin for `-`. At most a quarter of the memory limit stays in memory.
-    pub fn open(path: &Path, memory_limit: Option<u64>) -> Outcome<Self> {
+    /// Reads all of an input without positions, of which more than `longest` bytes are an error. At most a quarter of
+    /// the memory limit stays in memory.
+    pub fn spooled(source: impl Read, path: &Path, memory_limit: Option<u64>, longest: u64) -> Outcome<Self> {
         let most = memory_limit.map_or(SPOOL, |limit| (limit / 4).clamp(SMALLEST_SPOOL, SPOOL));
-        if is_dash(path) {
-            let file = redirected_file().map_err(|error| Failure::io("stdin", &error))?;
-            return file.map_or_else(
-                || Self::spool(io::stdin().lock(), path, most),
-                |file| Ok(Self::File(file, path.to_owned())),
-            );
+        let input = Self::spool(source.take(longest.saturating_add(1)), path, most)?;
+        if input.len()? > longest {
+            return Err(Failure::data(format!("{input}: has more than the {longest} bytes that can be expected")));
         }
-        let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
-        let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;
-        if metadata.is_dir() {
-            return Err(Failure::data(format!("{}: is a directory, not a file", path.display())));
-        }
-        if !metadata.is_file() {
-            // Pipes and devices have no positions to read from.
-            return Self::spool(file, path, most);
-        }
-        Ok(Self::File(file, path.to_owned()))
+        Ok(input)
     }
 
     /// Reads all of an input without positions. More than `most` bytes go to a temporary file.
@@ -98,6 +87,31 @@ impl Input {
     }
 }
 
+/// A file, or what can only be read from start to end.
+pub enum Opened {
+    /// A file with positions.
+    File(File),
+    /// A pipe or a device.
+    Pipe(Box<dyn Read>),
+}
+
+impl Opened {
+    /// Opens a file, or stdin for `-`. Nothing is read.
+    pub fn new(path: &Path) -> Outcome<Self> {
+        if is_dash(path) {
+            let file = redirected_file().map_err(|error| Failure::io("stdin", &error))?;
+            return Ok(file.map_or_else(|| Self::Pipe(Box::new(io::stdin().lock())), Self::File));
+        }
+        let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
+        let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;
+        if metadata.is_dir() {
+            return Err(Failure::data(format!("{}: is a directory, not a file", path.display())));
+        }
+        // Pipes and devices have no positions to read from.
+        Ok(if metadata.is_file() { Self::File(file) } else { Self::Pipe(Box::new(file)) })
+    }
+}
+
 /// Returns the file that stdin is redirected from, if nothing has been read from it. It needs no copy.
 fn redirected_file() -> io::Result<Option<File>> {
     #[cfg(unix)]
@@ -112,7 +126,7 @@ fn redirected_file() -> io::Result<Option<File>> {
 }
 
 /// Returns the name of an input for messages.
-fn shown(path: &Path) -> impl fmt::Display {
+pub fn shown(path: &Path) -> impl fmt::Display {
     if is_dash(path) { Path::new("stdin").display() } else { path.display() }
 }
 
@@ -168,22 +182,16 @@ pub struct ArrayInput {
 }
 
 impl ArrayInput {
-    /// Opens an array. Its type and shape come from the `.npy` header or from the caller. The type may also come from
-    /// the name.
-    pub fn open(
-        path: &Path,
-        element_type: Option<ElementType>,
-        shape: Option<Shape>,
-        memory_limit: Option<u64>,
-    ) -> Outcome<Self> {
-        let input = Input::open(path, memory_limit)?;
+    /// Finds the array in an input. Its type and shape come from the `.npy` header or from the caller. The type may
+    /// also come from the name.
+    pub fn of(input: Input, path: &Path, element_type: Option<ElementType>, shape: Option<Shape>) -> Outcome<Self> {
         let named = element_type.or_else(|| names::type_of(path));
         let header = if let Some(header) = npy_header(&input, path, named.zip(shape))? {
-            check_agreement(&input, &header, element_type, shape)?;
+            check_agreement(path, &header, element_type, shape)?;
             header
         } else {
             let size = input.len()?;
-            let element_type = named.ok_or_else(|| unknown_type(&input, path, shape))?;
+            let element_type = named.ok_or_else(|| unknown_type(path, shape))?;
             let shape = match shape {
                 Some(shape) => shape,
                 // Any file is an array of bytes.
@@ -206,7 +214,11 @@ impl ArrayInput {
         shape: Shape,
         memory_limit: Option<u64>,
     ) -> Outcome<Self> {
-        let input = Input::open(path, memory_limit)?;
+        let longest = shape.len() * element_type.size() as u64 + npy::LONGEST_HEADER as u64;
+        let input = match Opened::new(path)? {
+            Opened::File(file) => Input::File(file, path.to_owned()),
+            Opened::Pipe(pipe) => Input::spooled(pipe, path, memory_limit, longest)?,
+        };
         let offset = if let Some(header) = npy_header(&input, path, Some((element_type, shape)))? {
             if (header.element_type, header.shape) != (element_type, shape) {
                 return Err(Failure::data(format!(
@@ -265,8 +277,9 @@ fn read_npy(input: &Input) -> Outcome<NpyHeader> {
     npy::parse_header(&header).map_err(damaged)
 }
 
-fn check_agreement(
-    input: &Input,
+/// Checks that a header says what the command line does.
+pub fn check_agreement(
+    path: &Path,
     header: &NpyHeader,
     element_type: Option<ElementType>,
     shape: Option<Shape>,
@@ -275,21 +288,24 @@ fn check_agreement(
         || shape.is_some_and(|given| given != header.shape)
     {
         return Err(Failure::usage(format!(
-            "{input}: is a .npy file of {} {}, not what --dtype and --shape say: leave them out",
-            header.element_type, header.shape
+            "{}: is a .npy file of {} {}, not what --dtype and --shape say: leave them out",
+            shown(path),
+            header.element_type,
+            header.shape
         )));
     }
     Ok(())
 }
 
-fn unknown_type(input: &Input, path: &Path, shape: Option<Shape>) -> Failure {
+/// The failure for an array of an unknown type.
+pub fn unknown_type(path: &Path, shape: Option<Shape>) -> Failure {
     let why = if is_dash(path) { "the element type is missing" } else { "the name does not contain the element type" };
     let missing = if shape.is_some() {
         "--dtype, such as --dtype f32"
     } else {
         "--dtype and --shape, such as --dtype f32 --shape 100x500x500"
     };
-    Failure::usage(format!("{input}: {why}: add {missing}"))
+    Failure::usage(format!("{}: {why}: add {missing}", shown(path)))
 }
 
 fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u64) -> Failure {

@@ -4,6 +4,7 @@ mod args;
 mod chart;
 mod commands;
 mod format;
+mod in_order;
 mod input;
 mod interrupt;
 mod json;

@@ -9,7 +9,7 @@ pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 pub const TRUNCATED: &str = "the .npy header is truncated: copy or save the file again";
 
 /// The longest header that is read. NumPy's own limit for untrusted files is 10,000.
-const LONGEST_HEADER: usize = 1 << 16;
+pub const LONGEST_HEADER: usize = 1 << 16;
 
 /// The contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq)]

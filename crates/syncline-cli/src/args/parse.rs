@@ -81,6 +81,12 @@ pub(super) fn parse_fill(text: &str) -> Result<Fill, String> {
     }
 }
 
+pub(super) fn parse_range(text: &str) -> Result<(f64, f64), String> {
+    let ends = text.split_once(':').and_then(|(low, high)| low.parse::<f64>().ok().zip(high.parse::<f64>().ok()));
+    ends.filter(|(low, high)| low <= high && low.is_finite() && high.is_finite())
+        .ok_or_else(|| "must be the smallest and the largest value, such as -1.5:20".into())
+}
+
 /// Bytes, with an optional binary unit and then possibly a fraction: 1000, 64K, 512MiB, 1.5G.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

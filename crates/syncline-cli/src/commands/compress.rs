@@ -3,12 +3,13 @@
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use syncline::{Coder, CompressOptions, FillPattern, Summary, compress_from};
+use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, FillPattern, Summary, compress_from};
 
 use crate::args::{CompressArgs, Resources, Talk};
 use crate::commands::{check_device, remark};
 use crate::format;
-use crate::input::{ArrayInput, is_dash};
+use crate::in_order::{InOrder, Pipe};
+use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
 use crate::json;
 use crate::message::{self, Failure, Outcome};
 use crate::names;
@@ -47,23 +48,40 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     json::check_stdout(args.json, is_dash(&task.output))?;
     task.make_folder()?;
     let mut output = Output::create(&task.output, args.files.force, &[&task.input])?;
-    let array = ArrayInput::open(&task.input, args.dtype, args.shape, args.resources.limits.memory_limit)?;
-    if array.includes_header()? && !talk.quiet {
+    let (input_name, output_name) = (shown(&task.input).to_string(), output.name());
+    let source = open(args, task)?;
+    if let Source::Whole(array, _) = &source
+        && array.includes_header()?
+        && !talk.quiet
+    {
         message::warn(format_args!(
             "{}: begins as a .npy file, and its header is compressed as elements: leave out --dtype and --shape if it \
              is one",
             array.input
         ));
     }
-    let (input_name, output_name) = (array.input.to_string(), output.name());
-
-    let bar = Bar::new("compressing", array.element_type, talk);
+    let bar = Bar::new("compressing", source.element_type(), talk);
     let options = options(args).with_progress(bar.callback());
-    let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
-    let summary = compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
-        .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
-        .map_err(|error| Failure::between(&input_name, &output_name, error))?;
-    drop(sink);
+    let mut remarks = Vec::new();
+    let summary = match source {
+        Source::InOrder(array) => array.compress(&mut output, &output_name, &options, args.range)?,
+        Source::Whole(array, spooled) => {
+            if spooled {
+                remarks.push(
+                    "  kept in memory or in a temporary file until all of it was read: --abs, --pw-rel, --lossless, \
+                     or --rel with --range avoids that",
+                );
+            }
+            if args.range.is_some() {
+                InOrder::of(&array).compress(&mut output, &output_name, &options, args.range)?
+            } else {
+                let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
+                compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
+                    .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
+                    .map_err(|error| Failure::between(&input_name, &output_name, error))?
+            }
+        }
+    };
     output.commit()?;
     let elapsed = bar.elapsed();
     bar.finish();
@@ -72,9 +90,49 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
 
     if !args.json && !talk.quiet {
         describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
+        remarks.iter().for_each(remark);
     }
     let json = args.json.then(|| json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()));
     Ok(Done { uncompressed: summary.uncompressed_bytes, compressed: summary.compressed_bytes, json })
+}
+
+/// An array to compress.
+enum Source {
+    /// With positions. The flag tells whether a pipe was read for that, whose range --range could have told.
+    Whole(ArrayInput, bool),
+    /// Compressed while it is read.
+    InOrder(InOrder<'static>),
+}
+
+impl Source {
+    fn element_type(&self) -> ElementType {
+        match self {
+            Self::Whole(array, _) => array.element_type,
+            Self::InOrder(array) => array.element_type,
+        }
+    }
+}
+
+/// Opens the array of a task. Pipes are read to the end only if the bound or the processor requires it.
+fn open(args: &CompressArgs, task: &Task) -> Outcome<Source> {
+    let path = &task.input;
+    let limit = args.resources.limits.memory_limit;
+    let of = |input| ArrayInput::of(input, path, args.dtype, args.shape);
+    let needs_range = matches!(args.bound.bound(), Bound::Rel(_) | Bound::Psnr(_)) && args.range.is_none();
+    let pipe = match Opened::new(path)? {
+        Opened::File(file) => return of(Input::File(file, path.clone())).map(|array| Source::Whole(array, false)),
+        Opened::Pipe(pipe) => Pipe::open(pipe, path, args.dtype, args.shape)?,
+    };
+    match pipe {
+        Pipe::Array(array) if needs_range || matches!(args.resources.device, Backend::Cuda(_)) => {
+            array.spooled(path, limit).map(|array| Source::Whole(array, needs_range))
+        }
+        Pipe::Array(array) => Ok(Source::InOrder(array)),
+        Pipe::Bytes(bytes) => {
+            // Their number is the shape, which is in the header of the stream.
+            of(Input::spooled(bytes, path, limit, u64::MAX)?).map(|array| Source::Whole(array, false))
+        }
+    }
 }
 
 /// Returns the options of the command line.
@@ -110,7 +168,8 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
         format::resolved(summary.bound, summary.abs_bound),
         format::timing(summary.uncompressed_bytes, elapsed),
     )];
-    lines.extend(summary.fills.iter().map(fill_line));
+    // Those of an array that was compressed while it was read are not counted.
+    lines.extend(summary.fills.iter().filter(|fill| fill.count > 0).map(fill_line));
     if talk.verbose {
         lines.push(format!("  {} {}, bound {}", summary.element_type, summary.shape, format::bound(summary.bound)));
         if let Some((low, high)) = summary.range {

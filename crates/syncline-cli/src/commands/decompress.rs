@@ -1,16 +1,16 @@
 //! `syncline decompress`.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use syncline::{DecompressOptions, Execution, Header, Pipeline, Shape};
+use syncline::{Backend, DecompressOptions, Execution, Header, Pipeline, SequentialReader, Shape};
 
 use crate::args::{DecompressArgs, Talk};
 use crate::commands::{check_device, remark, salvage};
 use crate::format;
-use crate::input::is_dash;
+use crate::input::{Opened, is_dash, shown};
 use crate::json;
 use crate::message::{Failure, Outcome};
 use crate::names;
@@ -64,6 +64,13 @@ pub fn prepare(args: &DecompressArgs, task: &Task, header: &Header, shape: Shape
 fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     let path = &task.output;
     json::check_stdout(args.json, is_dash(path))?;
+    // A requested GPU and a region need positions.
+    if args.region.is_none()
+        && !matches!(args.resources.device, Backend::Cuda(_))
+        && let Opened::Pipe(pipe) = Opened::new(&task.input)?
+    {
+        return while_reading(args, task, pipe, talk);
+    }
     let stream = OpenStream::open(&task.input, args.resources.limits.memory_limit)?;
     let (element_type, shape) = (stream.file.header().element_type, stream.file.header().shape);
     let region = args.region.as_ref().map(|region| region.within(shape)).transpose();
@@ -114,6 +121,70 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
         })
     });
     Ok(Done { uncompressed: bytes, compressed: stream.bytes, json })
+}
+
+/// Decompresses a stream from a pipe.
+fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: Talk) -> Outcome<Done> {
+    let name = shown(&task.input).to_string();
+    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let reader = SequentialReader::new(pipe, options).map_err(|error| Failure::of(&name, error))?;
+    let header = reader.header().clone();
+    let (mut output, start) = prepare(args, task, &header, header.shape)?;
+    let output_name = output.name();
+    let bar = Bar::new("decompressing", header.element_type, talk);
+    output.write_all(&start).map_err(|error| Failure::io(&output_name, &error))?;
+    let total = header.shape.len();
+    let size = header.element_type.size() as u64;
+    let sink = Counted { output: &mut output, done: 0, show: |bytes: u64| bar.show(bytes / size, total) };
+    let compressed = reader.copy_to(sink).map_err(|error| Failure::between(&name, &output_name, error))?;
+    output.commit()?;
+    let elapsed = bar.elapsed();
+    bar.finish();
+    let bytes = total * size;
+    if !args.json && !talk.quiet {
+        remark(format_args!(
+            "{name} -> {output_name}: {} {}, {}, {}",
+            header.element_type,
+            header.shape,
+            format::bytes(bytes),
+            format::timing(bytes, elapsed)
+        ));
+        if talk.verbose {
+            remark("  on the CPU: while the stream was read");
+        }
+    }
+    let json = args.json.then(|| {
+        json!({
+            "input": name,
+            "output": output_name,
+            "element_type": header.element_type.name(),
+            "shape": header.shape.extents(),
+            "bytes": bytes,
+            "seconds": elapsed.as_secs_f64(),
+            "device": json!({ "gpus": [], "reason": "the stream was decompressed while it was read" }),
+        })
+    });
+    Ok(Done { uncompressed: bytes, compressed, json })
+}
+
+/// An output that shows its progress.
+struct Counted<'a, F> {
+    output: &'a mut Output,
+    done: u64,
+    show: F,
+}
+
+impl<F: Fn(u64)> Write for Counted<'_, F> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let count = self.output.write(buffer)?;
+        self.done += count as u64;
+        (self.show)(self.done);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
 }
 
 fn default_name(input: &Path) -> Outcome<PathBuf> {

@@ -7,13 +7,13 @@ use crate::chart;
 use crate::commands::salvage::{damage, loss_lines, losses_json};
 use crate::commands::{aligned, say};
 use crate::format::{bound, bytes, counted, grouped, number, percent, resolved};
-use crate::input::Input;
 use crate::json;
 use crate::message::{Failure, Outcome};
+use crate::stream::open_input;
 
 /// Runs the command. Of a damaged stream it says what it can, and fails.
 pub fn run(args: &InspectArgs) -> Outcome {
-    let input = Input::open(&args.input, None)?;
+    let input = open_input(&args.input, None)?;
     let name = input.to_string();
     let failed = |error| Failure::of(&name, error);
     let problem = match StreamFile::open(&input).and_then(|stream| stream.inspect()) {

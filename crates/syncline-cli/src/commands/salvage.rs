@@ -10,10 +10,10 @@ use crate::commands::decompress::prepare;
 use crate::commands::remark;
 use crate::commands::verify::fills;
 use crate::format::{self, counted, grouped, number};
-use crate::input::Input;
 use crate::message::{self, Failure, Outcome};
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::stream::open_input;
 use crate::tasks::{Done, Task};
 
 /// Lines of losses that are printed. More are counted.
@@ -107,7 +107,7 @@ fn lost_value(header: &Header) -> (u64, String) {
 /// Decompresses what is intact.
 pub fn decompress(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     let limits = args.resources.limits;
-    let input = Input::open(&task.input, limits.memory_limit)?;
+    let input = open_input(&task.input, limits.memory_limit)?;
     let (name, compressed) = (input.to_string(), input.len()?);
     let salvage = Salvage::open(input).map_err(|error| Failure::of(&name, error))?;
     let header = salvage.header();

@@ -9,10 +9,10 @@ use crate::args::{Talk, TestArgs};
 use crate::commands::remark;
 use crate::commands::salvage::{check_options, damage};
 use crate::format::{self, counted};
-use crate::input::Input;
 use crate::message::{Failure, Outcome};
 use crate::names;
 use crate::progress::Bar;
+use crate::stream::open_input;
 use crate::tasks::{Batch, Done, Inputs};
 
 /// Runs the command.
@@ -26,7 +26,7 @@ pub fn run(args: &TestArgs, talk: Talk) -> Outcome {
 }
 
 fn one(args: &TestArgs, path: &Path, talk: Talk) -> Outcome<Done> {
-    let input = Input::open(path, args.limits.memory_limit)?;
+    let input = open_input(path, args.limits.memory_limit)?;
     let (name, compressed) = (input.to_string(), input.len()?);
     let failed = |error| Failure::of(&name, error);
     let salvage = Salvage::open(input).map_err(failed)?;

@@ -11,7 +11,7 @@ const COUNT: usize = 2_500_000;
 fn workshop() -> (Workshop, Vec<u8>, Vec<u8>) {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(COUNT));
-    w.ok(&format!("compress x.f32 --shape 2500x1000 --abs 1e-3 -o good.syn"));
+    w.ok("compress x.f32 --shape 2500x1000 --abs 1e-3 -o good.syn");
     w.ok("decompress good.syn -o whole");
     let (good, whole) = (w.read("good.syn"), w.read("whole"));
     (w, good, whole)

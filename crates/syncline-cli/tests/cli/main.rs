@@ -11,6 +11,7 @@ mod reports;
 mod roundtrip;
 #[cfg(unix)]
 mod signals;
+mod streaming;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
