@@ -3,6 +3,7 @@
 pub mod compress;
 pub mod decompress;
 pub mod demo;
+pub mod far_values;
 pub mod info;
 pub mod inspect;
 pub mod list;

@@ -63,7 +63,10 @@ impl Inputs {
         default: impl Fn(&Path) -> Outcome<PathBuf>,
     ) -> Outcome<Vec<Task>> {
         let dash = PathBuf::from("-");
-        let output = if options.stdout { Some(dash.as_path()) } else { output };
+        // What these names lead to may have no name, or be the file that a shell has just created.
+        let standard = |path: &Path| ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|&name| path == name);
+        let to_stdout = options.stdout || output.is_some_and(standard);
+        let output = if to_stdout { Some(dash.as_path()) } else { output };
         if self.several && output.is_some() {
             return Err(Failure::usage(
                 "one output cannot hold several inputs: leave out -o and -c, or use --output-dir for their folder",

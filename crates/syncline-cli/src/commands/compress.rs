@@ -6,7 +6,7 @@ use std::time::Duration;
 use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, FillPattern, Summary, compress_from};
 
 use crate::args::{CompressArgs, Resources, Talk};
-use crate::commands::{check_device, remark};
+use crate::commands::{check_device, far_values, remark};
 use crate::format;
 use crate::in_order::{InOrder, Pipe};
 use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
@@ -63,6 +63,7 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     let bar = Bar::new("compressing", source.element_type(), talk);
     let options = options(args).with_progress(bar.callback());
     let mut remarks = Vec::new();
+    let mut far = None;
     let summary = match source {
         Source::InOrder(array) => array.compress(&mut output, &output_name, &options, args.range)?,
         Source::Whole(array, spooled) => {
@@ -78,6 +79,7 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
                 let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
                 compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
                     .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
+                    .inspect(|summary| far = far_values::warning(&array, summary))
                     .map_err(|error| Failure::between(&input_name, &output_name, error))?
             }
         }
@@ -88,6 +90,9 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     check_device(args.resources, &summary.execution, talk);
     task.remove_input(&args.files)?;
 
+    if let Some(text) = far.filter(|_| !talk.quiet) {
+        message::warn(format_args!("{input_name}: {text}"));
+    }
     if !args.json && !talk.quiet {
         describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
         remarks.iter().for_each(remark);

@@ -149,6 +149,41 @@ mod unix {
     }
 
     #[test]
+    fn a_new_file_is_as_old_and_as_open_as_its_input() {
+        let w = Workshop::new();
+        let input = w.write("x.f32", &field_f32(100));
+        std::fs::set_permissions(&input, PermissionsExt::from_mode(0o640)).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        std::fs::File::options().write(true).open(&input).unwrap().set_modified(time).unwrap();
+        w.ok("compress x.f32 --shape 100 --abs 1");
+        w.ok("decompress x.f32.syn -o y");
+        for name in ["x.f32.syn", "y"] {
+            let metadata = std::fs::metadata(w.path(name)).unwrap();
+            assert_eq!((metadata.permissions().mode() & 0o7777, metadata.modified().unwrap()), (0o640, time), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_stdout_and_pipes_of_a_shell() {
+        let w = Workshop::new();
+        w.write("x.f32", &field_f32(100));
+        w.ok("compress x.f32 --shape 100 --abs 1");
+        let expected = w.read("x.f32.syn");
+        let program = env!("CARGO_BIN_EXE_syncline");
+        let line = format!("{program} -q compress x.f32 --shape 100 --abs 1 -o");
+        assert_eq!(w.ok("compress x.f32 --shape 100 --abs 1 -o /dev/stdout"), expected);
+        let mut scripts = vec![format!("{line} /dev/stdout > redirected")];
+        if Path::new("/bin/bash").exists() {
+            scripts.push(format!("{line} >(cat > redirected; touch done); while ! [ -e done ]; do sleep 0.01; done"));
+        }
+        for script in scripts {
+            let shell = if script.contains(">(") { "bash" } else { "sh" };
+            let status = Command::new(shell).args(["-c", &script]).current_dir(w.0.path()).status().unwrap();
+            assert!(status.success() && w.read("redirected") == expected, "{script}");
+        }
+    }
+
+    #[test]
     fn places_that_are_none() {
         let w = Workshop::new();
         w.write("x.f32", &field_f32(100));

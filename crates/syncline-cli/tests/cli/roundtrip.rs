@@ -216,6 +216,32 @@ fn fill_values_come_back() {
 }
 
 #[test]
+fn a_few_values_that_make_up_the_range_are_named() {
+    let w = Workshop::new();
+    let mut values = floats(&field_f32(100_000));
+    let write = |values: &[f32]| w.write("x.f32", &values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>());
+    let said = |options: &str| {
+        let output = w.run(&format!("compress x.f32 --shape 100000 --rel 1e-3 --force {options}"));
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    write(&values);
+    assert!(!said("").contains("warning"));
+    (values[77], values[5_000]) = (-9999.0, 1e20);
+    write(&values);
+    let text = said("");
+    assert!(text.contains("warning: x.f32: fewer than 0.1 % of the values, such as 1e20, make up more"), "{text}");
+    assert!(text.contains("add --fill 1e20 if it means \"no data\", or use --abs 0.02"), "{text}");
+    // Then the other one is what remains.
+    let text = said("--fill 1e20");
+    assert!(text.contains("such as -9999, make up"), "{text}");
+    assert!(!said("--quiet").contains("warning"));
+    values[5_000] = 0.0;
+    write(&values);
+    assert!(!said("--fill -9999").contains("warning"));
+}
+
+#[test]
 fn empty_and_single() {
     let w = Workshop::new();
     w.write("none.f32", &[]);
