@@ -108,8 +108,13 @@ pub enum Command {
     #[command(after_help = "Example:\n  syncline inspect x.f32.syn --json\n")]
     Inspect(InspectArgs),
     /// Compare a stream with its original. The exit code is 0 only if the bound holds.
-    #[command(after_help = "Example:\n  syncline verify x.f32 x.f32.syn\n")]
+    #[command(
+        after_help = "Examples:\n  syncline verify x.f32 x.f32.syn\n  syncline verify x.f32 x.f32.syn --abs 0.01 --region 0:10\n"
+    )]
     Verify(VerifyArgs),
+    /// Compare two arrays without a stream. With a bound, the exit code is 0 only if it holds.
+    #[command(after_help = "Example:\n  syncline compare x.npy y.npy --abs 0.01\n")]
+    Compare(CompareArgs),
     /// Compress, decompress, and verify a built-in field of real data (the EGM96 geoid).
     #[command(after_help = "Example:\n  syncline demo -o geoid.syn\n")]
     Demo(DemoArgs),
@@ -128,7 +133,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  syncline man compress | man -l -\n")]
     Man {
         /// Page of this command instead of the main page.
-        #[arg(value_parser = ["compress", "decompress", "test", "list", "inspect", "verify", "demo", "info", "completions", "man"])]
+        #[arg(value_parser = ["compress", "decompress", "test", "list", "inspect", "verify", "compare", "demo", "info", "completions", "man"])]
         command: Option<String>,
     },
 }
@@ -322,12 +327,58 @@ pub struct VerifyArgs {
     /// Stream of this array, or '-' for stdin.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
+    /// A bound to check instead of the stream's.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    /// Verify this region only, such as 0:10,5:20,: (missing axes are complete).
+    ///
+    /// The range to which PSNR and other metrics refer is that of the whole original.
+    #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
+    pub region: Option<RegionSpec>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Processor, threads, and memory.
     #[command(flatten)]
     pub resources: Resources,
+}
+
+/// A bound that an array is judged by.
+#[derive(Clone, Copy, Debug, Args)]
+#[group(multiple = false)]
+pub struct JudgeArgs {
+    /// Require that the absolute error of every value is at most X.
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
+    pub abs: Option<f64>,
+    /// Require that the absolute error of every value is at most X times the value range of the original.
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
+    pub rel: Option<f64>,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Original array: a raw or .npy file, or '-' for stdin.
+    #[arg(value_name = "ORIGINAL")]
+    pub original: PathBuf,
+    /// Array to compare with it.
+    #[arg(value_name = "OTHER")]
+    pub other: PathBuf,
+    /// Element type of raw files [default: from the name of ORIGINAL].
+    #[arg(long, value_name = "TYPE", value_parser = parse::element_type())]
+    pub dtype: Option<ElementType>,
+    /// Extents of raw files, slowest axis first, such as 100x500x500.
+    #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
+    pub shape: Option<Shape>,
+    /// A bound to check.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub limits: Limits,
 }
 
 /// Arguments of `demo`.

@@ -27,7 +27,7 @@ pub struct InOrder<'a> {
 /// A pipe, after its header.
 pub enum Pipe {
     /// An array whose shape is known.
-    Array(InOrder<'static>),
+    Array(Box<InOrder<'static>>),
     /// Bytes of which only the end tells the number.
     Bytes(Box<dyn Read>),
 }
@@ -62,12 +62,12 @@ impl Pipe {
             check_agreement(path, &header, element_type, shape)?;
             let NpyHeader { element_type, shape, .. } = header;
             let elements = Box::new(io::Cursor::new(elements).chain(pipe));
-            return Ok(Self::Array(InOrder { elements, name, element_type, shape }));
+            return Ok(Self::Array(Box::new(InOrder { elements, name, element_type, shape })));
         }
         let element_type = named.ok_or_else(|| unknown_type(path, shape))?;
         let elements: Box<dyn Read> = Box::new(io::Cursor::new(head).chain(pipe));
         match shape {
-            Some(shape) => Ok(Self::Array(InOrder { elements, name, element_type, shape })),
+            Some(shape) => Ok(Self::Array(Box::new(InOrder { elements, name, element_type, shape }))),
             None if element_type == ElementType::U8 => Ok(Self::Bytes(elements)),
             None => Err(Failure::usage(format!(
                 "{name}: the shape is missing: add --shape, slowest axis first, such as --shape 100x500x500"

@@ -12,7 +12,7 @@ pub fn print(value: &Value) -> Outcome {
 }
 
 /// Returns the kind and the number of a requested bound.
-fn bound(bound: Bound) -> Value {
+pub fn bound(bound: Bound) -> Value {
     json!({ "kind": bound.name(), "value": bound.value() })
 }
 

@@ -54,6 +54,7 @@ fn run() -> Outcome {
         Command::List(args) => commands::list::run(&args, cli.talk),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args, cli.talk),
+        Command::Compare(args) => commands::compare::run(&args, cli.talk),
         Command::Demo(args) => commands::demo::run(&args, cli.talk),
         Command::Info(args) => commands::info::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),

@@ -104,9 +104,9 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
 /// An array to compress.
 enum Source {
     /// With positions. The flag tells whether a pipe was read for that, whose range --range could have told.
-    Whole(ArrayInput, bool),
+    Whole(Box<ArrayInput>, bool),
     /// Compressed while it is read.
-    InOrder(InOrder<'static>),
+    InOrder(Box<InOrder<'static>>),
 }
 
 impl Source {
@@ -125,17 +125,19 @@ fn open(args: &CompressArgs, task: &Task) -> Outcome<Source> {
     let of = |input| ArrayInput::of(input, path, args.dtype, args.shape);
     let needs_range = matches!(args.bound.bound(), Bound::Rel(_) | Bound::Psnr(_)) && args.range.is_none();
     let pipe = match Opened::new(path)? {
-        Opened::File(file) => return of(Input::File(file, path.clone())).map(|array| Source::Whole(array, false)),
+        Opened::File(file) => {
+            return of(Input::File(file, path.clone())).map(|array| Source::Whole(Box::new(array), false));
+        }
         Opened::Pipe(pipe) => Pipe::open(pipe, path, args.dtype, args.shape)?,
     };
     match pipe {
         Pipe::Array(array) if needs_range || matches!(args.resources.device, Backend::Cuda(_)) => {
-            array.spooled(path, limit).map(|array| Source::Whole(array, needs_range))
+            array.spooled(path, limit).map(|array| Source::Whole(Box::new(array), needs_range))
         }
         Pipe::Array(array) => Ok(Source::InOrder(array)),
         Pipe::Bytes(bytes) => {
             // Their number is the shape, which is in the header of the stream.
-            of(Input::spooled(bytes, path, limit, u64::MAX)?).map(|array| Source::Whole(array, false))
+            of(Input::spooled(bytes, path, limit, u64::MAX)?).map(|array| Source::Whole(Box::new(array), false))
         }
     }
 }

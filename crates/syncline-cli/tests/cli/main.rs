@@ -77,6 +77,15 @@ impl Workshop {
     }
 }
 
+impl Workshop {
+    /// Runs what must fail with this code after it has said something.
+    fn fails_with_output(&self, line: &str, code: i32, text: &str) {
+        let output = self.run(line);
+        failed(line, &output, code, text);
+        assert!(!output.stdout.is_empty(), "{line}");
+    }
+}
+
 /// Runs a command with this stdin.
 fn feed(mut command: Command, stdin: &[u8]) -> Output {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
