@@ -8,7 +8,8 @@ use syncline::{CompressOptions, ElementType, Shape, Summary, Writer};
 use crate::input::{ArrayInput, Input, check_agreement, shown, unknown_type};
 use crate::message::{Failure, Outcome};
 use crate::names;
-use crate::npy::{self, NpyHeader};
+use crate::npy::{self, Differences, NpyHeader};
+use crate::swap::Swapped;
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
@@ -22,6 +23,8 @@ pub struct InOrder<'a> {
     pub element_type: ElementType,
     /// Shape.
     pub shape: Shape,
+    /// What differs from the array in NumPy.
+    pub differences: Differences,
 }
 
 /// A pipe, after its header.
@@ -60,14 +63,21 @@ impl Pipe {
             let elements = head.split_off(length);
             let header = npy::parse_header(&head).map_err(damaged)?;
             check_agreement(path, &header, element_type, shape)?;
-            let NpyHeader { element_type, shape, .. } = header;
-            let elements = Box::new(io::Cursor::new(elements).chain(pipe));
-            return Ok(Self::Array(Box::new(InOrder { elements, name, element_type, shape })));
+            let NpyHeader { element_type, shape, differences, .. } = header;
+            let elements = io::Cursor::new(elements).chain(pipe);
+            let elements: Box<dyn Read> = match differences.big_endian {
+                true => Box::new(Swapped::new(elements, element_type.size())),
+                false => Box::new(elements),
+            };
+            return Ok(Self::Array(Box::new(InOrder { elements, name, element_type, shape, differences })));
         }
         let element_type = named.ok_or_else(|| unknown_type(path, shape))?;
         let elements: Box<dyn Read> = Box::new(io::Cursor::new(head).chain(pipe));
         match shape {
-            Some(shape) => Ok(Self::Array(Box::new(InOrder { elements, name, element_type, shape }))),
+            Some(shape) => {
+                let differences = Differences::default();
+                Ok(Self::Array(Box::new(InOrder { elements, name, element_type, shape, differences })))
+            }
             None if element_type == ElementType::U8 => Ok(Self::Bytes(elements)),
             None => Err(Failure::usage(format!(
                 "{name}: the shape is missing: add --shape, slowest axis first, such as --shape 100x500x500"
@@ -84,6 +94,7 @@ impl<'a> InOrder<'a> {
             name: array.input.to_string(),
             element_type: array.element_type,
             shape: array.shape,
+            differences: array.differences,
         }
     }
 
@@ -96,15 +107,16 @@ impl<'a> InOrder<'a> {
     /// Reads all elements, so that they have positions.
     pub fn spooled(self, path: &Path, memory_limit: Option<u64>) -> Outcome<ArrayInput> {
         let size = self.size()?;
-        let input = Input::spooled(self.elements, path, memory_limit, size).map_err(|failure| match failure {
-            Failure::Data(text) if text.contains("that can be expected") => too_long(&self.name, self.shape, size),
+        let Self { elements, element_type, shape, differences, name } = self;
+        let input = Input::spooled(elements, path, memory_limit, size).map_err(|failure| match failure {
+            Failure::Data(text) if text.contains("that can be expected") => too_long(&name, shape, size),
             other => other,
         })?;
         let there = input.len()?;
         if there < size {
-            return Err(too_short(&self.name, there, size));
+            return Err(too_short(&name, there, size));
         }
-        Ok(ArrayInput { input, element_type: self.element_type, shape: self.shape, offset: 0 })
+        Ok(ArrayInput { input, element_type, shape, offset: 0, differences })
     }
 
     /// Compresses the elements while they are read.

@@ -10,7 +10,8 @@ use syncline::{ElementType, ReadAt, Shape};
 use crate::format::counted;
 use crate::message::{Failure, Outcome};
 use crate::names;
-use crate::npy::{self, NpyHeader};
+use crate::npy::{self, Differences, NpyHeader};
+use crate::swap::reverse;
 
 /// The largest part of stdin that is kept in memory. More goes to a temporary file.
 const SPOOL: u64 = 64 << 20;
@@ -27,6 +28,8 @@ pub fn is_dash(path: &Path) -> bool {
 pub enum Input {
     /// A file, or a temporary file with the contents of stdin or a pipe.
     File(File, PathBuf),
+    /// A file whose elements from some byte on, of some length in bytes, are read with their bytes reversed.
+    Swapped(File, PathBuf, u64, usize),
     /// Short contents of stdin or a pipe.
     Memory(Vec<u8>, PathBuf),
 }
@@ -66,6 +69,17 @@ impl Input {
     /// Returns the number of bytes.
     pub fn len(&self) -> Outcome<u64> {
         self.size().map_err(|error| Failure::io(self, &error))
+    }
+
+    /// Reverses the bytes of the elements from byte `offset` on.
+    fn swapped(self, offset: u64, element: usize) -> Self {
+        match self {
+            Self::Memory(mut bytes, path) => {
+                reverse(bytes.get_mut(offset as usize..).unwrap_or_default(), element);
+                Self::Memory(bytes, path)
+            }
+            Self::File(file, path) | Self::Swapped(file, path, ..) => Self::Swapped(file, path, offset, element),
+        }
     }
 
     /// Returns up to `length` bytes from the start.
@@ -140,7 +154,7 @@ fn not_spooled(path: &Path, error: &io::Error) -> Failure {
 
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::File(_, path) | Self::Memory(_, path)) = self;
+        let (Self::File(_, path) | Self::Memory(_, path) | Self::Swapped(_, path, ..)) = self;
         shown(path).fmt(f)
     }
 }
@@ -148,7 +162,7 @@ impl fmt::Display for Input {
 impl ReadAt for Input {
     fn size(&self) -> io::Result<u64> {
         match self {
-            Self::File(file, _) => file.size(),
+            Self::File(file, _) | Self::Swapped(file, ..) => file.size(),
             Self::Memory(bytes, _) => bytes.size(),
         }
     }
@@ -156,13 +170,24 @@ impl ReadAt for Input {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Self::File(file, _) => file.read_exact_at(buffer, offset),
+            Self::Swapped(file, _, first, element) => {
+                let size = *element as u64;
+                let is_whole = |at: u64| at >= *first && (at - first).is_multiple_of(size);
+                if !is_whole(offset) || !is_whole(offset + buffer.len() as u64) {
+                    // Everything that reads elements reads whole ones.
+                    return Err(io::Error::other("a part of a big-endian element was to be read"));
+                }
+                file.read_exact_at(buffer, offset)?;
+                reverse(buffer, *element);
+                Ok(())
+            }
             Self::Memory(bytes, _) => bytes.read_exact_at(buffer, offset),
         }
     }
 
     fn in_memory(&self) -> Option<&[u8]> {
         match self {
-            Self::File(..) => None,
+            Self::File(..) | Self::Swapped(..) => None,
             Self::Memory(bytes, _) => Some(bytes),
         }
     }
@@ -179,6 +204,8 @@ pub struct ArrayInput {
     pub shape: Shape,
     /// Position of the first element in bytes.
     pub offset: u64,
+    /// What differs from the array in NumPy.
+    pub differences: Differences,
 }
 
 impl ArrayInput {
@@ -200,11 +227,11 @@ impl ArrayInput {
                 }
                 None => return Err(missing_shape(&input, path, element_type, size)),
             };
-            NpyHeader { element_type, shape, offset: 0 }
+            NpyHeader { element_type, shape, offset: 0, differences: Differences::default() }
         };
-        let NpyHeader { element_type, shape, offset } = header;
+        let NpyHeader { element_type, shape, offset, differences } = header;
         check_size(&input, path, &header)?;
-        Ok(Self { input, element_type, shape, offset })
+        Ok(Self { input, element_type, shape, offset, differences }.in_order())
     }
 
     /// Opens the original of a stream, whose type and shape are known.
@@ -219,18 +246,18 @@ impl ArrayInput {
             Opened::File(file) => Input::File(file, path.to_owned()),
             Opened::Pipe(pipe) => Input::spooled(pipe, path, memory_limit, longest)?,
         };
-        let offset = if let Some(header) = npy_header(&input, path, Some((element_type, shape)))? {
+        let (offset, differences) = if let Some(header) = npy_header(&input, path, Some((element_type, shape)))? {
             if (header.element_type, header.shape) != (element_type, shape) {
                 return Err(Failure::data(format!(
                     "{input}: holds {} {}, the stream {element_type} {shape}: name the array the stream was made from",
                     header.element_type, header.shape
                 )));
             }
-            header.offset
+            (header.offset, header.differences)
         } else {
-            0
+            (0, Differences::default())
         };
-        let original = Self { input, element_type, shape, offset };
+        let original = Self { input, element_type, shape, offset, differences };
         let there = original.input.len()?.saturating_sub(offset);
         if there != original.size() {
             return Err(Failure::data(format!(
@@ -240,7 +267,15 @@ impl ArrayInput {
                 original.size()
             )));
         }
-        Ok(original)
+        Ok(original.in_order())
+    }
+
+    /// Reads big-endian elements as little-endian ones.
+    fn in_order(self) -> Self {
+        match self.differences.big_endian {
+            true => Self { input: self.input.swapped(self.offset, self.element_type.size()), ..self },
+            false => self,
+        }
     }
 
     /// Returns whether the array's bytes include the header of a `.npy` file.
@@ -323,7 +358,7 @@ fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u6
 }
 
 fn check_size(input: &Input, path: &Path, header: &NpyHeader) -> Outcome {
-    let NpyHeader { element_type, shape, offset } = *header;
+    let NpyHeader { element_type, shape, offset, .. } = *header;
     let there = input.len()?.saturating_sub(offset);
     let expected = u128::from(shape.len()) * element_type.size() as u128;
     if expected == u128::from(there) {

@@ -16,6 +16,7 @@ mod progress;
 mod region;
 mod shorthand;
 mod stream;
+mod swap;
 mod tasks;
 
 use std::process::ExitCode;

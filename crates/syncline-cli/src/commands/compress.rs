@@ -13,6 +13,7 @@ use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
 use crate::json;
 use crate::message::{self, Failure, Outcome};
 use crate::names;
+use crate::npy::Differences;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
@@ -62,7 +63,7 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     }
     let bar = Bar::new("compressing", source.element_type(), talk);
     let options = options(args).with_progress(bar.callback());
-    let mut remarks = Vec::new();
+    let mut remarks = source.differences().said();
     let mut far = None;
     let summary = match source {
         Source::InOrder(array) => array.compress(&mut output, &output_name, &options, args.range)?,
@@ -110,6 +111,13 @@ enum Source {
 }
 
 impl Source {
+    fn differences(&self) -> Differences {
+        match self {
+            Self::Whole(array, _) => array.differences,
+            Self::InOrder(array) => array.differences,
+        }
+    }
+
     fn element_type(&self) -> ElementType {
         match self {
             Self::Whole(array, _) => array.element_type,
