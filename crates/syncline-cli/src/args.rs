@@ -90,7 +90,6 @@ pub struct Talk {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "a process has one value")]
 pub enum Command {
     /// Compress arrays, within an error bound or losslessly.
     #[command(after_help = COMPRESS_EXAMPLES)]
@@ -175,7 +174,7 @@ pub struct CompressArgs {
     /// --lossless that is always so. Otherwise --rel and --psnr keep a pipe's array in memory or in a temporary file,
     /// because they need all values first. Fill values are not detected while reading: name them with --fill.
     #[arg(long, value_name = "MIN:MAX", value_parser = parse_range, allow_hyphen_values = true,
-        conflicts_with_all = ["abs", "psnr", "pw_rel", "lossless"])]
+        conflicts_with_all = ["abs", "psnr", "pw_rel", "lossless", "ratio", "size"])]
     pub range: Option<(f64, f64)>,
     /// Value that means "no data": none, auto (detects one value), or a number.
     ///
@@ -233,9 +232,27 @@ pub struct BoundArgs {
     /// Restore every bit.
     #[arg(long)]
     pub lossless: bool,
+    /// Find the smallest bound, relative to the value range, with which the stream is at most 1/N of the array.
+    ///
+    /// The array is compressed about ten times in the search.
+    #[arg(long, value_name = "N", value_parser = positive, allow_hyphen_values = true)]
+    pub ratio: Option<f64>,
+    /// Find the smallest bound, relative to the value range, with which the stream has at most SIZE bytes.
+    ///
+    /// The array is compressed about ten times in the search.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    pub size: Option<u64>,
 }
 
+/// The coarsest bound that the search for a size tries.
+pub const COARSEST: f64 = 0.5;
+
 impl BoundArgs {
+    /// Returns the length of the stream that the bound is searched for, if it is, for an array of this length.
+    pub fn target(&self, array_bytes: u64) -> Option<u64> {
+        self.size.or(self.ratio.map(|ratio| (array_bytes as f64 / ratio) as u64))
+    }
+
     /// Returns the bound that was given.
     pub fn bound(&self) -> Bound {
         match (self.abs, self.rel, self.psnr, self.pw_rel) {
@@ -243,6 +260,8 @@ impl BoundArgs {
             (_, Some(x), ..) => Bound::Rel(x),
             (_, _, Some(x), _) => Bound::Psnr(x),
             (.., Some(x)) => Bound::PwRel(x),
+            // Until the search has found one.
+            _ if self.ratio.is_some() || self.size.is_some() => Bound::Rel(COARSEST),
             _ => Bound::Lossless,
         }
     }

@@ -10,6 +10,7 @@ pub mod inspect;
 pub mod list;
 pub mod manual;
 pub mod salvage;
+pub mod target;
 pub mod test;
 pub mod verify;
 

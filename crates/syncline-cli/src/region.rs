@@ -157,7 +157,7 @@ mod tests {
     fn stretches_cover_the_region_in_order() {
         for (extents, region) in [
             (vec![], vec![]),
-            (vec![50], vec![3..49]),
+            (vec![50, 1], vec![3..49, 0..1]),
             (vec![20, 30, 40], vec![3..20, 0..30, 5..6]),
             (vec![3, 9, 10, 11], vec![0..3, 2..9, 0..10, 0..11]),
             (vec![4, 5], vec![2..2, 0..5]),

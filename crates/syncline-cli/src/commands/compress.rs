@@ -6,7 +6,7 @@ use std::time::Duration;
 use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, FillPattern, Summary, compress_from};
 
 use crate::args::{CompressArgs, Resources, Talk};
-use crate::commands::{check_device, far_values, remark};
+use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
 use crate::in_order::{InOrder, Pipe};
 use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
@@ -62,7 +62,13 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
         ));
     }
     let bar = Bar::new("compressing", source.element_type(), talk);
-    let options = options(args).with_progress(bar.callback());
+    let mut options = options(args);
+    if let Source::Whole(array, _) = &source
+        && let Some(target) = args.bound.target(array.size())
+    {
+        options = options.clone().with_bound(target::bound(array, target, &options)?);
+    }
+    let options = options.with_progress(bar.callback());
     let mut remarks = source.differences().said();
     let mut far = None;
     let summary = match source {

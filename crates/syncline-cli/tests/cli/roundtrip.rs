@@ -242,6 +242,26 @@ fn a_few_values_that_make_up_the_range_are_named() {
 }
 
 #[test]
+fn a_ratio_or_a_size_is_reached() {
+    let (w, field) = workshop();
+    let line = format!("compress x.f32 --shape {SHAPE} --force");
+    for (target, most) in [("--ratio 8", field.len() / 8), ("--ratio 4", field.len() / 4), ("--size 20000", 20_000)] {
+        w.ok(&format!("{line} {target}"));
+        let length = w.read("x.f32.syn").len();
+        assert!(length <= most && length as f64 >= 0.95 * most as f64, "{target}: {length} of {most}");
+        w.ok("verify x.f32 x.f32.syn");
+    }
+    let piped = w.run_with_stdin(&format!("compress - --dtype f32 --shape {SHAPE} --size 20000"), &field).stdout;
+    assert!(piped == w.read("x.f32.syn"));
+    let output = w.run(&format!("{line} --ratio 1e6"));
+    failed(&line, &output, 1, "cannot be reached");
+    w.fails(&format!("{line} --ratio 4 --abs 1"), 2, "cannot be used with");
+    w.fails(&format!("{line} --size 0"), 2, "a size in bytes");
+    w.write("x.u8", &field);
+    w.fails("compress x.u8 --ratio 4", 2, "lossless");
+}
+
+#[test]
 fn empty_and_single() {
     let w = Workshop::new();
     w.write("none.f32", &[]);
