@@ -1,34 +1,73 @@
 //! The command line.
 
+mod files;
+mod parse;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use syncline::{Backend, Bound, Coder, Decoder, ElementType, Fill, IndexKind, Shape, SymbolWidth};
+use syncline::{Backend, Bound, Coder, Decoder, ElementType, Fill, IndexKind, Shape};
 
-use crate::names::type_by_name;
 use crate::region::RegionSpec;
+pub use files::{Files, ShortLevel};
+pub use parse::SymbolChoice;
+use parse::{parse_fill, parse_range, parse_size, parse_symbol, parse_threads, positive};
 
 const AFTER_HELP: &str = "\
 Examples:
   syncline compress x.f32 --shape 100x500x500 --rel 1e-3    writes x.f32.syn
   syncline verify x.f32 x.f32.syn                           checks the bound for every value
   syncline decompress x.f32.syn -o y.npy                    writes y.npy
+  syncline y.npy --abs 0.01                                 compresses, and with a name in .syn decompresses
+";
+
+const AFTER_LONG_HELP: &str = "\
+Examples:
+  syncline compress x.f32 --shape 100x500x500 --rel 1e-3    writes x.f32.syn
+  syncline verify x.f32 x.f32.syn                           checks the bound for every value
+  syncline decompress x.f32.syn -o y.npy                    writes y.npy
+  syncline compress run/ --rel 1e-3 --output-dir packed     compresses every array in a folder
+
+Without a command, the first name tells what to do: names in .syn are decompressed, others are compressed. The short
+forms of gzip and zstd work as well: -d decompresses, -t tests, -l lists, -c writes to stdout, -T4 uses 4 threads, and
+-1 to -9 set the level.
 
 Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
 names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy
 files.
 
+Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER, and
+SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR name the library and
+the cache folder of GPU kernels.
+
 Exit codes: 0 success; 1 a problem with the data, a file, or the machine (such as a damaged stream, a missing file, or a
 bound that does not hold); 2 a problem with the command line (such as a wrong shape, or an existing output without
---force); 130 interrupted.
+--force); 128 plus the number of the signal that ended the program, such as 130 for Ctrl-C. With several files, the
+others are still processed, and the code is 2 if all problems are with the command line, else 1.
 
 'syncline completions SHELL' prints completions for a shell, and 'syncline man [COMMAND]' prints a manual page.";
 
+const COMPRESS_EXAMPLES: &str = "\
+Examples:
+  syncline compress x.f32 --shape 100x500x500 --rel 1e-3    a raw file; writes x.f32.syn
+  syncline compress a.npy b.npy --abs 0.01 --rm             several files, which are removed afterwards
+  syncline compress run/ --lossless --output-dir packed     every .npy and typed raw file in a folder
+  producer | syncline compress - --dtype f32 --shape 100x500x500 --abs 0.01 > x.syn
+";
+
+const DECOMPRESS_EXAMPLES: &str = "\
+Examples:
+  syncline decompress x.f32.syn -o y.npy                    as .npy
+  syncline decompress x.f32.syn --region 0:10,:,5 -o y.f32  a part
+  syncline decompress packed/ --output-dir run              every stream in a folder
+  syncline decompress - < x.f32.syn | consumer              in a pipe
+";
+
 /// Error-bounded and lossless compression of numeric arrays.
 #[derive(Debug, Parser)]
-#[command(name = "syncline", version, after_help = AFTER_HELP, subcommand_required = true,
-    arg_required_else_help = true)]
+#[command(name = "syncline", version, after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP,
+    subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     /// The command to run.
     #[command(subcommand)]
@@ -51,28 +90,49 @@ pub struct Talk {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "a process has one value")]
 pub enum Command {
-    /// Compress an array, within an error bound or losslessly.
+    /// Compress arrays, within an error bound or losslessly.
+    #[command(after_help = COMPRESS_EXAMPLES)]
     Compress(CompressArgs),
-    /// Decompress a stream, or a region of it.
+    /// Decompress streams, or a region of a stream.
+    #[command(after_help = DECOMPRESS_EXAMPLES)]
     Decompress(DecompressArgs),
-    /// Describe a stream without decompressing it.
+    /// Check streams without their originals: every checksum and every code.
+    #[command(after_help = "Example:\n  syncline test packed/\n")]
+    Test(TestArgs),
+    /// List streams in a table: type, shape, bound, sizes. Only headers and chunk tables are read.
+    #[command(after_help = "Example:\n  syncline list packed/ other.syn\n")]
+    List(ListArgs),
+    /// Describe a stream without decompressing it, and what is left of a damaged one.
+    #[command(after_help = "Example:\n  syncline inspect x.f32.syn --json\n")]
     Inspect(InspectArgs),
     /// Compare a stream with its original. The exit code is 0 only if the bound holds.
+    #[command(
+        after_help = "Examples:\n  syncline verify x.f32 x.f32.syn\n  syncline verify x.f32 x.f32.syn --abs 0.01 --region 0:10\n"
+    )]
     Verify(VerifyArgs),
+    /// Compare two arrays without a stream. With a bound, the exit code is 0 only if it holds.
+    #[command(after_help = "Example:\n  syncline compare x.npy y.npy --abs 0.01\n")]
+    Compare(CompareArgs),
     /// Compress, decompress, and verify a built-in field of real data (the EGM96 geoid).
+    #[command(after_help = "Example:\n  syncline demo -o geoid.syn\n")]
     Demo(DemoArgs),
     /// Show this build, the processor, and the usable GPUs.
+    #[command(after_help = "Example:\n  syncline info --json\n")]
     Info(InfoArgs),
     /// Print the completion script of a shell.
+    #[command(
+        after_help = "Example:\n  syncline completions bash > ~/.local/share/bash-completion/completions/syncline\n"
+    )]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Print a manual page (roff).
+    #[command(after_help = "Example:\n  syncline man compress | man -l -\n")]
     Man {
         /// Page of this command instead of the main page.
+        #[arg(value_parser = ["compress", "decompress", "test", "list", "inspect", "verify", "compare", "demo", "info", "completions", "man"])]
         command: Option<String>,
     },
 }
@@ -88,44 +148,63 @@ pub struct InfoArgs {
 /// Arguments of `compress`.
 #[derive(Debug, Args)]
 pub struct CompressArgs {
-    /// Array to compress: a raw or .npy file, or '-' for stdin.
-    #[arg(value_name = "IN")]
-    pub input: PathBuf,
+    /// Arrays to compress: raw or .npy files, folders with such files, or '-' for stdin.
+    #[arg(value_name = "IN", required = true)]
+    pub inputs: Vec<PathBuf>,
     /// Stream to write [default: IN.syn, or stdout if IN is '-'].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Element type: f32 f64 f16 bf16 u8 u16 u32 u64 i8 i16 i32 i64 [default: from the name].
-    #[arg(long, value_name = "TYPE", value_parser = parse_type)]
+    /// What becomes of several outputs and of the inputs.
+    #[command(flatten)]
+    pub files: Files,
+    /// Element type [default: from the name].
+    #[arg(long, value_name = "TYPE", value_parser = parse::element_type())]
     pub dtype: Option<ElementType>,
-    /// Extents, slowest axis first, such as 100x500x500. Write those of a Fortran array in reverse.
+    /// Extents, slowest axis first, such as 100x500x500.
+    ///
+    /// Write those of a Fortran array in reverse.
     #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
     pub shape: Option<Shape>,
     /// The error bound.
     #[command(flatten)]
     pub bound: BoundArgs,
-    /// Value that means "no data". It is kept exactly and does not count in the value range: none, auto (detects one
-    /// value), or a number. NaN is always kept.
+    /// Value range that --rel refers to, such as -1.5:20.
+    ///
+    /// With it, an array from a pipe is compressed while it is read, in little memory. With --abs, --pw-rel, and
+    /// --lossless that is always so. Otherwise --rel and --psnr keep a pipe's array in memory or in a temporary file,
+    /// because they need all values first. Fill values are not detected while reading: name them with --fill.
+    #[arg(long, value_name = "MIN:MAX", value_parser = parse_range, allow_hyphen_values = true,
+        conflicts_with_all = ["abs", "psnr", "pw_rel", "lossless", "ratio", "size"])]
+    pub range: Option<(f64, f64)>,
+    /// Value that means "no data": none, auto (detects one value), or a number.
+    ///
+    /// It is kept exactly and does not count in the value range. NaN is always kept.
     #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill,
         allow_hyphen_values = true)]
     pub fill: Fill,
     /// Index for parallel decompression: none (smallest stream), gap, or symbol (fastest).
-    #[arg(long, value_name = "none|gap|symbol", default_value = "symbol")]
+    #[arg(long, value_name = "KIND", default_value = "symbol", value_parser = parse::index(), env = "SYNCLINE_INDEX",
+        hide_env = true)]
     pub index: IndexKind,
-    /// Lossless stage: huffman (compresses fastest), lzss+huffman (also finds repetitions), auto (the smaller of both
-    /// for each chunk; with an error bound, lzss+huffman is tried only where a sample promises a gain), or lzss
-    /// (decompresses fastest; lossless only) [default: auto with --lossless, else huffman].
-    #[arg(long, value_name = "CODER")]
+    /// Lossless stage [default: auto with --lossless, else huffman].
+    ///
+    /// huffman compresses fastest. lzss+huffman also finds repetitions. auto takes the smaller of both for each chunk;
+    /// with an error bound, lzss+huffman is tried only where a sample promises a gain. lzss decompresses fastest and is
+    /// lossless only.
+    #[arg(long, value_name = "CODER", value_parser = parse::coder(), env = "SYNCLINE_CODER", hide_env = true)]
     pub coder: Option<Coder>,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4, or 8.
     #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
     pub symbol: SymbolChoice,
-    /// LZSS level, from 1 (fastest) to 9 (smallest). Without effect unless LZSS is used.
-    #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9),
-        allow_hyphen_values = true)]
-    pub level: u8,
-    /// Replace an existing output file.
-    #[arg(short, long)]
-    pub force: bool,
+    /// LZSS level, from 1 (fastest) to 9 (smallest) [default: 3].
+    ///
+    /// Without effect unless LZSS is used, which is said.
+    #[arg(long, value_name = "1-9", value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true,
+        env = "SYNCLINE_LEVEL", hide_env = true)]
+    pub level: Option<u8>,
+    /// The level as one of the options -1 to -9.
+    #[command(flatten)]
+    pub short_level: ShortLevel,
     /// Print the summary as JSON on stdout.
     #[arg(long)]
     pub json: bool,
@@ -153,9 +232,27 @@ pub struct BoundArgs {
     /// Restore every bit.
     #[arg(long)]
     pub lossless: bool,
+    /// Find the smallest bound, relative to the value range, with which the stream is at most 1/N of the array.
+    ///
+    /// The array is compressed about ten times in the search.
+    #[arg(long, value_name = "N", value_parser = positive, allow_hyphen_values = true)]
+    pub ratio: Option<f64>,
+    /// Find the smallest bound, relative to the value range, with which the stream has at most SIZE bytes.
+    ///
+    /// The array is compressed about ten times in the search.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    pub size: Option<u64>,
 }
 
+/// The coarsest bound that the search for a size tries.
+pub const COARSEST: f64 = 0.5;
+
 impl BoundArgs {
+    /// Returns the length of the stream that the bound is searched for, if it is, for an array of this length.
+    pub fn target(&self, array_bytes: u64) -> Option<u64> {
+        self.size.or(self.ratio.map(|ratio| (array_bytes as f64 / ratio) as u64))
+    }
+
     /// Returns the bound that was given.
     pub fn bound(&self) -> Bound {
         match (self.abs, self.rel, self.psnr, self.pw_rel) {
@@ -163,6 +260,8 @@ impl BoundArgs {
             (_, Some(x), ..) => Bound::Rel(x),
             (_, _, Some(x), _) => Bound::Psnr(x),
             (.., Some(x)) => Bound::PwRel(x),
+            // Until the search has found one.
+            _ if self.ratio.is_some() || self.size.is_some() => Bound::Rel(COARSEST),
             _ => Bound::Lossless,
         }
     }
@@ -171,28 +270,60 @@ impl BoundArgs {
 /// Arguments of `decompress`.
 #[derive(Debug, Args)]
 pub struct DecompressArgs {
-    /// Stream to decompress, or '-' for stdin.
-    #[arg(value_name = "IN")]
-    pub input: PathBuf,
+    /// Streams to decompress, folders with such files, or '-' for stdin.
+    #[arg(value_name = "IN", required = true)]
+    pub inputs: Vec<PathBuf>,
     /// Array to write: .npy if the name ends so, otherwise raw [default: IN without .syn, or stdout if IN is '-'].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    /// What becomes of several outputs and of the inputs.
+    #[command(flatten)]
+    pub files: Files,
     /// Decompress this region only: one range per axis, slowest first, such as 0:10,5:20,: (missing axes are complete).
-    /// Requires -o.
+    /// Requires -o or -c.
     #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
     pub region: Option<RegionSpec>,
-    /// Huffman decoder: auto, chunked, self-sync, gap, or indexed.
-    #[arg(long, value_name = "DECODER", default_value = "auto")]
+    /// Continue where the stream is damaged.
+    ///
+    /// Chunks that are intact are decompressed. The elements of the others get the stream's fill value, else NaN, and
+    /// integers 0. What is lost is said, and the exit code is 1. If the end is missing, the records of the chunks are
+    /// searched for.
+    #[arg(long, conflicts_with_all = ["region", "rm"])]
+    pub keep_going: bool,
+    /// Huffman decoder.
+    #[arg(long, value_name = "DECODER", default_value = "auto", value_parser = parse::decoder())]
     pub decoder: Decoder,
-    /// Replace an existing output file.
-    #[arg(short, long)]
-    pub force: bool,
     /// Print the summary as JSON on stdout.
     #[arg(long)]
     pub json: bool,
     /// Processor, threads, and memory.
     #[command(flatten)]
     pub resources: Resources,
+}
+
+/// Arguments of `test`.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Streams to check, folders with such files, or '-' for stdin.
+    #[arg(value_name = "IN", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Streams to list, folders with such files, or '-' for stdin.
+    #[arg(value_name = "IN", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `inspect`.
@@ -215,12 +346,58 @@ pub struct VerifyArgs {
     /// Stream of this array, or '-' for stdin.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
+    /// A bound to check instead of the stream's.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    /// Verify this region only, such as 0:10,5:20,: (missing axes are complete).
+    ///
+    /// The range to which PSNR and other metrics refer is that of the whole original.
+    #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
+    pub region: Option<RegionSpec>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Processor, threads, and memory.
     #[command(flatten)]
     pub resources: Resources,
+}
+
+/// A bound that an array is judged by.
+#[derive(Clone, Copy, Debug, Args)]
+#[group(multiple = false)]
+pub struct JudgeArgs {
+    /// Require that the absolute error of every value is at most X.
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
+    pub abs: Option<f64>,
+    /// Require that the absolute error of every value is at most X times the value range of the original.
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
+    pub rel: Option<f64>,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Original array: a raw or .npy file, or '-' for stdin.
+    #[arg(value_name = "ORIGINAL")]
+    pub original: PathBuf,
+    /// Array to compare with it.
+    #[arg(value_name = "OTHER")]
+    pub other: PathBuf,
+    /// Element type of raw files [default: from the name of ORIGINAL].
+    #[arg(long, value_name = "TYPE", value_parser = parse::element_type())]
+    pub dtype: Option<ElementType>,
+    /// Extents of raw files, slowest axis first, such as 100x500x500.
+    #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
+    pub shape: Option<Shape>,
+    /// A bound to check.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub limits: Limits,
 }
 
 /// Arguments of `demo`.
@@ -245,76 +422,31 @@ pub struct DemoArgs {
 pub struct Resources {
     /// Processor: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU), cuda:N, or
     /// cuda:all.
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    #[arg(long, value_name = "DEVICE", default_value = "auto", env = "SYNCLINE_DEVICE", hide_env = true)]
     pub device: Backend,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// Threads and memory.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Limits {
     /// Number of threads [default: one per core].
-    #[arg(long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true, default_value = "0",
-        hide_default_value = true)]
+    #[arg(short = 'T', long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true,
+        default_value = "0", hide_default_value = true, env = "SYNCLINE_THREADS", hide_env = true)]
     pub threads: usize,
-    /// Limit of the memory to use, such as 512MiB or 2G.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    /// Limit of the memory to use, such as 512MiB or 1.5G.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true,
+        env = "SYNCLINE_MEMORY_LIMIT", hide_env = true)]
     pub memory_limit: Option<u64>,
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => {
-            Err("must be a finite number above 0 (5e-324 to 1.7e308), such as 1e-3; use --lossless for no error".into())
-        }
-    }
-}
-
-fn parse_threads(text: &str) -> Result<usize, String> {
-    match text.parse::<usize>() {
-        Ok(threads) if threads <= 4096 => Ok(threads),
-        _ => Err("must be a number of threads from 1 to 4096, or 0 for one per core".into()),
-    }
-}
-
-fn parse_type(text: &str) -> Result<ElementType, String> {
-    type_by_name(text).map_or_else(|| text.parse().map_err(|error: syncline::Error| error.to_string()), Ok)
-}
-
-/// Width of LZSS symbols; `None` if it is chosen for each chunk.
-#[derive(Clone, Copy, Debug)]
-pub struct SymbolChoice(pub Option<SymbolWidth>);
-
-fn parse_symbol(text: &str) -> Result<SymbolChoice, String> {
-    if text == "auto" {
-        return Ok(SymbolChoice(None));
-    }
-    let width = text.parse().ok().and_then(SymbolWidth::from_bytes);
-    width.map(|width| SymbolChoice(Some(width))).ok_or_else(|| "use auto, 1, 2, 4, or 8".into())
-}
-
-fn parse_fill(text: &str) -> Result<Fill, String> {
-    match text {
-        "none" => Ok(Fill::None),
-        "auto" => Ok(Fill::Auto),
-        _ => text.parse().map(Fill::Value).map_err(|_| "must be none, auto, or a number such as -9999".into()),
-    }
-}
-
-/// Bytes, with an optional binary unit: 1000, 64K, 512MiB, 2G.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
-        "" => Some(0),
-        "k" => Some(10),
-        "m" => Some(20),
-        "g" => Some(30),
-        "t" => Some(40),
-        _ => None,
-    };
-    let bytes = shift.zip(digits.parse::<u64>().ok()).and_then(|(shift, number)| number.checked_mul(1 << shift));
-    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| "must be a size in bytes, such as 512MiB or 2G".into())
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
+    use super::parse::parse_size;
     use super::*;
 
     #[test]
@@ -328,7 +460,8 @@ mod tests {
         assert_eq!(parse_size("64K"), Ok(65536));
         assert_eq!(parse_size("512MiB"), Ok(512 << 20));
         assert_eq!(parse_size("2gb"), Ok(2 << 30));
-        for wrong in ["", "0", "-1", "1.5G", "G", "5X", "99999999999T"] {
+        assert_eq!(parse_size("1.5G"), Ok(3 << 29));
+        for wrong in ["", "0", "-1", "1.5", "-1.5G", "G", "5X", "infG", "nanG", "1e3K", "0.0G", "99999999999T"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,11 +1,17 @@
 //! One module per command.
 
+pub mod compare;
 pub mod compress;
 pub mod decompress;
 pub mod demo;
+pub mod far_values;
 pub mod info;
 pub mod inspect;
+pub mod list;
 pub mod manual;
+pub mod salvage;
+pub mod target;
+pub mod test;
 pub mod verify;
 
 use std::io::Write;

@@ -99,6 +99,11 @@ pub fn speed(bytes: u64, time: Duration) -> String {
     if rate >= 1e9 { format!("{:.2} GB/s", rate / 1e9) } else { format!("{:.0} MB/s", rate / 1e6) }
 }
 
+/// Returns a time, and the speed for some bytes in it.
+pub fn timing(bytes: u64, time: Duration) -> String {
+    format!("{:.3} s, {}", time.as_secs_f64(), speed(bytes, time))
+}
+
 /// Describes the requested bound.
 pub fn bound(bound: Bound) -> String {
     match bound {

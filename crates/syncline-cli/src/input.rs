@@ -10,7 +10,8 @@ use syncline::{ElementType, ReadAt, Shape};
 use crate::format::counted;
 use crate::message::{Failure, Outcome};
 use crate::names;
-use crate::npy::{self, NpyHeader};
+use crate::npy::{self, Differences, NpyHeader};
+use crate::swap::reverse;
 
 /// The largest part of stdin that is kept in memory. More goes to a temporary file.
 const SPOOL: u64 = 64 << 20;
@@ -27,31 +28,22 @@ pub fn is_dash(path: &Path) -> bool {
 pub enum Input {
     /// A file, or a temporary file with the contents of stdin or a pipe.
     File(File, PathBuf),
+    /// A file whose elements from some byte on, of some length in bytes, are read with their bytes reversed.
+    Swapped(File, PathBuf, u64, usize),
     /// Short contents of stdin or a pipe.
     Memory(Vec<u8>, PathBuf),
 }
 
 impl Input {
-    /// Opens a file, or reads all of stdin for `-`. At most a quarter of the memory limit stays in memory.
-    pub fn open(path: &Path, memory_limit: Option<u64>) -> Outcome<Self> {
+    /// Reads all of an input without positions, of which more than `longest` bytes are an error. At most a quarter of
+    /// the memory limit stays in memory.
+    pub fn spooled(source: impl Read, path: &Path, memory_limit: Option<u64>, longest: u64) -> Outcome<Self> {
         let most = memory_limit.map_or(SPOOL, |limit| (limit / 4).clamp(SMALLEST_SPOOL, SPOOL));
-        if is_dash(path) {
-            let file = redirected_file().map_err(|error| Failure::io("stdin", &error))?;
-            return file.map_or_else(
-                || Self::spool(io::stdin().lock(), path, most),
-                |file| Ok(Self::File(file, path.to_owned())),
-            );
+        let input = Self::spool(source.take(longest.saturating_add(1)), path, most)?;
+        if input.len()? > longest {
+            return Err(Failure::data(format!("{input}: has more than the {longest} bytes that can be expected")));
         }
-        let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
-        let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;
-        if metadata.is_dir() {
-            return Err(Failure::data(format!("{}: is a directory, not a file", path.display())));
-        }
-        if !metadata.is_file() {
-            // Pipes and devices have no positions to read from.
-            return Self::spool(file, path, most);
-        }
-        Ok(Self::File(file, path.to_owned()))
+        Ok(input)
     }
 
     /// Reads all of an input without positions. More than `most` bytes go to a temporary file.
@@ -79,6 +71,17 @@ impl Input {
         self.size().map_err(|error| Failure::io(self, &error))
     }
 
+    /// Reverses the bytes of the elements from byte `offset` on.
+    fn swapped(self, offset: u64, element: usize) -> Self {
+        match self {
+            Self::Memory(mut bytes, path) => {
+                reverse(bytes.get_mut(offset as usize..).unwrap_or_default(), element);
+                Self::Memory(bytes, path)
+            }
+            Self::File(file, path) | Self::Swapped(file, path, ..) => Self::Swapped(file, path, offset, element),
+        }
+    }
+
     /// Returns up to `length` bytes from the start.
     fn start(&self, most: usize) -> Outcome<Vec<u8>> {
         let length = self.len()?.min(most as u64);
@@ -98,6 +101,31 @@ impl Input {
     }
 }
 
+/// A file, or what can only be read from start to end.
+pub enum Opened {
+    /// A file with positions.
+    File(File),
+    /// A pipe or a device.
+    Pipe(Box<dyn Read>),
+}
+
+impl Opened {
+    /// Opens a file, or stdin for `-`. Nothing is read.
+    pub fn new(path: &Path) -> Outcome<Self> {
+        if is_dash(path) {
+            let file = redirected_file().map_err(|error| Failure::io("stdin", &error))?;
+            return Ok(file.map_or_else(|| Self::Pipe(Box::new(io::stdin().lock())), Self::File));
+        }
+        let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
+        let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;
+        if metadata.is_dir() {
+            return Err(Failure::data(format!("{}: is a directory, not a file", path.display())));
+        }
+        // Pipes and devices have no positions to read from.
+        Ok(if metadata.is_file() { Self::File(file) } else { Self::Pipe(Box::new(file)) })
+    }
+}
+
 /// Returns the file that stdin is redirected from, if nothing has been read from it. It needs no copy.
 fn redirected_file() -> io::Result<Option<File>> {
     #[cfg(unix)]
@@ -112,7 +140,7 @@ fn redirected_file() -> io::Result<Option<File>> {
 }
 
 /// Returns the name of an input for messages.
-fn shown(path: &Path) -> impl fmt::Display {
+pub fn shown(path: &Path) -> impl fmt::Display {
     if is_dash(path) { Path::new("stdin").display() } else { path.display() }
 }
 
@@ -126,7 +154,7 @@ fn not_spooled(path: &Path, error: &io::Error) -> Failure {
 
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::File(_, path) | Self::Memory(_, path)) = self;
+        let (Self::File(_, path) | Self::Memory(_, path) | Self::Swapped(_, path, ..)) = self;
         shown(path).fmt(f)
     }
 }
@@ -134,7 +162,7 @@ impl fmt::Display for Input {
 impl ReadAt for Input {
     fn size(&self) -> io::Result<u64> {
         match self {
-            Self::File(file, _) => file.size(),
+            Self::File(file, _) | Self::Swapped(file, ..) => file.size(),
             Self::Memory(bytes, _) => bytes.size(),
         }
     }
@@ -142,13 +170,24 @@ impl ReadAt for Input {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Self::File(file, _) => file.read_exact_at(buffer, offset),
+            Self::Swapped(file, _, first, element) => {
+                let size = *element as u64;
+                let is_whole = |at: u64| at >= *first && (at - first).is_multiple_of(size);
+                if !is_whole(offset) || !is_whole(offset + buffer.len() as u64) {
+                    // Everything that reads elements reads whole ones.
+                    return Err(io::Error::other("a part of a big-endian element was to be read"));
+                }
+                file.read_exact_at(buffer, offset)?;
+                reverse(buffer, *element);
+                Ok(())
+            }
             Self::Memory(bytes, _) => bytes.read_exact_at(buffer, offset),
         }
     }
 
     fn in_memory(&self) -> Option<&[u8]> {
         match self {
-            Self::File(..) => None,
+            Self::File(..) | Self::Swapped(..) => None,
             Self::Memory(bytes, _) => Some(bytes),
         }
     }
@@ -165,25 +204,21 @@ pub struct ArrayInput {
     pub shape: Shape,
     /// Position of the first element in bytes.
     pub offset: u64,
+    /// What differs from the array in NumPy.
+    pub differences: Differences,
 }
 
 impl ArrayInput {
-    /// Opens an array. Its type and shape come from the `.npy` header or from the caller. The type may also come from
-    /// the name.
-    pub fn open(
-        path: &Path,
-        element_type: Option<ElementType>,
-        shape: Option<Shape>,
-        memory_limit: Option<u64>,
-    ) -> Outcome<Self> {
-        let input = Input::open(path, memory_limit)?;
+    /// Finds the array in an input. Its type and shape come from the `.npy` header or from the caller. The type may
+    /// also come from the name.
+    pub fn of(input: Input, path: &Path, element_type: Option<ElementType>, shape: Option<Shape>) -> Outcome<Self> {
         let named = element_type.or_else(|| names::type_of(path));
         let header = if let Some(header) = npy_header(&input, path, named.zip(shape))? {
-            check_agreement(&input, &header, element_type, shape)?;
+            check_agreement(path, &header, element_type, shape)?;
             header
         } else {
             let size = input.len()?;
-            let element_type = named.ok_or_else(|| unknown_type(&input, path, shape))?;
+            let element_type = named.ok_or_else(|| unknown_type(path, shape))?;
             let shape = match shape {
                 Some(shape) => shape,
                 // Any file is an array of bytes.
@@ -192,11 +227,11 @@ impl ArrayInput {
                 }
                 None => return Err(missing_shape(&input, path, element_type, size)),
             };
-            NpyHeader { element_type, shape, offset: 0 }
+            NpyHeader { element_type, shape, offset: 0, differences: Differences::default() }
         };
-        let NpyHeader { element_type, shape, offset } = header;
+        let NpyHeader { element_type, shape, offset, differences } = header;
         check_size(&input, path, &header)?;
-        Ok(Self { input, element_type, shape, offset })
+        Ok(Self { input, element_type, shape, offset, differences }.in_order())
     }
 
     /// Opens the original of a stream, whose type and shape are known.
@@ -206,19 +241,23 @@ impl ArrayInput {
         shape: Shape,
         memory_limit: Option<u64>,
     ) -> Outcome<Self> {
-        let input = Input::open(path, memory_limit)?;
-        let offset = if let Some(header) = npy_header(&input, path, Some((element_type, shape)))? {
+        let longest = shape.len() * element_type.size() as u64 + npy::LONGEST_HEADER as u64;
+        let input = match Opened::new(path)? {
+            Opened::File(file) => Input::File(file, path.to_owned()),
+            Opened::Pipe(pipe) => Input::spooled(pipe, path, memory_limit, longest)?,
+        };
+        let (offset, differences) = if let Some(header) = npy_header(&input, path, Some((element_type, shape)))? {
             if (header.element_type, header.shape) != (element_type, shape) {
                 return Err(Failure::data(format!(
                     "{input}: holds {} {}, the stream {element_type} {shape}: name the array the stream was made from",
                     header.element_type, header.shape
                 )));
             }
-            header.offset
+            (header.offset, header.differences)
         } else {
-            0
+            (0, Differences::default())
         };
-        let original = Self { input, element_type, shape, offset };
+        let original = Self { input, element_type, shape, offset, differences };
         let there = original.input.len()?.saturating_sub(offset);
         if there != original.size() {
             return Err(Failure::data(format!(
@@ -228,7 +267,15 @@ impl ArrayInput {
                 original.size()
             )));
         }
-        Ok(original)
+        Ok(original.in_order())
+    }
+
+    /// Reads big-endian elements as little-endian ones.
+    fn in_order(self) -> Self {
+        match self.differences.big_endian {
+            true => Self { input: self.input.swapped(self.offset, self.element_type.size()), ..self },
+            false => self,
+        }
     }
 
     /// Returns whether the array's bytes include the header of a `.npy` file.
@@ -265,8 +312,9 @@ fn read_npy(input: &Input) -> Outcome<NpyHeader> {
     npy::parse_header(&header).map_err(damaged)
 }
 
-fn check_agreement(
-    input: &Input,
+/// Checks that a header says what the command line does.
+pub fn check_agreement(
+    path: &Path,
     header: &NpyHeader,
     element_type: Option<ElementType>,
     shape: Option<Shape>,
@@ -275,21 +323,24 @@ fn check_agreement(
         || shape.is_some_and(|given| given != header.shape)
     {
         return Err(Failure::usage(format!(
-            "{input}: is a .npy file of {} {}, not what --dtype and --shape say: leave them out",
-            header.element_type, header.shape
+            "{}: is a .npy file of {} {}, not what --dtype and --shape say: leave them out",
+            shown(path),
+            header.element_type,
+            header.shape
         )));
     }
     Ok(())
 }
 
-fn unknown_type(input: &Input, path: &Path, shape: Option<Shape>) -> Failure {
+/// The failure for an array of an unknown type.
+pub fn unknown_type(path: &Path, shape: Option<Shape>) -> Failure {
     let why = if is_dash(path) { "the element type is missing" } else { "the name does not contain the element type" };
     let missing = if shape.is_some() {
         "--dtype, such as --dtype f32"
     } else {
         "--dtype and --shape, such as --dtype f32 --shape 100x500x500"
     };
-    Failure::usage(format!("{input}: {why}: add {missing}"))
+    Failure::usage(format!("{}: {why}: add {missing}", shown(path)))
 }
 
 fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u64) -> Failure {
@@ -307,7 +358,7 @@ fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u6
 }
 
 fn check_size(input: &Input, path: &Path, header: &NpyHeader) -> Outcome {
-    let NpyHeader { element_type, shape, offset } = *header;
+    let NpyHeader { element_type, shape, offset, .. } = *header;
     let there = input.len()?.saturating_sub(offset);
     let expected = u128::from(shape.len()) * element_type.size() as u128;
     if expected == u128::from(there) {

@@ -1,9 +1,14 @@
 //! Ctrl-C and other signals that end the program: unfinished output is removed first.
 
+/// Exit code of a program that a signal ended, without the number of the signal.
+#[cfg(unix)]
+const SIGNALED: i32 = 128;
 /// Exit code of a program that was interrupted.
+#[cfg(not(unix))]
 const INTERRUPTED: i32 = 130;
 
-/// Runs `clean_up` and exits when a signal arrives that ends the program. Signals that the parent process ignores stay
+/// Runs `clean_up` and exits when a signal arrives that ends the program. Files that become too large for the limit of
+/// the system are errors instead of the end. Signals that the parent process ignores stay
 /// ignored: SIGHUP under `nohup`, and Ctrl-C for background jobs of a script.
 #[cfg(unix)]
 pub fn before_the_end(clean_up: impl FnOnce() + Send + 'static) -> Result<(), String> {
@@ -11,17 +16,18 @@ pub fn before_the_end(clean_up: impl FnOnce() + Send + 'static) -> Result<(), St
 
     let ignored = ignored();
     let mut signals = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         if ignored >> (signal as i32 - 1) & 1 == 0 {
             signals.add(signal);
         }
     }
     // All threads that are started later inherit this mask, so that only the waiting thread receives the signals.
     signals.thread_block().map_err(|error| error.to_string())?;
+    SigSet::from(Signal::SIGXFSZ).thread_block().map_err(|error| error.to_string())?;
     let wait = move || {
-        if signals.wait().is_ok() {
+        if let Ok(signal) = signals.wait() {
             clean_up();
-            std::process::exit(INTERRUPTED);
+            std::process::exit(SIGNALED + signal as i32);
         }
     };
     let started = std::thread::Builder::new().name("signals".into()).spawn(wait);

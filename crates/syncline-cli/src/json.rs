@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use syncline::quality::{Peak, Quality, Tolerance};
-use syncline::{Bound, Execution, FillPattern, Report, Shape, Summary};
+use syncline::{Bound, Execution, FillPattern, Header, Report, Shape, Summary};
 
 use crate::message::{self, Failure, Outcome};
 
@@ -12,7 +12,7 @@ pub fn print(value: &Value) -> Outcome {
 }
 
 /// Returns the kind and the number of a requested bound.
-fn bound(bound: Bound) -> Value {
+pub fn bound(bound: Bound) -> Value {
     json!({ "kind": bound.name(), "value": bound.value() })
 }
 
@@ -57,6 +57,21 @@ pub fn summary(summary: &Summary, input: &str, output: &str, seconds: f64) -> Va
         "ratio": summary.ratio(),
         "seconds": seconds,
         "device": execution(&summary.execution),
+    })
+}
+
+/// Returns what the header of a stream says.
+pub fn listed(header: &Header, name: &str, compressed_bytes: u64) -> Value {
+    let uncompressed_bytes = header.shape.len() * header.element_type.size() as u64;
+    json!({
+        "input": name,
+        "element_type": header.element_type.name(),
+        "shape": shape(header.shape),
+        "bound": bound(header.bound),
+        "resolved_bound": header.abs_bound,
+        "uncompressed_bytes": uncompressed_bytes,
+        "compressed_bytes": compressed_bytes,
+        "ratio": uncompressed_bytes as f64 / compressed_bytes as f64,
     })
 }
 

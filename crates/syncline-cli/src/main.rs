@@ -4,6 +4,7 @@ mod args;
 mod chart;
 mod commands;
 mod format;
+mod in_order;
 mod input;
 mod interrupt;
 mod json;
@@ -13,7 +14,10 @@ mod npy;
 mod output;
 mod progress;
 mod region;
+mod shorthand;
 mod stream;
+mod swap;
+mod tasks;
 
 use std::process::ExitCode;
 
@@ -41,13 +45,17 @@ fn clean_up_on_interrupt() {
 }
 
 fn run() -> Outcome {
-    let cli = Cli::try_parse().map_err(|error| command_line_failure(&error))?;
+    let arguments = shorthand::expanded(std::env::args_os().collect());
+    let cli = Cli::try_parse_from(&arguments).map_err(|error| command_line_failure(&error, &arguments))?;
     clean_up_on_interrupt();
     match cli.command {
         Command::Compress(args) => commands::compress::run(&args, cli.talk),
         Command::Decompress(args) => commands::decompress::run(&args, cli.talk),
+        Command::Test(args) => commands::test::run(&args, cli.talk),
+        Command::List(args) => commands::list::run(&args, cli.talk),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args, cli.talk),
+        Command::Compare(args) => commands::compare::run(&args, cli.talk),
         Command::Demo(args) => commands::demo::run(&args, cli.talk),
         Command::Info(args) => commands::info::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),

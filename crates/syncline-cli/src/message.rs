@@ -1,5 +1,6 @@
 //! Failures as one line that says what is wrong and what to do, and an exit code.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -102,7 +103,7 @@ pub fn print(text: &[u8]) -> Outcome {
 }
 
 /// Returns one line for an error of clap in the command line. Help and version texts are printed unchanged.
-pub fn command_line_failure(error: &clap::Error) -> Failure {
+pub fn command_line_failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
     if !error.use_stderr() {
         return match error.print() {
             Ok(()) => Failure::Silent(0),
@@ -122,13 +123,13 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
         .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
         .map(|line| line.strip_prefix("tip: ").map_or(format!(" {line}"), |tip| format!("; {tip}")))
         .collect();
-    Failure::usage(format!("{} (see '{} --help')", said.trim_start(), command_typed()))
+    Failure::usage(format!("{} (see '{} --help')", said.trim_start(), command_typed(arguments)))
 }
 
 /// Returns the command whose help is referred to: the one on the command line, if it exists.
-fn command_typed() -> String {
-    let typed = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned());
-    let command = typed.into_iter().find(|text| !text.starts_with('-'));
+fn command_typed(arguments: &[OsString]) -> String {
+    let mut typed = arguments.iter().skip(1).map(|text| text.to_string_lossy().into_owned());
+    let command = typed.find(|text| !text.starts_with('-'));
     match command.filter(|name| Cli::command().find_subcommand(name).is_some()) {
         Some(name) => format!("syncline {name}"),
         None => "syncline".into(),

@@ -38,6 +38,16 @@ pub fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
 }
 
+/// Returns whether the name ends in `.syn`.
+pub fn is_stream(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == SUFFIX)
+}
+
+/// Returns whether a file in a folder is an array, by its name: `.npy`, or with an element type.
+pub fn is_array(path: &Path) -> bool {
+    !is_stream(path) && (is_npy(path) || type_of(path).is_some())
+}
+
 /// Returns a shape in the name of the file or of its folder that fits `elements`: `x_100x500x500.f32`,
 /// `CLDHGH_1_26_1800_3600.f32`, `SDRBENCH-NYX-512x512x512/density.f32`.
 pub fn suggested_shape(path: &Path, elements: u64) -> Option<Shape> {
@@ -82,7 +92,7 @@ pub fn stream_name(input: &Path) -> PathBuf {
 
 /// Returns the default name of the array in a stream: `IN` without `.syn`; `None` without this suffix.
 pub fn array_name(input: &Path) -> Option<PathBuf> {
-    let stem = input.file_stem().filter(|_| input.extension().is_some_and(|extension| extension == SUFFIX))?;
+    let stem = input.file_stem().filter(|_| is_stream(input))?;
     Some(input.with_file_name(stem))
 }
 

@@ -9,7 +9,7 @@ pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 pub const TRUNCATED: &str = "the .npy header is truncated: copy or save the file again";
 
 /// The longest header that is read. NumPy's own limit for untrusted files is 10,000.
-const LONGEST_HEADER: usize = 1 << 16;
+pub const LONGEST_HEADER: usize = 1 << 16;
 
 /// The contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +20,34 @@ pub struct NpyHeader {
     pub shape: Shape,
     /// Position of the first element in bytes.
     pub offset: u64,
+    /// What differs from the array in NumPy.
+    pub differences: Differences,
+}
+
+/// What an array that is read differs in from the array in NumPy.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Differences {
+    /// The array is in Fortran order: its axes are read in reverse.
+    pub reversed: bool,
+    /// Every element has its bytes in the opposite order.
+    pub big_endian: bool,
+    /// Bool is read as u8.
+    pub boolean: bool,
+    /// Complex numbers are read as pairs, along one more axis.
+    pub complex: bool,
+}
+
+impl Differences {
+    /// Says what differs.
+    pub fn said(self) -> Vec<&'static str> {
+        let all = [
+            (self.reversed, "  the array is in Fortran order: its axes are stored in reverse"),
+            (self.big_endian, "  the array is big-endian: it is stored as little-endian"),
+            (self.boolean, "  the array is of bool: it is stored as u8"),
+            (self.complex, "  the array is complex: real and imaginary parts are stored as a last axis of extent 2"),
+        ];
+        all.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect()
+    }
 }
 
 /// Bytes that contain the length of the header.
@@ -55,16 +83,24 @@ pub fn parse_header(header: &[u8]) -> Result<NpyHeader, String> {
     let descr = entry(text, "descr")?;
     let fortran = entry(text, "fortran_order")?;
     let extents = entry(text, "shape")?;
-    let element_type = parse_descr(descr)?;
-    let shape = parse_shape(extents)?;
-    let two_axes = shape.extents().iter().filter(|&&extent| extent != 1).count() > 1;
+    let (element_type, mut differences) = parse_descr(descr)?;
+    let mut extents = parse_shape(extents)?;
+    let two_axes = extents.iter().filter(|&&extent| extent != 1).count() > 1;
     match fortran {
         "False" => {}
-        "True" if !two_axes => {}
-        "True" => return Err("the array is in Fortran order: save numpy.ascontiguousarray(a) instead".into()),
+        "True" if two_axes => {
+            extents.reverse();
+            differences.reversed = true;
+        }
+        // The order makes no difference.
+        "True" => {}
         _ => return Err("damaged .npy header: fortran_order is neither True nor False".into()),
     }
-    Ok(NpyHeader { element_type, shape, offset: header.len() as u64 })
+    if differences.complex {
+        extents.push(2);
+    }
+    let shape = Shape::new(&extents).map_err(|error| error.to_string())?;
+    Ok(NpyHeader { element_type, shape, offset: header.len() as u64, differences })
 }
 
 /// Returns the value of a key of the header's dictionary, up to the comma or brace that ends it.
@@ -83,7 +119,8 @@ fn entry<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     Ok(value[..end.ok_or_else(damaged)?].trim())
 }
 
-fn parse_descr(descr: &str) -> Result<ElementType, String> {
+fn parse_descr(descr: &str) -> Result<(ElementType, Differences), String> {
+    let mut differences = Differences::default();
     let plain = descr.trim_matches(['\'', '"']);
     if descr.starts_with('[') || !plain.is_ascii() || plain.len() < 3 {
         return Err(format!("the .npy type {descr} is not supported: save one field of it as a plain array"));
@@ -101,25 +138,39 @@ fn parse_descr(descr: &str) -> Result<ElementType, String> {
         "i2" => ElementType::I16,
         "i4" => ElementType::I32,
         "i8" => ElementType::I64,
-        "b1" => return Err("the .npy type is bool: save a.view('uint8') instead".into()),
-        _ => return Err(format!("the .npy type '{plain}' is not supported: use float16 to 64 or an integer type")),
+        "b1" => {
+            differences.boolean = true;
+            ElementType::U8
+        }
+        "c8" => {
+            differences.complex = true;
+            ElementType::F32
+        }
+        "c16" => {
+            differences.complex = true;
+            ElementType::F64
+        }
+        _ => {
+            return Err(format!(
+                "the .npy type '{plain}' is not supported: use float16 to 64, complex64 or 128, bool, or an integer type"
+            ));
+        }
     };
     match order {
-        "<" => Ok(element_type),
-        "|" if element_type.size() == 1 => Ok(element_type),
-        ">" if element_type.size() == 1 => Ok(element_type),
-        ">" => Err(format!("the array is big-endian ('{plain}'): save a.astype('<{code}') instead")),
-        _ => Err(format!("the .npy type '{plain}' is not supported: save a.astype('<{code}') instead")),
+        "<" => {}
+        "|" | ">" if element_type.size() == 1 => {}
+        ">" => differences.big_endian = true,
+        _ => return Err(format!("the .npy type '{plain}' is not supported: save a.astype('<{code}') instead")),
     }
+    Ok((element_type, differences))
 }
 
-fn parse_shape(text: &str) -> Result<Shape, String> {
+fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
     let inner =
         text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).ok_or("damaged .npy header: no shape")?;
     let extents: Result<Vec<u64>, _> =
         inner.split(',').map(str::trim).filter(|extent| !extent.is_empty()).map(str::parse).collect();
-    let extents = extents.map_err(|_| format!("damaged .npy header: shape {text}"))?;
-    Shape::new(&extents).map_err(|error| error.to_string())
+    extents.map_err(|_| format!("damaged .npy header: shape {text}"))
 }
 
 /// Returns the header of an array as `numpy.save` writes it; `None` for bfloat16, which NumPy does not have.
@@ -177,7 +228,15 @@ mod tests {
                     continue;
                 };
                 assert!(bytes.len().is_multiple_of(64));
-                assert_eq!(parse(&bytes), Ok(NpyHeader { element_type, shape, offset: bytes.len() as u64 }));
+                assert_eq!(
+                    parse(&bytes),
+                    Ok(NpyHeader {
+                        element_type,
+                        shape,
+                        offset: bytes.len() as u64,
+                        differences: Differences::default()
+                    })
+                );
             }
         }
     }
@@ -195,12 +254,27 @@ mod tests {
     }
 
     #[test]
+    fn other_arrays_are_read_as_what_there_is() {
+        for (descr, fortran, element_type, extents, said) in [
+            ("<f4", "True", ElementType::F32, &[4, 3][..], "Fortran"),
+            (">f8", "False", ElementType::F64, &[3, 4], "big-endian"),
+            ("|b1", "False", ElementType::U8, &[3, 4], "bool"),
+            ("<c8", "False", ElementType::F32, &[3, 4, 2], "complex"),
+            (">c16", "True", ElementType::F64, &[4, 3, 2], "Fortran"),
+        ] {
+            let text = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': (3, 4), }}");
+            let parsed = parse(&header(&text)).unwrap();
+            assert_eq!((parsed.element_type, parsed.shape.extents()), (element_type, extents), "{descr}");
+            assert!(parsed.differences.said()[0].contains(said), "{descr}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_says_why() {
         for (text, reason) in [
-            ("{'descr': '>f4', 'fortran_order': False, 'shape': (3,), }", "big-endian"),
-            ("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", "Fortran"),
-            ("{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }", "not supported"),
-            ("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", "bool"),
+            ("{'descr': '<c32', 'fortran_order': False, 'shape': (3,), }", "not supported"),
+            ("{'descr': '=f4', 'fortran_order': False, 'shape': (3,), }", "not supported"),
+            ("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (3, 2), }", "damaged"),
             ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", "not supported"),
             (&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", "1, ".repeat(33)), "dimensions"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "damaged"),

@@ -4,6 +4,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use tempfile::{NamedTempFile, TempPath};
 
@@ -49,6 +50,8 @@ pub struct PendingFile {
     /// The name as the user wrote it.
     name: PathBuf,
     replace: bool,
+    /// The time of modification of the input.
+    modified: Option<SystemTime>,
 }
 
 impl Output {
@@ -61,6 +64,11 @@ impl Output {
             return Ok(Self::Stdout);
         }
         let shown = path.display();
+        // Links to pipes, such as those of a shell's >(...), lead to no name.
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            let file = OpenOptions::new().write(true).open(path);
+            return Ok(Self::Device(file.map_err(|error| Failure::io(shown, &error))?, path.to_owned()));
+        }
         // The target of a symbolic link is the file that is replaced.
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
@@ -76,10 +84,6 @@ impl Output {
             if metadata.is_dir() {
                 return Err(Failure::usage(format!("{shown}: is a directory: name a file in it with -o")));
             }
-            if !metadata.is_file() {
-                let file = OpenOptions::new().write(true).open(&target);
-                return Ok(Self::Device(file.map_err(|error| Failure::io(shown, &error))?, path.to_owned()));
-            }
             if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == target)) {
                 return Err(Failure::usage(format!("{shown}: is the input: name another output with -o")));
             }
@@ -89,7 +93,11 @@ impl Output {
                 )));
             }
         }
-        PendingFile::create(target, path.to_owned(), force, replaced.as_ref()).map(Self::File)
+        let model = match inputs {
+            [input] => fs::metadata(input).ok().filter(Metadata::is_file),
+            _ => None,
+        };
+        PendingFile::create(target, path.to_owned(), force, replaced.as_ref(), model.as_ref()).map(Self::File)
     }
 
     /// Returns whether this is stdout, which then carries only the output.
@@ -143,30 +151,44 @@ impl Write for Output {
 }
 
 impl PendingFile {
-    fn create(target: PathBuf, name: PathBuf, replace: bool, replaced: Option<&Metadata>) -> Outcome<Self> {
+    /// A new file gets the permissions of the file `model`, from which it is made. Its time of modification is that of
+    /// the model, too, as other compressors do it.
+    fn create(
+        target: PathBuf,
+        name: PathBuf,
+        replace: bool,
+        replaced: Option<&Metadata>,
+        model: Option<&Metadata>,
+    ) -> Outcome<Self> {
         let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         let mut builder = tempfile::Builder::new();
         builder.prefix(".syncline-").suffix(".tmp");
-        let permissions = permissions(replaced);
+        let like = replaced.or(model);
+        let permissions = permissions(like);
         if let Some(permissions) = &permissions {
             builder.permissions(permissions.clone());
         }
         let mut names = temporary();
         let created: NamedTempFile = builder.tempfile_in(folder).map_err(|error| no_file(&name, folder, &error))?;
         let (file, temporary) = created.into_parts();
-        if let (Some(permissions), Some(_)) = (permissions, replaced) {
+        if let (Some(permissions), Some(_)) = (permissions, like) {
             // As the umask allows. A file system without permissions ignores this.
             let _ = file.set_permissions(permissions);
         }
         names.push(temporary.to_path_buf());
-        Ok(Self { file, temporary, target, name, replace })
+        let modified = model.and_then(|metadata| metadata.modified().ok());
+        Ok(Self { file, temporary, target, name, replace, modified })
     }
 
     fn commit(self) -> Outcome {
-        let Self { file, temporary: from, target, name, replace } = self;
+        let Self { file, temporary: from, target, name, replace, modified } = self;
+        if let Some(time) = modified {
+            // A file system without such times ignores this.
+            let _ = file.set_modified(time);
+        }
         drop(file);
         let mut names = temporary();
         names.retain(|listed| *listed != *from);
@@ -181,7 +203,8 @@ impl PendingFile {
     }
 }
 
-/// Returns the permissions of an output before the umask: those of the file that it replaces, or those of a new file.
+/// Returns the permissions of an output before the umask: those of the file that it replaces or is made from, or
+/// those of a new file.
 /// Temporary files would otherwise only be readable by their owner.
 #[cfg(unix)]
 fn permissions(replaced: Option<&Metadata>) -> Option<Permissions> {

@@ -63,6 +63,17 @@ pub fn shape_of(region: &[Range<u64>]) -> Shape {
     Shape::new(&extents).expect("part of a valid shape")
 }
 
+/// Returns the stretches of elements that are contiguous in an array of this shape, in the order of the region: the
+/// number of the first element, and how many there are.
+pub fn stretches(region: &[Range<u64>], shape: Shape) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let extents = shape.extents().to_vec();
+    // With a budget of one row, only the last axis has more than one element.
+    slabs(region, region.last().map_or(1, |last| (last.end - last.start).max(1))).map(move |row| {
+        let start = row.iter().zip(&extents).fold(0, |number, (range, extent)| number * extent + range.start);
+        (start, row.iter().map(|range| range.end - range.start).product())
+    })
+}
+
 /// Divides a region into boxes of at most `budget` elements (at least one). Each box is contiguous in the region's C
 /// order, and the boxes are in that order. Where the budget permits, boxes end at multiples of a tile's side, so that
 /// few tiles are decoded twice.
@@ -140,6 +151,21 @@ mod tests {
             all = all.iter().flat_map(|e| range.clone().map(move |i| e * extent + i)).collect();
         }
         all
+    }
+
+    #[test]
+    fn stretches_cover_the_region_in_order() {
+        for (extents, region) in [
+            (vec![], vec![]),
+            (vec![50, 1], vec![3..49, 0..1]),
+            (vec![20, 30, 40], vec![3..20, 0..30, 5..6]),
+            (vec![3, 9, 10, 11], vec![0..3, 2..9, 0..10, 0..11]),
+            (vec![4, 5], vec![2..2, 0..5]),
+        ] {
+            let shape = Shape::new(&extents).unwrap();
+            let joined: Vec<u64> = stretches(&region, shape).flat_map(|(start, count)| start..start + count).collect();
+            assert_eq!(joined, elements(&region, &extents), "{region:?}");
+        }
     }
 
     #[test]

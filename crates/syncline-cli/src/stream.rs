@@ -1,15 +1,20 @@
 //! Streams as inputs of commands.
 
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use syncline::{Backend, CudaDevices, DecompressOptions, Execution, StreamFile};
+use syncline::{
+    Backend, CudaDevices, DecompressOptions, Error, Execution, Header, SparseBytes, StreamFile, max_compressed_len,
+};
 
 use crate::args::Resources;
-use crate::input::Input;
+use crate::input::{Input, Opened, shown};
 use crate::message::{Failure, Outcome};
 use crate::region::{shape_of, slabs};
 
+/// Length of the bytes that tell a stream from other data.
+const MAGIC_LEN: usize = 8;
 /// Bytes of elements that are decoded at a time where the whole array is not needed at once.
 const SLAB: u64 = 64 << 20;
 /// The same if one layer of tiles is larger, and on a GPU, where each call allocates memory and streams.
@@ -28,7 +33,7 @@ pub struct OpenStream {
 impl OpenStream {
     /// Opens a stream; `-` is stdin.
     pub fn open(path: &Path, memory_limit: Option<u64>) -> Outcome<Self> {
-        let input = Input::open(path, memory_limit)?;
+        let input = open_input(path, memory_limit)?;
         let name = input.to_string();
         let bytes = input.len()?;
         let file = StreamFile::open(input).map_err(|error| Failure::of(&name, error))?;
@@ -73,10 +78,37 @@ impl OpenStream {
     }
 }
 
+/// Opens the file of a stream, or reads all of a pipe.
+pub fn open_input(path: &Path, memory_limit: Option<u64>) -> Outcome<Input> {
+    match Opened::new(path)? {
+        Opened::File(file) => Ok(Input::File(file, path.to_owned())),
+        Opened::Pipe(pipe) => spooled(pipe, path, memory_limit),
+    }
+}
+
+/// Reads all of a stream without positions, up to the length that its header permits. Other data are refused after
+/// their first bytes.
+fn spooled(mut pipe: impl Read, path: &Path, memory_limit: Option<u64>) -> Outcome<Input> {
+    let mut head = Vec::new();
+    let mut read_to = |head: &mut Vec<u8>, length: usize| {
+        let read = pipe.by_ref().take((length - head.len()) as u64).read_to_end(head);
+        read.map(drop).map_err(|error| Failure::io(shown(path), &error))
+    };
+    read_to(&mut head, MAGIC_LEN)?;
+    if let Err(error @ Error::NotSyncline(_)) = Header::parse(&head) {
+        return Err(Failure::of(shown(path), error));
+    }
+    read_to(&mut head, SparseBytes::HEAD_BYTES)?;
+    let header = Header::parse(&head).map_err(|error| Failure::of(shown(path), error))?;
+    // With more chunks than this build writes, a stream can be longer, but hardly twice as long.
+    let longest = max_compressed_len(header.element_type, header.shape).saturating_mul(2).saturating_add(1 << 20);
+    Input::spooled(head.chain(pipe), path, memory_limit, longest)
+}
+
 /// Returns decompression options with the processor, threads, and memory of the command line.
 pub fn decode_options(resources: Resources) -> DecompressOptions {
-    let options = DecompressOptions::default().with_backend(resources.device).with_threads(resources.threads);
-    match resources.memory_limit {
+    let options = DecompressOptions::default().with_backend(resources.device).with_threads(resources.limits.threads);
+    match resources.limits.memory_limit {
         Some(limit) => options.with_memory_limit(limit),
         None => options,
     }

@@ -21,7 +21,9 @@
 //!   access ([`ReadAt`], [`WriteAt`]).
 //! - NVIDIA GPUs: used automatically for large arrays, or for all arrays on request ([`Backend`]). The bytes are the
 //!   same.
-//! - Streaming: [`Writer`] takes elements in C order, and [`Reader`] returns them from anything that can seek.
+//! - Streaming: [`Writer`] takes elements in C order, [`Reader`] returns them from anything that can seek, and
+//!   [`SequentialReader`] from a pipe.
+//! - Damaged streams: [`Salvage`] gives what is intact.
 //!
 //! `docs/FORMAT.md` in the repository describes the stream byte by byte.
 
@@ -50,6 +52,8 @@ pub mod quality;
 mod range;
 mod reader;
 mod report;
+mod salvage;
+mod sequential;
 mod sink;
 mod source;
 mod sparse;
@@ -65,6 +69,8 @@ pub use io::{ReadAt, WriteAt};
 pub use options::{CompressOptions, DecompressOptions};
 pub use reader::Reader;
 pub use report::{FillPattern, Report, Summary};
+pub use salvage::{Loss, Salvage};
+pub use sequential::SequentialReader;
 pub use sparse::SparseBytes;
 pub use stream::{Header, StreamFile};
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};

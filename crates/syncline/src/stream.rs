@@ -430,7 +430,12 @@ impl<S: ReadAt> StreamFile<S> {
 
 /// Reads `length` bytes from an offset of a source. The buffer grows as bytes arrive, because a stream can claim a
 /// length that the source does not have.
-fn read_into<S: ReadAt + ?Sized>(source: &S, offset: u64, length: usize, buffer: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn read_into<S: ReadAt + ?Sized>(
+    source: &S,
+    offset: u64,
+    length: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
     buffer.clear();
     while buffer.len() < length {
         let start = buffer.len();

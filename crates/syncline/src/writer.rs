@@ -6,14 +6,16 @@ use std::ops::Range;
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{ArrayStats, Bound, Resolved, resolve};
-use syncline_core::container::{Header, table_and_trailer};
+use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
-use crate::compress::header_for;
+use crate::backend::Execution;
+use crate::compress::{header_for, summary};
 use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
+use crate::report::Summary;
 use crate::source::Part;
 
 /// Compresses elements that are pushed in C order, and writes each chunk as soon as its elements are there.
@@ -70,6 +72,7 @@ pub struct Writer<W> {
     done: u64,
     /// Whether a push failed, so that the contents of the sink are unknown.
     failed: bool,
+    resolved: Resolved,
 }
 
 impl<W: Write> Writer<W> {
@@ -153,6 +156,7 @@ impl<W: Write> Writer<W> {
             record_lengths: Vec::new(),
             done: 0,
             failed: false,
+            resolved,
         })
     }
 
@@ -190,7 +194,16 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if elements are missing; otherwise as [`Writer::push`].
-    pub fn finish(mut self) -> Result<W> {
+    pub fn finish(self) -> Result<W> {
+        self.finish_with_summary().map(|(sink, _)| sink)
+    }
+
+    /// Does the same as [`Writer::finish`], and returns the summary of the compression as well. It does not know how
+    /// many elements hold the fill patterns.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`].
+    pub fn finish_with_summary(mut self) -> Result<(W, Summary)> {
         self.check_intact()?;
         self.write_complete_chunks(true)?;
         if self.next_chunk < self.geometry.chunks() {
@@ -201,9 +214,13 @@ impl<W: Write> Writer<W> {
                 self.first * size + self.pending.len() as u64
             )));
         }
-        self.sink.write_all(&table_and_trailer(&self.record_lengths))?;
+        let end = table_and_trailer(&self.record_lengths);
+        self.sink.write_all(&end)?;
         self.sink.flush()?;
-        Ok(self.sink)
+        let records: u64 = self.record_lengths.iter().map(|&length| u64::from(length)).sum();
+        let length = HEADER_LEN as u64 + records + end.len() as u64;
+        let execution = Execution::cpu("elements that arrive in order are compressed there");
+        Ok((self.sink, summary(&self.header, self.options.bound(), &self.resolved, length, execution)))
     }
 
     /// Returns an error if an earlier push failed.

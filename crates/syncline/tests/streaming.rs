@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::smooth;
 use syncline::{
-    ArrayView, Bound, CompressOptions, DecompressOptions, ElementType, Error, Fill, IndexKind, Reader, Shape,
-    StreamFile, Writer, compress, compress_from, decompress,
+    ArrayView, Bound, CompressOptions, DecompressOptions, ElementType, Error, Fill, IndexKind, Reader,
+    SequentialReader, Shape, StreamFile, Writer, compress, compress_from, decompress,
 };
 
 fn field(extents: &[u64]) -> (Vec<f32>, Vec<u8>) {
@@ -160,7 +160,7 @@ fn arrays_are_decompressed_into_memory_of_the_callers() {
         for length in [bytes.len() + 1, bytes.len().saturating_sub(1), 0] {
             if length != bytes.len() {
                 let error = file.decompress_into(&mut vec![0; length], &options).unwrap_err();
-                let text = format!("the array has {} bytes, the output {length}", bytes.len());
+                let text = format!("the array has {} bytes, but the output has {length}", bytes.len());
                 assert!(error.to_string().contains(&text), "{extents:?}: {error}");
             }
         }
@@ -273,4 +273,53 @@ fn tiny_pushes_give_the_same_stream() {
     };
     assert_eq!(bytes.len(), values.len() * 4);
     assert!(write(7) == write(bytes.len()));
+}
+
+#[test]
+fn streams_that_arrive_in_order_give_the_same_arrays() {
+    for extents in SHAPES {
+        let (values, _) = field(extents);
+        for (bound, threads) in [(Bound::Abs(1e-3), 1), (Bound::Lossless, 3)] {
+            let stream = compress(&ArrayView::new(&values, extents).unwrap(), &CompressOptions::new(bound)).unwrap();
+            let options = DecompressOptions::default().with_threads(threads);
+            let expected = decompress(&stream, &options).unwrap();
+            let reader = SequentialReader::new(stream.as_slice(), options.clone()).unwrap();
+            let mut back = Vec::new();
+            assert_eq!(reader.copy_to(&mut back).unwrap(), stream.len() as u64);
+            assert!(back == expected.bytes(), "{extents:?} {bound:?}");
+
+            // Bytes that follow, damage, and an early end.
+            let fails = |bytes: &[u8]| {
+                let reader = SequentialReader::new(bytes, options.clone()).unwrap();
+                reader.copy_to(std::io::sink()).unwrap_err()
+            };
+            assert!(matches!(fails(&[&stream[..], b"x"].concat()), Error::Corrupt { .. }));
+            for place in [150, stream.len() / 2, stream.len() - 1] {
+                let mut bad = stream.clone();
+                bad[place.max(150)] ^= 1;
+                let error = fails(&bad);
+                assert!(matches!(error, Error::Corrupt { .. } | Error::Truncated { .. }), "{place}: {error}");
+                assert!(matches!(fails(&stream[..place.max(144)]), Error::Truncated { .. }));
+            }
+        }
+    }
+    let error = SequentialReader::new(b"nothing!".as_slice(), DecompressOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::NotSyncline(_)));
+}
+
+#[test]
+fn reading_in_order_keeps_to_its_memory_limit() {
+    let extents = [160, 130, 150];
+    let (values, _) = field(&extents);
+    let options = CompressOptions::new(Bound::Abs(1e-3));
+    let stream = compress(&ArrayView::new(&values, &extents).unwrap(), &options).unwrap();
+    let read = |limit: u64| {
+        let options = DecompressOptions::default().with_threads(4).with_memory_limit(limit);
+        let mut back = Vec::new();
+        SequentialReader::new(stream.as_slice(), options).unwrap().copy_to(&mut back).map(|_| back)
+    };
+    let Err(Error::MemoryLimit { needed, .. }) = read(1 << 22) else { panic!() };
+    assert!(needed < 100 << 20);
+    let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
+    assert!(read(needed.max(40 << 20)).unwrap() == expected.bytes());
 }

@@ -3,68 +3,178 @@
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use syncline::{CompressOptions, FillPattern, Summary, compress_from};
+use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, FillPattern, Summary, compress_from};
 
 use crate::args::{CompressArgs, Resources, Talk};
-use crate::commands::{check_device, remark};
+use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
-use crate::input::{ArrayInput, is_dash};
+use crate::in_order::{InOrder, Pipe};
+use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
 use crate::json;
 use crate::message::{self, Failure, Outcome};
 use crate::names;
+use crate::npy::Differences;
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::tasks::{Batch, Done, Inputs, Task};
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
-    let path = args.output.clone().unwrap_or_else(|| match is_dash(&args.input) {
-        true => args.input.clone(),
-        false => names::stream_name(&args.input),
-    });
-    json::check_stdout(args.json, is_dash(&path))?;
-    let mut output = Output::create(&path, args.force, &[&args.input])?;
-    let array = ArrayInput::open(&args.input, args.dtype, args.shape, args.resources.memory_limit)?;
-    if array.includes_header()? && !talk.quiet {
+    let inputs = Inputs::find(&args.inputs, names::is_array, "arrays (.npy, or a name with a type such as x.f32)")?;
+    let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
+    warn_of_useless(args, talk);
+    let mut batch = Batch::new(inputs.several);
+    for task in &tasks {
+        batch.take(one(args, task, talk))?;
+    }
+    batch.finish(talk, |total| {
+        let ratio = format::number(format::ratio(total.uncompressed, total.compressed));
+        let (before, after) = (format::bytes(total.uncompressed), format::bytes(total.compressed));
+        total.line(&format!("{before} -> {after}, ratio {ratio}"))
+    })
+}
+
+/// Warns of options without effect.
+fn warn_of_useless(args: &CompressArgs, talk: Talk) {
+    let coder = args.coder.unwrap_or(Coder::default_for(args.bound.bound()));
+    // The environment speaks for all commands.
+    let level = args.short_level.0.is_some() || args.level.is_some() && std::env::var_os("SYNCLINE_LEVEL").is_none();
+    if coder == Coder::Huffman && level && !talk.quiet {
+        message::warn("the level has no effect without LZSS: add --coder auto");
+    }
+}
+
+/// Compresses one file.
+fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
+    json::check_stdout(args.json, is_dash(&task.output))?;
+    task.make_folder()?;
+    let mut output = Output::create(&task.output, args.files.force, &[&task.input])?;
+    let (input_name, output_name) = (shown(&task.input).to_string(), output.name());
+    let source = open(args, task)?;
+    if let Source::Whole(array, _) = &source
+        && array.includes_header()?
+        && !talk.quiet
+    {
         message::warn(format_args!(
             "{}: begins as a .npy file, and its header is compressed as elements: leave out --dtype and --shape if it \
              is one",
             array.input
         ));
     }
-    let (input_name, output_name) = (array.input.to_string(), output.name());
-
-    let bar = Bar::new("compressing", array.element_type, talk);
-    let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
-        .with_fill(args.fill)
-        .with_index(args.index)
-        .with_symbol(args.symbol.0)
-        .with_level(args.level)
-        .with_progress(bar.callback());
-    if let Some(coder) = args.coder {
-        options = options.with_coder(coder);
+    let bar = Bar::new("compressing", source.element_type(), talk);
+    let mut options = options(args);
+    if let Source::Whole(array, _) = &source
+        && let Some(target) = args.bound.target(array.size())
+    {
+        options = options.clone().with_bound(target::bound(array, target, &options)?);
     }
-    let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
-    let summary = compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
-        .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
-        .map_err(|error| Failure::between(&input_name, &output_name, error))?;
-    drop(sink);
+    let options = options.with_progress(bar.callback());
+    let mut remarks = source.differences().said();
+    let mut far = None;
+    let summary = match source {
+        Source::InOrder(array) => array.compress(&mut output, &output_name, &options, args.range)?,
+        Source::Whole(array, spooled) => {
+            if spooled {
+                remarks.push(
+                    "  kept in memory or in a temporary file until all of it was read: --abs, --pw-rel, --lossless, \
+                     or --rel with --range avoids that",
+                );
+            }
+            if args.range.is_some() {
+                InOrder::of(&array).compress(&mut output, &output_name, &options, args.range)?
+            } else {
+                let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
+                compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
+                    .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
+                    .inspect(|summary| far = far_values::warning(&array, summary))
+                    .map_err(|error| Failure::between(&input_name, &output_name, error))?
+            }
+        }
+    };
     output.commit()?;
     let elapsed = bar.elapsed();
     bar.finish();
     check_device(args.resources, &summary.execution, talk);
+    task.remove_input(&args.files)?;
 
-    if args.json {
-        json::print(&json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()))?;
-    } else if !talk.quiet {
-        describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
+    if let Some(text) = far.filter(|_| !talk.quiet) {
+        message::warn(format_args!("{input_name}: {text}"));
     }
-    Ok(())
+    if !args.json && !talk.quiet {
+        describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
+        remarks.iter().for_each(remark);
+    }
+    let json = args.json.then(|| json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()));
+    Ok(Done { uncompressed: summary.uncompressed_bytes, compressed: summary.compressed_bytes, json })
+}
+
+/// An array to compress.
+enum Source {
+    /// With positions. The flag tells whether a pipe was read for that, whose range --range could have told.
+    Whole(Box<ArrayInput>, bool),
+    /// Compressed while it is read.
+    InOrder(Box<InOrder<'static>>),
+}
+
+impl Source {
+    fn differences(&self) -> Differences {
+        match self {
+            Self::Whole(array, _) => array.differences,
+            Self::InOrder(array) => array.differences,
+        }
+    }
+
+    fn element_type(&self) -> ElementType {
+        match self {
+            Self::Whole(array, _) => array.element_type,
+            Self::InOrder(array) => array.element_type,
+        }
+    }
+}
+
+/// Opens the array of a task. Pipes are read to the end only if the bound or the processor requires it.
+fn open(args: &CompressArgs, task: &Task) -> Outcome<Source> {
+    let path = &task.input;
+    let limit = args.resources.limits.memory_limit;
+    let of = |input| ArrayInput::of(input, path, args.dtype, args.shape);
+    let needs_range = matches!(args.bound.bound(), Bound::Rel(_) | Bound::Psnr(_)) && args.range.is_none();
+    let pipe = match Opened::new(path)? {
+        Opened::File(file) => {
+            return of(Input::File(file, path.clone())).map(|array| Source::Whole(Box::new(array), false));
+        }
+        Opened::Pipe(pipe) => Pipe::open(pipe, path, args.dtype, args.shape)?,
+    };
+    match pipe {
+        Pipe::Array(array) if needs_range || matches!(args.resources.device, Backend::Cuda(_)) => {
+            array.spooled(path, limit).map(|array| Source::Whole(Box::new(array), needs_range))
+        }
+        Pipe::Array(array) => Ok(Source::InOrder(array)),
+        Pipe::Bytes(bytes) => {
+            // Their number is the shape, which is in the header of the stream.
+            of(Input::spooled(bytes, path, limit, u64::MAX)?).map(|array| Source::Whole(Box::new(array), false))
+        }
+    }
+}
+
+/// Returns the options of the command line.
+fn options(args: &CompressArgs) -> CompressOptions {
+    let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
+        .with_fill(args.fill)
+        .with_index(args.index)
+        .with_symbol(args.symbol.0);
+    if let Some(level) = args.short_level.0.or(args.level) {
+        options = options.with_level(level);
+    }
+    match args.coder {
+        Some(coder) => options.with_coder(coder),
+        None => options,
+    }
 }
 
 /// Returns compression options with the processor, threads, and memory of the command line.
 pub fn with_resources(options: CompressOptions, resources: Resources) -> CompressOptions {
-    let options = options.with_backend(resources.device).with_threads(resources.threads);
-    match resources.memory_limit {
+    let options = options.with_backend(resources.device).with_threads(resources.limits.threads);
+    match resources.limits.memory_limit {
         Some(limit) => options.with_memory_limit(limit),
         None => options,
     }
@@ -72,13 +182,15 @@ pub fn with_resources(options: CompressOptions, resources: Resources) -> Compres
 
 fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, talk: Talk) -> Vec<String> {
     let mut lines = vec![format!(
-        "{input} -> {output}: {} -> {}, ratio {}, {}",
+        "{input} -> {output}: {} -> {}, ratio {}, {}, {}",
         format::bytes(summary.uncompressed_bytes),
         format::bytes(summary.compressed_bytes),
         format::number(summary.ratio()),
         format::resolved(summary.bound, summary.abs_bound),
+        format::timing(summary.uncompressed_bytes, elapsed),
     )];
-    lines.extend(summary.fills.iter().map(fill_line));
+    // Those of an array that was compressed while it was read are not counted.
+    lines.extend(summary.fills.iter().filter(|fill| fill.count > 0).map(fill_line));
     if talk.verbose {
         lines.push(format!("  {} {}, bound {}", summary.element_type, summary.shape, format::bound(summary.bound)));
         if let Some((low, high)) = summary.range {
@@ -90,8 +202,6 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
             ));
         }
         lines.push(format!("  on {}", summary.execution));
-        let speed = format::speed(summary.uncompressed_bytes, elapsed);
-        lines.push(format!("  {:.3} s, {speed}", elapsed.as_secs_f64()));
     }
     lines
 }

@@ -1,17 +1,16 @@
 //! `syncline decompress`.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use syncline::{DecompressOptions, Execution, Pipeline};
+use syncline::{Backend, DecompressOptions, Execution, Header, Pipeline, SequentialReader, Shape};
 
 use crate::args::{DecompressArgs, Talk};
-use crate::commands::{check_device, remark};
+use crate::commands::{check_device, remark, salvage};
 use crate::format;
-use crate::input::is_dash;
+use crate::input::{Opened, is_dash, shown};
 use crate::json;
 use crate::message::{Failure, Outcome};
 use crate::names;
@@ -20,29 +19,64 @@ use crate::output::Output;
 use crate::progress::Bar;
 use crate::region::{shape_of, whole};
 use crate::stream::{OpenStream, decode_options};
+use crate::tasks::{Batch, Done, Inputs, Task};
 
 /// Runs the command.
 pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
-    let path = output_path(args)?;
-    json::check_stdout(args.json, is_dash(&path))?;
-    let stream = OpenStream::open(&args.input, args.resources.memory_limit)?;
-    let (element_type, shape) = (stream.file.header().element_type, stream.file.header().shape);
-    let region = args.region.as_ref().map(|region| region.within(shape)).transpose();
-    let region = region.map_err(|text| Failure::usage(format!("{}: {text}", stream.name)))?;
-    let shape = region.as_deref().map_or(shape, shape_of);
-    let header = match names::is_npy(&path) {
-        true => npy::write_header(element_type, shape)
+    let inputs = Inputs::find(&args.inputs, names::is_stream, "streams (names in .syn)")?;
+    let named = args.output.is_some() || args.files.stdout;
+    if args.region.is_some() && !named && !inputs.paths().all(is_dash) {
+        // The name without .syn is that of the whole array.
+        return Err(Failure::usage("--region: name an output file for the region with -o"));
+    }
+    let tasks = inputs.tasks(args.output.as_deref(), &args.files, default_name)?;
+    let mut batch = Batch::new(inputs.several);
+    for task in &tasks {
+        batch.take(if args.keep_going { salvage::decompress(args, task, talk) } else { one(args, task, talk) })?;
+    }
+    batch.finish(talk, |total| {
+        let (before, after) = (format::bytes(total.compressed), format::bytes(total.uncompressed));
+        total.line(&format!("{before} -> {after}"))
+    })
+}
+
+/// Creates the output of an array of this shape, and returns it with the header of a .npy file.
+pub fn prepare(args: &DecompressArgs, task: &Task, header: &Header, shape: Shape) -> Outcome<(Output, Vec<u8>)> {
+    let path = &task.output;
+    let start = match names::is_npy(path) {
+        true => npy::write_header(header.element_type, shape)
             .ok_or_else(|| Failure::usage("NumPy has no bfloat16: name a raw output with -o, such as x.bf16"))?,
         false => Vec::new(),
     };
-    if args.output.is_none() && stream.file.header().pipeline != Pipeline::Lossless && path.exists() {
+    let by_default = args.output.is_none() && args.files.output_dir.is_none() && !is_dash(path);
+    if by_default && header.pipeline != Pipeline::Lossless && path.exists() {
         return Err(Failure::usage(format!(
             "{}: exists already and may be the original of this lossy stream: name another output with -o, or name \
              this one with -o and --force",
             path.display()
         )));
     }
-    let mut output = Output::create(&path, args.force, &[&args.input])?;
+    task.make_folder()?;
+    Ok((Output::create(path, args.files.force, &[&task.input])?, start))
+}
+
+/// Decompresses one file.
+fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
+    let path = &task.output;
+    json::check_stdout(args.json, is_dash(path))?;
+    // A requested GPU and a region need positions.
+    if args.region.is_none()
+        && !matches!(args.resources.device, Backend::Cuda(_))
+        && let Opened::Pipe(pipe) = Opened::new(&task.input)?
+    {
+        return while_reading(args, task, pipe, talk);
+    }
+    let stream = OpenStream::open(&task.input, args.resources.limits.memory_limit)?;
+    let (element_type, shape) = (stream.file.header().element_type, stream.file.header().shape);
+    let region = args.region.as_ref().map(|region| region.within(shape)).transpose();
+    let region = region.map_err(|text| Failure::usage(format!("{}: {text}", stream.name)))?;
+    let shape = region.as_deref().map_or(shape, shape_of);
+    let (mut output, header) = prepare(args, task, stream.file.header(), shape)?;
     let output_name = output.name();
 
     let bar = Bar::new("decompressing", element_type, talk);
@@ -61,9 +95,22 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     bar.finish();
     check_device(args.resources, &execution, talk);
 
+    task.remove_input(&args.files)?;
+
     let bytes = shape.len() * element_type.size() as u64;
-    if args.json {
-        json::print(&json!({
+    if !args.json && !talk.quiet {
+        remark(format_args!(
+            "{} -> {output_name}: {element_type} {shape}, {}, {}",
+            stream.name,
+            format::bytes(bytes),
+            format::timing(bytes, elapsed)
+        ));
+        if talk.verbose {
+            remark(format_args!("  on {execution}"));
+        }
+    }
+    let json = args.json.then(|| {
+        json!({
             "input": stream.name,
             "output": output_name,
             "element_type": element_type.name(),
@@ -71,35 +118,79 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
             "bytes": bytes,
             "seconds": elapsed.as_secs_f64(),
             "device": json::execution(&execution),
-        }))?;
-    } else if !talk.quiet {
-        remark(format_args!("{} -> {output_name}: {element_type} {shape}, {}", stream.name, format::bytes(bytes)));
+        })
+    });
+    Ok(Done { uncompressed: bytes, compressed: stream.bytes, json })
+}
+
+/// Decompresses a stream from a pipe.
+fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: Talk) -> Outcome<Done> {
+    let name = shown(&task.input).to_string();
+    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let reader = SequentialReader::new(pipe, options).map_err(|error| Failure::of(&name, error))?;
+    let header = reader.header().clone();
+    let (mut output, start) = prepare(args, task, &header, header.shape)?;
+    let output_name = output.name();
+    let bar = Bar::new("decompressing", header.element_type, talk);
+    output.write_all(&start).map_err(|error| Failure::io(&output_name, &error))?;
+    let total = header.shape.len();
+    let size = header.element_type.size() as u64;
+    let sink = Counted { output: &mut output, done: 0, show: |bytes: u64| bar.show(bytes / size, total) };
+    let compressed = reader.copy_to(sink).map_err(|error| Failure::between(&name, &output_name, error))?;
+    output.commit()?;
+    let elapsed = bar.elapsed();
+    bar.finish();
+    let bytes = total * size;
+    if !args.json && !talk.quiet {
+        remark(format_args!(
+            "{name} -> {output_name}: {} {}, {}, {}",
+            header.element_type,
+            header.shape,
+            format::bytes(bytes),
+            format::timing(bytes, elapsed)
+        ));
         if talk.verbose {
-            remark(format_args!("  on {execution}"));
-            remark(timing(bytes, elapsed));
+            remark("  on the CPU: while the stream was read");
         }
     }
-    Ok(())
+    let json = args.json.then(|| {
+        json!({
+            "input": name,
+            "output": output_name,
+            "element_type": header.element_type.name(),
+            "shape": header.shape.extents(),
+            "bytes": bytes,
+            "seconds": elapsed.as_secs_f64(),
+            "device": json!({ "gpus": [], "reason": "the stream was decompressed while it was read" }),
+        })
+    });
+    Ok(Done { uncompressed: bytes, compressed, json })
 }
 
-fn timing(bytes: u64, elapsed: Duration) -> String {
-    format!("  {:.3} s, {}", elapsed.as_secs_f64(), format::speed(bytes, elapsed))
+/// An output that shows its progress.
+struct Counted<'a, F> {
+    output: &'a mut Output,
+    done: u64,
+    show: F,
 }
 
-fn output_path(args: &DecompressArgs) -> Outcome<PathBuf> {
-    match &args.output {
-        Some(path) => Ok(path.clone()),
-        None if is_dash(&args.input) => Ok(args.input.clone()),
-        // The name without .syn is that of the whole array.
-        None if args.region.is_some() => Err(Failure::usage("--region: name an output file for the region with -o")),
-        None => names::array_name(&args.input).ok_or_else(|| {
-            Failure::usage(format!(
-                "{}: does not end in .{}: name an output with -o",
-                args.input.display(),
-                names::SUFFIX
-            ))
-        }),
+impl<F: Fn(u64)> Write for Counted<'_, F> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let count = self.output.write(buffer)?;
+        self.done += count as u64;
+        (self.show)(self.done);
+        Ok(count)
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+fn default_name(input: &Path) -> Outcome<PathBuf> {
+    names::array_name(input).ok_or_else(|| {
+        Failure::usage(format!("{}: does not end in .{}: name an output with -o", input.display(), names::SUFFIX))
+    })
 }
 
 /// Writes the elements of a region one after the other.

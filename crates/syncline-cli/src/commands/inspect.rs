@@ -1,28 +1,55 @@
 //! `syncline inspect`.
 
-use syncline::{Bound, Pipeline, Report};
+use syncline::{Bound, DecompressOptions, Error, Loss, Pipeline, Report, Salvage, StreamFile};
 
 use crate::args::InspectArgs;
 use crate::chart;
+use crate::commands::salvage::{damage, loss_lines, losses_json};
 use crate::commands::{aligned, say};
 use crate::format::{bound, bytes, counted, grouped, number, percent, resolved};
 use crate::json;
 use crate::message::{Failure, Outcome};
-use crate::stream::OpenStream;
+use crate::stream::open_input;
 
-/// Runs the command.
+/// Runs the command. Of a damaged stream it says what it can, and fails.
 pub fn run(args: &InspectArgs) -> Outcome {
-    let stream = OpenStream::open(&args.input, None)?;
-    let report = stream.file.inspect().map_err(|error| Failure::of(&stream.name, error))?;
+    let input = open_input(&args.input, None)?;
+    let name = input.to_string();
+    let failed = |error| Failure::of(&name, error);
+    let problem = match StreamFile::open(&input).and_then(|stream| stream.inspect()) {
+        Ok(report) => return show(args, &report, &name, None),
+        Err(error @ (Error::Corrupt { .. } | Error::Truncated { .. })) => error,
+        Err(error) => return Err(failed(error)),
+    };
+    // Without a header there is nothing to say.
+    let Ok(salvage) = Salvage::open(&input) else { return Err(failed(problem)) };
+    let (report, losses) = salvage.inspect(&DecompressOptions::default()).map_err(failed)?;
+    // The verdict is returned even if the reader closes the pipe.
+    let _ = show(args, &report, &name, Some(&losses));
+    let text = damage(&salvage, &losses).unwrap_or_else(|| problem.to_string());
+    Err(Failure::data(format!("{name}: {text}; 'syncline decompress --keep-going' gives the rest")))
+}
+
+/// Prints the description of a stream. If it is damaged, that of its intact chunks, and which others are lost.
+fn show(args: &InspectArgs, report: &Report, name: &str, losses: Option<&[Loss]>) -> Outcome {
     if args.json {
-        return json::print(&json::report(&report, &stream.name));
+        let value = json::report(report, name);
+        return json::print(&match losses {
+            Some(losses) => json::merged(value, serde_json::json!({ "damaged": true, "lost": losses_json(losses) })),
+            None => value,
+        });
     }
-    let mut lines = vec![format!("{}: Syncline stream, version {}", stream.name, report.version), String::new()];
-    lines.extend(aligned(&rows(&report)));
-    let lengths = code_lengths(&report);
+    let damaged = if losses.is_some() { ", damaged: the counts are those of its intact chunks" } else { "" };
+    let mut lines = vec![format!("{name}: Syncline stream, version {}{damaged}", report.version), String::new()];
+    lines.extend(aligned(&rows(report)));
+    let lengths = code_lengths(report);
     if !lengths.is_empty() {
         lines.extend([String::new(), "codewords by length in bits".into()]);
         lines.extend(lengths);
+    }
+    if let Some(losses) = losses.filter(|losses| !losses.is_empty()) {
+        lines.extend([String::new(), "lost".into()]);
+        lines.extend(loss_lines(losses, report.shape));
     }
     say(&lines)
 }

@@ -1,17 +1,19 @@
 //! `syncline verify`.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 use syncline::quality::{Comparison, Criteria, Quality, RangeScan, Tolerance};
-use syncline::{Bound, Execution, Header, Pipeline};
+use syncline::{Bound, Execution, Header, Pipeline, Shape};
 
-use crate::args::{Resources, Talk, VerifyArgs};
+use crate::args::{JudgeArgs, Limits, Talk, VerifyArgs};
 use crate::commands::{aligned, check_device, say};
 use crate::format::{self, bits_per_value, bytes, counted, grouped, number, optional, psnr, ratio};
 use crate::input::{ArrayInput, is_dash};
 use crate::json;
 use crate::message::{Failure, Outcome};
 use crate::progress::Bar;
-use crate::region::whole;
+use crate::region::{shape_of, stretches, whole};
 use crate::stream::{OpenStream, decode_options};
 
 /// Bytes of the original that are scanned at a time.
@@ -24,34 +26,41 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
     if is_dash(&args.original) && is_dash(&args.input) {
         return Err(Failure::usage("only one of ORIGINAL and IN can be stdin: name a file for the other"));
     }
-    let limit = args.resources.memory_limit;
+    let limit = args.resources.limits.memory_limit;
     let stream = OpenStream::open(&args.input, limit)?;
     let header = stream.file.header();
     let original = ArrayInput::open_original(&args.original, header.element_type, header.shape, limit)?;
+    let region = args.region.as_ref().map(|region| region.within(header.shape)).transpose();
+    let region = region.map_err(|text| Failure::usage(format!("{}: {text}", stream.name)))?;
+    let shape = region.as_deref().map_or(header.shape, shape_of);
     let bar = Bar::new("verifying", header.element_type, talk);
+    let range = scan_range(&original, &fills(header), args.resources.limits)?;
     let criteria = Criteria {
         element_type: header.element_type,
-        shape: header.shape,
+        shape,
         fills: fills(header),
-        range: scan_range(&original, header, args.resources)?,
-        tolerance: tolerance(header),
+        range,
+        tolerance: judged(args.judge, range).unwrap_or_else(|| tolerance(header)),
     };
-    let comparison = Comparison::new(criteria).with_threads(args.resources.threads);
+    let comparison = Comparison::new(criteria).with_threads(args.resources.limits.threads);
     let mut comparison = comparison.map_err(|error| Failure::of(&stream.name, error))?;
-    let mut position = original.offset;
-    let execution = stream.for_each_slab(&whole(header.shape), &decode_options(args.resources), |part, done| {
-        let piece = original.input.bytes(position, part.len())?;
-        position += piece.len() as u64;
+    let mut elements = Elements::new(&original, region.as_deref());
+    let region = region.unwrap_or_else(|| whole(header.shape));
+    let execution = stream.for_each_slab(&region, &decode_options(args.resources), |part, done| {
+        let piece = elements.next(part.len())?;
         comparison.push(&piece, part).map_err(|error| Failure::of(&stream.name, error))?;
-        bar.show(done, header.shape.len());
+        bar.show(done, shape.len());
         Ok(())
     })?;
     let quality = comparison.finish().map_err(|error| Failure::of(&stream.name, error))?;
     bar.finish();
     check_device(args.resources, &execution, talk);
 
-    let complaint = complaint(&quality, header);
-    let verified = Verified { original, stream: &stream, quality, execution, complaint: complaint.as_deref() };
+    // The bound of the stream refers to the whole array.
+    let own = args.judge.is_none() && args.region.is_none();
+    let complaint = if own { complaint(&quality, header) } else { beyond(&quality) };
+    let complaint_text = complaint.as_deref();
+    let verified = Verified { original, shape, judge: args.judge, stream: &stream, quality, execution, complaint_text };
     let said = match (args.json, talk.quiet) {
         (true, _) => json::print(&verified.json()),
         (false, false) => say(&verified.lines(talk)),
@@ -67,10 +76,13 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
 /// The result of a comparison.
 struct Verified<'a> {
     original: ArrayInput,
+    /// The shape of what was compared.
+    shape: Shape,
+    judge: JudgeArgs,
     stream: &'a OpenStream,
     quality: Quality,
     execution: Execution,
-    complaint: Option<&'a str>,
+    complaint_text: Option<&'a str>,
 }
 
 impl Verified<'_> {
@@ -87,7 +99,10 @@ impl Verified<'_> {
         let more = json!({
             "original": self.original.input.to_string(),
             "input": self.stream.name,
-            "holds": self.complaint.is_none(),
+            "holds": self.complaint_text.is_none(),
+            "bound": self.judge.json().unwrap_or_else(|| json::bound(self.stream.file.header().bound)),
+            "element_type": self.original.element_type.name(),
+            "shape": self.shape.extents(),
             "device": json::execution(&self.execution),
             "compressed_bytes": self.stream.bytes,
             "uncompressed_bytes": self.original.size(),
@@ -102,8 +117,8 @@ impl Verified<'_> {
         let header = self.stream.file.header();
         let sizes = format!("{} -> {}", bytes(self.original.size()), bytes(self.stream.bytes));
         let mut rows = vec![
-            ("array", format!("{} {}", header.element_type, header.shape)),
-            ("bound", format::bound(header.bound)),
+            ("array", format!("{} {}", header.element_type, self.shape)),
+            ("bound", format::bound(self.judge.bound().unwrap_or(header.bound))),
         ];
         rows.extend(quality_rows(&self.quality));
         rows.extend([
@@ -113,7 +128,7 @@ impl Verified<'_> {
         if talk.verbose {
             rows.push(("decompressed on", self.execution.to_string()));
         }
-        rows.push(("verdict", self.complaint.unwrap_or("the bound holds").into()));
+        rows.push(("verdict", self.complaint_text.unwrap_or("the bound holds").into()));
         aligned(&rows)
     }
 }
@@ -135,10 +150,76 @@ pub fn fills(header: &Header) -> Vec<u64> {
     header.patterns.iter().copied().filter(|bits| !is_value(bits)).collect()
 }
 
-fn scan_range(original: &ArrayInput, header: &Header, resources: Resources) -> Outcome<Option<(f64, f64)>> {
-    let scan = RangeScan::new(original.element_type, &fills(header)).with_threads(resources.threads);
+/// Returns the tolerance for a bound of the command line; `None` without one.
+pub fn judged(judge: JudgeArgs, range: Option<(f64, f64)>) -> Option<Tolerance> {
+    let extent = range.map_or(0.0, |(low, high)| high - low);
+    judge.bound().map(|bound| match bound {
+        Bound::Rel(part) => Tolerance::Absolute(part * extent),
+        other => Tolerance::Absolute(other.value()),
+    })
+}
+
+impl JudgeArgs {
+    fn is_none(self) -> bool {
+        self.bound().is_none()
+    }
+
+    /// Returns the bound of the command line.
+    pub fn bound(self) -> Option<Bound> {
+        self.abs.map(Bound::Abs).or(self.rel.map(Bound::Rel))
+    }
+
+    /// Returns the bound as JSON.
+    pub fn json(self) -> Option<Value> {
+        self.bound().map(json::bound)
+    }
+}
+
+/// The elements of an array in order, or those of a region of it.
+pub struct Elements<'a> {
+    array: &'a ArrayInput,
+    /// Stretches of elements that are left: the first element of each and its length.
+    stretches: Box<dyn Iterator<Item = (u64, u64)>>,
+    current: (u64, u64),
+}
+
+impl<'a> Elements<'a> {
+    /// Starts with the first element.
+    pub fn new(array: &'a ArrayInput, region: Option<&[Range<u64>]>) -> Self {
+        let stretches: Box<dyn Iterator<Item = (u64, u64)>> = match region {
+            Some(region) => Box::new(stretches(region, array.shape)),
+            None => Box::new(std::iter::once((0, array.shape.len()))),
+        };
+        Self { array, stretches, current: (0, 0) }
+    }
+
+    /// Returns the next elements as bytes.
+    pub fn next(&mut self, length: usize) -> Outcome<Vec<u8>> {
+        let size = self.array.element_type.size() as u64;
+        let mut left = length as u64 / size;
+        let mut bytes = Vec::with_capacity(length);
+        while left > 0 {
+            let (start, count) = self.current;
+            let now = count.min(left);
+            if now > 0 {
+                bytes.extend(self.array.input.bytes(self.array.offset + start * size, (now * size) as usize)?);
+                self.current = (start + now, count - now);
+                left -= now;
+            } else if let Some(next) = self.stretches.next() {
+                self.current = next;
+            } else {
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Returns the range of all values of an array but fill values.
+pub fn scan_range(original: &ArrayInput, fills: &[u64], limits: Limits) -> Outcome<Option<(f64, f64)>> {
+    let scan = RangeScan::new(original.element_type, fills).with_threads(limits.threads);
     let mut scan = scan.map_err(|error| Failure::of(&original.input, error))?;
-    let most = resources.memory_limit.map_or(PIECE, |limit| (limit / 4).clamp(SMALLEST_PIECE, PIECE) / 8 * 8);
+    let most = piece_bytes(limits);
     let mut done = 0;
     while done < original.size() {
         let piece = original.input.bytes(original.offset + done, (original.size() - done).min(most) as usize)?;
@@ -148,18 +229,31 @@ fn scan_range(original: &ArrayInput, header: &Header, resources: Resources) -> O
     Ok(scan.range())
 }
 
+/// Returns the bytes of a whole number of elements that are read at a time.
+pub fn piece_bytes(limits: Limits) -> u64 {
+    limits.memory_limit.map_or(PIECE, |limit| (limit / 4).clamp(SMALLEST_PIECE, PIECE) / 8 * 8)
+}
+
+/// Returns the elements for which the tolerance does not hold, if there are any.
+pub fn beyond(quality: &Quality) -> Option<String> {
+    if quality.holds() {
+        return None;
+    }
+    Some(match quality.tolerance {
+        Tolerance::Exact => format!("not equal bit for bit in {}", counted(quality.differing, "element")),
+        _ => format!(
+            "the bound does not hold: {} beyond it, {} changed",
+            counted(quality.violations, "element"),
+            counted(quality.mismatches, "special value")
+        ),
+    })
+}
+
 /// Returns the reason why the bound does not hold, if there is one: in the elements, or because the stream's own bound
 /// is larger than the requested one.
 pub fn complaint(quality: &Quality, header: &Header) -> Option<String> {
-    if !quality.holds() {
-        return Some(match quality.tolerance {
-            Tolerance::Exact => format!("not equal bit for bit in {}", counted(quality.differing, "element")),
-            _ => format!(
-                "the bound does not hold: {} beyond it, {} changed",
-                counted(quality.violations, "element"),
-                counted(quality.mismatches, "special value")
-            ),
-        });
+    if let Some(text) = beyond(quality) {
+        return Some(text);
     }
     if quality.tolerance == Tolerance::Exact {
         return None;

@@ -21,7 +21,6 @@ fn command_lines_that_make_no_sense() {
         ("compress x.f32 --shape 100 --pw-rel 1e-400", "(5e-324"),
         ("compress x.f32 --shape 100 --pw-rel 1.5", "below 1"),
         ("compress x.f32 --shape ten --abs 1", "is not a shape"),
-        ("compress x.f32 --shape 1x1x1x1x100 --abs 1", "dimensions"),
         ("compress x.f32 --shape 100 --abs 1 --dtype f128", "f128"),
         ("compress x.f32 --shape 100 --abs 1 --index best", "best"),
         ("compress x.f32 --shape 100 --abs 1 --fill land", "--fill"),
@@ -41,6 +40,7 @@ fn command_lines_that_make_no_sense() {
     ] {
         w.fails(line, 2, text);
     }
+    w.fails(&format!("compress x.f32 --shape {}100 --abs 1", "1x".repeat(32)), 2, "dimensions");
 }
 
 #[test]
@@ -145,6 +145,41 @@ mod unix {
             w.ok("compress x.f32 --shape 100 --abs 1 -o y.syn --force");
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
             std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_new_file_is_as_old_and_as_open_as_its_input() {
+        let w = Workshop::new();
+        let input = w.write("x.f32", &field_f32(100));
+        std::fs::set_permissions(&input, PermissionsExt::from_mode(0o640)).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        std::fs::File::options().write(true).open(&input).unwrap().set_modified(time).unwrap();
+        w.ok("compress x.f32 --shape 100 --abs 1");
+        w.ok("decompress x.f32.syn -o y");
+        for name in ["x.f32.syn", "y"] {
+            let metadata = std::fs::metadata(w.path(name)).unwrap();
+            assert_eq!((metadata.permissions().mode() & 0o7777, metadata.modified().unwrap()), (0o640, time), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_stdout_and_pipes_of_a_shell() {
+        let w = Workshop::new();
+        w.write("x.f32", &field_f32(100));
+        w.ok("compress x.f32 --shape 100 --abs 1");
+        let expected = w.read("x.f32.syn");
+        let program = env!("CARGO_BIN_EXE_syncline");
+        let line = format!("{program} -q compress x.f32 --shape 100 --abs 1 -o");
+        assert_eq!(w.ok("compress x.f32 --shape 100 --abs 1 -o /dev/stdout"), expected);
+        let mut scripts = vec![format!("{line} /dev/stdout > redirected")];
+        if Path::new("/bin/bash").exists() {
+            scripts.push(format!("{line} >(cat > redirected; touch done); while ! [ -e done ]; do sleep 0.01; done"));
+        }
+        for script in scripts {
+            let shell = if script.contains(">(") { "bash" } else { "sh" };
+            let status = Command::new(shell).args(["-c", &script]).current_dir(w.0.path()).status().unwrap();
+            assert!(status.success() && w.read("redirected") == expected, "{script}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! The program as its users run it: a process with files, pipes and exit codes.
 
+mod damage;
 mod device;
 mod failures;
+mod many;
 mod memory;
 mod npy;
 mod readers;
@@ -9,6 +11,7 @@ mod reports;
 mod roundtrip;
 #[cfg(unix)]
 mod signals;
+mod streaming;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -71,6 +74,15 @@ impl Workshop {
         let output = self.run(line);
         failed(line, &output, code, text);
         assert_eq!(self.names(), before, "{line}: leftovers");
+    }
+}
+
+impl Workshop {
+    /// Runs what must fail with this code after it has said something.
+    fn fails_with_output(&self, line: &str, code: i32, text: &str) {
+        let output = self.run(line);
+        failed(line, &output, code, text);
+        assert!(!output.stdout.is_empty(), "{line}");
     }
 }
 

@@ -128,13 +128,18 @@ fn pipes() {
     let (w, field) = workshop();
     let stream = succeeded(
         "compress -",
+        w.run_with_stdin(&format!("compress - --dtype f32 --shape {SHAPE} --rel 1e-3"), &field),
+    );
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --rel 1e-3"));
+    assert_eq!(stream, w.read("x.f32.syn"));
+    let stream = succeeded(
+        "compress -",
         w.run_with_stdin(&format!("compress - --dtype f32 --shape {SHAPE} --abs 1e-3"), &field),
     );
-    w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3"));
-    assert_eq!(stream, w.read("x.f32.syn"));
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3 --force"));
     let back = succeeded("decompress -", w.run_with_stdin("decompress -", &stream));
     assert!(largest_error(&field, &back) <= 1e-3);
-    assert_eq!(w.ok("decompress x.f32.syn -o -"), back);
+    assert!(largest_error(&field, &w.ok("decompress x.f32.syn -o -")) <= 1e-3);
     succeeded("verify - x", w.run_with_stdin("verify - x.f32.syn", &field));
     succeeded("verify x -", w.run_with_stdin("verify x.f32 -", &stream));
     succeeded("inspect -", w.run_with_stdin("inspect -", &stream));
@@ -208,6 +213,52 @@ fn fill_values_come_back() {
     let line = "compress sea.f32 --shape 100x100 --rel 1e-3 --fill none --force --json";
     let json: serde_json::Value = serde_json::from_slice(&w.ok(line)).unwrap();
     assert!(json["resolved_bound"].as_f64().unwrap() > 1e6);
+}
+
+#[test]
+fn a_few_values_that_make_up_the_range_are_named() {
+    let w = Workshop::new();
+    let mut values = floats(&field_f32(100_000));
+    let write = |values: &[f32]| w.write("x.f32", &values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>());
+    let said = |options: &str| {
+        let output = w.run(&format!("compress x.f32 --shape 100000 --rel 1e-3 --force {options}"));
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    write(&values);
+    assert!(!said("").contains("warning"));
+    (values[77], values[5_000]) = (-9999.0, 1e20);
+    write(&values);
+    let text = said("");
+    assert!(text.contains("warning: x.f32: fewer than 0.1 % of the values, such as 1e20, make up more"), "{text}");
+    assert!(text.contains("add --fill 1e20 if it means \"no data\", or use --abs 0.02"), "{text}");
+    // Then the other one is what remains.
+    let text = said("--fill 1e20");
+    assert!(text.contains("such as -9999, make up"), "{text}");
+    assert!(!said("--quiet").contains("warning"));
+    values[5_000] = 0.0;
+    write(&values);
+    assert!(!said("--fill -9999").contains("warning"));
+}
+
+#[test]
+fn a_ratio_or_a_size_is_reached() {
+    let (w, field) = workshop();
+    let line = format!("compress x.f32 --shape {SHAPE} --force");
+    for (target, most) in [("--ratio 8", field.len() / 8), ("--ratio 4", field.len() / 4), ("--size 20000", 20_000)] {
+        w.ok(&format!("{line} {target}"));
+        let length = w.read("x.f32.syn").len();
+        assert!(length <= most && length as f64 >= 0.95 * most as f64, "{target}: {length} of {most}");
+        w.ok("verify x.f32 x.f32.syn");
+    }
+    let piped = w.run_with_stdin(&format!("compress - --dtype f32 --shape {SHAPE} --size 20000"), &field).stdout;
+    assert!(piped == w.read("x.f32.syn"));
+    let output = w.run(&format!("{line} --ratio 1e6"));
+    failed(&line, &output, 1, "cannot be reached");
+    w.fails(&format!("{line} --ratio 4 --abs 1"), 2, "cannot be used with");
+    w.fails(&format!("{line} --size 0"), 2, "a size in bytes");
+    w.write("x.u8", &field);
+    w.fails("compress x.u8 --ratio 4", 2, "lossless");
 }
 
 #[test]

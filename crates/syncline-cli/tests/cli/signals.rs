@@ -54,11 +54,18 @@ impl Waiting {
 #[test]
 fn an_interrupt_leaves_nothing() {
     // What is ignored beside them makes no difference.
-    for (signal, ignored) in [("INT", "USR1"), ("TERM", "USR1"), ("HUP", "USR1"), ("INT", "HUP"), ("TERM", "HUP INT")] {
+    for (signal, number, ignored) in [
+        ("INT", 2, "USR1"),
+        ("TERM", 15, "USR1"),
+        ("HUP", 1, "USR1"),
+        ("QUIT", 3, "USR1"),
+        ("INT", 2, "HUP"),
+        ("TERM", 15, "HUP INT"),
+    ] {
         let w = Workshop::new();
         let program = Waiting::new(&w, ignored);
         program.tell(signal);
-        assert_eq!(program.end().code(), Some(130), "{signal}");
+        assert_eq!(program.end().code(), Some(128 + number), "{signal}");
         assert_eq!(w.names(), ["out.syn"]);
         assert_eq!(w.read("out.syn"), b"precious");
     }
@@ -78,4 +85,15 @@ fn what_the_starter_ignores_stays_ignored() {
         assert_eq!(w.names(), ["out.syn"]);
         assert_ne!(w.read("out.syn"), b"precious");
     }
+}
+
+#[test]
+fn a_file_that_becomes_too_large_leaves_nothing() {
+    let w = Workshop::new();
+    w.write("x.u8", &[7; 4096]);
+    w.ok("compress x.u8 --lossless");
+    let script = format!("ulimit -f 1; exec {} decompress x.u8.syn -o y", env!("CARGO_BIN_EXE_syncline"));
+    let output = Command::new("sh").args(["-c", &script]).current_dir(w.0.path()).output().unwrap();
+    failed("decompress", &output, 1, "too large");
+    assert_eq!(w.names(), ["x.u8", "x.u8.syn"]);
 }

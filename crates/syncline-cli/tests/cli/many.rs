@@ -1,0 +1,130 @@
+//! Several files and folders, short forms, and the environment.
+
+use super::*;
+
+fn workshop() -> Workshop {
+    let w = Workshop::new();
+    std::fs::create_dir_all(w.path("run/step")).unwrap();
+    w.write("run/a.f32", &field_f32(1000));
+    w.write("run/step/b.f32", &field_f32(1000));
+    w.write("run/notes.txt", b"no array");
+    w.write("c.f32", &field_f32(1000));
+    w
+}
+
+fn stderr(w: &Workshop, line: &str) -> String {
+    let output = w.run(line);
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn folders_there_and_back() {
+    let w = workshop();
+    let said = stderr(&w, "compress run c.f32 --shape 1000 --abs 1e-3 --output-dir packed");
+    assert_eq!(said.lines().count(), 4, "{said}");
+    let total = said.lines().last().unwrap();
+    assert!(total.starts_with("3 files: ") && total.contains("ratio") && total.ends_with("B/s"), "{said}");
+    for name in ["packed/a.f32.syn", "packed/step/b.f32.syn", "packed/c.f32.syn"] {
+        assert!(w.path(name).is_file(), "{name}");
+    }
+    assert!(!w.path("packed/notes.txt.syn").exists());
+    w.ok("decompress packed --output-dir back");
+    for name in ["back/a.f32", "back/step/b.f32", "back/c.f32"] {
+        assert!(largest_error(&w.read(name), &field_f32(1000)) <= 1e-3, "{name}");
+    }
+    let report: serde_json::Value =
+        serde_json::from_slice(&w.ok("compress run c.f32 --shape 1000 --abs 1e-3 --output-dir packed -f --json"))
+            .unwrap();
+    assert_eq!(report.as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn one_bad_file_does_not_stop_the_others() {
+    let w = workshop();
+    let output = w.run("compress no.f32 c.f32 --shape 1000 --lossless");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no.f32: no such file") && said.contains("1 file, 1 failed"), "{said}");
+    assert!(w.path("c.f32.syn").is_file());
+    // Two problems with the command line alone.
+    w.write("d.f32.syn", b"precious");
+    w.write("d.f32", &field_f32(1000));
+    let output = w.run("compress c.f32 d.f32 --shape 1000 --lossless");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(w.read("d.f32.syn"), b"precious");
+}
+
+#[test]
+fn what_cannot_be_meant() {
+    let w = workshop();
+    std::fs::create_dir(w.path("empty")).unwrap();
+    std::fs::copy(w.path("run/a.f32"), w.path("a.f32")).unwrap();
+    let compress = "--shape 1000 --lossless";
+    w.fails(&format!("compress run {compress} -o x.syn"), 2, "--output-dir");
+    w.fails(&format!("compress c.f32 a.f32 {compress} -c"), 2, "one output cannot hold several inputs");
+    w.fails(&format!("compress a.f32 run/a.f32 {compress} --output-dir out"), 2, "have the same output");
+    w.fails(&format!("compress empty {compress}"), 1, "the folder has no arrays");
+    w.fails("decompress empty", 1, "the folder has no streams");
+    w.fails(&format!("compress c.f32 {compress} -o - --rm"), 2, "--rm");
+    w.fails(&format!("compress c.f32 {compress} -c -o x"), 2, "cannot be used with");
+    w.fails(&format!("compress c.f32 {compress} -1 -2"), 2, "cannot be used with");
+    #[cfg(unix)]
+    w.fails(&format!("compress c.f32 {compress} -o /dev/null --rm"), 2, "--rm");
+    assert!(w.path("c.f32").is_file());
+}
+
+#[test]
+fn inputs_are_kept_or_removed() {
+    let w = workshop();
+    w.ok("compress c.f32 --shape 1000 --lossless --rm --keep");
+    assert!(w.path("c.f32").is_file());
+    w.ok("compress c.f32 --shape 1000 --lossless --rm -f");
+    assert!(!w.path("c.f32").exists());
+    w.ok("decompress c.f32.syn --rm");
+    assert_eq!(w.read("c.f32"), field_f32(1000));
+    assert!(!w.path("c.f32.syn").exists());
+    // Not after a failure.
+    w.write("bad.syn", b"nothing");
+    w.fails("decompress bad.syn --rm", 1, "not a Syncline stream");
+    assert!(w.path("bad.syn").exists());
+}
+
+#[test]
+fn short_forms() {
+    let w = workshop();
+    w.ok("c.f32 --shape 1000 --abs 1e-3");
+    w.ok("compress c.f32 --shape 1000 --abs 1e-3 -o long.syn");
+    assert_eq!(w.read("c.f32.syn"), w.read("long.syn"));
+    let back = w.ok("decompress long.syn -o -");
+    assert_eq!(w.ok("-dc long.syn"), back);
+    assert_eq!(w.ok("-c -T1 long.syn"), back);
+    assert_eq!(succeeded("-d", w.run_with_stdin("-d", &w.read("long.syn"))), back);
+    w.ok("long.syn");
+    assert_eq!(w.read("long"), back);
+    w.ok("-9 c.f32 --shape 1000 --lossless --coder lzss -o short9.syn");
+    w.ok("compress --level 9 c.f32 --shape 1000 --lossless --coder lzss -o long9.syn");
+    assert_eq!(w.read("short9.syn"), w.read("long9.syn"));
+    w.ok("compress c.f32 --shape 1000 --abs 1 --fill -9 -o nine.syn");
+    let said = stderr(&w, "compress c.f32 --shape 1000 --abs 1 --level 9 -o warned.syn");
+    assert!(said.contains("warning: the level has no effect without LZSS"), "{said}");
+    w.fails("c.f32 --shape 1000", 2, "--lossless");
+}
+
+#[test]
+fn the_environment_gives_defaults() {
+    let w = workshop();
+    let run = |name: &str, value: &str, line: &str| w.command(line).env(name, value).output().unwrap();
+    let line = "compress c.f32 --shape 1000 --abs 1 -v -f";
+    let output = run("SYNCLINE_THREADS", "many", line);
+    failed(line, &output, 2, "--threads");
+    let output = run("SYNCLINE_MEMORY_LIMIT", "1K", line);
+    failed(line, &output, 2, "memory limit");
+    let lossless = "compress c.f32 --shape 1000 --lossless";
+    succeeded(lossless, run("SYNCLINE_CODER", "lzss", &format!("{lossless} -o env.syn")));
+    w.ok(&format!("{lossless} --coder lzss -o option.syn"));
+    assert_eq!(w.read("env.syn"), w.read("option.syn"));
+    // The command line has the last word.
+    succeeded(lossless, run("SYNCLINE_CODER", "huffman", &format!("{lossless} --coder lzss -o env.syn -f")));
+    assert_eq!(w.read("env.syn"), w.read("option.syn"));
+}

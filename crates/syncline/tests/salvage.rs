@@ -1,0 +1,100 @@
+//! What is left of damaged streams.
+
+use syncline::{
+    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, Salvage, StreamFile, compress, decompress,
+};
+
+const LEN: usize = 3_000_000;
+const CHUNKS: u64 = 6;
+const LOST: u32 = 0x7FC0_1234;
+
+fn stream(bound: Bound) -> Vec<u8> {
+    let field: Vec<f32> = (0..LEN).map(|i| (i as f32 * 1e-3).sin() + (i * 7919 % 101) as f32 * 1e-3).collect();
+    compress(&ArrayView::new(&field, &[LEN as u64]).unwrap(), &CompressOptions::new(bound)).unwrap()
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+/// Salvages into memory.
+fn salvaged(stream: &[u8]) -> (Vec<u32>, Vec<Loss>) {
+    let file = tempfile::tempfile().unwrap();
+    let salvage = Salvage::open(stream).unwrap();
+    let losses = salvage.decompress_to(&file, 0, u64::from(LOST), &DecompressOptions::default()).unwrap();
+    let checked = salvage.check(&DecompressOptions::default()).unwrap();
+    assert_eq!(
+        checked.iter().flat_map(|loss| loss.chunks.clone()).collect::<Vec<_>>(),
+        losses.iter().flat_map(|loss| loss.chunks.clone()).collect::<Vec<_>>()
+    );
+    let mut bytes = vec![0; 4 * LEN];
+    syncline::ReadAt::read_exact_at(&file, &mut bytes, 0).unwrap();
+    (words(&bytes), losses)
+}
+
+/// Checks that all elements are those of the array, except lost ones.
+fn check(whole: &[u32], back: &[u32], losses: &[Loss]) {
+    for (i, (expected, found)) in whole.iter().zip(back).enumerate() {
+        let lost = losses.iter().any(|loss| loss.span.contains(&(i as u64)));
+        assert_eq!(*found, if lost { LOST } else { *expected }, "element {i}");
+    }
+}
+
+#[test]
+fn intact_chunks_are_kept() {
+    for bound in [Bound::Lossless, Bound::Abs(1e-3)] {
+        let good = stream(bound);
+        let whole = words(decompress(&good, &DecompressOptions::default()).unwrap().bytes());
+        let (back, losses) = salvaged(&good);
+        assert_eq!(losses, []);
+        check(&whole, &back, &losses);
+        let ranges = |chunk: u64| {
+            let file = StreamFile::open(good.as_slice()).unwrap();
+            let at = chunk << 19;
+            file.byte_ranges(std::slice::from_ref(&(at..at + 1))).unwrap()[0].clone()
+        };
+        assert!(StreamFile::open(good.as_slice()).unwrap().inspect().unwrap().totals.chunks == CHUNKS);
+
+        // A payload, the header of a record, and the end.
+        let mut bad = good.clone();
+        bad[ranges(1).start as usize + 100] ^= 1;
+        let (back, losses) = salvaged(&bad);
+        assert_eq!((losses.len(), losses[0].chunks.clone()), (1, 1..2));
+        assert!(losses[0].reason.contains("checksum"), "{losses:?}");
+        check(&whole, &back, &losses);
+
+        let mut bad = good.clone();
+        bad[ranges(0).start as usize] ^= 1;
+        let length = bad.len();
+        bad[length - 1] ^= 1;
+        let (back, losses) = salvaged(&bad);
+        assert_eq!((losses.len(), losses[0].chunks.clone()), (1, 0..1));
+        assert_eq!(losses[0].reason, "the record is missing");
+        check(&whole, &back, &losses);
+
+        for (cut, lost) in [(good.len() - 1, 6), (ranges(5).end as usize, 6), (ranges(4).end as usize - 1, 4)] {
+            let (back, losses) = salvaged(&good[..cut]);
+            let chunks: Vec<_> = losses.iter().map(|loss| loss.chunks.clone()).collect();
+            assert_eq!(chunks, if lost == CHUNKS { vec![] } else { vec![lost..CHUNKS] }, "{cut}");
+            check(&whole, &back, &losses);
+        }
+        // A piece is missing from the middle, by no multiple of the alignment.
+        let cut = ranges(1).start as usize + 50;
+        let (back, losses) = salvaged(&[&good[..cut], &good[cut + 77..]].concat());
+        assert_eq!((losses.len(), losses[0].chunks.clone()), (1, 1..2));
+        check(&whole, &back, &losses);
+    }
+}
+
+#[test]
+fn without_a_header_or_any_chunk_there_is_nothing() {
+    let good = stream(Bound::Abs(1e-3));
+    assert!(matches!(Salvage::open(&good[..100]), Err(Error::Truncated { .. })));
+    assert!(matches!(Salvage::open(b"nothing".as_slice()), Err(Error::NotSyncline(_))));
+    let salvage = Salvage::open(&good[..200]).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    assert!(matches!(salvage.decompress_to(&file, 0, 0, &DecompressOptions::default()), Err(Error::Corrupt { .. })));
+    assert_eq!(salvage.check(&DecompressOptions::default()).unwrap()[0].chunks, 0..CHUNKS);
+    let (report, losses) = salvage.inspect(&DecompressOptions::default()).unwrap();
+    assert_eq!((report.totals.chunks, losses.len()), (0, 1));
+}
