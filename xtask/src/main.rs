@@ -1,10 +1,11 @@
-//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | python | fuzz | bundle`.
+//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | python | install-c | fuzz | bundle`.
 
 mod bundle;
 mod check;
 mod data;
 mod emulate;
 mod fuzz;
+mod install;
 mod nvrtc;
 mod python;
 
@@ -34,6 +35,8 @@ enum Task {
     Emulate(emulate::Arguments),
     /// Build the Python package and test it (downloads packages with pip)
     Python(python::Arguments),
+    /// Build the C library and install it with its header, and files for pkg-config and CMake
+    InstallC(install::Arguments),
     /// Run the fuzz targets with random inputs, on stable Rust
     Fuzz(fuzz::Arguments),
     /// Pack the device tests and benches for a GPU machine without Rust
@@ -57,6 +60,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Nvrtc(arguments) => nvrtc::run(&arguments),
         Task::Emulate(arguments) => emulate::run(&arguments),
         Task::Python(arguments) => python::run(&arguments),
+        Task::InstallC(arguments) => install::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bundle => bundle::run(),
     }
