@@ -64,6 +64,21 @@ Examples:
   syncline decompress - < x.f32.syn | consumer              in a pipe
 ";
 
+/// The commands that have a page.
+const COMMANDS: [&str; 11] =
+    ["compress", "decompress", "test", "list", "inspect", "verify", "compare", "demo", "info", "completions", "man"];
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  syncline verify x.f32 x.f32.syn                             the bound of the stream
+  syncline verify x.f32 x.f32.syn --abs 0.01 --region 0:10    another bound, for a part
+";
+
+const COMPLETIONS_EXAMPLE: &str = "\
+Example:
+  syncline completions bash > ~/.local/share/bash-completion/completions/syncline
+";
+
 /// Error-bounded and lossless compression of numeric arrays.
 #[derive(Debug, Parser)]
 #[command(name = "syncline", version, after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP,
@@ -107,9 +122,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  syncline inspect x.f32.syn --json\n")]
     Inspect(InspectArgs),
     /// Compare a stream with its original. The exit code is 0 only if the bound holds.
-    #[command(
-        after_help = "Examples:\n  syncline verify x.f32 x.f32.syn\n  syncline verify x.f32 x.f32.syn --abs 0.01 --region 0:10\n"
-    )]
+    #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
     /// Compare two arrays without a stream. With a bound, the exit code is 0 only if it holds.
     #[command(after_help = "Example:\n  syncline compare x.npy y.npy --abs 0.01\n")]
@@ -121,9 +134,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  syncline info --json\n")]
     Info(InfoArgs),
     /// Print the completion script of a shell.
-    #[command(
-        after_help = "Example:\n  syncline completions bash > ~/.local/share/bash-completion/completions/syncline\n"
-    )]
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
     Completions {
         /// The shell.
         shell: Shell,
@@ -132,7 +143,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  syncline man compress | man -l -\n")]
     Man {
         /// Page of this command instead of the main page.
-        #[arg(value_parser = ["compress", "decompress", "test", "list", "inspect", "verify", "compare", "demo", "info", "completions", "man"])]
+        #[arg(value_parser = COMMANDS)]
         command: Option<String>,
     },
 }

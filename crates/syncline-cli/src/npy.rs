@@ -152,7 +152,8 @@ fn parse_descr(descr: &str) -> Result<(ElementType, Differences), String> {
         }
         _ => {
             return Err(format!(
-                "the .npy type '{plain}' is not supported: use float16 to 64, complex64 or 128, bool, or an integer type"
+                "the .npy type '{plain}' is not supported: use float16 to 64, complex64 or 128, bool, or an \
+                 integer type"
             ));
         }
     };
