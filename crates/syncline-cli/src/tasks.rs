@@ -217,9 +217,14 @@ pub struct Total {
 }
 
 impl Total {
-    /// Returns the line for the total, with what is particular to the command.
+    /// Returns the line for the total, with what is particular to the command, and the time.
     pub fn line(&self, sizes: &str) -> String {
+        format!("{}, {}", self.untimed(sizes), format::timing(self.uncompressed, self.elapsed))
+    }
+
+    /// Returns the line for the total, with what is particular to the command.
+    pub fn untimed(&self, sizes: &str) -> String {
         let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
-        format!("{}{failed}: {sizes}, {}", counted(self.files, "file"), format::timing(self.uncompressed, self.elapsed))
+        format!("{}{failed}: {sizes}", counted(self.files, "file"))
     }
 }

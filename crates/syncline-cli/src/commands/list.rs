@@ -28,7 +28,7 @@ pub fn run(args: &ListArgs, talk: Talk) -> Outcome {
     }
     batch.finish(talk, |total| {
         let ratio = number(ratio(total.uncompressed, total.compressed));
-        total.line(&format!("{} in {}, ratio {ratio}", bytes(total.uncompressed), bytes(total.compressed)))
+        total.untimed(&format!("{} in {}, ratio {ratio}", bytes(total.uncompressed), bytes(total.compressed)))
     })
 }
 
