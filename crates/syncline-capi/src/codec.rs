@@ -273,7 +273,8 @@ pub unsafe extern "C" fn syncline_decompress_region(
     options: *const syncline_decompress_options,
 ) -> usize {
     let work = || {
-        // SAFETY: the caller passes buffers of these sizes that do not overlap, `rank` numbers each, and NULL or options.
+        // SAFETY: the caller passes buffers of these sizes that do not overlap, `rank` numbers each, and NULL or
+        // options.
         let (stream, output, region, options) = unsafe {
             (
                 input(stream, stream_size, "stream")?,

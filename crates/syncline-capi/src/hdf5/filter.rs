@@ -8,11 +8,8 @@ use std::panic::catch_unwind;
 use syncline::{ArrayView, Backend, DecompressOptions, Error, StreamFile, compress};
 
 use super::library::Id;
-use super::options::Parameters;
+use super::options::{ID, Parameters};
 use super::set_local::set_local;
-
-/// The number of the filter, from the range that HDF5 leaves to filters that are not registered (docs/HDF5.md).
-pub const ID: c_int = 47_501;
 
 /// `H5Z_FLAG_REVERSE`: decompression.
 const REVERSE: c_uint = 0x0100;

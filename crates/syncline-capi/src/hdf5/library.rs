@@ -1,7 +1,7 @@
 //! The functions of the HDF5 library that calls the filter.
 //!
-//! A process may contain several HDF5 libraries (the Python packages h5py and netCDF4 each bring one), and identifiers of
-//! one mean nothing to another. The calling library is the one that contains the return address of the callback.
+//! A process may contain several HDF5 libraries (the Python packages h5py and netCDF4 each bring one), and identifiers
+//! of one mean nothing to another. The calling library is the one that contains the return address of the callback.
 
 #![allow(unsafe_code, reason = "functions of a library that is found at run time")]
 

@@ -3,7 +3,7 @@
 //! | number | meaning |
 //! |---|---|
 //! | 0 | version of this table: 1 |
-//! | 1 | kind of bound: 0 lossless, 1 absolute, 2 relative to the range of each chunk, 3 PSNR, 4 relative to each value |
+//! | 1 | kind of bound: 0 lossless, 1 absolute, 2 relative to the range of a chunk, 3 PSNR, 4 relative to each value |
 //! | 2, 3 | the bound, an IEEE 754 binary64: lower and upper half |
 //! | 4 | fill value: 0 that of the dataset, or else a detected one; 1 none; 2 the following |
 //! | 5, 6 | the fill value, as the bound |
@@ -14,7 +14,12 @@
 //!
 //! Users give the first eight or fewer; missing ones are 0. `set_local` appends the others.
 
+use std::ffi::c_int;
+
 use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Error, Fill, Shape};
+
+/// The number of the filter, from the range that HDF5 leaves to filters that are not registered (docs/HDF5.md).
+pub const ID: c_int = 47_501;
 
 /// Count of numbers that users give.
 pub const USER: usize = 8;

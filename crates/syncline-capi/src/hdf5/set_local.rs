@@ -7,9 +7,8 @@ use std::panic::catch_unwind;
 
 use syncline::{ElementType, Error, MAX_RANK};
 
-use super::filter::ID;
 use super::library::{Id, Library};
-use super::options::Parameters;
+use super::options::{ID, Parameters};
 
 /// Classes of types in HDF5.
 const INTEGER: c_int = 0;

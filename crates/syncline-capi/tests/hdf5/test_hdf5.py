@@ -40,7 +40,7 @@ def parameters(mode: int, value: float) -> tuple[int, ...]:
 
 def write(path, name="x", data=FIELD, options=parameters(1, 1e-3), chunks=(20, 25, 60), **more):
     with h5py.File(path, "a") as file:
-        return file.create_dataset(name, data=data, chunks=chunks, compression=ID, compression_opts=options, **more).name
+        file.create_dataset(name, data=data, chunks=chunks, compression=ID, compression_opts=options, **more)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", ">f4", ">f8"])
@@ -162,5 +162,6 @@ def test_tools_of_hdf5(tmp_path):
     subprocess.run(["h5repack", "-f", "NONE", packed, plain], check=True)
     with h5py.File(plain) as file:
         assert np.abs(file["x"][...] - FIELD.astype("f4")).max() <= 1e-3
-    dump = subprocess.run(["h5dump", "-p", "-d", "/x[0,0,0;;1,1,5]", packed], check=True, capture_output=True, text=True)
+    command = ["h5dump", "-p", "-d", "/x[0,0,0;;1,1,5]", packed]
+    dump = subprocess.run(command, check=True, capture_output=True, text=True)
     assert f"FILTER_ID {ID}" in dump.stdout

@@ -212,8 +212,8 @@ impl ChunkSink<'_> {
         Some(Ok(tiles))
     }
 
-    /// Returns the offset of the next `bytes + slack` bytes, or `None` if the requirements of [`ChunkSink::fill`] do not
-    /// hold.
+    /// Returns the offset of the next `bytes + slack` bytes, or `None` if the requirements of [`ChunkSink::fill`] are
+    /// not met.
     fn piece(&self, bytes: usize, slack: usize) -> Option<usize> {
         let Target { geometry, region, element, len, .. } = &self.target;
         let tile = self.current?;
