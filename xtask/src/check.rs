@@ -34,8 +34,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.no_tests { Ok(()) } else { cargo(&["test", "--workspace"]) }
 }
 
-/// Fails if a line of a tracked source file is longer than [`MAX_COLUMNS`]. rustfmt leaves such lines in string literals
-/// and macro bodies.
+/// Fails if a line of a tracked source file is longer than [`MAX_COLUMNS`]. rustfmt leaves such lines in string
+/// literals, comments, and macro bodies.
 fn check_columns() -> Result<()> {
     let mut long = Vec::new();
     for file in tracked(&["*.rs", "*.cu", "*.cuh", "*.py", "*.sh"])? {

@@ -60,8 +60,8 @@ def filter(
 ) -> dict[str, Any]:
     """Returns the keywords of ``create_dataset`` for one error bound; without one, the dataset is lossless.
 
-    ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the same
-    for all chunks. Integers are always lossless.
+    ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
+    same for all chunks. Integers are always lossless.
 
     >>> filter(abs=1e-3)["compression"]
     47501

@@ -25,8 +25,8 @@ fn codec() -> Option<Codec> {
     }
 }
 
-/// Smooth values with some noise, none of them 0, as bytes of the element type. An array of zeros alone has no range, so
-/// that its stream is lossless.
+/// Smooth values with some noise, none of them 0, as bytes of the element type. An array of zeros alone has no range,
+/// so that its stream is lossless.
 fn field(element_type: ElementType, count: u64) -> Vec<u8> {
     let value =
         |i: u64| (i as f64 * 0.02 + 0.3).sin() * 40.0 + f64::from((i as u32).wrapping_mul(2_654_435_761) >> 24) * 1e-3;
