@@ -72,8 +72,8 @@ mod tests {
         let array = Array::new(vec![1, 0, 0xff, 0xff], ElementType::I16, Shape::new(&[2]).unwrap());
         assert_eq!(array.to_vec::<i16>().unwrap(), [1, -1]);
         for error in [array.to_vec::<u16>().unwrap_err(), array.to_vec::<half::f16>().unwrap_err()] {
-            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("holds i16")), "{error}");
+            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("elements of i16")), "{error}");
         }
-        assert!(array.to_vec::<u64>().unwrap_err().to_string().ends_with("not u64"));
+        assert!(array.to_vec::<u64>().unwrap_err().to_string().ends_with("not of u64"));
     }
 }
