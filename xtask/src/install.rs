@@ -26,8 +26,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let lib = prefix.join("lib");
     let shared = format!("libsyncline.so.{version}");
-    copy(&built.join("libsyncline.so"), &lib.join(&shared))?;
-    copy(&built.join("libsyncline.a"), &lib.join("libsyncline.a"))?;
+    copy(&built.join("libsyncline_c.so"), &lib.join(&shared))?;
+    copy(&built.join("libsyncline_c.a"), &lib.join("libsyncline.a"))?;
     link(&shared, &lib.join(format!("libsyncline.so.{INTERFACE}")))?;
     link(&shared, &lib.join("libsyncline.so"))?;
     // HDF5 opens every library of a plugin folder, so that the plugin has a folder of its own.

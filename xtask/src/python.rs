@@ -63,7 +63,7 @@ fn hdf5_plugins() -> Result<PathBuf> {
     crate::run(crate::cargo().args(["build", "--package", "syncline-capi"]).current_dir(crate::root()))?;
     let folder = crate::root().join("target/hdf5-plugins");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let library = crate::root().join("target/debug/libsyncline.so");
+    let library = crate::root().join("target/debug/libsyncline_c.so");
     fs::copy(&library, folder.join("libsyncline.so")).with_context(|| format!("cannot copy {}", library.display()))?;
     Ok(folder)
 }

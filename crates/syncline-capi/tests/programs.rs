@@ -4,12 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns the folder of the shared library: cargo puts it beside the tests.
-fn library_folder() -> PathBuf {
-    let mut folder = std::env::current_exe().unwrap();
-    folder.pop();
-    assert!(folder.join("libsyncline.so").exists(), "no libsyncline.so in {}", folder.display());
-    folder
+/// Returns the shared library, which cargo puts beside the tests.
+fn library() -> PathBuf {
+    let library = std::env::current_exe().unwrap().with_file_name("libsyncline_c.so");
+    assert!(library.exists(), "no {}", library.display());
+    library
 }
 
 fn is_installed(compiler: &str) -> bool {
@@ -27,14 +26,15 @@ fn run(compiler: &str, options: &[&str], source: &str) {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = library_folder();
-    // The name that the library has for the dynamic linker, as an installation provides it.
+    // The names that an installation provides for the linker and for the dynamic linker.
     let programs = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(folder.join("libsyncline.so"), programs.path().join("libsyncline.so.0")).unwrap();
+    for name in ["libsyncline.so", "libsyncline.so.0"] {
+        std::os::unix::fs::symlink(library(), programs.path().join(name)).unwrap();
+    }
     let program = programs.path().join("program");
     let mut compile = Command::new(compiler);
     compile.args(options).arg("-I").arg(root.join("include")).arg("-o").arg(&program).arg(root.join(source));
-    compile.arg("-L").arg(&folder).args(["-lsyncline", "-lm", "-lpthread"]).current_dir(programs.path());
+    compile.arg("-L").arg(programs.path()).args(["-lsyncline", "-lm", "-lpthread"]).current_dir(programs.path());
     let compiled = compile.output().unwrap();
     assert!(compiled.status.success(), "{compile:?}: {}", String::from_utf8_lossy(&compiled.stderr));
     let output = Command::new(&program).env("LD_LIBRARY_PATH", programs.path()).output().unwrap();
