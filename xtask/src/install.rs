@@ -20,7 +20,7 @@ pub struct Arguments {
 /// Builds the libraries and writes them, the header, and the files for pkg-config and CMake.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = crate::root();
-    crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-capi"]).current_dir(&root))?;
+    crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-capi"]).current_dir(root))?;
     let prefix = std::path::absolute(&arguments.prefix).context("cannot find the prefix")?;
     let built = root.join("target/release");
     let version = env!("CARGO_PKG_VERSION");
