@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import syncline
+
+# The requirements for the oldest supported Python leave it out.
+pytest.importorskip("mypy")
 
 
 def run(*words):
