@@ -27,6 +27,13 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
+impl Arguments {
+    /// The arguments for a command on one emulated GPU, which is skipped if NVRTC cannot be downloaded.
+    pub fn of_command(command: Vec<String>) -> Self {
+        Self { architecture: 90, devices: 1, if_available: true, command }
+    }
+}
+
 /// Builds the emulator, downloads the compiler, and runs the tests or the command with both.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Some(folder) = crate::nvrtc::fetch_unless(arguments.if_available, "device tests are not run")? else {

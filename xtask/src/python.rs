@@ -28,6 +28,9 @@ pub struct Arguments {
     /// Build an optimized wheel in target/wheels and stop
     #[arg(long)]
     wheel: bool,
+    /// Also run the tests of arrays in device memory, on a GPU emulated on the CPU
+    #[arg(long)]
+    emulate: bool,
     /// Arguments of pytest
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pytest: Vec<String>,
@@ -55,7 +58,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut pytest = Command::new(&environment.python);
     pytest.args(["-m", "pytest", "--quiet", "--config-file"]).arg(configuration).arg(tests);
     pytest.arg(crate::root().join(HDF5_TESTS)).args(&arguments.pytest).env("HDF5_PLUGIN_PATH", hdf5_plugins()?);
-    crate::run(&mut pytest)
+    crate::run(&mut pytest)?;
+    if !arguments.emulate {
+        return Ok(());
+    }
+    let program = environment.python.display().to_string();
+    let configuration = format!("{PACKAGE}/pyproject.toml");
+    let tests = format!("{PACKAGE}/tests/test_device.py");
+    let words = [&program, "-m", "pytest", "--quiet", "--config-file", &configuration, &tests];
+    crate::emulate::run(&crate::emulate::Arguments::of_command(words.map(str::to_owned).to_vec()))
 }
 
 /// Builds the C library and returns a folder that contains it alone, in which HDF5 finds it as a plugin.

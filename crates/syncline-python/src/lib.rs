@@ -4,6 +4,7 @@
 //! C-contiguous little-endian memory with the name of an element type and a shape.
 
 mod buffers;
+mod device;
 mod errors;
 mod file;
 mod partial;
@@ -179,6 +180,7 @@ fn max_compressed_len(dtype: &str, shape: Vec<u64>) -> PyResult<u64> {
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
+    device::register(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<file::File>()?;
     module.add_class::<partial::PartialStream>()?;

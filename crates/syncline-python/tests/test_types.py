@@ -21,6 +21,6 @@ def test_stubs_describe_the_module():
 
 
 def test_annotations_are_consistent():
-    package = Path(syncline.__file__).parent
-    assert (package / "py.typed").exists()
-    run("mypy", "--strict", "--follow-untyped-imports", str(package / "__init__.py"))
+    assert (Path(syncline.__file__).parent / "py.typed").exists()
+    modules = ("syncline", "syncline.cuda", "syncline.numcodecs")
+    run("mypy", "--strict", "--follow-untyped-imports", *(word for name in modules for word in ("-m", name)))

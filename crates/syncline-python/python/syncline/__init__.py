@@ -2,19 +2,14 @@
 
 from ._array import (
     Bound,
-    File,
     Header,
     Quality,
-    Writer,
     compress,
     decompress,
     header,
     inspect,
-    load,
     max_compressed_len,
-    open,
     resolve,
-    save,
     verify,
 )
 from ._core import (
@@ -26,6 +21,7 @@ from ._core import (
     UnsupportedVersion,
     __version__,
 )
+from ._file import File, Writer, load, open, save
 
 __all__ = [
     "Bound",

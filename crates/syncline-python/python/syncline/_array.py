@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import operator
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
+from . import _core, _device
+from ._index import basic_index
 
 Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
 Index = Literal["symbol", "gap", "none"]
@@ -76,7 +74,8 @@ def resolve(array: Any, *, rel: float) -> Bound:
 
         finite = dask.array.isfinite(array)
         ends = (dask.array.where(finite, array, np.inf).min(), dask.array.where(finite, array, -np.inf).max())
-        low, high = dask.base.compute(*ends)
+        compute: Callable[..., Any] = dask.base.compute
+        low, high = compute(*ends)
     else:
         elements = np.asarray(array)
         elements = elements[np.isfinite(elements)]
@@ -127,7 +126,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes  # NumPy has no such type of its own.
 
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     return np.dtype(np.dtype(name).newbyteorder("<").str)
 
 
@@ -143,7 +143,7 @@ def little_endian(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def compress(
-    array: ArrayLike,
+    array: ArrayLike | Any,
     *,
     abs: float | None = None,
     rel: float | None = None,
@@ -158,7 +158,9 @@ def compress(
     device: str = "auto",
     memory_limit: int | None = None,
     progress: Progress | None = None,
-) -> bytes:
+    out: Any = None,
+    stream: Any = None,
+) -> Any:
     """Compresses an array.
 
     Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one the stream is
@@ -169,24 +171,43 @@ def compress(
 
     Arrays of any strides and byte order are accepted; those that are not C-contiguous and little-endian are copied.
 
+    Returns ``bytes`` for an array in host memory. An array on an NVIDIA GPU, of any library that speaks DLPack or the
+    CUDA array interface, stays there: the result is a :class:`syncline.cuda.DeviceArray` of bytes. It has to be
+    C-contiguous. The work comes after everything queued on ``stream``, which is a CUDA stream of any library or its
+    handle, and by default the current one of the array's library. With ``out``, a contiguous array of bytes on the
+    GPU, the stream is written to the start of it.
+
     >>> import numpy as np, syncline
     >>> field = np.sin(np.linspace(0, 10, 10_000, dtype=np.float32)).reshape(100, 100)
     >>> stream = syncline.compress(field, abs=1e-3)
     >>> bool(np.max(np.abs(syncline.decompress(stream) - field)) <= 1e-3)
     True
     """
-    if bound is None:
-        bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    elif (abs, rel, psnr, pw_rel) != (None,) * 4:
-        raise TypeError("give the error bound once: as bound=, or as one of abs=, rel=, psnr=, and pw_rel=")
-    elements = np.asarray(array)
+    bound = one_bound(bound, abs, rel, psnr, pw_rel)
+    choices = core_choices(bound, fill, coder, level, index, threads, device, memory_limit)
+    ordinal = _device.ordinal_of(array)
+    if ordinal is not None and device != "cpu":
+        return _device.compress(array, ordinal, choices, out=out, stream=stream, codec=_device.codec(ordinal))
+    if out is not None:
+        raise TypeError("out= is for arrays on a GPU")
+    elements = _device.host_array(array, stream)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
-    choices = _choices(bound, fill, coder, level, index, threads, device, memory_limit)
     return _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
 
 
-def _choices(
+def one_bound(
+    bound: Bound | None, abs: float | None, rel: float | None, psnr: float | None, pw_rel: float | None
+) -> Bound:
+    """Returns the bound that is given once, as an object or as one of the numbers."""
+    if bound is None:
+        return Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
+    if (abs, rel, psnr, pw_rel) != (None,) * 4:
+        raise TypeError("give the error bound once: as bound=, or as one of abs=, rel=, psnr=, and pw_rel=")
+    return bound
+
+
+def core_choices(
     bound: Bound,
     fill: float | Literal["auto", "none"] | None,
     coder: Coder | None,
@@ -251,9 +272,10 @@ def verify(array: ArrayLike, data: Any, *, threads: int = 0, device: str = "auto
     >>> quality.holds, quality.max_abs <= 1e-3
     (True, True)
     """
-    elements = np.asarray(array)
+    elements = _device.host_array(array)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
+    data = _device.host_bytes(data)
     return Quality(**_core.verify(as_bytes(elements), name, elements.shape, data, threads=threads, device=device))
 
 
@@ -265,7 +287,7 @@ def inspect(data: Any) -> dict[str, Any]:
     >>> syncline.inspect(syncline.compress(np.zeros((64, 64), "f4"), abs=0.5))["tiles"]
     4
     """
-    return _core.inspect(data)
+    return _core.inspect(_device.host_bytes(data))
 
 
 def max_compressed_len(dtype: Any, shape: tuple[int, ...]) -> int:
@@ -273,109 +295,20 @@ def max_compressed_len(dtype: Any, shape: tuple[int, ...]) -> int:
     return _core.max_compressed_len(core_name(np.dtype(dtype)), shape)
 
 
-class Writer:
-    """Compresses an array that comes in parts along its first axis, such as the steps of a simulation, into a file.
-
-    The bound is one of ``abs`` and ``pw_rel``, or with ``range=(low, high)``, the range of the whole array, also
-    ``rel`` and ``psnr``. The file appears under its name when the writer is closed and complete.
-
-    >>> import numpy as np, syncline, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "steps.syn")
-    >>> with syncline.Writer(path, (3, 100), "f8", abs=1e-3) as writer:
-    ...     for step in range(3):
-    ...         writer.append(np.full(100, float(step)))
-    >>> bool(abs(syncline.open(path)[2, 5] - 2) <= 1e-3)
-    True
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        shape: tuple[int, ...],
-        dtype: Any,
-        *,
-        abs: float | None = None,
-        rel: float | None = None,
-        psnr: float | None = None,
-        pw_rel: float | None = None,
-        range: tuple[float, float] | None = None,
-        fill: float | Literal["auto", "none"] | None = None,
-        coder: Coder | None = None,
-        level: int | None = None,
-        index: Index = "symbol",
-        threads: int = 0,
-        memory_limit: int | None = None,
-    ) -> None:
-        bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-        self.dtype, self.shape = np.dtype(dtype), tuple(operator.index(extent) for extent in shape)
-        if not self.shape:
-            raise ValueError("a writer needs at least one axis")
-        #: The number of entries along the first axis that were appended.
-        self.appended = 0
-        self._path = os.fspath(path)
-        self._temporary = _temporary_name(path)
-        choices = _choices(bound, fill, coder, level, index, threads, "cpu", memory_limit)
-        self._writer = _core.Writer(self._temporary, core_name(self.dtype), self.shape, choices, range)
-
-    def append(self, array: ArrayLike) -> None:
-        """Appends one entry along the first axis, or several as an array with all axes."""
-        part = np.asarray(array, self.dtype)
-        entries = 1
-        if part.shape != self.shape[1:]:
-            if part.ndim != len(self.shape) or part.shape[1:] != self.shape[1:]:
-                raise ValueError(f"an array of shape {part.shape} does not continue one of shape {self.shape}")
-            entries = len(part)
-        if self.appended + entries > self.shape[0]:
-            raise ValueError(f"the array has {self.shape[0]} entries along its first axis, not more")
-        self._writer.append(as_bytes(little_endian(part)))
-        self.appended += entries
-
-    def close(self) -> None:
-        """Completes the file.
-
-        Raises:
-            ValueError: entries are missing. The file does not appear.
-        """
-        try:
-            self._writer.close()
-            if os.path.exists(self._temporary):
-                os.replace(self._temporary, self._path)
-        except BaseException:
-            self._discard()
-            raise
-
-    def _discard(self) -> None:
-        self._writer.abandon()
-        try:
-            os.unlink(self._temporary)
-        except FileNotFoundError:
-            pass
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._discard()
-
-
-def _temporary_name(path: str | os.PathLike[str]) -> str:
-    return f"{os.fspath(path)}.{os.getpid()}.partial"
-
-
 def header(data: Any) -> Header:
-    """Returns the header of a stream in memory.
+    """Returns the header of a stream in memory, of the host or of a GPU.
 
     >>> import numpy as np, syncline
     >>> syncline.header(syncline.compress(np.zeros((3, 4), "f4"), abs=0.5)).bound
     Bound(mode='abs', value=0.5)
     """
-    return _header(_core.header(data))
+    ordinal = _device.ordinal_of(data)
+    if ordinal is not None:
+        return header_of_fields(_device.codec(ordinal).header(data, _device.stream_number(None, data, ordinal)))
+    return header_of_fields(_core.header(data))
 
 
-def _header(fields: dict[str, Any]) -> Header:
+def header_of_fields(fields: dict[str, Any]) -> Header:
     return Header(
         dtype=numpy_dtype(fields["dtype"]),
         shape=tuple(fields["shape"]),
@@ -391,16 +324,22 @@ def decompress(
     data: Any,
     *,
     region: Any = None,
-    out: NDArray[Any] | None = None,
+    out: Any = None,
+    like: Any = None,
     threads: int = 0,
     device: str = "auto",
     memory_limit: int | None = None,
     progress: Progress | None = None,
-) -> NDArray[Any]:
+    stream: Any = None,
+) -> Any:
     """Decompresses a stream, or a region of it.
 
     ``region`` is a basic NumPy index (``np.s_[3:10, ::2, -1]``); only the tiles that it meets are decoded. ``out`` is
     an array of the result's shape and type, which is filled and returned.
+
+    The result is a NumPy array, or a :class:`syncline.cuda.DeviceArray` if ``data`` are on a GPU. With ``like``, it is
+    an array of the library of this array, in the memory that this array is in. ``out`` can be in the memory of a GPU,
+    too. Work on a GPU comes after everything queued on ``stream``, as in :func:`compress`.
 
     >>> import numpy as np, syncline
     >>> stream = syncline.compress(np.arange(12).reshape(3, 4))
@@ -408,16 +347,36 @@ def decompress(
     array([[ 7,  5],
            [11,  9]])
     """
+    if out is not None and like is not None:
+        raise TypeError("give one of out= and like=")
+    model = out if out is not None else like
+    source, target = _device.ordinal_of(data), _device.ordinal_of(model)
+    ordinal = source if target is None else target
+    if ordinal is not None and device != "cpu" and region is None and (target is not None or model is None):
+        codec = _device.codec(ordinal)
+        number = _device.stream_number(stream, data if model is None else model, ordinal)
+        result = codec.decompress(data, out, number, device == "auto")
+        return out if out is not None else _device.as_array_like(result, like)
+    if target is not None and out is not None:
+        raise ValueError("a region, or device='cpu', cannot be written to an array on a GPU: use like= instead of out=")
+    data = _device.host_bytes(data, stream)
 
     def fill(target: NDArray[np.uint8], box: list[tuple[int, int]] | None) -> None:
         _core.decompress_into(
             data, target, box, threads=threads, device=device, memory_limit=memory_limit, progress=progress
         )
 
-    return _read(header(data), fill, region, out)
+    if out is not None:
+        read_region(header(data), fill, region, _device.host_array(out))
+        return out
+    array = np.asarray(read_region(header(data), fill, region, None))
+    if ordinal is None or (target is None and like is not None):
+        return _device.as_array_like(array, like)
+    uploaded = _device.codec(ordinal).upload(as_bytes(little_endian(array)), core_name(array.dtype), array.shape)
+    return _device.as_array_like(uploaded, like)
 
 
-def _read(
+def read_region(
     header: Header,
     fill: Callable[[NDArray[np.uint8], list[tuple[int, int]] | None], None],
     region: Any,
@@ -442,153 +401,3 @@ def _read(
         return result
     out[...] = result
     return out
-
-
-def basic_index(
-    index: Any, shape: tuple[int, ...]
-) -> tuple[list[tuple[int, int]], tuple[Any, ...] | None, tuple[int, ...]]:
-    """Splits a basic NumPy index into the box that has all of its elements, the index inside of the box (``None`` if it
-    is the whole box), and the shape of the result.
-    """
-    items = index if isinstance(index, tuple) else (Ellipsis,) if index is None else (index,)
-    if sum(item is Ellipsis for item in items) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if any(item is None for item in items):
-        raise IndexError("np.newaxis is not supported here: add axes to the result")
-    if Ellipsis not in [item for item in items if item is Ellipsis]:
-        items = (*items, Ellipsis)
-    at = next(i for i, item in enumerate(items) if item is Ellipsis)
-    missing = len(shape) - (len(items) - 1)
-    if missing < 0:
-        raise IndexError(f"too many indices: the array has {len(shape)} axes, but {len(items) - 1} were indexed")
-    items = (*items[:at], *(slice(None),) * missing, *items[at + 1 :])
-    box: list[tuple[int, int]] = []
-    inner: list[Any] = []
-    result: list[int] = []
-    for axis, (item, extent) in enumerate(zip(items, shape, strict=True)):
-        if isinstance(item, slice):
-            steps = range(*item.indices(extent))
-            low, high = (min(steps[0], steps[-1]), max(steps[0], steps[-1]) + 1) if steps else (0, 0)
-            box.append((low, high))
-            # A step of -1 or another one applies to the box, whose first or last element is the first of the slice.
-            inner.append(slice(None, None, steps.step) if steps else slice(0, 0))
-            result.append(len(steps))
-            continue
-        try:
-            number = operator.index(item)
-        except TypeError:
-            raise IndexError("only integers, slices (`:`), and ellipsis (`...`) are valid indices") from None
-        if not -extent <= number < extent:
-            raise IndexError(f"index {number} is out of bounds for axis {axis} with size {extent}")
-        box.append((number % extent, number % extent + 1))
-        inner.append(0)
-    whole = all(isinstance(item, slice) and item.step in (None, 1) for item in inner)
-    return box, None if whole else tuple(inner), tuple(result)
-
-
-class File:
-    """A stream in a file, read in part as it is indexed.
-
-    >>> import numpy as np, syncline, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "field.syn")
-    >>> syncline.save(path, np.arange(1000.0).reshape(10, 100), abs=1e-3)
-    >>> field = syncline.open(path)
-    >>> field.shape, field.dtype
-    ((10, 100), dtype('float64'))
-    >>> bool(abs(field[3, -1] - 399.0) <= 1e-3)
-    True
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> None:
-        self._file = _core.File(os.fspath(path))
-        self._threads, self._device, self._path = threads, device, os.fspath(path)
-        self.header = _header(self._file.header())
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the array."""
-        return self.header.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The element type."""
-        return self.header.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the array."""
-        return self.header.nbytes
-
-    @property
-    def ratio(self) -> float:
-        """The bytes of the array divided by the bytes of the file."""
-        return self.header.ratio
-
-    @property
-    def bound(self) -> Bound:
-        """The error bound that was asked for."""
-        return self.header.bound
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a 0-d array")
-        return self.shape[0]
-
-    def __getitem__(self, index: Any) -> Any:
-        def fill(target: NDArray[np.uint8], box: list[tuple[int, int]] | None) -> None:
-            self._file.decompress_into(target, box, threads=self._threads, device=self._device)
-
-        result = _read(self.header, fill, index, None)
-        return result[()] if result.shape == () else result
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("a compressed array cannot become a NumPy array without a copy")
-        return np.asarray(self[...], dtype)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_open, (self._path, self._threads, self._device))
-
-    def __repr__(self) -> str:
-        return f"<syncline.File {self._path!r}: {self.dtype} {self.shape}, {self.bound}, ratio {self.ratio:.2f}>"
-
-
-def _open(path: str, threads: int, device: str) -> File:
-    return File(path, threads=threads, device=device)
-
-
-def open(path: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> File:
-    """Opens a stream in a file. Only its header and chunk table are read until it is indexed."""
-    return File(path, threads=threads, device=device)
-
-
-def save(path: str | os.PathLike[str], array: ArrayLike, **options: Any) -> None:
-    """Compresses an array into a file, with the options of :func:`compress`. The file appears when it is complete."""
-    stream = compress(array, **options)
-    temporary = _temporary_name(path)
-    try:
-        with builtins.open(temporary, "wb") as file:
-            file.write(stream)
-        os.replace(temporary, path)
-    except BaseException:
-        try:
-            os.unlink(temporary)
-        except FileNotFoundError:
-            pass
-        raise
-
-
-def load(path: str | os.PathLike[str], **options: Any) -> NDArray[Any]:
-    """Decompresses a file, with the options of :func:`decompress`."""
-    with builtins.open(path, "rb") as file:
-        return decompress(file.read(), **options)

@@ -2,8 +2,13 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy as np
+
 __all__ = [
     "Corrupt",
+    "CudaCodec",
+    "CudaDecompressor",
+    "DeviceArray",
     "File",
     "GpuError",
     "NotSyncline",
@@ -14,10 +19,14 @@ __all__ = [
     "Writer",
     "__version__",
     "compress",
+    "cuda_device_count",
+    "cuda_device_info",
+    "cuda_device_of",
     "decompress_into",
     "header",
     "inspect",
     "max_compressed_len",
+    "search_nvrtc_in",
     "verify",
 ]
 
@@ -93,3 +102,57 @@ class Writer:
     def append(self, data: Any) -> None: ...
     def close(self) -> None: ...
     def abandon(self) -> None: ...
+
+def cuda_device_count() -> int: ...
+def cuda_device_info(ordinal: int) -> dict[str, Any]: ...
+def cuda_device_of(array: Any) -> int | None: ...
+def search_nvrtc_in(folders: Sequence[str | os.PathLike[str]]) -> None: ...
+
+@final
+class DeviceArray:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    def __len__(self) -> int: ...
+
+@final
+class CudaCodec:
+    def __new__(cls, ordinal: int) -> CudaCodec: ...
+    def compress(
+        self,
+        array: Any,
+        choices: dict[str, Any],
+        out: Any = None,
+        stream: int | None = None,
+        fallback: bool = True,
+    ) -> DeviceArray: ...
+    def decompress(
+        self, data: Any, out: Any = None, stream: int | None = None, fallback: bool = True
+    ) -> DeviceArray: ...
+    def header(self, data: Any, stream: int | None = None) -> dict[str, Any]: ...
+    def upload(self, data: Any, dtype: str, shape: Sequence[int]) -> DeviceArray: ...
+    def download(self, array: Any, stream: int | None = None) -> tuple[bytes, str, list[int]]: ...
+
+@final
+class CudaDecompressor:
+    def __new__(cls, data: Any, stream: int) -> CudaDecompressor: ...
+    def header(self) -> dict[str, Any]: ...
+    def decompress(self, out: Any, data: Any = None) -> None: ...
+    def check(self) -> None: ...

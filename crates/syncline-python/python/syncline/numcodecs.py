@@ -43,7 +43,8 @@ class Syncline(Codec):
             array = array.T
         bound = Bound(self.mode, self.value)
         coder: Any = self.coder
-        return compress(array, bound=bound, coder=coder, level=self.level, threads=1, device="cpu")
+        stream: bytes = compress(array, bound=bound, coder=coder, level=self.level, threads=1, device="cpu")
+        return stream
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         """Decompresses to a flat array in memory order, or into ``out``."""

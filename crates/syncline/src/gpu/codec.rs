@@ -155,6 +155,53 @@ impl Codec {
         Ok(buffer)
     }
 
+    /// Returns a copy in host memory of device memory of the caller.
+    ///
+    /// # Safety
+    /// As for the input of [`Codec::decompress`].
+    ///
+    /// # Errors
+    /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
+    pub unsafe fn copy_to_host(&self, input: DeviceBytes, stream: RawStream) -> Result<Vec<u8>> {
+        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
+        unsafe { self.wait_for(stream) }.map_err(error)?;
+        if input.len == 0 {
+            return Ok(Vec::new());
+        }
+        // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
+        let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
+        let copy = || {
+            let copy = self.stream.clone_dtoh(&input.as_view())?;
+            self.stream.synchronize()?;
+            Ok(copy)
+        };
+        copy().doing("copying device memory to the host").map_err(error)
+    }
+
+    /// Copies bytes from host memory to device memory of the caller, which has the same length.
+    ///
+    /// # Safety
+    /// As for the output of [`Codec::decompress`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the lengths differ.
+    /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
+    pub unsafe fn copy_from_host(&self, bytes: &[u8], output: DeviceBytes, stream: RawStream) -> Result<()> {
+        check_len(output, bytes.len() as u64, "the output").map_err(error)?;
+        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
+        unsafe { self.wait_for(stream) }.map_err(error)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the caller promises that these are the bytes of live device memory that nobody else uses meanwhile.
+        let mut output = unsafe { borrow::<u8>(&self.stream, output, output.len) };
+        let mut copy = || {
+            self.stream.memcpy_htod(bytes, &mut output.view())?;
+            self.stream.synchronize()
+        };
+        copy().doing("copying to device memory").map_err(error)
+    }
+
     /// Allocates `len` bytes of device memory, whose contents are unspecified.
     ///
     /// # Errors

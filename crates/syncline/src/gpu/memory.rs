@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use syncline_core::error::{Error, Result};
-use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr, sys};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::{CudaError, Device};
 
@@ -34,6 +34,40 @@ pub(super) fn open(ordinal: usize) -> Result<&'static Device> {
     let device: &Device = Box::leak(Box::new(device));
     open.insert(ordinal, device);
     Ok(device)
+}
+
+/// Orders all later work of a stream after the work that is queued on another stream of the same GPU.
+///
+/// # Safety
+/// Both are null or live streams of the primary context of GPU number `ordinal`.
+///
+/// # Errors
+/// [`Error::Gpu`] if there is no such GPU, or it fails.
+pub unsafe fn order_streams(ordinal: usize, later: RawStream, earlier: RawStream) -> Result<()> {
+    let device = open(ordinal)?;
+    // SAFETY: that of this function.
+    let (later, earlier) = unsafe { (borrow_stream(device, later), borrow_stream(device, earlier)) };
+    later.map_err(error)?.join(&*earlier.map_err(error)?).doing("ordering two streams").map_err(error)
+}
+
+/// Returns the number of the GPU that has memory at an address, of which nothing else is known.
+///
+/// # Errors
+/// [`Error::Gpu`] if there is no GPU; [`Error::InvalidArgument`] if the address is not one of its memory.
+pub fn device_of(pointer: u64) -> Result<usize> {
+    if device_count()? == 1 {
+        return Ok(0);
+    }
+    let mut ordinal: i32 = -1;
+    // SAFETY: the attribute is written as a C int, to a place that lives during the call; any address is allowed.
+    let status = unsafe {
+        let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+        sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, pointer)
+    };
+    match usize::try_from(ordinal) {
+        Ok(ordinal) if status == sys::CUresult::CUDA_SUCCESS => Ok(ordinal),
+        _ => Err(Error::invalid("the array's address is not one of device memory")),
+    }
 }
 
 /// Returns a stream of the caller, which is not destroyed with the result.

@@ -243,6 +243,24 @@ fn work_that_the_caller_queued_comes_first() {
 }
 
 #[test]
+fn bytes_go_to_the_host_and_back() {
+    let Some(codec) = codec() else { return };
+    let bytes = field(ElementType::U8, 1000);
+    let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(1000).unwrap());
+    let stream = memory::open(0).unwrap().context().new_stream().unwrap();
+    // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
+    unsafe {
+        super::order_streams(0, stream.cu_stream().cast(), null_mut()).unwrap();
+        assert!(codec.copy_to_host(input.bytes(), stream.cu_stream().cast()).unwrap() == bytes);
+        assert!(codec.copy_to_host(part(&input, 0, 0), null_mut()).unwrap().is_empty());
+        codec.copy_from_host(&bytes[..10], part(&output, 3, 10), null_mut()).unwrap();
+        codec.copy_from_host(&[], part(&output, 3, 0), null_mut()).unwrap();
+        assert!(codec.copy_from_host(&bytes, part(&output, 3, 10), null_mut()).is_err());
+    }
+    assert!(output.to_vec().unwrap()[3..13] == bytes[..10]);
+}
+
+#[test]
 fn graphs_capture_decompression() {
     let Some(codec) = codec() else { return };
     let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F64);

@@ -1,0 +1,120 @@
+"""Arrays in the memory of GPUs: which one, on which CUDA stream, and as whose array."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+
+_HOST_TYPES = (np.ndarray, np.generic, bytes, bytearray, memoryview, list, tuple, int, float)
+
+
+def ordinal_of(array: Any) -> int | None:
+    """Returns the number of the GPU that an array is on, or ``None`` for arrays in host memory."""
+    if array is None or isinstance(array, _HOST_TYPES):
+        return None
+    return _core.cuda_device_of(array)
+
+
+def codec(ordinal: int) -> _core.CudaCodec:
+    """Returns a codec of a GPU."""
+    find_nvrtc()
+    return _core.CudaCodec(ordinal)
+
+
+@functools.cache
+def find_nvrtc() -> None:
+    """Names the folders of NVIDIA's Python packages, in which the run-time compiler may be."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    folders = [folder for root in roots for kind in ("lib", "bin") for folder in glob.glob(f"{root}/*/{kind}")]
+    _core.search_nvrtc_in([os.fspath(folder) for folder in sorted(folders)])
+
+
+def stream_number(stream: Any, array: Any, ordinal: int) -> int | None:
+    """Returns the handle of a CUDA stream: of the one that is given, or else of the current one of the array's library
+    (PyTorch and CuPy have one). ``None`` stands for the one that the array itself names.
+    """
+    if stream is None:
+        library = _library(array)
+        if library == "torch":
+            return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
+        if library == "cupy":
+            return int(sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr)
+        return None
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        pair = protocol() if callable(protocol) else protocol
+        return int(pair[1] if isinstance(pair, tuple) else pair)
+    for name in ("cuda_stream", "ptr", "handle"):
+        handle = getattr(stream, name, None)
+        if handle is not None:
+            return int(getattr(handle, "value", handle) or 0)
+    raise TypeError(f"{type(stream).__name__} is no CUDA stream: pass a handle, or an object with __cuda_stream__")
+
+
+def compress(
+    array: Any, ordinal: int, choices: dict[str, Any], *, out: Any, stream: Any, codec: _core.CudaCodec
+) -> _core.DeviceArray:
+    """Compresses an array on a GPU to a stream on this GPU."""
+    number = stream_number(stream, array, ordinal)
+    return codec.compress(array, device_choices(choices), out, number, choices["device"] == "auto")
+
+
+def device_choices(choices: dict[str, Any]) -> dict[str, Any]:
+    """Returns the choices for an array on a GPU, which has no coder "auto" for lossless streams."""
+    lossless = choices["mode"] == "lossless" and choices["coder"] is None
+    return {**choices, "coder": "lzss+huffman"} if lossless else choices
+
+
+def host_bytes(data: Any, stream: Any = None) -> Any:
+    """Returns a compressed stream in host memory. It is copied only if it is on a GPU."""
+    ordinal = ordinal_of(data)
+    if ordinal is None:
+        return data
+    return codec(ordinal).download(data, stream_number(stream, data, ordinal))[0]
+
+
+def host_array(array: Any, stream: Any = None) -> NDArray[Any]:
+    """Returns a NumPy array, which shares the memory of an array in host memory if NumPy can do so."""
+    from ._array import numpy_dtype
+
+    ordinal = ordinal_of(array)
+    if ordinal is not None:
+        elements, name, shape = codec(ordinal).download(array, stream_number(stream, array, ordinal))
+        return np.frombuffer(elements, np.uint8).view(numpy_dtype(name)).reshape(shape)
+    if _library(array) == "torch" and str(array.dtype) == "torch.bfloat16":
+        # NumPy has no such type of its own, so that PyTorch refuses to make an array of it.
+        torch = sys.modules["torch"]
+        return np.asarray(array.view(torch.int16)).view(numpy_dtype("bf16"))
+    return np.asarray(array)
+
+
+def as_array_like(array: NDArray[Any] | _core.DeviceArray, like: Any) -> Any:
+    """Returns an array of the library of another array, without a copy."""
+    library = _library(like)
+    if library not in ("torch", "cupy", "jax"):
+        return array
+    module: Any = sys.modules[library]
+    if isinstance(array, np.ndarray):
+        if library == "torch" and array.dtype.name == "bfloat16":
+            return module.from_numpy(array.view(np.int16)).view(module.bfloat16)
+        return module.from_numpy(array) if library == "torch" else module.numpy.asarray(array)
+    return module.dlpack.from_dlpack(array) if library == "jax" else module.from_dlpack(array)
+
+
+def _library(array: Any) -> str:
+    """Returns the name of the library that an array is of, if its module is loaded."""
+    name = type(array).__module__.partition(".")[0]
+    name = "jax" if name in ("jaxlib", "jax") else name
+    return name if name in sys.modules else ""

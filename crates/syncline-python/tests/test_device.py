@@ -1,0 +1,216 @@
+"""Arrays in device memory. `cargo xtask emulate --devices 1 -- python -m pytest -m gpu` runs this without a GPU."""
+
+import gc
+
+import ml_dtypes
+import numpy as np
+import pytest
+import syncline
+import syncline.cuda
+from syncline import _device
+from syncline.cuda import Compressor, Decompressor, to_device, to_host
+
+pytestmark = pytest.mark.gpu
+
+
+def field(shape=(30, 40), dtype="f4"):
+    numbers = np.arange(np.prod(shape, dtype=int))
+    return (100 * np.sin(numbers * 0.03) + numbers % 7).reshape(shape).astype(dtype)
+
+
+class Interface:
+    """An array that has nothing but the CUDA array interface, as Numba's have."""
+
+    def __init__(self, array, **changes):
+        self.array, self.changes = array, changes
+
+    @property
+    def __cuda_array_interface__(self):
+        return {**self.array.__cuda_array_interface__, **self.changes}
+
+
+def test_streams_are_those_of_the_cpu(gpu):
+    for dtype, bound in (("f4", {"abs": 0.1}), ("f8", {"rel": 1e-3}), ("f4", {"pw_rel": 1e-2})):
+        array = field(dtype=dtype)
+        expected = syncline.compress(array, device="cpu", **bound)
+        there = to_device(array)
+        stream = syncline.compress(there, **bound)
+        assert isinstance(stream, syncline.cuda.DeviceArray)
+        assert (stream.dtype, stream.shape, stream.device) == (np.uint8, (len(expected),), 0)
+        assert stream.to_bytes() == expected and len(stream) == stream.nbytes == len(expected)
+        assert syncline.header(stream) == syncline.header(expected)
+        back = syncline.decompress(stream)
+        assert isinstance(back, syncline.cuda.DeviceArray) and back.shape == array.shape
+        np.testing.assert_array_equal(to_host(back), syncline.decompress(expected))
+        assert syncline.verify(there, stream).holds
+        assert syncline.inspect(stream) == syncline.inspect(expected)
+
+
+@pytest.mark.parametrize("dtype", ["f2", ml_dtypes.bfloat16, "u1", "i8"])
+def test_lossless_streams(gpu, dtype):
+    array = field(dtype=dtype)
+    stream = syncline.compress(to_device(array))
+    assert stream.to_bytes() == syncline.compress(array, coder="lzss+huffman", device="cpu")
+    back = syncline.decompress(stream)
+    assert back.dtype == array.dtype and to_host(back).tobytes() == array.tobytes()
+
+
+def test_what_the_gpu_cannot_do_is_done_by_the_cpu(gpu):
+    zeros = np.zeros((5, 6), "f4")
+    stream = syncline.compress(to_device(zeros), abs=1e-3)
+    assert stream.to_bytes() == syncline.compress(zeros, abs=1e-3, device="cpu")
+    np.testing.assert_array_equal(to_host(syncline.decompress(stream)), zeros)
+    with pytest.raises(syncline.GpuError, match="lossless"):
+        syncline.compress(to_device(zeros), abs=1e-3, device="cuda")
+    empty = np.zeros((0, 6), "f4")
+    stream = syncline.compress(to_device(empty), abs=1e-3)
+    assert stream.to_bytes() == syncline.compress(empty, abs=1e-3, device="cpu")
+    assert syncline.decompress(stream).shape == (0, 6)
+    assert syncline.compress(to_device(field()), abs=1e-3, device="cpu") == syncline.compress(field(), abs=1e-3)
+
+
+def test_where_results_go(gpu):
+    array = field()
+    stream = syncline.compress(array, abs=0.1)
+    expected = syncline.decompress(stream)
+    there, on_device = to_device(array), to_device(stream)
+    for result in (
+        syncline.decompress(stream, like=there),
+        syncline.decompress(on_device, like=there),
+        syncline.decompress(on_device),
+        syncline.decompress(on_device, device="cpu"),
+    ):
+        assert isinstance(result, syncline.cuda.DeviceArray)
+        np.testing.assert_array_equal(to_host(result), expected)
+    result = syncline.decompress(on_device, like=array)
+    assert isinstance(result, np.ndarray)
+    np.testing.assert_array_equal(result, expected)
+    assert syncline.decompress(stream, out=there) is there
+    np.testing.assert_array_equal(to_host(there), expected)
+    region = syncline.decompress(on_device, region=np.s_[3:5, ::-2])
+    np.testing.assert_array_equal(to_host(region), expected[3:5, ::-2])
+    host = np.zeros_like(array)
+    assert syncline.decompress(on_device, out=host) is host
+    np.testing.assert_array_equal(host, expected)
+    with pytest.raises(ValueError, match="shape"):
+        syncline.decompress(stream, out=to_device(field((40, 30))))
+    with pytest.raises(ValueError, match="like="):
+        syncline.decompress(stream, out=there, region=np.s_[1])
+    with pytest.raises(TypeError, match="one of"):
+        syncline.decompress(stream, out=there, like=there)
+
+
+def test_files(gpu, tmp_path):
+    syncline.save(tmp_path / "a.syn", to_device(field()), abs=0.1)
+    assert (tmp_path / "a.syn").read_bytes() == syncline.compress(field(), abs=0.1)
+
+
+def test_the_cuda_array_interface(gpu):
+    array = field()
+    there = to_device(array)
+    stream = syncline.compress(Interface(there, stream=1), abs=0.1, stream=2)
+    assert stream.to_bytes() == syncline.compress(array, abs=0.1)
+    assert np.array_equal(to_host(Interface(there, strides=(160, 4))), array)
+    result = syncline.decompress(Interface(stream), out=Interface(there))
+    assert isinstance(result, Interface)
+    for changes, kind in (
+        ({"strides": (4, 120)}, ValueError),
+        ({"strides": (320, 8)}, ValueError),
+        ({"typestr": ">f4"}, TypeError),
+        ({"typestr": "<c8"}, TypeError),
+        ({"mask": there}, ValueError),
+    ):
+        with pytest.raises(kind):
+            syncline.compress(Interface(there, **changes), abs=0.1)
+    pointer, _ = there.__cuda_array_interface__["data"]
+    with pytest.raises(ValueError, match="read-only"):
+        syncline.decompress(stream, out=Interface(there, data=(pointer, True)))
+    with pytest.raises(AttributeError, match="DLPack"):
+        to_device(np.zeros(3, ml_dtypes.bfloat16)).__cuda_array_interface__
+
+
+def test_dlpack_capsules(gpu):
+    there = to_device(field())
+    assert there.__dlpack_device__() == (2, 0)
+    for options in ({}, {"stream": 1}, {"stream": -1}, {"max_version": (1, 0)}, {"copy": False}):
+        assert "dltensor" in repr(there.__dlpack__(**options))
+    for options in ({"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 5)}):
+        with pytest.raises(BufferError):
+            there.__dlpack__(**options)
+    # NumPy does not take arrays of a GPU, and says so.
+    with pytest.raises((BufferError, RuntimeError, ValueError)):
+        np.from_dlpack(there)
+
+
+def test_memory_lives_as_long_as_its_last_user(gpu):
+    array = field()
+    keeper = Interface(to_device(array))
+    capsule = to_device(array).__dlpack__()
+    gc.collect()
+    assert np.array_equal(to_host(keeper), array)
+    del capsule
+    gc.collect()
+
+
+def test_a_compressor_keeps_working(gpu):
+    compressor = Compressor(abs=0.1)
+    room = to_device(np.zeros(syncline.max_compressed_len("f4", (30, 40)), "u1"))
+    for scale in (1, 2):
+        array = field() * np.float32(scale)
+        expected = syncline.compress(array, abs=0.1)
+        assert compressor.compress(to_device(array)).to_bytes() == expected
+        made = compressor.compress(to_device(array), out=room)
+        assert made.to_bytes() == expected
+        np.testing.assert_array_equal(to_host(compressor.decompress(made)), syncline.decompress(expected))
+    with pytest.raises(ValueError):
+        compressor.compress(to_device(array), out=to_device(np.zeros(16, "u1")))
+    with pytest.raises(TypeError, match="CUDA"):
+        compressor.compress(to_device(array), out=np.zeros(9000, "u1"))
+    with pytest.raises(syncline.GpuError):
+        Compressor(99)
+
+
+def test_a_decompressor_keeps_working(gpu):
+    array = field()
+    stream = syncline.compress(array, abs=0.1)
+    decompressor = Decompressor(stream)
+    assert decompressor.header == syncline.header(stream)
+    out = to_device(np.zeros_like(array))
+    for _ in range(2):
+        decompressor.decompress(out)
+        decompressor.check()
+        np.testing.assert_array_equal(to_host(out), syncline.decompress(stream))
+    with pytest.raises(ValueError, match="shape"):
+        decompressor.decompress(to_device(field((3, 3))))
+    with pytest.raises(syncline.GpuError):
+        Decompressor(syncline.compress(array, coder="lzss"))
+
+
+def test_damaged_streams_raise(gpu):
+    stream = syncline.compress(field(), abs=0.1)
+    for at in range(0, len(stream), len(stream) // 12):
+        damaged = bytearray(stream)
+        damaged[at] ^= 0x41
+        with pytest.raises((syncline.SynclineError, MemoryError)):
+            syncline.decompress(to_device(damaged))
+    for length in (0, 1, 50, len(stream) // 2, len(stream) - 1):
+        with pytest.raises(syncline.SynclineError):
+            syncline.decompress(to_device(stream[:length]))
+
+
+def test_streams_of_other_libraries():
+    class Pair:
+        def __cuda_stream__(self):
+            return (0, 77)
+
+    class Torch:
+        cuda_stream = 78
+
+    class Pointer:
+        ptr = 0
+
+    array = np.zeros(1)
+    for stream, number in ((5, 5), (Pair(), 77), (Torch(), 78), (Pointer(), 0), (None, None)):
+        assert _device.stream_number(stream, array, 0) == number
+    with pytest.raises(TypeError, match="CUDA stream"):
+        _device.stream_number("no", array, 0)
