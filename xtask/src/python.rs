@@ -13,6 +13,9 @@ const PACKAGE: &str = "crates/syncline-python";
 /// Tests of the HDF5 filter, which is the C library.
 const HDF5_TESTS: &str = "crates/syncline-capi/tests/hdf5";
 
+/// The package of the linker that makes wheels run with the C library of older systems.
+const ZIG: &str = "ziglang==0.17.1";
+
 /// Interpreters that are tried, the newest first. Each has a file of pinned test requirements.
 const VERSIONS: [&str; 2] = ["3.12", "3.11"];
 
@@ -25,7 +28,7 @@ pub struct Arguments {
     /// Where there is no interpreter or no package index, say so and succeed
     #[arg(long)]
     if_available: bool,
-    /// Build an optimized wheel in target/wheels and stop
+    /// Build an optimized wheel for manylinux_2_28 in target/wheels and stop (downloads Zig, its linker, with pip)
     #[arg(long)]
     wheel: bool,
     /// Also run the tests of arrays in device memory, on a GPU emulated on the CPU
@@ -46,11 +49,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let wheel = build(&environment, if arguments.wheel { "release" } else { "dev" })?;
     if arguments.wheel {
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ZIG];
+        crate::run(Command::new(&environment.python).args(pip))?;
+        let wheel = build(&environment, "release", &["--zig", "--compatibility", "manylinux_2_28"])?;
         println!("{}", wheel.display());
         return Ok(());
     }
+    let wheel = build(&environment, "dev", &[])?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
     crate::run(Command::new(&environment.python).args(pip).arg(&wheel))?;
     let tests = crate::root().join(PACKAGE).join("tests");
@@ -124,7 +130,7 @@ fn prepare(python: &str, version: &str) -> Result<Environment> {
 }
 
 /// Builds a wheel and returns its path.
-fn build(environment: &Environment, profile: &str) -> Result<PathBuf> {
+fn build(environment: &Environment, profile: &str, more: &[&str]) -> Result<PathBuf> {
     let folder = crate::root().join("target/wheels").join(profile);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot clear {}", folder.display()))?;
@@ -132,7 +138,11 @@ fn build(environment: &Environment, profile: &str) -> Result<PathBuf> {
     let manifest = Path::new(PACKAGE).join("Cargo.toml");
     let mut maturin = Command::new(&environment.python);
     maturin.args(["-m", "maturin", "build", "--profile", profile, "--manifest-path"]).arg(manifest);
-    crate::run(maturin.arg("--out").arg(&folder).arg("--interpreter").arg(&environment.python))?;
+    maturin.arg("--out").arg(&folder).arg("--interpreter").arg(&environment.python).args(more);
+    // Zig is looked for in the Python that comes first in the search path.
+    let mut search: Vec<PathBuf> = environment.python.parent().map(Path::to_path_buf).into_iter().collect();
+    search.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    crate::run(maturin.env("PATH", std::env::join_paths(search)?))?;
     let mut wheels = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let wheel = wheels.next().context("maturin built no wheel")??.path();
     ensure!(wheel.extension().is_some_and(|extension| extension == "whl"), "{} is no wheel", wheel.display());
