@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Also run the tests of arrays in device memory, on a GPU emulated on the CPU
     #[arg(long)]
     emulate: bool,
+    /// Also test the codec for the crate zarrs, alone and together with the Python package
+    #[arg(long)]
+    zarrs: bool,
     /// Arguments of pytest
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pytest: Vec<String>,
@@ -64,6 +67,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut pytest = Command::new(&environment.python);
     pytest.args(["-m", "pytest", "--quiet", "--config-file"]).arg(configuration).arg(tests);
     pytest.arg(crate::root().join(HDF5_TESTS)).args(&arguments.pytest).env("HDF5_PLUGIN_PATH", hdf5_plugins()?);
+    if arguments.zarrs {
+        pytest.env("SYNCLINE_ZARRS_STORE", zarrs()?);
+    }
     crate::run(&mut pytest)?;
     if !arguments.emulate {
         return Ok(());
@@ -73,6 +79,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let tests = format!("{PACKAGE}/tests/test_device.py");
     let words = [&program, "-m", "pytest", "--quiet", "--config-file", &configuration, &tests];
     crate::emulate::run(&crate::emulate::Arguments::of_command(words.map(str::to_owned).to_vec()))
+}
+
+/// Tests the crate for zarrs, which is a workspace of its own, and returns its example program.
+fn zarrs() -> Result<PathBuf> {
+    let target = crate::root().join("target/zarrs");
+    let manifest = crate::root().join("crates/syncline-zarrs/Cargo.toml");
+    let cargo = |words: &[&str]| {
+        let mut cargo = crate::cargo();
+        cargo.args(words).arg("--manifest-path").arg(&manifest).arg("--target-dir").arg(&target);
+        cargo
+    };
+    // Builds the example, too.
+    crate::run(&mut cargo(&["test", "--quiet"]))?;
+    Ok(target.join("debug/examples").join(format!("store{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Builds the C library and returns a folder that contains it alone, in which HDF5 finds it as a plugin.

@@ -1,0 +1,108 @@
+//! The settings of the codec in array metadata.
+
+use serde::{Deserialize, Serialize};
+use syncline::{Bound, Coder, CompressOptions, ElementType, Error, Fill, Result};
+
+/// The settings of the codec, as they are written in array metadata:
+/// `{"name": "syncline", "configuration": {"mode": "abs", "value": 0.001}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SynclineConfiguration {
+    /// Kind of the bound: `lossless`, `abs`, `rel`, `psnr`, or `pw_rel`. Those with `rel` and `psnr` refer to the values
+    /// of each chunk.
+    #[serde(default = "lossless")]
+    pub mode: String,
+    /// Value of the bound; none if lossless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Coder, if it is not the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coder: Option<String>,
+    /// Level of LZSS from 1 to 9, if it is not the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u8>,
+    /// Value that stands for missing data, if it is not the fill value of the array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<f64>,
+}
+
+fn lossless() -> String {
+    "lossless".into()
+}
+
+impl SynclineConfiguration {
+    /// Returns the settings for a bound.
+    pub fn new(bound: Bound) -> Self {
+        let (mode, value) = match bound {
+            Bound::Abs(value) => ("abs", Some(value)),
+            Bound::Rel(value) => ("rel", Some(value)),
+            Bound::Psnr(value) => ("psnr", Some(value)),
+            Bound::PwRel(value) => ("pw_rel", Some(value)),
+            _ => ("lossless", None),
+        };
+        Self { mode: mode.into(), value, coder: None, level: None, fill: None }
+    }
+
+    /// Returns the bound.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if mode and value do not fit together.
+    pub fn bound(&self) -> Result<Bound> {
+        let value = self.value.unwrap_or(0.0);
+        let bound = match self.mode.as_str() {
+            "abs" => Bound::Abs(value),
+            "rel" => Bound::Rel(value),
+            "psnr" => Bound::Psnr(value),
+            "pw_rel" => Bound::PwRel(value),
+            "lossless" if value == 0.0 => return Ok(Bound::Lossless),
+            "lossless" => return Err(invalid("a lossless codec has no value: leave it out")),
+            other => return Err(invalid(format!("unknown mode {other:?}: use lossless, abs, rel, psnr, or pw_rel"))),
+        };
+        match value.is_finite() && value > 0.0 {
+            true => Ok(bound),
+            false => Err(invalid(format!("the {} bound must be a positive number, not {value}", self.mode))),
+        }
+    }
+
+    /// Returns the options for chunks of an array whose fill value is `fill_value`, if it is a number.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for settings that are not valid.
+    pub fn options(&self, fill_value: Option<f64>) -> Result<CompressOptions> {
+        let bound = self.bound()?;
+        // Zero is Zarr's default and an ordinary value in most data.
+        let fill = match self.fill.or(fill_value) {
+            Some(value) if bound != Bound::Lossless && value != 0.0 => Fill::Value(value),
+            _ => Fill::Auto,
+        };
+        let mut options = CompressOptions::new(bound).with_fill(fill);
+        if let Some(coder) = &self.coder {
+            options = options.with_coder(coder.parse::<Coder>()?);
+        }
+        match self.level {
+            Some(level @ 1..=9) => options = options.with_level(level),
+            Some(level) => return Err(invalid(format!("the level must be from 1 to 9, not {level}"))),
+            None => {}
+        }
+        Ok(options)
+    }
+
+    /// Checks that chunks of this type can be compressed.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a bound with elements other than `float32` and `float64`.
+    pub fn check_type(&self, element: ElementType) -> Result<()> {
+        match self.bound()? {
+            Bound::Lossless => Ok(()),
+            _ if matches!(element, ElementType::F32 | ElementType::F64) => Ok(()),
+            _ => {
+                Err(invalid(format!("error bounds are for float32 and float64, not {element}: use mode \"lossless\"")))
+            }
+        }
+    }
+}
+
+/// Returns the error for settings that are not valid.
+pub(crate) fn invalid(text: impl Into<String>) -> Error {
+    Error::invalid(text)
+}

@@ -1,0 +1,114 @@
+//! Parts of chunks.
+
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::Arc;
+
+use syncline::{ElementType, SparseBytes, StreamFile};
+use zarrs_chunk_grid::Indexer;
+use zarrs_codec::{
+    ArrayBytes, ArrayBytesRaw, ArrayPartialDecoderTraits, ArrayToBytesCodecTraits, BytesPartialDecoderTraits,
+    CodecError, CodecOptions,
+};
+use zarrs_data_type::{DataType, FillValue};
+use zarrs_storage::StorageError;
+use zarrs_storage::byte_range::ByteRange;
+
+use crate::codec::{SynclineCodec, check, decompress_options, failure};
+
+/// Bytes that are fetched from the start and from the end of a chunk to read a part of it. A chunk that is shorter is
+/// fetched whole.
+const END_BYTES: u64 = 16 << 10;
+
+/// Decodes parts of one chunk.
+pub struct PartialDecoder {
+    pub codec: Arc<SynclineCodec>,
+    pub input: Arc<dyn BytesPartialDecoderTraits>,
+    pub shape: Vec<NonZeroU64>,
+    pub element: ElementType,
+    pub data_type: DataType,
+    pub fill_value: FillValue,
+}
+
+impl PartialDecoder {
+    /// Decodes a region. Three requests fetch its bytes: those of the stream's start, of its end, and of the region. Returns
+    /// `None` if the chunk is missing.
+    fn region(&self, region: &[Range<u64>], options: &CodecOptions) -> Result<Option<Vec<u8>>, CodecError> {
+        let get = |range| self.input.partial_decode(range, options);
+        // Stores answer a range past the end of a short chunk with an error, or with fewer bytes. The end is asked for
+        // second, since some of them panic for a suffix that is longer than the chunk.
+        let head = match get(ByteRange::FromStart(0, Some(END_BYTES))) {
+            Ok(Some(head)) if head.len() as u64 == END_BYTES => head,
+            Ok(None) => return Ok(None),
+            Ok(Some(_)) | Err(_) => return self.whole_then(region, options),
+        };
+        let missing = || CodecError::Other("the chunk was removed while it was read".into());
+        let tail = get(ByteRange::Suffix(END_BYTES))?.ok_or_else(missing)?;
+        let mut bytes = SparseBytes::from_ends(head.into_owned(), tail.into_owned()).map_err(failure)?;
+        check(bytes.header(), &self.shape, self.element)?;
+        if let Some(range) = bytes.missing() {
+            let piece = get(ByteRange::new(range.clone()))?.ok_or_else(missing)?;
+            bytes.insert(range.start, piece.to_vec());
+        }
+        let mut stream = StreamFile::open(bytes).map_err(failure)?;
+        if stream.header().shape.extents().len() != region.len() {
+            return self.whole_then(region, options);
+        }
+        let ranges = stream.byte_ranges(region).map_err(failure)?;
+        let wanted: Vec<ByteRange> = ranges.iter().cloned().map(ByteRange::new).collect();
+        let pieces = self.input.partial_decode_many(Box::new(wanted.into_iter()), options)?.ok_or_else(missing)?;
+        for (range, piece) in ranges.iter().zip(pieces) {
+            stream.source_mut().insert(range.start, piece.into_owned());
+        }
+        let part = stream.decompress_region(region, &decompress_options()).map_err(failure)?;
+        Ok(Some(part.bytes().to_vec()))
+    }
+
+    /// Fetches the whole chunk and decodes a region of it.
+    fn whole_then(&self, region: &[Range<u64>], options: &CodecOptions) -> Result<Option<Vec<u8>>, CodecError> {
+        match self.input.decode(options)? {
+            Some(bytes) => self.decode_region(&bytes, region).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Decodes a region of a chunk whose bytes are all at hand.
+    fn decode_region(&self, bytes: &ArrayBytesRaw<'_>, region: &[Range<u64>]) -> Result<Vec<u8>, CodecError> {
+        let stream = StreamFile::open(&bytes[..]).map_err(failure)?;
+        check(stream.header(), &self.shape, self.element)?;
+        let part = stream.decompress_region(region, &decompress_options()).map_err(failure)?;
+        Ok(part.bytes().to_vec())
+    }
+}
+
+impl ArrayPartialDecoderTraits for PartialDecoder {
+    fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    fn exists(&self) -> Result<bool, StorageError> {
+        self.input.exists()
+    }
+
+    fn size_held(&self) -> usize {
+        self.input.size_held()
+    }
+
+    fn partial_decode(&self, indexer: &dyn Indexer, options: &CodecOptions) -> Result<ArrayBytes<'_>, CodecError> {
+        // The slowest axes of more than four are merged in the stream, so that a region is none there.
+        let region = (self.shape.len() <= 4).then(|| indexer.as_array_subset()).flatten();
+        let fill = || ArrayBytes::new_fill_value(&self.data_type, indexer.len(), &self.fill_value);
+        if let Some(region) = region {
+            let part = self.region(&region.to_ranges(), options)?;
+            return part.map_or_else(|| Ok(fill()?), |part| Ok(ArrayBytes::new_flen(part)));
+        }
+        let Some(bytes) = self.input.decode(options)? else { return Ok(fill()?) };
+        let whole = self.codec.decode(bytes, &self.shape, &self.data_type, &self.fill_value, options)?;
+        let extents: Vec<u64> = self.shape.iter().map(|extent| extent.get()).collect();
+        Ok(whole.extract_array_subset(indexer, &extents, &self.data_type)?.into_owned())
+    }
+
+    fn supports_partial_decode(&self) -> bool {
+        true
+    }
+}
