@@ -101,12 +101,14 @@ def host_array(array: Any, stream: Any = None) -> NDArray[Any]:
 
 
 def as_array_like(array: NDArray[Any] | _core.DeviceArray, like: Any) -> Any:
-    """Returns an array of the library of another array, without a copy."""
+    """Returns an array of the library of another array. Only a region with steps is copied."""
     library = _library(like)
     if library not in ("torch", "cupy", "jax"):
         return array
     module: Any = sys.modules[library]
     if isinstance(array, np.ndarray):
+        if any(stride < 0 for stride in array.strides):
+            array = array.copy()  # PyTorch has no negative strides.
         if library == "torch" and array.dtype.name == "bfloat16":
             return module.from_numpy(array.view(np.int16)).view(module.bfloat16)
         return module.from_numpy(array) if library == "torch" else module.numpy.asarray(array)
