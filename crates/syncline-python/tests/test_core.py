@@ -86,6 +86,9 @@ def test_a_fill_value_is_kept():
 def test_one_bound_only():
     with pytest.raises(TypeError, match="one error bound"):
         syncline.compress(field((9,)), abs=1, rel=1)
+    with pytest.raises(TypeError, match="one error bound"):
+        syncline.compress(field((9,)), abs=1, lossless=True)
+    assert syncline.header(syncline.compress(field((9,)), lossless=True)).bound == syncline.Bound()
     with pytest.raises(TypeError, match="once"):
         syncline.compress(field((9,)), abs=1, bound=syncline.Bound("rel", 1))
     with pytest.raises(ValueError):

@@ -8,8 +8,8 @@ use syncline::{Bound, Coder, CompressOptions, ElementType, Error, Fill, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SynclineConfiguration {
-    /// Kind of the bound: `lossless`, `abs`, `rel`, `psnr`, or `pw_rel`. Those with `rel` and `psnr` refer to the values
-    /// of each chunk.
+    /// Kind of the bound: `lossless`, `abs`, `rel`, `psnr`, or `pw_rel`. Those with `rel` and `psnr` refer to the
+    /// values of each chunk.
     #[serde(default = "lossless")]
     pub mode: String,
     /// Value of the bound; none if lossless.

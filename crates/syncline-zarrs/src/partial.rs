@@ -31,8 +31,8 @@ pub struct PartialDecoder {
 }
 
 impl PartialDecoder {
-    /// Decodes a region. Three requests fetch its bytes: those of the stream's start, of its end, and of the region. Returns
-    /// `None` if the chunk is missing.
+    /// Decodes a region. Three requests fetch its bytes: those of the stream's start, of its end, and of the region.
+    /// Returns `None` if the chunk is missing.
     fn region(&self, region: &[Range<u64>], options: &CodecOptions) -> Result<Option<Vec<u8>>, CodecError> {
         let get = |range| self.input.partial_decode(range, options);
         // Stores answer a range past the end of a short chunk with an error, or with fewer bytes. The end is asked for

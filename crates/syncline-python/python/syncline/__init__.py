@@ -22,15 +22,18 @@ from ._core import (
     __version__,
 )
 from ._file import File, Writer, load, open, save
+from ._report import Estimate, Report, estimate, report
 
 __all__ = [
     "Bound",
     "Corrupt",
+    "Estimate",
     "File",
     "GpuError",
     "Header",
     "NotSyncline",
     "Quality",
+    "Report",
     "SynclineError",
     "Truncated",
     "UnsupportedVersion",
@@ -38,11 +41,13 @@ __all__ = [
     "__version__",
     "compress",
     "decompress",
+    "estimate",
     "header",
     "inspect",
     "load",
     "max_compressed_len",
     "open",
+    "report",
     "resolve",
     "save",
     "verify",

@@ -149,6 +149,7 @@ def compress(
     rel: float | None = None,
     psnr: float | None = None,
     pw_rel: float | None = None,
+    lossless: bool = False,
     bound: Bound | None = None,
     fill: float | Literal["auto", "none"] | None = "auto",
     coder: Coder | None = None,
@@ -163,8 +164,8 @@ def compress(
 ) -> Any:
     """Compresses an array.
 
-    Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one the stream is
-    lossless. ``fill`` is the value that stands for missing data, which is kept exactly and excluded from the range.
+    Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one, or
+    with ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, which is kept exactly and excluded from the range.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
     of LZSS. ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times
     a second; an exception that it raises cancels the work.
@@ -184,6 +185,8 @@ def compress(
     True
     """
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
+    if lossless and bound.mode != "lossless":
+        raise TypeError(f"give one error bound, not {bound.mode} and lossless")
     choices = core_choices(bound, fill, coder, level, index, threads, device, memory_limit)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":

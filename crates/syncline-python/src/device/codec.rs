@@ -74,7 +74,7 @@ impl CudaCodec {
         let room = output.bytes;
         let len = py.detach(|| {
             let mut codec = self.lock();
-            // SAFETY: `input` and `output` keep both arrays, which are ready on the stream, until this function returns.
+            // SAFETY: `input` and `output` keep both arrays, ready on the stream, until this function returns.
             let made = unsafe { codec.compress(bytes, element, shape, &options, room, raw_stream(number)) };
             match made {
                 Ok(summary) => Ok(summary.compressed_bytes as usize),

@@ -1,0 +1,206 @@
+"""What a bound costs before compression, and what it did after it."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _device
+from ._array import (
+    Bound,
+    Coder,
+    Header,
+    Index,
+    Quality,
+    compress,
+    decompress,
+    header,
+    inspect,
+    one_bound,
+    resolve,
+    verify,
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How small an array would become."""
+
+    #: The expected bytes of the stream.
+    compressed_bytes: int
+    #: The bytes of the array divided by the expected bytes of the stream.
+    ratio: float
+    #: The bytes of the array.
+    nbytes: int
+    #: The bytes that were compressed to find out; all of them for small arrays.
+    sampled_bytes: int
+
+
+def estimate(
+    array: ArrayLike,
+    *,
+    abs: float | None = None,
+    rel: float | None = None,
+    psnr: float | None = None,
+    pw_rel: float | None = None,
+    bound: Bound | None = None,
+    fill: float | Literal["auto", "none"] | None = "auto",
+    coder: Coder | None = None,
+    level: int | None = None,
+    index: Index = "symbol",
+    threads: int = 0,
+    sample: int = 1 << 20,
+) -> Estimate:
+    """Estimates the size of the stream that :func:`compress` would make, from windows all over the array that have
+    about ``sample`` elements together. Arrays that are not larger are compressed whole. ``rel`` and ``psnr`` refer to
+    the range of the whole array.
+
+    >>> import numpy as np, syncline
+    >>> field = np.sin(np.arange(4_000_000, dtype="f4").reshape(2000, 2000) / 900)
+    >>> round(syncline.estimate(field, abs=1e-3).ratio / (field.nbytes / len(syncline.compress(field, abs=1e-3))), 1)
+    1.0
+    """
+    chosen = one_bound(bound, abs, rel, psnr, pw_rel)
+    elements = _device.host_array(array)
+    windows = elements if elements.size <= max(1, sample) else _windows(elements, sample)
+    def stream_of(wanted: Bound) -> bytes:
+        stream: bytes = compress(
+            windows, bound=wanted, fill=fill, coder=coder, level=level, index=index, threads=threads, device="cpu"
+        )
+        return stream
+
+    if chosen.mode in ("rel", "psnr") and windows is not elements:
+        known = elements if not isinstance(fill, float) else elements[elements != fill]
+        whole = resolve(known, rel=1.0)
+        if chosen.mode == "psnr":
+            # The error that a PSNR allows is proportional to the range.
+            head = header(stream_of(chosen))
+            extent = head.range[1] - head.range[0] if head.range else 0.0
+            chosen = Bound("abs", head.abs_bound / extent * whole.value) if extent and head.abs_bound else Bound()
+        else:
+            chosen = Bound("abs", chosen.value * whole.value) if whole.value else Bound()
+    stream = stream_of(chosen)
+    share = elements.nbytes / windows.nbytes if windows.nbytes else 1.0
+    size = max(1, round(len(stream) * share))
+    return Estimate(size, elements.nbytes / size, elements.nbytes, windows.nbytes)
+
+
+def _windows(array: NDArray[Any], elements: int, least: int = 16) -> NDArray[Any]:
+    """Returns windows of an array that are spread over all of its axes, one after the other along the first axis."""
+    per_axis = 2 if array.ndim > 2 else 3 if array.ndim == 2 else 8
+    extents = list(array.shape)
+    wanted = max(1, elements // per_axis**array.ndim)
+    while np.prod(extents, dtype=np.int64) > wanted and max(extents) > least:
+        longest = int(np.argmax(extents))
+        extents[longest] = -(-extents[longest] // 2)
+    starts = []
+    for extent, window in zip(array.shape, extents, strict=True):
+        room = extent - window
+        # The same places in tiles as in the whole array, as far as their sides of 4, 8, and 16 go.
+        starts.append(sorted({room * (2 * part + 1) // (2 * per_axis) // 16 * 16 for part in range(per_axis)}))
+    parts = [
+        array[tuple(slice(start, start + window) for start, window in zip(corner, extents, strict=True))]
+        for corner in itertools.product(*starts)
+    ]
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The sizes and the error of a stream. Printing gives a table, and notebooks show a page with a histogram."""
+
+    header: Header
+    quality: Quality
+    #: The counts and sizes of the parts, as :func:`inspect` returns them.
+    parts: dict[str, Any]
+    #: The share of the errors in each of the equal steps from minus the bound to the bound; none if lossless.
+    histogram: tuple[float, ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Returns the table as pairs of a label and a text."""
+        head, quality = self.header, self.quality
+        of = "" if head.bound.mode == "lossless" else f" {head.bound.value:g}"
+        rows = [
+            ("array", f"{head.dtype} {head.shape}, {head.nbytes:,} bytes"),
+            ("stream", f"{head.compressed_bytes:,} bytes, ratio {head.ratio:.2f}"),
+            ("bits per value", f"{8 * head.compressed_bytes / max(1, quality.elements):.3f}"),
+            ("bound", f"{head.bound.mode}{of}" + (f" (absolute {head.abs_bound:g})" if head.abs_bound else "")),
+            ("bound holds", "yes" if quality.holds else f"no: {quality.violations + quality.mismatches} elements"),
+        ]
+        for label, value in (
+            ("largest error", quality.max_abs),
+            ("largest relative error", quality.max_rel),
+            ("error / bound", quality.bound_ratio),
+            ("RMSE", quality.rmse),
+            ("PSNR (dB)", quality.psnr),
+            ("SSIM", quality.ssim),
+            ("correlation", quality.correlation),
+        ):
+            if value is not None:
+                rows.append((label, f"{value:.6g}"))
+        rows += [(name.replace("_", " "), f"{self.parts[name]:,}") for name in ("chunks", "tiles", "verbatim")]
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(label) for label, _ in rows)
+        return "\n".join(f"{label:{width}}  {text}" for label, text in rows)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>"
+            for label, text in self.rows()
+        )
+        return f"<table>{cells}</table>{self._histogram_svg()}"
+
+    def _histogram_svg(self) -> str:
+        if not self.histogram:
+            return ""
+        peak, bars = max(self.histogram) or 1.0, []
+        for at, share in enumerate(self.histogram):
+            height = 100 * share / peak
+            bars.append(f"<rect x='{6 * at}' y='{100 - height:.1f}' width='5' height='{height:.1f}' fill='#4477aa'/>")
+        width = 6 * len(self.histogram)
+        label = f"errors from &#8722;{self.header.abs_bound:g} to {self.header.abs_bound:g}"
+        return (
+            f"<svg viewBox='0 0 {width} 118' width='{2 * width}' height='236' role='img' aria-label='{label}'>"
+            f"{''.join(bars)}<text x='0' y='114' font-size='10'>{label}</text></svg>"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page to an HTML file, which loads nothing from elsewhere."""
+        page = (
+            "<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'><title>Syncline report</title></head>"
+            f"<body style='font-family:sans-serif'><h1>Syncline report</h1>{self._repr_html_()}</body></html>\n"
+        )
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+
+
+def report(array: ArrayLike, data: Any, *, threads: int = 0) -> Report:
+    """Compares an array with its stream, and returns sizes and errors to print, to show in a notebook, or to save.
+
+    >>> import numpy as np, syncline
+    >>> field = np.sin(np.arange(10_000.0) / 30)
+    >>> print(str(syncline.report(field, syncline.compress(field, abs=1e-3))).splitlines()[0])
+    array                   float64 (10000,), 80,000 bytes
+    """
+    original, data = _device.host_array(array), _device.host_bytes(data)
+    quality, head = verify(original, data, threads=threads), header(data)
+    histogram: tuple[float, ...] = ()
+    if head.abs_bound > 0:
+        back = np.asarray(decompress(data, threads=threads), np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            errors = back - original
+            if head.bound.mode == "pw_rel":
+                errors = errors / np.where(original == 0, np.inf, np.abs(original))
+        errors = errors[np.isfinite(errors)]
+        counts, _ = np.histogram(errors, 41, (-head.abs_bound, head.abs_bound))
+        histogram = tuple(float(count) / max(1, errors.size) for count in counts)
+    return Report(head, quality, inspect(data), histogram)

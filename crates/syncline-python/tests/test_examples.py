@@ -1,0 +1,19 @@
+"""The example programs."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_egm96(tmp_path):
+    pytest.importorskip("matplotlib")
+    figures = runpy.run_path(str(EXAMPLES / "egm96.py"))["main"](tmp_path)
+    assert figures["largest_error"] <= 0.01 and figures["ratio"] > 4
+    # Small arrays are compressed whole, and the store has several chunks and its metadata besides.
+    assert figures["ratio"] < figures["expected_ratio"] < 1.3 * figures["ratio"]
+    for name in ("egm96.png", "slice.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG") and (tmp_path / name).stat().st_size > 10_000
+    assert "bound holds" in (tmp_path / "report.html").read_text("utf-8")
