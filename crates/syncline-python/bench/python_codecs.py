@@ -1,0 +1,191 @@
+"""Speed of the package beside zfpy, pysz (SZ3), blosc2 and pcodec, in one process.
+
+    pip install syncline zfpy pysz blosc2 pcodec
+    python python_codecs.py [--rel 1e-3] [--rounds 5] [--threads 1] [FIELD.f32:361x720 ...]
+
+Prints Markdown: the ratio, and the median speed of compression and decompression to a NumPy array, in GB of the array
+per second. The codecs with a bound get the same absolute one; zfp keeps well below it, so that its largest error is
+printed, too. Packages that are missing are left out. Without files, the fields are that of ``testdata/`` and waves in
+three dimensions with noise.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# SZ3 and others ask OpenMP. Set before they are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import syncline
+
+TESTDATA = Path(__file__).parents[3] / "testdata" / "egm96_361x720.f32"
+
+
+class Codec(NamedTuple):
+    """A codec: its name, and how it compresses and decompresses."""
+
+    name: str
+    compress: Callable[[np.ndarray], Any]
+    decompress: Callable[[Any, np.ndarray], np.ndarray]
+
+
+def codecs(bound: float, threads: int) -> tuple[list[Codec], list[Codec]]:
+    """Returns the codecs with the bound and the lossless ones, of the packages that are there."""
+    lossy = [
+        Codec(
+            "syncline",
+            lambda a: syncline.compress(a, abs=bound, threads=threads, device="cpu"),
+            lambda c, _: syncline.decompress(c, threads=threads, device="cpu"),
+        )
+    ]
+    lossless = [
+        Codec(
+            "syncline",
+            lambda a: syncline.compress(a, threads=threads, device="cpu"),
+            lambda c, _: syncline.decompress(c, threads=threads, device="cpu"),
+        )
+    ]
+    if zfpy := package("zfpy"):
+        lossy.append(
+            Codec("zfpy", lambda a: zfpy.compress_numpy(a, tolerance=bound), lambda c, _: zfpy.decompress_numpy(c))
+        )
+        lossless.append(Codec("zfpy", zfpy.compress_numpy, lambda c, _: zfpy.decompress_numpy(c)))
+    if pysz := package("pysz"):
+        config = pysz.szConfig()
+        config.errorBoundMode = pysz.szErrorBoundMode.ABS
+        config.absErrorBound = bound
+        lossy.append(
+            Codec(
+                "pysz (SZ3)",
+                lambda a: pysz.sz.compress(a, config)[0],
+                lambda c, a: pysz.sz.decompress(c, a.dtype, a.shape)[0],
+            )
+        )
+    if blosc2 := package("blosc2"):
+        settings = {
+            "codec": blosc2.Codec.ZSTD,
+            "clevel": 5,
+            "filters": [blosc2.Filter.BITSHUFFLE],
+            "filters_meta": [0],
+            "nthreads": threads,
+        }
+
+        def unpack(data: bytes, like: np.ndarray) -> np.ndarray:
+            out = np.empty_like(like)
+            blosc2.decompress2(data, dst=out, nthreads=threads)
+            return out
+
+        def pack(array: np.ndarray) -> bytes:
+            return blosc2.compress2(array, typesize=array.itemsize, **settings)
+
+        lossless.append(Codec("blosc2 (zstd 5)", pack, unpack))
+    if pcodec := package("pcodec"):
+        chunk = pcodec.ChunkConfig()
+
+        def read(data: bytes, like: np.ndarray) -> np.ndarray:
+            out = np.empty(like.size, like.dtype)
+            pcodec.standalone.simple_decompress_into(data, out)
+            return out.reshape(like.shape)
+
+        lossless.append(Codec("pcodec", lambda a: pcodec.standalone.simple_compress(a.reshape(-1), chunk), read))
+    return lossy, lossless
+
+
+def package(name: str) -> Any:
+    """Returns a module, or ``None`` if it is not installed."""
+    try:
+        module = importlib.import_module(name)
+        if name == "pcodec":
+            importlib.import_module("pcodec.standalone")
+        return module
+    except ImportError:
+        return None
+
+
+def fields(arguments: list[str]) -> list[tuple[str, np.ndarray]]:
+    """Returns the fields that were named, as a path and a shape, or the default ones."""
+    result = []
+    for argument in arguments:
+        path, _, shape = argument.rpartition(":")
+        result.append((Path(path).stem, np.fromfile(path, "<f4").reshape([int(n) for n in shape.split("x")])))
+    if result:
+        return result
+    if TESTDATA.exists():
+        result.append(("egm96", np.fromfile(TESTDATA, "<f4").reshape(361, 720)))
+    z, y, x = np.ogrid[:256, :256, :256]
+    noise = np.random.default_rng(1).standard_normal((256, 256, 256), "f4")
+    waves = np.sin(z / 20.0) + np.cos(y / 27.0) * np.sin(x / 15.0) + 1e-3 * noise
+    return [*result, ("waves", waves.astype("f4"))]
+
+
+def seconds(work: Callable[[], Any], rounds: int) -> float:
+    """Returns the median time of a call."""
+    times = []
+    for _ in range(rounds + 1):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def row(name: str, codec: Codec, field: np.ndarray, bound: float, rounds: int) -> str:
+    """Measures a codec and returns a row of the table."""
+    compressed = codec.compress(field)
+    back = codec.decompress(compressed, field)
+    assert back.dtype == field.dtype and back.shape == field.shape
+    error = float(np.abs(back.astype("f8") - field).max())
+    # Codecs other than ours round once more at the end.
+    assert error <= bound * (1 + 1e-3), (codec.name, error, bound)
+    speeds = [
+        field.nbytes / seconds(work, rounds) / 1e9
+        for work in (lambda: codec.compress(field), lambda: codec.decompress(compressed, field))
+    ]
+    size = getattr(compressed, "nbytes", None) or len(compressed)
+    share = f"{error / bound:.3f}" if bound else "exact"
+    return f"| {name} | {codec.name} | {field.nbytes / size:.2f} | {speeds[0]:.2f} | {speeds[1]:.2f} | {share} |"
+
+
+def processor() -> str:
+    """Returns the model of the processor, if Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fields", nargs="*", metavar="FIELD")
+    parser.add_argument("--rel", type=float, default=1e-3, help="bound as a share of the range")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    versions = []
+    for name in ("numpy", "zfpy", "pysz", "blosc2", "pcodec"):
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            versions.append(f"no {name}")
+    print(f"{processor()}, {os.cpu_count()} cores, {options.threads} thread(s), Python {platform.python_version()}, ")
+    print(f"syncline {syncline.__version__}, {', '.join(versions)}; rel = {options.rel}, {options.rounds} rounds\n")
+    print("| field | codec | ratio | compress GB/s | decompress GB/s | error / bound |")
+    print("|---|---|---|---|---|---|")
+    for name, field in fields(options.fields):
+        bound = options.rel * float(field.max() - field.min())
+        lossy, lossless = codecs(bound, options.threads)
+        for kind, chosen, limit in ((f"{name}, lossy", lossy, bound), (f"{name}, lossless", lossless, 0.0)):
+            for codec in chosen:
+                print(row(kind, codec, field, limit, options.rounds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
