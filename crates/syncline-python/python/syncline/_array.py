@@ -164,8 +164,9 @@ def compress(
 ) -> Any:
     """Compresses an array.
 
-    Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one, or
-    with ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, which is kept exactly and excluded from the range.
+    Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one, or with
+    ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, which is kept exactly
+    and excluded from the range.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
     of LZSS. ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times
     a second; an exception that it raises cancels the work.

@@ -39,16 +39,23 @@ def find_nvrtc() -> None:
     _core.search_nvrtc_in([os.fspath(folder) for folder in sorted(folders)])
 
 
+def current_stream(array: Any, ordinal: int) -> Any:
+    """Returns the current CUDA stream of the library of an array, or ``None`` if it has none."""
+    library = _library(array)
+    if library == "torch":
+        return sys.modules["torch"].cuda.current_stream(ordinal)
+    if library == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream(ordinal)
+    return None
+
+
 def stream_number(stream: Any, array: Any, ordinal: int) -> int | None:
     """Returns the handle of a CUDA stream: of the one that is given, or else of the current one of the array's library
     (PyTorch and CuPy have one). ``None`` stands for the one that the array itself names.
     """
     if stream is None:
-        library = _library(array)
-        if library == "torch":
-            return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
-        if library == "cupy":
-            return int(sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr)
+        stream = current_stream(array, ordinal)
+    if stream is None:
         return None
     if isinstance(stream, int):
         return stream

@@ -137,10 +137,10 @@ class Decompressor:
         if ordinal is None:
             ordinal, data = device, to_device(data, device)
         _device.find_nvrtc()
+        if stream is None:
+            stream = _device.current_stream(data, ordinal)
         number = _device.stream_number(stream, data, ordinal)
-        # The stream has to live as long as the work on it.
-        self._stream = stream
-        self._inner = _core.CudaDecompressor(data, 0 if number is None else number)
+        self._inner = _core.CudaDecompressor(data, 0 if number is None else number, stream)
         self.device = ordinal
 
     @property

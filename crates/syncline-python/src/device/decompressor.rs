@@ -23,19 +23,24 @@ pub struct CudaDecompressor {
     stream: usize,
     /// Keeps the compressed bytes.
     _owner: Owner,
+    /// Keeps the object that owns the CUDA stream, if it is known. `inner` frees its memory on this stream, and is
+    /// dropped before, as it is declared first.
+    _stream_owner: Option<Py<PyAny>>,
 }
 
 #[pymethods]
 impl CudaDecompressor {
     /// Prepares the decompression of a stream on the device on a CUDA stream, which must live as long as this object.
+    /// `owner` is an object that keeps it alive.
     #[new]
-    fn new(py: Python<'_>, data: &Bound<'_, PyAny>, stream: usize) -> PyResult<Self> {
+    #[pyo3(signature = (data, stream, owner = None))]
+    fn new(py: Python<'_>, data: &Bound<'_, PyAny>, stream: usize, owner: Option<Py<PyAny>>) -> PyResult<Self> {
         let input = DeviceInput::new(data, Some(stream))?;
         let (bytes, ordinal) = (input.bytes, input.ordinal);
         // SAFETY: `input` keeps the compressed bytes, also in this object; the caller keeps the stream.
         let inner = py.detach(|| unsafe { Decompressor::new(ordinal, bytes, raw_stream(stream)) });
         let inner = Mutex::new(inner.map_err(exception)?);
-        Ok(Self { inner, data: bytes, ordinal, stream, _owner: input.into_owner() })
+        Ok(Self { inner, data: bytes, ordinal, stream, _owner: input.into_owner(), _stream_owner: owner })
     }
 
     /// Returns the fields of the header.

@@ -50,15 +50,21 @@ fn on_device(kind: DLDeviceType) -> bool {
 }
 
 impl DeviceInput {
-    /// Takes an array without a copy. Without the number of a stream, it is ready on the legacy default stream, or on
+    /// Takes an array. Without the number of a stream, it is ready on the legacy default stream, or on
     /// that which the array states.
     ///
     /// # Errors
     /// `TypeError` for element types that streams do not have, `ValueError` for arrays that are not C-contiguous, and
     /// whatever the array's methods raise.
     pub fn new(array: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<Self> {
+        // An input may be a copy, if its library cannot share it. Some libraries cannot say whether they have copied.
+        Self::take(array, stream, None)
+    }
+
+    /// Takes an array, with what DLPack calls `copy`.
+    fn take(array: &Bound<'_, PyAny>, stream: Option<usize>, copy: Option<bool>) -> PyResult<Self> {
         match array.hasattr("__dlpack__")? && array.hasattr("__dlpack_device__")? {
-            true => Self::from_dlpack(array, stream.unwrap_or(0)),
+            true => Self::from_dlpack(array, stream.unwrap_or(0), copy),
             false => Self::from_interface(array, stream),
         }
     }
@@ -68,7 +74,7 @@ impl DeviceInput {
     /// # Errors
     /// `ValueError` if it is read-only, and those of [`DeviceInput::new`].
     pub fn writable(array: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<Self> {
-        let input = Self::new(array, stream)?;
+        let input = Self::take(array, stream, Some(false))?;
         if input.read_only {
             return Err(PyValueError::new_err("the output is read-only"));
         }
@@ -92,9 +98,8 @@ impl DeviceInput {
         self.owner
     }
 
-    fn from_dlpack(array: &Bound<'_, PyAny>, stream: usize) -> PyResult<Self> {
-        let imported = ImportRequest::new(array.as_borrowed())?.import(Some(&Consumer(stream)), Some(false));
-        let imported = imported?;
+    fn from_dlpack(array: &Bound<'_, PyAny>, stream: usize, copy: Option<bool>) -> PyResult<Self> {
+        let imported = ImportRequest::new(array.as_borrowed())?.import(Some(&Consumer(stream)), copy)?;
         let tensor = imported.validate().map_err(|error| PyValueError::new_err(error.to_string()))?;
         let device = tensor.device();
         if !on_device(device.device_type) {

@@ -104,3 +104,10 @@ impl fmt::Debug for Decompressor {
         f.debug_struct("Decompressor").field("header", self.header()).finish_non_exhaustive()
     }
 }
+
+impl Drop for Decompressor {
+    fn drop(&mut self) {
+        // Memory is freed in the context that is current in this thread. An error would show in the next call.
+        let _ = self.stream.context().bind_to_thread();
+    }
+}
