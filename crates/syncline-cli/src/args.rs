@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use syncline::{Backend, Bound, Coder, Decoder, ElementType, Fill, IndexKind, Shape};
+use syncline::{Backend, Bound, Coder, Decoder, Effort, ElementType, Fill, IndexKind, Shape};
 
 use crate::region::RegionSpec;
 pub use files::{Files, ShortLevel};
@@ -204,6 +204,14 @@ pub struct CompressArgs {
     /// lossless only.
     #[arg(long, value_name = "CODER", value_parser = parse::coder(), env = "SYNCLINE_CODER", hide_env = true)]
     pub coder: Option<Coder>,
+    /// Time that compression with an error bound may take for a smaller stream.
+    ///
+    /// balanced predicts tiles by interpolation where that is better, and chooses among codebooks of values, of runs of
+    /// zeros, and of magnitudes. best also tries LZSS for each chunk. Both run on the CPU and need the index symbol.
+    /// No effect with --lossless.
+    #[arg(long, value_name = "EFFORT", default_value = "fast", value_parser = parse::effort(), env = "SYNCLINE_EFFORT",
+        hide_env = true)]
+    pub effort: Effort,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4, or 8.
     #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
     pub symbol: SymbolChoice,

@@ -84,6 +84,7 @@ pub fn report(report: &Report, name: &str) -> Value {
         "shape": shape(report.shape),
         "pipeline": report.pipeline.to_string(),
         "lzss_codes": report.lzss_codes,
+        "token_codes": report.token_codes,
         "bound": bound(report.bound),
         "resolved_bound": report.abs_bound,
         "step": report.step,

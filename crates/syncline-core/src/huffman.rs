@@ -15,7 +15,7 @@ mod codewords;
 pub mod decode;
 pub mod encode;
 pub mod histogram;
-mod index;
+pub(crate) mod index;
 pub mod lengths;
 mod plan;
 pub mod sample;

@@ -26,7 +26,7 @@ use crate::mem::uninit::{UninitBytes, Written};
 pub use lossy::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
-pub use options::{Coder, CoderOptions};
+pub use options::{Coder, CoderOptions, Effort};
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.
@@ -200,7 +200,7 @@ pub fn decode_chunk<K: TileSink>(
     }
     checksum.verify()?;
     let kind = kind?;
-    use ChunkKind::{Lossless, LzssCodes, Quantized};
+    use ChunkKind::{Lossless, LzssCodes, Quantized, TokenCodes};
     match (kind, header.element_type, header.pipeline) {
         (Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(&context, payload, sink),
@@ -211,10 +211,13 @@ pub fn decode_chunk<K: TileSink>(
         (LzssCodes, ..) if !header.lzss_codes => {
             Err(Error::corrupt(context.place, "its codes are LZSS tokens, which the header does not announce"))
         }
-        (Quantized | LzssCodes, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
+        (TokenCodes, ..) if !header.token_codes => {
+            Err(Error::corrupt(context.place, "it has token codebooks, which the header does not announce"))
+        }
+        (Quantized | LzssCodes | TokenCodes, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
             lossy::decode::<f32, K>(&context, kind, payload, scratch, sink)
         }
-        (Quantized | LzssCodes, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
+        (Quantized | LzssCodes | TokenCodes, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
             lossy::decode::<f64, K>(&context, kind, payload, scratch, sink)
         }
         _ => Err(Error::corrupt(context.place, "its kind does not fit the stream's pipeline")),

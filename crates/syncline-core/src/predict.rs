@@ -3,7 +3,9 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 pub mod codes;
+pub mod interpolate;
 pub mod lorenzo;
+pub mod orders;
 pub mod planes;
 mod tile;
 pub mod word;

@@ -202,7 +202,7 @@ impl Bench {
             let room = max_compressed_len(element, shape) as usize;
             let mut output = self.stream.clone_htod(&vec![0xA5_u8; room]).doing("poisoning")?;
             for pipeline in [Coder::Lzss, Coder::LzssHuffman] {
-                let options = CoderOptions { coder: pipeline, symbol: None, level: 3 };
+                let options = CoderOptions { coder: pipeline, ..CoderOptions::default() };
                 let mut compressor = LosslessCompressor::new(&self.device, &self.stream)?;
                 let mut bytes = 0;
                 let mut compress = |observer: &mut dyn FnMut(&'static str) -> Result<()>| -> Result<()> {

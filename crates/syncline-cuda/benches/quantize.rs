@@ -85,6 +85,7 @@ fn time<T: Real + Element>(
         index: IndexKind::Symbol,
         group_log2: 7,
         lzss_codes: false,
+        token_codes: false,
         bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,

@@ -79,7 +79,7 @@ struct Case {
 
 impl Case {
     fn new(element: ElementType, extents: &[u64], kind: Kind, pipeline: Coder) -> Self {
-        let options = CoderOptions { coder: pipeline, symbol: None, level: 3 };
+        let options = CoderOptions { coder: pipeline, ..CoderOptions::default() };
         Self { element, extents: extents.to_vec(), kind, options, index: IndexKind::Symbol, chunk_tiles: None }
     }
 

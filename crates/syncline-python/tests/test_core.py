@@ -302,6 +302,8 @@ def test_progress():
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 def test_an_interrupt_stops_the_work():
     code = (
+        # The parent may have been started with the signal ignored, which children inherit.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "import numpy, syncline, sys; a = numpy.random.default_rng(0).random((6000, 6000));"
         "print('go', flush=True); [syncline.compress(a, abs=1e-9, threads=1) for _ in range(50)]"
     )

@@ -139,7 +139,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     }
     // Invalid options are reported before GPUs are opened, whose absence is another error.
     options.bound().validate(element_type)?;
-    options.coder_options().validate(options.bound())?;
+    options.coder_options().validate(options.bound(), options.index())?;
     let geometry = Geometry::new(shape);
     let pool = Pool::new(options.threads(), geometry.chunks().max(shape.len().div_ceil(SCAN_PART)))?;
     let array = ArraySource::new(source, offset, element_type);
@@ -229,7 +229,8 @@ pub(crate) fn header_for(
 ) -> Header {
     let header = Header::new(element_type, shape, options.index(), resolved);
     let lzss_codes = header.pipeline != Pipeline::Lossless && options.coder().lzss_codes();
-    Header { lzss_codes, ..header }
+    let token_codes = header.pipeline != Pipeline::Lossless && options.coder_options().token_codes(options.bound());
+    Header { lzss_codes, token_codes, ..header }
 }
 
 /// The compression of one array.

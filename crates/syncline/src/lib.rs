@@ -79,7 +79,7 @@ pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, ErrorKind, Location, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};
 pub use syncline_core::lzss::SymbolWidth;
-pub use syncline_core::pipeline::{ChunkReport, Coder, max_compressed_len};
+pub use syncline_core::pipeline::{ChunkReport, Coder, Effort, max_compressed_len};
 pub use syncline_core::simd::instruction_set_name;
 pub use writer::Writer;
 

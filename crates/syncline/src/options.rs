@@ -9,7 +9,7 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::error::{Error, Result};
 use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::lzss::SymbolWidth;
-use syncline_core::pipeline::{Coder, CoderOptions};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
 use crate::backend::Backend;
 
@@ -41,6 +41,7 @@ pub struct CompressOptions {
     coder: Option<Coder>,
     symbol: Option<SymbolWidth>,
     level: u8,
+    effort: Effort,
     backend: Backend,
     threads: usize,
     memory_limit: Option<u64>,
@@ -50,7 +51,7 @@ pub struct CompressOptions {
 
 impl CompressOptions {
     /// Creates options with this bound and otherwise the defaults: [`Fill::Auto`], [`IndexKind::Symbol`],
-    /// [`Coder::default_for`] the bound, LZSS level 3, [`Backend::Auto`], one thread per core and no memory limit.
+    /// [`Coder::default_for`] the bound, LZSS level 3, [`Effort::Fast`], [`Backend::Auto`], one thread per core and no memory limit.
     pub fn new(bound: Bound) -> Self {
         Self {
             bound,
@@ -59,6 +60,7 @@ impl CompressOptions {
             coder: None,
             symbol: None,
             level: CoderOptions::default().level,
+            effort: Effort::default(),
             backend: Backend::Auto,
             threads: 0,
             memory_limit: None,
@@ -102,6 +104,15 @@ impl CompressOptions {
     #[must_use]
     pub fn with_level(self, level: u8) -> Self {
         Self { level, ..self }
+    }
+
+    /// Sets how much time compression with an error bound may take for a smaller stream. No effect on lossless streams.
+    ///
+    /// Only the CPU compresses with, and decompresses streams of, an effort other than [`Effort::Fast`]. These efforts
+    /// need [`IndexKind::Symbol`].
+    #[must_use]
+    pub fn with_effort(self, effort: Effort) -> Self {
+        Self { effort, ..self }
     }
 
     /// Sets the processor that does the work. The stream is the same on each.
@@ -152,9 +163,18 @@ impl CompressOptions {
         self.index
     }
 
-    /// Returns the lossless stage: the one that was set, or the default for the bound.
+    /// Returns the lossless stage: the one that was set, or the default for the bound and the effort.
     pub fn coder(&self) -> Coder {
-        self.coder.unwrap_or(Coder::default_for(self.bound))
+        match (self.coder, self.bound, self.effort) {
+            (Some(coder), ..) => coder,
+            (None, Bound::Lossless, _) | (None, _, Effort::Fast | Effort::Balanced) => Coder::default_for(self.bound),
+            (None, ..) => Coder::LzssHuffman,
+        }
+    }
+
+    /// Returns how much time compression may take.
+    pub fn effort(&self) -> Effort {
+        self.effort
     }
 
     /// Returns the width of LZSS symbols, if it was set.
@@ -189,7 +209,7 @@ impl CompressOptions {
 
     /// The parameters of the lossless stage.
     pub(crate) fn coder_options(&self) -> CoderOptions {
-        CoderOptions { coder: self.coder(), symbol: self.symbol, level: self.level }
+        CoderOptions { coder: self.coder(), symbol: self.symbol, level: self.level, effort: self.effort }
     }
 }
 

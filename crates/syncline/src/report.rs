@@ -90,6 +90,8 @@ pub struct Report {
     /// Whether chunks may store their codes as LZSS tokens. [`ChunkReport::lzss_chunks`] is the number of those that
     /// do.
     pub lzss_codes: bool,
+    /// Whether chunks may have token codebooks and interpolated tiles. [`ChunkReport::schemes`] counts those that do.
+    pub token_codes: bool,
     /// Requested bound.
     pub bound: Bound,
     /// Bound that holds: an absolute error, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
@@ -121,6 +123,7 @@ impl Report {
             shape: header.shape,
             pipeline: header.pipeline,
             lzss_codes: header.lzss_codes,
+            token_codes: header.token_codes,
             bound: header.bound,
             abs_bound: header.abs_bound,
             step: header.step,

@@ -133,7 +133,7 @@ impl<W: Write> Writer<W> {
     fn start(mut sink: W, shape: Shape, options: &CompressOptions, stats: ArrayStats) -> Result<Self> {
         let element_type = stats.element_type();
         options.bound().validate(element_type)?;
-        options.coder_options().validate(options.bound())?;
+        options.coder_options().validate(options.bound(), options.index())?;
         let resolved = match options.bound() {
             Bound::Lossless => Resolved::lossless(),
             _ => resolve(stats)?,

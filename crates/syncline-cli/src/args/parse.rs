@@ -1,7 +1,7 @@
 //! Parsers of option values.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use syncline::{Coder, Decoder, ElementType, Fill, IndexKind, SymbolWidth};
+use syncline::{Coder, Decoder, Effort, ElementType, Fill, IndexKind, SymbolWidth};
 
 use crate::names::type_by_name;
 
@@ -55,6 +55,10 @@ pub(super) fn coder() -> impl TypedValueParser<Value = Coder> {
 
 pub(super) fn index() -> impl TypedValueParser<Value = IndexKind> {
     one_of(["none", "gap", "symbol"].map(PossibleValue::new), |name| name.parse().ok())
+}
+
+pub(super) fn effort() -> impl TypedValueParser<Value = Effort> {
+    one_of(Effort::ALL.map(|effort| PossibleValue::new(effort.name())), |name| name.parse().ok())
 }
 
 pub(super) fn decoder() -> impl TypedValueParser<Value = Decoder> {

@@ -36,7 +36,7 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
 
 /// Warns of options without effect.
 fn warn_of_useless(args: &CompressArgs, talk: Talk) {
-    let coder = args.coder.unwrap_or(Coder::default_for(args.bound.bound()));
+    let coder = options(args).coder();
     // The environment speaks for all commands.
     let level = args.short_level.0.is_some() || args.level.is_some() && std::env::var_os("SYNCLINE_LEVEL").is_none();
     if coder == Coder::Huffman && level && !talk.quiet {
@@ -161,6 +161,7 @@ fn options(args: &CompressArgs) -> CompressOptions {
     let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
         .with_fill(args.fill)
         .with_index(args.index)
+        .with_effort(args.effort)
         .with_symbol(args.symbol.0);
     if let Some(level) = args.short_level.0.or(args.level) {
         options = options.with_level(level);

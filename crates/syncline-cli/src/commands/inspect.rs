@@ -109,6 +109,11 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
                 percent(report.totals.free_groups, report.totals.groups)
             ),
         ),
+    ]);
+    if report.token_codes {
+        rows.extend(token_rows(report));
+    }
+    rows.extend([
         ("codewords", format!("{}, {}", bytes(report.totals.codeword_bytes), share(report.totals.codeword_bytes))),
         ("codebooks", format!("{}, {}", bytes(report.totals.codebook_bytes), share(report.totals.codebook_bytes))),
         (
@@ -118,6 +123,21 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("side data", format!("{}, {}", bytes(report.totals.side_bytes), share(report.totals.side_bytes))),
     ]);
     rows
+}
+
+/// Returns what chunks with token codebooks have chosen.
+fn token_rows(report: &Report) -> [(&'static str, String); 2] {
+    let totals = &report.totals;
+    let named = |names: &[&str], counts: &[u64]| {
+        let parts = names.iter().zip(counts).filter(|&(_, &count)| count > 0);
+        parts.map(|(name, count)| format!("{} {name}", grouped(*count))).collect::<Vec<_>>().join(", ")
+    };
+    let schemes = named(&["Lorenzo", "linear", "cubic", "cubic in planes"], &totals.schemes);
+    let tiles = percent(totals.interpolated_tiles, totals.tiles);
+    [
+        ("chunks by scheme", format!("{schemes}; {tiles} of the tiles are interpolated")),
+        ("token codebooks", named(&["of values", "of runs", "of bins", "of more values"], &totals.codebook_modes)),
+    ]
 }
 
 /// Returns a length with its unit, and to the byte.
@@ -130,7 +150,12 @@ fn compressed(length: u64) -> String {
 
 /// Returns the kind of the stream, with the coder of the codes if it is not Huffman coding alone.
 fn pipeline(report: &Report) -> String {
-    let codes = if report.lzss_codes { ", codes by LZSS and Huffman where that is shorter" } else { "" };
+    let codes = match (report.token_codes, report.lzss_codes) {
+        (true, true) => ", token codebooks, or LZSS where that is shorter",
+        (true, false) => ", token codebooks",
+        (false, true) => ", codes by LZSS and Huffman where that is shorter",
+        (false, false) => "",
+    };
     format!("{}{codes}", report.pipeline)
 }
 

@@ -20,6 +20,10 @@ pub const HEADER_LEN: usize = 144;
 
 const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
 const HASHED_LEN: usize = 128;
+/// Flag: chunks may store their codes as LZSS tokens.
+const LZSS_CODES: u8 = 1;
+/// Flag: chunks may have token codebooks.
+const TOKEN_CODES: u8 = 2;
 /// The largest number of fill patterns in a header.
 pub const MAX_PATTERNS: usize = 4;
 
@@ -38,6 +42,9 @@ pub struct Header {
     pub group_log2: u8,
     /// Whether chunks may store their codes as LZSS tokens ([`ChunkKind::LzssCodes`](super::ChunkKind::LzssCodes)).
     pub lzss_codes: bool,
+    /// Whether chunks may have token codebooks and interpolated tiles
+    /// ([`ChunkKind::TokenCodes`](super::ChunkKind::TokenCodes)).
+    pub token_codes: bool,
     /// Requested bound.
     pub bound: Bound,
     /// Bound that holds: an absolute error, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
@@ -67,6 +74,7 @@ impl Header {
             index,
             group_log2: Self::GROUP_LOG2,
             lzss_codes: false,
+            token_codes: false,
             bound: resolved.bound,
             abs_bound: resolved.abs_bound,
             step: resolved.step,
@@ -90,7 +98,7 @@ impl Header {
             self.group_log2,
             self.bound.code(),
             self.patterns.len() as u8,
-            self.lzss_codes.into(),
+            u8::from(self.lzss_codes) * LZSS_CODES | u8::from(self.token_codes) * TOKEN_CODES,
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         out.extend_from_slice(&write_extents(self.shape));
@@ -146,7 +154,7 @@ impl Header {
         let group_log2 = fields.u8()?;
         let bound_kind = fields.u8()?;
         let pattern_count = fields.u8()? as usize;
-        let lzss_codes = fields.u8()?;
+        let coders = fields.u8()?;
         let chunk_tiles = fields.u32()?;
         let extents: [u8; EXTENT_BYTES] = fields.array()?;
         let [requested, abs_bound, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
@@ -156,13 +164,13 @@ impl Header {
             *pattern = fields.u64()?;
         }
 
-        if pattern_count > MAX_PATTERNS || lzss_codes > 1 || !matches!(group_log2, 6 | 7) {
+        if pattern_count > MAX_PATTERNS || coders & !(LZSS_CODES | TOKEN_CODES) != 0 || !matches!(group_log2, 6 | 7) {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
             return Err(bad("it has a lossy pipeline without a step, or for an element type without lossy pipelines"));
         }
-        if lzss_codes == 1 && pipeline == Pipeline::Lossless {
+        if coders != 0 && pipeline == Pipeline::Lossless {
             return Err(bad("it names a coder of quantization codes, which lossless streams do not have"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
@@ -173,7 +181,8 @@ impl Header {
             pipeline,
             index,
             group_log2,
-            lzss_codes: lzss_codes == 1,
+            lzss_codes: coders & LZSS_CODES != 0,
+            token_codes: coders & TOKEN_CODES != 0,
             bound,
             abs_bound,
             step,

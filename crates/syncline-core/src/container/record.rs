@@ -35,11 +35,13 @@ pub enum ChunkKind {
     Lzss = 3,
     /// Quantization codes as LZSS tokens.
     LzssCodes = 4,
+    /// Quantization codes with token codebooks, of tiles that may be interpolated.
+    TokenCodes = 5,
 }
 
 impl ChunkKind {
     fn from_code(code: u64) -> Option<Self> {
-        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss, Self::LzssCodes]
+        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss, Self::LzssCodes, Self::TokenCodes]
             .into_iter()
             .find(|&kind| kind as u64 == code)
     }
@@ -215,11 +217,8 @@ mod tests {
 
     #[test]
     fn a_header_tells_what_it_was_made_of() {
-        for (code, kind) in
-            [ChunkKind::Raw, ChunkKind::Lossless, ChunkKind::Quantized, ChunkKind::Lzss, ChunkKind::LzssCodes]
-                .into_iter()
-                .enumerate()
-        {
+        use ChunkKind::{Lossless, Lzss, LzssCodes, Quantized, Raw, TokenCodes};
+        for (code, kind) in [Raw, Lossless, Quantized, Lzss, LzssCodes, TokenCodes].into_iter().enumerate() {
             let mut record = Vec::new();
             let builder = RecordBuilder::begin(&mut record, kind, 7 << 40);
             record.extend_from_slice(&[1; 20]);
@@ -232,6 +231,6 @@ mod tests {
             header[KIND_AT + 1] = 1;
             assert_eq!(record_kind(&header), None);
         }
-        assert_eq!(ChunkKind::from_code(5), None);
+        assert_eq!(ChunkKind::from_code(6), None);
     }
 }

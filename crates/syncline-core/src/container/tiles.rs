@@ -9,7 +9,7 @@ use crate::quantize::mask::MaskKind;
 pub struct TileMeta {
     /// All residuals are 0, no group is stored.
     pub constant: bool,
-    /// Predictor, 0 to 3.
+    /// Predictor, 0 to 3, or 0 to 9 in a chunk with interpolation schemes.
     pub predictor: u8,
     /// Activity class, 0 to 3.
     pub class: u8,
@@ -32,6 +32,8 @@ pub struct TileSection {
     pub coded_planes: u16,
     /// Whether tiles have classes.
     pub classes: bool,
+    /// For a chunk with token codebooks, the code of its interpolation scheme, 0 if no tile is interpolated.
+    pub scheme: Option<u32>,
     /// The tiles, in order.
     pub tiles: Vec<TileMeta>,
 }
@@ -39,6 +41,7 @@ pub struct TileSection {
 const MASKS: u8 = 1;
 const CLASSES: u8 = 2;
 const SIGNS: u8 = 4;
+const SCHEME: u8 = 8;
 
 /// Packs values of `BITS` bits from bit 0 of the first byte up, then align(4).
 fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) {
@@ -72,14 +75,18 @@ impl TileSection {
         let masks = tiles.iter().any(|t| t.mask != MaskKind::Nothing);
         let signs = tiles.iter().any(|t| t.sign != MaskKind::Nothing);
         let flags = u8::from(masks) * MASKS + u8::from(self.classes) * CLASSES + u8::from(signs) * SIGNS;
+        let flags = flags + u8::from(self.scheme.is_some()) * SCHEME;
         out.extend_from_slice(&(tiles.len() as u32).to_le_bytes());
         out.extend_from_slice(&self.radius.to_le_bytes());
         out.extend_from_slice(&[flags, self.plane_bytes]);
         out.extend_from_slice(&self.coded_planes.to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.scheme.unwrap_or(0).to_le_bytes());
         let live = || tiles.iter().filter(|t| !t.constant);
         pack::<1>(out, tiles.iter().map(|t| u8::from(t.constant)));
-        pack::<2>(out, live().map(|t| t.predictor));
+        match self.scheme {
+            None => pack::<2>(out, live().map(|t| t.predictor)),
+            Some(_) => pack::<4>(out, live().map(|t| t.predictor)),
+        }
         if self.classes {
             pack::<2>(out, live().map(|t| t.class));
         }
@@ -104,16 +111,22 @@ impl TileSection {
         let flags = fields.u8()?;
         let plane_bytes = fields.u8()?;
         let coded_planes = fields.u16()?;
-        if count != tiles || flags & !(MASKS | CLASSES | SIGNS) != 0 || fields.u32()? != 0 {
+        let scheme = fields.u32()?;
+        let has_scheme = flags & SCHEME != 0;
+        if count != tiles || flags & !(MASKS | CLASSES | SIGNS | SCHEME) != 0 || (scheme != 0 && !has_scheme) {
             return Err(bad("its tile section does not fit the shape"));
         }
         // Memory: `tiles` comes from the chunk geometry and the bitmap that follows has a bit for each.
         let constant = unpack::<1>(&mut fields, tiles)?;
         let mut metas: Vec<TileMeta> = constant.map(|c| TileMeta { constant: c == 1, ..TileMeta::default() }).collect();
         let live = metas.iter().filter(|t| !t.constant).count();
-        let predictors = unpack::<2>(&mut fields, live)?;
-        for (meta, predictor) in metas.iter_mut().filter(|t| !t.constant).zip(predictors) {
-            meta.predictor = predictor;
+        let live_metas = metas.iter_mut().filter(|t| !t.constant);
+        if has_scheme {
+            let predictors = unpack::<4>(&mut fields, live)?;
+            live_metas.zip(predictors).for_each(|(meta, predictor)| meta.predictor = predictor);
+        } else {
+            let predictors = unpack::<2>(&mut fields, live)?;
+            live_metas.zip(predictors).for_each(|(meta, predictor)| meta.predictor = predictor);
         }
         if flags & CLASSES != 0 {
             let classes = unpack::<2>(&mut fields, live)?;
@@ -140,7 +153,8 @@ impl TileSection {
         if !fields.rest().is_empty() {
             return Err(bad("its tile section is too long"));
         }
-        Ok(Self { radius, plane_bytes, coded_planes, classes: flags & CLASSES != 0, tiles: metas })
+        let scheme = has_scheme.then_some(scheme);
+        Ok(Self { radius, plane_bytes, coded_planes, classes: flags & CLASSES != 0, scheme, tiles: metas })
     }
 }
 
@@ -168,8 +182,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(tiles in prop::collection::vec(meta(), 0..70)) {
-            let section = TileSection { radius: 512, plane_bytes: 0, coded_planes: 0, classes: true, tiles };
+        fn round_trips(tiles in prop::collection::vec(meta(), 0..70), scheme in any::<Option<u32>>()) {
+            let scheme = scheme.map(|scheme| scheme % 4);
+            let section = TileSection { radius: 512, plane_bytes: 0, coded_planes: 0, classes: true, scheme, tiles };
             let mut bytes = Vec::new();
             section.write(&mut bytes);
             prop_assert_eq!(&TileSection::parse(&bytes, section.tiles.len(), 4, "test").unwrap(), &section);

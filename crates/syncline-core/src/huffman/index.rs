@@ -43,7 +43,8 @@ pub fn write_starts(starts: &[u32], out: &mut Vec<u8>) {
     for first in (0..groups).step_by(pack::BLOCK) {
         let ends = &starts[first..=(first + pack::BLOCK).min(groups)];
         let lengths = ends.windows(2).map(|w| u64::from(w[1] - w[0]));
-        let shortest = lengths.clone().min().unwrap_or(0);
+        // The field of the descriptor has 12 bits.
+        let shortest = lengths.clone().min().unwrap_or(0).min(0xfff);
         let mut block = [0; pack::BLOCK];
         for (slot, length) in block.iter_mut().zip(lengths) {
             *slot = length - shortest;

@@ -2,6 +2,8 @@
 
 mod decode;
 mod lzss_codes;
+mod quantize_tile;
+mod token_codes;
 
 pub(super) use decode::decode;
 #[doc(hidden)]
@@ -10,21 +12,20 @@ pub use lzss_codes::{
 };
 
 use self::lzss_codes::CodeTokens;
+use self::quantize_tile::{QuantizedTile, TileQuantizer};
 use super::options::CoderOptions;
 use super::{ElementSource, EncodeScratch};
-use crate::bound::{Bound, ErrorSummary, Pipeline};
+use crate::bound::ErrorSummary;
 use crate::container::{
     ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
 };
 use crate::error::Result;
-use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
+use crate::geometry::{Geometry, Tile};
 use crate::huffman::{self, IndexKind};
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, encode_tile, widen};
-use crate::quantize::fill::{TileFill, fill_excluded};
-use crate::quantize::log::signs;
-use crate::quantize::mask::{MaskKind, TileMask};
-use crate::quantize::{Linear, Log, Real};
+use crate::quantize::Real;
+use crate::quantize::mask::TileMask;
 
 /// More outliers than this share of the elements make the writer take the wide radius.
 const WIDE_SHARE: usize = 64;
@@ -45,9 +46,18 @@ pub(super) struct EncodeBuffers {
     /// The Huffman stream of the codes.
     coded: Vec<u8>,
     tokens: CodeTokens,
+    token_codes: token_codes::EncodeBuffers,
 }
 
 impl EncodeBuffers {
+    /// Lists the elements `exact` of the tile `x`, which follows `position` elements of the chunk.
+    fn push_verbatim<T: Real>(&mut self, position: u32, x: &[T], exact: &TileMask) {
+        for i in exact.ones() {
+            self.verbatim.push(position + i as u32);
+            self.verbatim_bytes.extend_from_slice(&x[i].bits().to_le_bytes()[..size_of::<T>()]);
+        }
+    }
+
     fn clear(&mut self) {
         self.metas.clear();
         self.bases.clear();
@@ -62,21 +72,6 @@ impl EncodeBuffers {
     }
 }
 
-/// The quantizer of a stream.
-enum Quantizer<T: Real> {
-    Linear(Linear<T>),
-    Logarithm(Log<T>),
-}
-
-impl<T: Real> Quantizer<T> {
-    fn new(header: &Header) -> Self {
-        match header.pipeline {
-            Pipeline::LogQuantized => Self::Logarithm(Log::new(header.step, header.abs_bound)),
-            _ => Self::Linear(Linear::new(header.step, header.abs_bound)),
-        }
-    }
-}
-
 pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     header: &Header,
     geometry: &Geometry,
@@ -86,8 +81,23 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
-    let (summary, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
-    write_record(header, chunk, radius, options, scratch, out);
+    if !header.token_codes {
+        let (summary, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
+        write_record(header, chunk, radius, options, scratch, out);
+        return Ok(summary);
+    }
+    let start = out.len();
+    let summary = token_codes::encode::<T, S>(header, geometry, chunk, source, scratch, out)?;
+    if header.lzss_codes {
+        let tokens_len = out.len() - start;
+        let (other, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
+        write_record(header, chunk, radius, options, scratch, out);
+        if out.len() - start < 2 * tokens_len {
+            out.drain(start..start + tokens_len);
+            return Ok(other);
+        }
+        out.truncate(start + tokens_len);
+    }
     Ok(summary)
 }
 
@@ -108,11 +118,11 @@ fn quantize<T: Real, S: ElementSource + ?Sized>(
             if let Some(next) = run.get(number + 1) {
                 window.prefetch(next, size_of::<T>());
             }
-            window.gather(tile, &mut quantize.x);
+            window.gather(tile, &mut quantize.tiles.x);
             quantize.tile(tile, buffers);
         }
     }
-    let summary = quantize.summary;
+    let summary = quantize.tiles.summary;
     let elements = quantize.position as usize;
 
     let mut radius = RADIUS;
@@ -179,78 +189,26 @@ pub(super) fn quantize_chunk<T: Real, S: ElementSource + ?Sized>(
 
 /// Codes the tiles of a chunk one after another.
 struct TileEncoder<'a, T: Real> {
-    header: &'a Header,
+    tiles: TileQuantizer<'a, T>,
     axes: usize,
     group: usize,
-    quantizer: Quantizer<T>,
-    measure: bool,
-    /// The elements of the tile, filled by the caller.
-    x: [T; MAX_TILE_ELEMENTS],
-    q: [i32; MAX_TILE_ELEMENTS],
     /// Elements of the tiles before.
     position: u32,
-    base: i32,
-    summary: ErrorSummary,
 }
 
 impl<'a, T: Real> TileEncoder<'a, T> {
     fn new(header: &'a Header, geometry: &Geometry) -> Self {
-        Self {
-            header,
-            axes: geometry.axes(),
-            group: 1 << header.group_log2,
-            quantizer: Quantizer::new(header),
-            measure: matches!(header.bound, Bound::Psnr(_)),
-            x: [T::zeroed(); MAX_TILE_ELEMENTS],
-            q: [0; MAX_TILE_ELEMENTS],
-            position: 0,
-            base: 0,
-            summary: ErrorSummary::default(),
-        }
+        Self { tiles: TileQuantizer::new(header), axes: geometry.axes(), group: 1 << header.group_log2, position: 0 }
     }
 
     fn tile(&mut self, tile: &Tile, buffers: &mut EncodeBuffers) {
         let count = tile.len();
-        let (x, q) = (&self.x[..count], &mut self.q[..count]);
-        let mut meta = TileMeta::default();
-        let mut exact = TileMask::default();
-        let mut any_exact = match &self.quantizer {
-            Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
-            Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
-        };
-        let mut excluded = exact;
-        if !self.header.patterns.is_empty() {
-            let fill = TileFill::find(x, &self.header.patterns);
-            if fill.kind != MaskKind::Nothing {
-                meta.mask = fill.kind;
-                meta.pattern = fill.pattern;
-                excluded = exact.union(&fill.mask).union(&fill.foreign);
-                any_exact = true;
-                if fill.kind == MaskKind::Bitmap {
-                    fill.mask.store(tile.extent, &mut buffers.masks);
-                }
-                exact = excluded.without(&fill.mask);
-            }
+        let QuantizedTile { mut meta, exact, excluded, .. } = self.tiles.quantize(tile, buffers);
+        self.tiles.measure(count, &excluded);
+        if exact.any() {
+            buffers.push_verbatim(self.position, &self.tiles.x, &exact);
         }
-        if let Quantizer::Logarithm(_) = &self.quantizer {
-            let (kind, negative) = signs(x, &excluded);
-            meta.sign = kind;
-            if kind == MaskKind::Bitmap {
-                negative.store(tile.extent, &mut buffers.signs);
-            }
-        }
-        if let (true, Quantizer::Linear(linear)) = (self.measure, &self.quantizer) {
-            self.summary.squared_error += u128::from(linear.squared_error(x, q, &excluded));
-            self.summary.counted += (count - excluded.count()) as u64;
-        }
-        if any_exact {
-            for i in exact.ones() {
-                buffers.verbatim.push(self.position + i as u32);
-                buffers.verbatim_bytes.extend_from_slice(&x[i].bits().to_le_bytes()[..size_of::<T>()]);
-            }
-            fill_excluded(q, tile.extent, &excluded, self.base);
-        }
-
+        let q = &self.tiles.q[..count];
         let start = buffers.codes.len();
         let groups = tile.groups(self.group);
         buffers.codes.resize(start + groups * self.group, 0);
@@ -265,7 +223,7 @@ impl<'a, T: Real> TileEncoder<'a, T> {
         } else {
             meta.predictor = info.predictor;
         }
-        self.base = info.base;
+        self.tiles.base = info.base;
         self.position += count as u32;
         buffers.metas.push(meta);
         buffers.bases.push(info.base as u32);
@@ -330,7 +288,8 @@ fn write_record(
     let summary = encode(&buffers.codes, &buffers.classes, &coding, huffman, &mut buffers.coded);
     let coded = std::mem::take(&mut buffers.coded);
     let outliers = std::mem::take(&mut buffers.outliers);
-    let kind = Coding { kind: ChunkKind::Quantized, radius, classes: summary.uses_classes(), outliers: &outliers };
+    let classes = summary.uses_classes();
+    let kind = Coding { kind: ChunkKind::Quantized, radius, classes, scheme: None, outliers: &outliers };
     write_sections(header, chunk, &kind, tiles, (buffers, huffman), out, |out, _| out.extend_from_slice(&coded));
 
     if header.lzss_codes && radius == RADIUS {
@@ -342,6 +301,7 @@ fn write_record(
                 kind: ChunkKind::LzssCodes,
                 radius: NARROW_RADIUS,
                 classes: false,
+                scheme: None,
                 outliers: &tokens.outliers,
             };
             write_sections(header, chunk, &kind, tiles, (buffers, huffman), out, |out, huffman| {
@@ -363,6 +323,7 @@ struct Coding<'a> {
     kind: ChunkKind,
     radius: u32,
     classes: bool,
+    scheme: Option<u32>,
     outliers: &'a [Outlier],
 }
 
@@ -384,6 +345,7 @@ fn write_sections(
         plane_bytes: 0,
         coded_planes: 0,
         classes: coding.classes,
+        scheme: coding.scheme,
         tiles: std::mem::take(&mut buffers.metas),
     };
     sections.section(out, |out| tile_section.write(out));

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::bound::Bound;
 use crate::error::{Error, Result};
+use crate::huffman::IndexKind;
 use crate::lzss::{LEVELS, SymbolWidth};
 
 /// The lossless stage at the end of the pipeline.
@@ -72,6 +73,52 @@ impl FromStr for Coder {
     }
 }
 
+/// How much time compression with an error bound may take for a smaller stream.
+///
+/// Every decoder reads the streams of every effort. Lossless streams are the same with each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Effort {
+    /// Lorenzo prediction, and a codeword for each value.
+    #[default]
+    Fast,
+    /// Also interpolation inside tiles, and token codebooks. Needs the symbol index.
+    Balanced,
+    /// The smaller of what [`Fast`](Self::Fast) with LZSS and [`Balanced`](Self::Balanced) make of each chunk.
+    Best,
+}
+
+impl Effort {
+    /// All efforts, from the fastest to the one with the smallest streams.
+    pub const ALL: [Self; 3] = [Self::Fast, Self::Balanced, Self::Best];
+
+    /// Name on the command line: `fast`, `balanced`, or `best`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Balanced => "balanced",
+            Self::Best => "best",
+        }
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Effort {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|effort| effort.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("unknown effort '{name}': use one of {names}"))
+        })
+    }
+}
+
 /// Parameters of the lossless stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoderOptions {
@@ -82,21 +129,29 @@ pub struct CoderOptions {
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, from 1 (fastest) to 9 (smallest).
     pub level: u8,
+    /// Which ways to predict and to code are tried with an error bound.
+    pub effort: Effort,
 }
 
 impl Default for CoderOptions {
     /// Huffman coding alone; level 3 if LZSS is chosen.
     fn default() -> Self {
-        Self { coder: Coder::Huffman, symbol: None, level: 3 }
+        Self { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Fast }
     }
 }
 
 impl CoderOptions {
-    /// Checks the level, and that the coder supports streams with this bound.
+    /// Returns whether chunks of streams with this bound may have token codebooks.
+    pub fn token_codes(&self, bound: Bound) -> bool {
+        self.effort != Effort::Fast && bound != Bound::Lossless
+    }
+
+    /// Checks the level, and that the coder and the index support streams with this bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the level is not 1 to 9, or for LZSS alone with an error bound.
-    pub fn validate(&self, bound: Bound) -> Result<()> {
+    /// [`Error::InvalidArgument`] if the level is not 1 to 9, for LZSS alone with an error bound, or if the effort needs
+    /// another index.
+    pub fn validate(&self, bound: Bound, index: IndexKind) -> Result<()> {
         if !LEVELS.contains(&self.level) {
             return Err(Error::invalid(format!("unknown level {}: use 1 (fastest) to 9 (smallest)", self.level)));
         }
@@ -104,6 +159,12 @@ impl CoderOptions {
             return Err(Error::invalid(
                 "coder lzss is for lossless compression only: with an error bound use huffman, lzss+huffman or auto",
             ));
+        }
+        if self.token_codes(bound) && index != IndexKind::Symbol {
+            return Err(Error::invalid(format!(
+                "effort {} has no index '{index}': use the index symbol, or the effort fast",
+                self.effort
+            )));
         }
         Ok(())
     }

@@ -6,7 +6,9 @@ use crate::container::{Sections, SparseList, TileSection};
 use crate::error::Result;
 use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Decoder, Stream, Symbol};
+use crate::predict::interpolate::INTERPOLATION;
 use crate::quantize::mask::MaskKind;
+use crate::tokens::{GROUP_LEN, TokenStream};
 
 /// Sizes and counts of one chunk, or their sums over several chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,13 @@ pub struct ChunkReport {
     pub index_bytes: u64,
     /// Bytes of all other parts of the records, except raw elements.
     pub side_bytes: u64,
+    /// Chunks with token codebooks by their interpolation scheme: none, linear, cubic, cubic in planes.
+    pub schemes: [u64; 4],
+    /// Tiles that are interpolated.
+    pub interpolated_tiles: u64,
+    /// Token codebooks by mode: values, runs of zeros, bins of magnitudes, values of a
+    /// larger range.
+    pub codebook_modes: [u64; 4],
     /// Number of codewords of each length, over all codebooks.
     pub code_lengths: [u64; MAX_LENGTH as usize + 1],
 }
@@ -61,9 +70,28 @@ impl ChunkReport {
         self.codebook_bytes += other.codebook_bytes;
         self.index_bytes += other.index_bytes;
         self.side_bytes += other.side_bytes;
+        self.interpolated_tiles += other.interpolated_tiles;
+        self.schemes.iter_mut().zip(other.schemes).for_each(|(sum, count)| *sum += count);
+        self.codebook_modes.iter_mut().zip(other.codebook_modes).for_each(|(sum, count)| *sum += count);
         for (sum, count) in self.code_lengths.iter_mut().zip(other.code_lengths) {
             *sum += count;
         }
+    }
+
+    fn add_tokens(&mut self, section: &[u8], tiles: &TileSection, context: &Context) -> Result<()> {
+        let live = context.geometry.chunk(context.chunk).zip(&tiles.tiles).filter(|(_, meta)| !meta.constant);
+        let groups: usize = live.map(|(tile, _)| tile.groups(GROUP_LEN)).sum();
+        let stream = TokenStream::parse(section, groups, &context.place)?;
+        let [codewords, codebooks, index] = stream.part_bytes();
+        self.groups += groups as u64;
+        self.free_groups += groups as u64 - u64::from(stream.live_groups());
+        self.codeword_bytes += codewords;
+        self.codebook_bytes += codebooks;
+        self.index_bytes += index;
+        self.interpolated_tiles += tiles.tiles.iter().filter(|tile| tile.predictor == INTERPOLATION).count() as u64;
+        stream.modes().for_each(|mode| self.codebook_modes[mode as usize] += 1);
+        self.schemes[tiles.scheme.unwrap_or(0).min(3) as usize] += 1;
+        Ok(())
     }
 
     fn add_stream<S: Symbol>(&mut self, section: &[u8], place: &str) -> Result<()> {
@@ -104,7 +132,10 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
     report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
     report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
     let elements = geometry.chunk_elements(chunk);
-    if matches!(kind, ChunkKind::Quantized | ChunkKind::LzssCodes) {
+    if kind == ChunkKind::TokenCodes {
+        report.add_tokens(sections.0[3], &tiles, &context)?;
+        report.verbatim = SparseList::parse(sections.0[5], header.element_type.size(), elements, place)?.len() as u64;
+    } else if matches!(kind, ChunkKind::Quantized | ChunkKind::LzssCodes) {
         if kind == ChunkKind::Quantized {
             report.add_stream::<u16>(sections.0[3], place)?;
         } else {

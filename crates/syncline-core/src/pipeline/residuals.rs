@@ -52,7 +52,8 @@ impl<'m, W: Word> Residuals<'m, W> {
 
     /// The tile section of a lossless chunk.
     pub(super) fn tile_section(&self, plane_bytes: u8, coded_planes: u16) -> TileSection {
-        TileSection { radius: 0, plane_bytes, coded_planes, classes: false, tiles: self.metas.clone() }
+        let tiles = self.metas.clone();
+        TileSection { radius: 0, plane_bytes, coded_planes, classes: false, scheme: None, tiles }
     }
 }
 

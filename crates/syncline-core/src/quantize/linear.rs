@@ -31,6 +31,12 @@ impl<T: Real> Linear<T> {
         simd::run(Quantize { step: self.step, x, q: &mut q[..x.len()], verbatim })
     }
 
+    /// Reconstructs one value.
+    #[inline(always)]
+    pub fn value(&self, q: i32) -> T {
+        self.step.reconstruct(q)
+    }
+
     /// Reconstructs values.
     ///
     /// # Panics
@@ -50,17 +56,26 @@ impl<T: Real> Linear<T> {
         let mut back = [T::from_bits(0); MAX_TILE_ELEMENTS];
         let back = &mut back[..x.len()];
         self.dequantize(&q[..x.len()], back);
+        self.squared_error_of(x, back, excluded)
+    }
+
+    /// Returns [`Self::squared_error`] of a tile whose elements become `back`.
+    ///
+    /// # Panics
+    /// `back` is shorter than `x`, or `x` has more than 1,024 values.
+    pub fn squared_error_of(&self, x: &[T], back: &[T], excluded: &TileMask) -> u64 {
+        let back = &back[..x.len()];
         if !excluded.any() {
             return squared_error(x, back, ERROR_UNITS / self.bound);
         }
         // Excluded values may be NaN or infinite.
-        let mut clean = [T::from_bits(0); MAX_TILE_ELEMENTS];
-        let clean = &mut clean[..x.len()];
-        clean.copy_from_slice(x);
-        for i in excluded.ones() {
-            (clean[i], back[i]) = (T::from_bits(0), T::from_bits(0));
-        }
-        squared_error(clean, back, ERROR_UNITS / self.bound)
+        let clean = |values: &[T]| {
+            let mut clean = [T::from_bits(0); MAX_TILE_ELEMENTS];
+            clean[..values.len()].copy_from_slice(values);
+            excluded.ones().for_each(|i| clean[i] = T::from_bits(0));
+            clean
+        };
+        squared_error(&clean(x)[..x.len()], &clean(back)[..x.len()], ERROR_UNITS / self.bound)
     }
 }
 

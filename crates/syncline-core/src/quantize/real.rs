@@ -4,7 +4,7 @@ use super::step::{LinearStep, StepF32, StepF64};
 use crate::array::Element;
 
 /// A floating-point element that the lossy pipelines take.
-pub trait Real: Element + PartialEq + PartialOrd + std::fmt::Debug {
+pub trait Real: Element + PartialEq + PartialOrd + std::ops::Sub<Output = Self> + std::fmt::Debug {
     /// Constants of linear quantization of this type.
     type Step: LinearStep<Self>;
     /// Returns the bit pattern, zero-extended.
@@ -19,6 +19,23 @@ pub trait Real: Element + PartialEq + PartialOrd + std::fmt::Debug {
     fn is_negative(self) -> bool;
     /// Returns the value with the sign bit set if `negative`, else unchanged.
     fn with_sign(self, negative: bool) -> Self;
+    /// Returns the largest value that is not above `wide`.
+    fn not_above(wide: f64) -> Self;
+    /// Returns the product, rounded.
+    fn times(self, other: Self) -> Self;
+    /// Returns `self * factor + term`, rounded once.
+    fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// Returns the nearest integer, the even one on a tie.
+    fn round_ties_even(self) -> Self;
+    /// Returns the value without its sign.
+    fn magnitude(self) -> Self;
+    /// Returns whether the value is -0.0.
+    fn is_negative_zero(self) -> bool;
+    /// Returns the value of an integer, rounded.
+    fn from_code(code: i32) -> Self;
+    /// Returns the integer of a value that is one, and whether its magnitude is below `LIMIT`. If not, as for NaN, the
+    /// integer is 0.
+    fn to_code<const LIMIT: i32>(self) -> (i32, bool);
 }
 
 macro_rules! real {
@@ -54,6 +71,48 @@ macro_rules! real {
             #[inline(always)]
             fn with_sign(self, negative: bool) -> Self {
                 if negative { -self.abs() } else { self }
+            }
+
+            #[inline(always)]
+            fn not_above(wide: f64) -> Self {
+                let nearest = wide as Self;
+                if f64::from(nearest) > wide { nearest.next_down() } else { nearest }
+            }
+
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+
+            #[inline(always)]
+            fn mul_add(self, factor: Self, term: Self) -> Self {
+                Self::mul_add(self, factor, term)
+            }
+
+            #[inline(always)]
+            fn round_ties_even(self) -> Self {
+                Self::round_ties_even(self)
+            }
+
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+
+            #[inline(always)]
+            fn is_negative_zero(self) -> bool {
+                self.to_bits() == (-0.0 as Self).to_bits()
+            }
+
+            #[inline(always)]
+            fn from_code(code: i32) -> Self {
+                code as Self
+            }
+
+            #[inline(always)]
+            fn to_code<const LIMIT: i32>(self) -> (i32, bool) {
+                let small = self.abs() < LIMIT as Self;
+                (if small { self as i32 } else { 0 }, small)
             }
         }
     };

@@ -1,11 +1,13 @@
-//! Every mode against the codes it wrote.
+//! Every mode against the codes it wrote, and whole streams.
 
 use proptest::prelude::*;
 
-use super::select::{measure, select_mode};
+use super::group::{TokenDecoder, write_group};
 use super::*;
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
+use crate::huffman::codebook::Codebook;
+use crate::huffman::lengths::{LengthScratch, code_lengths};
 
 fn codes() -> impl Strategy<Value = Vec<i32>> {
     let code = prop_oneof![
@@ -13,55 +15,110 @@ fn codes() -> impl Strategy<Value = Vec<i32>> {
         4 => -3i32..4,
         2 => -512i32..512,
         1 => -2047i32..2048,
-        1 => (-i32::MAX..=i32::MAX, 0u32..31).prop_map(|(c, shift)| c >> shift),
+        1 => (any::<i32>(), 0u32..31).prop_map(|(c, shift)| c >> shift),
     ];
     let narrow = prop_oneof![20 => Just(0), 3 => -2i32..3, 1 => -500i32..500];
+    // Few values, some of them large: of all groups, or of some.
+    let discrete = prop_oneof![3 => Just(0), 3 => Just(-777), 2 => Just(20_000), 1 => Just(31_000)];
+    let mixed = prop_oneof![40 => Just(900), 40 => Just(-777), 1 => any::<i32>()];
     prop_oneof![
-        prop::collection::vec(code, 0..300),
-        prop::collection::vec(narrow, 0..300),
+        prop::collection::vec(discrete, 0..700),
+        prop::collection::vec(mixed, 0..700),
+        prop::collection::vec(code, 0..700),
+        prop::collection::vec(narrow, 0..700),
         prop::collection::vec(Just(0), 0..300),
     ]
 }
 
+fn codebook(codes: &[i32], size: usize, mode: Mode) -> Codebook {
+    let mut counts = vec![0; mode.alphabet()];
+    codes.chunks(size).for_each(|group| tokenize(group, mode, |token| counts[token.symbol as usize] += 1));
+    let mut lengths = Vec::new();
+    code_lengths(&counts, &mut LengthScratch::default(), &mut lengths);
+    Codebook::new(lengths).unwrap()
+}
+
 fn round_trip(codes: &[i32], size: usize, mode: Mode) -> Result<(), TestCaseError> {
-    let representable = codes.iter().all(|&c| mode.represents(c));
-    let selected = measure(codes.chunks(size), mode);
-    prop_assert_eq!(selected.is_some(), representable);
-    let Some(selected) = selected else { return Ok(()) };
+    if codes.iter().any(|&code| !mode.represents(code)) {
+        return Ok(());
+    }
+    let code = codebook(codes, size, mode);
+    let mut table = vec![0; mode.alphabet()];
+    code.fill_codewords(&mut table);
     let mut bytes = vec![0; codes.len() * 8 + 16];
     let mut writer = BitWriter::new(&mut bytes);
     let mut starts = Vec::new();
     for group in codes.chunks(size) {
         starts.push(writer.position());
-        prop_assert!(write_group(group, &selected.codebook, &mut writer));
+        write_group(group, mode, &table, &mut writer);
     }
     let bits = writer.finish();
-    prop_assert!(u64::from(bits) <= selected.bits);
     bytes.resize(BitWords::byte_len(bits) as usize, 0);
     let words = BitWords::new(&bytes, bits).unwrap();
     starts.push(bits);
+    let decoder = TokenDecoder::new(mode, code).unwrap();
     for (i, group) in codes.chunks(size).enumerate() {
         let mut read = vec![7; group.len()];
-        prop_assert_eq!(read_group(words, starts[i], &selected.codebook, &mut read), Some(starts[i + 1]));
+        prop_assert_eq!(decoder.read_group(words, starts[i], starts[i + 1], &mut read), Some(()));
         prop_assert_eq!(&read[..], group);
     }
     Ok(())
 }
 
+fn ends(codes: &[i32], size: usize) -> Vec<u32> {
+    let mut end = 0;
+    let ends = codes.chunks(size).map(|group| {
+        end += group.len() as u32;
+        end
+    });
+    ends.collect()
+}
+
 proptest! {
     #[test]
-    fn what_is_written_is_read(codes in codes(), size in prop_oneof![Just(128usize), 1usize..300]) {
+    fn what_is_written_is_read(codes in codes(), size in prop_oneof![Just(128usize), 1usize..257]) {
         for mode in Mode::ALL {
             round_trip(&codes, size, mode)?;
         }
     }
 
     #[test]
-    fn the_shortest_mode_is_selected(codes in codes()) {
-        let sizes: Vec<_> =
-            Mode::ALL.iter().filter_map(|&m| measure(codes.chunks(128), m).map(|s| (s.bits, m as u8))).collect();
-        let selected = select_mode(codes.chunks(128)).map(|s| (s.bits, s.codebook.mode() as u8));
-        prop_assert_eq!(selected, sizes.into_iter().min());
+    fn streams_come_back(codes in codes(), size in prop_oneof![Just(128usize), 1usize..257]) {
+        let ends = ends(&codes, size);
+        let mut bytes = Vec::new();
+        let mut scratch = EncodeScratch::default();
+        encode(&codes, &ends, &mut scratch, &mut bytes);
+        let estimated = estimate(&codes, &ends, &mut scratch);
+        let stream = TokenStream::parse(&bytes, ends.len(), "test").unwrap();
+        let [codewords, codebooks, _] = stream.part_bytes();
+        prop_assert!(estimated <= 8 * (codewords + 2 * codebooks) + ends.len() as u64 * 2 + 64);
+        for (number, group) in codes.chunks(size).enumerate() {
+            let mut read = vec![7; group.len()];
+            stream.read_group(number, &mut read).unwrap();
+            prop_assert_eq!(&read[..], group);
+        }
+        prop_assert!(TokenStream::parse(&bytes, ends.len() + 1, "test").is_err());
+        for length in (0..bytes.len()).step_by(7) {
+            prop_assert!(TokenStream::parse(&bytes[..length], ends.len(), "test").is_err());
+        }
+    }
+
+    #[test]
+    fn damaged_streams_are_read_or_refused(
+        codes in codes(), damage in prop::collection::vec((any::<u32>(), any::<u8>()), 1..4),
+    ) {
+        let ends = ends(&codes, 128);
+        let mut bytes = Vec::new();
+        encode(&codes, &ends, &mut EncodeScratch::default(), &mut bytes);
+        for (at, value) in damage {
+            let length = bytes.len();
+            bytes[at as usize % length] = value;
+        }
+        if let Ok(stream) = TokenStream::parse(&bytes, ends.len(), "test") {
+            for (number, group) in codes.chunks(128).enumerate() {
+                let _ = stream.read_group(number, &mut vec![0; group.len()]);
+            }
+        }
     }
 
     #[test]
@@ -71,38 +128,23 @@ proptest! {
         bytes.resize(BitWords::byte_len(bits) as usize, 0);
         let words = BitWords::new(&bytes, bits).unwrap();
         for mode in Mode::ALL {
-            if let Some(selected) = measure(codes.chunks(128), mode) {
-                let end = read_group(words, 0, &selected.codebook, &mut [0; 128]);
-                prop_assert!(end.is_none_or(|end| end <= bits));
+            if codes.iter().all(|&code| mode.represents(code)) {
+                let decoder = TokenDecoder::new(mode, codebook(&codes, 128, mode)).unwrap();
+                for start in [0, bits / 2, bits] {
+                    let _ = decoder.read_group(words, start, bits, &mut [0; 128]);
+                }
             }
         }
     }
 }
 
 #[test]
-fn symbols_are_those_of_the_modes() {
-    let tokens = |group: &[i32], mode| {
-        let mut all = Vec::new();
-        assert!(tokenize(group, mode, |t| all.push((t.symbol, t.raw, t.raw_bits))));
-        all
-    };
-    assert_eq!(tokens(&[0, 0, -5, 0], Mode::Runs), [(2 * 12 + 3, 0b011, 3), (REST_IS_ZERO, 0, 0)]);
-    let mut zeros = [0; 34];
-    zeros[33] = 1;
-    assert_eq!(tokens(&zeros, Mode::Runs), [(ZERO_RUN, 0, 0), (12 + 1, 0, 1)]);
-    assert_eq!(tokens(&[0, -7, 8, -1023], Mode::Bins), [(0, 0, 0), (15, 0, 0), (16, 0, 1), (71, 127, 7)]);
-    assert_eq!(tokens(&[-512, 0, 511], Mode::Plain), [(0, 0, 0), (512, 0, 0), (1023, 0, 0)]);
-    let largest = tokens(&[-i32::MAX], Mode::Bins)[0];
-    assert_eq!(largest.0 as usize, Mode::Bins.alphabet() - 1);
-}
-
-#[test]
-fn symbols_without_a_meaning_are_refused() {
-    assert_eq!(Entry::of(Mode::Runs, 12), None);
-    assert_eq!(Entry::of(Mode::Bins, 1), None);
+fn a_mode_has_a_meaning_for_each_symbol() {
     for mode in Mode::ALL {
+        let missing = (0..mode.alphabet()).filter(|&symbol| Entry::of(mode, symbol as u32).is_none());
+        // There is no negative zero.
+        assert_eq!(missing.collect::<Vec<_>>(), if mode == Mode::Bins { vec![1] } else { vec![] });
         assert_eq!(Entry::of(mode, mode.alphabet() as u32), None);
-        assert!(Mode::from_code(mode as u8) == Some(mode));
+        assert!(mode == Mode::Wide || mode.alphabet() <= 1024);
     }
-    assert_eq!(Mode::from_code(3), None);
 }

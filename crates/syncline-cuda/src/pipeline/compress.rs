@@ -272,7 +272,10 @@ impl<'d> Compressor<'d> {
     ) -> Result<PendingScan> {
         check_array(input, element_type, shape)?;
         options.bound.validate(element_type)?;
-        self.lossless.validate(options.bound)?;
+        self.lossless.validate(options.bound, options.index)?;
+        if self.lossless.token_codes(options.bound) {
+            return Err(CudaError::invalid("token codebooks are made on the CPU"));
+        }
         if options.bound == Bound::Lossless {
             return Err(CudaError::Lossless("the bound asked for is lossless".into()));
         }

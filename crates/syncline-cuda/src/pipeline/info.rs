@@ -81,6 +81,10 @@ impl StreamInfo {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
         }
+        if self.header.token_codes {
+            let text = "streams with token codebooks are not decompressed on the GPU: use the CPU".into();
+            return Err(CudaError::Unsupported(text));
+        }
         Ok(())
     }
 

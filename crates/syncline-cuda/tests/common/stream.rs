@@ -97,6 +97,7 @@ pub fn compress_by(
         index: making.index,
         group_log2: making.group_log2,
         lzss_codes: lossless.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
+        token_codes: false,
         bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,

@@ -74,6 +74,7 @@ pub fn header_of<T: Real>(bytes: &[u8], shape: Shape, setting: Setting) -> (Head
         index: setting.index,
         group_log2: setting.group_log2,
         lzss_codes: false,
+        token_codes: false,
         bound: setting.bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,

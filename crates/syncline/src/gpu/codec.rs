@@ -230,12 +230,18 @@ impl Codec {
         check_alignment(input, element_type.size(), "the input")?;
         check_alignment(output, ALIGNMENT, "the output")?;
         options.bound().validate(element_type)?;
-        options.coder_options().validate(options.bound())?;
+        options.coder_options().validate(options.bound(), options.index())?;
         let lossless = options.bound() == Bound::Lossless;
         if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {
             return Err(CudaError::invalid(format!(
                 "coder {} is not available on the GPU for lossless streams: use lzss or lzss+huffman, or the CPU",
                 options.coder()
+            )));
+        }
+        if options.coder_options().token_codes(options.bound()) {
+            return Err(CudaError::invalid(format!(
+                "effort {} is not available on the GPU: use the effort fast, or the CPU",
+                options.effort()
             )));
         }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.

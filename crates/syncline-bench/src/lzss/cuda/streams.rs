@@ -38,7 +38,7 @@ impl Gpu {
     fn pipeline(&mut self, loaded: &Loaded<'_>, pipeline: Coder, level: u8) -> Result<Row> {
         let (stream, input, element) = (self.stream.clone(), &loaded.input.as_view(), loaded.set.element);
         let shape = Shape::new(&[(input.len() / element.size()) as u64])?;
-        let options = CoderOptions { coder: pipeline, level, symbol: None };
+        let options = CoderOptions { coder: pipeline, level, ..CoderOptions::default() };
         let room = max_compressed_len(element, shape) as usize;
         let mut output = stream.alloc_zeros::<u8>(room).doing("allocating")?;
         self.check.poison(&mut output.as_view_mut(), POISON)?;

@@ -1,7 +1,9 @@
 //! Quantized chunks back to elements.
 
-use super::Quantizer;
-use crate::container::{ChunkKind, Sections, SparseList, TileSection, read_bases};
+use super::quantize_tile::Quantizer;
+use super::token_codes::decode_interpolated;
+use crate::bound::Pipeline;
+use crate::container::{ChunkKind, Header, Sections, SparseList, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, Stream};
@@ -11,10 +13,13 @@ use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
 use crate::pipeline::{Context, DecodeScratch, TileSink};
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, decode_tile};
+use crate::predict::interpolate::{INTERPOLATION, Interpolation, Plans, Scheme};
+use crate::predict::orders;
 use crate::quantize::Real;
 use crate::quantize::fill::restore_fill;
 use crate::quantize::log::restore_signs;
 use crate::quantize::mask::{MaskKind, TileMask};
+use crate::tokens::{self, TokenStream};
 
 pub(in super::super) fn decode<T: Real, K: TileSink>(
     context: &Context,
@@ -29,12 +34,14 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     let [tiles, bases, masks, codes, outliers, verbatim, negatives, ..] = sections.0;
     let tile_section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
     let known = match kind {
+        ChunkKind::TokenCodes => tile_section.radius == 0 && !tile_section.classes,
         ChunkKind::LzssCodes => tile_section.radius == NARROW_RADIUS && !tile_section.classes,
         _ => matches!(tile_section.radius, RADIUS | WIDE_RADIUS),
     };
-    if !known {
-        return Err(context.corrupt("its codes have a radius or classes that they cannot have"));
+    if !known || (kind == ChunkKind::TokenCodes) != tile_section.scheme.is_some() {
+        return Err(context.corrupt("its codes have a radius, classes, or a scheme that they cannot have"));
     }
+    let scheme = read_scheme(&tile_section, header, context)?;
     let elements = context.geometry.chunk_elements(context.chunk);
     let outliers = SparseList::parse(outliers, 4, elements, place)?;
     let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
@@ -44,7 +51,10 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     let all_tiles = || context.geometry.chunk(context.chunk);
     let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
     let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
-    let group_log2 = usize::from(header.group_log2);
+    let group_log2 = match kind {
+        ChunkKind::TokenCodes => tokens::GROUP_LEN.ilog2() as usize,
+        _ => usize::from(header.group_log2),
+    };
     let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
     let classes: Vec<u8> =
         live.flat_map(|(tile, meta)| std::iter::repeat_n(meta.class, tile.groups(1 << group_log2))).collect();
@@ -56,6 +66,8 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
         }
         let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
         Codes::Tokens(reader, Box::new([0; MAX_TILE_ELEMENTS]))
+    } else if kind == ChunkKind::TokenCodes {
+        Codes::Symbols(TokenStream::parse(codes, classes.len(), place)?)
     } else {
         stream = Stream::<u16>::parse(codes, place)?;
         if stream.groups() != classes.len() || stream.group_len() != 1 << group_log2 {
@@ -66,6 +78,8 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     };
 
     let quantizer = Quantizer::<T>::new(header);
+    let interpolation = Interpolation::<T>::new(header.step, header.abs_bound);
+    let mut plans = Plans::new(context.geometry.axes());
     let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let mut tile_outliers: Vec<Outlier> = Vec::new();
@@ -84,6 +98,13 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
             let (x, q) = (&mut x[..count], &mut q[..count]);
             if meta.constant {
                 q.fill(base);
+            } else if let Codes::Symbols(stream) = &codes {
+                for (number, codes) in q.chunks_mut(1 << group_log2).enumerate() {
+                    stream.read_group(group + number, codes)?;
+                }
+                if meta.predictor != INTERPOLATION {
+                    orders::restore(q, tile.extent, meta.predictor, base);
+                }
             } else {
                 tile_outliers.clear();
                 for number in outliers.within(position, end) {
@@ -94,9 +115,12 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
                 let symbols = codes.groups(group, groups, group_log2, context)?;
                 decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
             }
-            match &quantizer {
-                Quantizer::Linear(linear) => linear.dequantize(q, x),
-                Quantizer::Logarithm(logarithm) => {
+            match (&quantizer, scheme) {
+                (Quantizer::Linear(linear), Some(scheme)) if meta.predictor == INTERPOLATION => {
+                    decode_interpolated(&interpolation, linear, &mut plans, (scheme, &tile, base), q, x);
+                }
+                (Quantizer::Linear(linear), _) => linear.dequantize(q, x),
+                (Quantizer::Logarithm(logarithm), _) => {
                     logarithm.dequantize(q, x);
                     restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
                 }
@@ -120,11 +144,24 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     codes.finish()
 }
 
+/// The interpolation scheme of a chunk, whose tiles have only predictors that they can have.
+fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Result<Option<Scheme>> {
+    let Some(code) = section.scheme else { return Ok(None) };
+    let scheme = Scheme::from_code(code);
+    let interpolates = section.tiles.iter().any(|tile| tile.predictor == INTERPOLATION);
+    let known = (code == 0 || (scheme.is_some() && header.pipeline == Pipeline::Quantized))
+        && section.tiles.iter().all(|tile| tile.predictor <= INTERPOLATION)
+        && (scheme.is_some() || !interpolates);
+    if known { Ok(scheme) } else { Err(context.corrupt("unknown predictor or interpolation scheme")) }
+}
+
 /// The codes of a chunk, however coded.
 enum Codes<'b, 's, 'a> {
     Huffman(CodeReader<'b, 's, 'a, u16>),
     /// Bytes behind LZSS tokens, and those of a tile as codes.
     Tokens(BlockReader<'b>, Box<[u16; MAX_TILE_ELEMENTS]>),
+    /// Signed codes with token codebooks, which are read by group.
+    Symbols(TokenStream<'a>),
 }
 
 impl Codes<'_, '_, '_> {
@@ -133,6 +170,7 @@ impl Codes<'_, '_, '_> {
     fn groups(&mut self, first: usize, count: usize, group_log2: usize, context: &Context) -> Result<&[u16]> {
         match self {
             Self::Huffman(reader) => reader.groups(first, count),
+            Self::Symbols(_) => Err(context.corrupt("its codes are not symbols of one radius")),
             Self::Tokens(reader, tile) => {
                 let (from, to) = (first << group_log2, (first + count) << group_log2);
                 let bytes = reader.bytes(from, to, PrefetchTargets::default());
@@ -147,7 +185,7 @@ impl Codes<'_, '_, '_> {
     fn finish(self) -> Result<()> {
         match self {
             Self::Huffman(reader) => reader.finish(),
-            Self::Tokens(..) => Ok(()),
+            Self::Tokens(..) | Self::Symbols(_) => Ok(()),
         }
     }
 }

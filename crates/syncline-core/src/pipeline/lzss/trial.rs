@@ -190,7 +190,7 @@ mod tests {
         let (mut without_matches, mut without_words) = (0, 0);
         for array in arrays {
             for (pipeline, level) in [Coder::Lzss, Coder::LzssHuffman].into_iter().flat_map(|p| [(p, 3), (p, 6)]) {
-                let options = CoderOptions { coder: pipeline, level, symbol: None };
+                let options = CoderOptions { coder: pipeline, level, ..CoderOptions::default() };
                 let runs = lzss_sample(&geometry, 0, 4, level);
                 let tiles: Vec<Tile> = runs.iter().flat_map(|run| geometry.range(run.clone())).collect();
                 let sampled: usize = tiles.iter().map(Tile::len).sum();

@@ -1,0 +1,124 @@
+//! A tile as integers: what is masked or verbatim, and the rest quantized.
+
+use super::EncodeBuffers;
+use crate::bound::{Bound, ErrorSummary, Pipeline};
+use crate::container::{Header, TileMeta};
+use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
+use crate::quantize::fill::{TileFill, fill_excluded};
+use crate::quantize::log::signs;
+use crate::quantize::mask::{MaskKind, TileMask};
+use crate::quantize::{Linear, Log, Real};
+
+/// The quantizer of a stream.
+pub(super) enum Quantizer<T: Real> {
+    Linear(Linear<T>),
+    Logarithm(Log<T>),
+}
+
+impl<T: Real> Quantizer<T> {
+    pub(super) fn new(header: &Header) -> Self {
+        match header.pipeline {
+            Pipeline::LogQuantized => Self::Logarithm(Log::new(header.step, header.abs_bound)),
+            _ => Self::Linear(Linear::new(header.step, header.abs_bound)),
+        }
+    }
+}
+
+/// Quantizes the tiles of a chunk one after another.
+pub(super) struct TileQuantizer<'a, T: Real> {
+    header: &'a Header,
+    pub(super) quantizer: Quantizer<T>,
+    measure: bool,
+    /// The elements of the tile, filled by the caller.
+    pub(super) x: [T; MAX_TILE_ELEMENTS],
+    /// The integers of the tile.
+    pub(super) q: [i32; MAX_TILE_ELEMENTS],
+    /// The base of the tile before.
+    pub(super) base: i32,
+    /// The errors of the tiles so far.
+    pub(super) summary: ErrorSummary,
+}
+
+/// What is known of a tile besides its integers.
+pub(super) struct QuantizedTile {
+    /// The mask and the signs.
+    pub(super) meta: TileMeta,
+    /// Elements that must be verbatim.
+    pub(super) exact: TileMask,
+    /// Elements that are verbatim or masked.
+    pub(super) excluded: TileMask,
+    /// Elements that hold a fill pattern other than the tile's, among the verbatim ones.
+    pub(super) foreign: TileMask,
+}
+
+impl<'a, T: Real> TileQuantizer<'a, T> {
+    pub(super) fn new(header: &'a Header) -> Self {
+        Self {
+            header,
+            quantizer: Quantizer::new(header),
+            measure: matches!(header.bound, Bound::Psnr(_)),
+            x: [T::zeroed(); MAX_TILE_ELEMENTS],
+            q: [0; MAX_TILE_ELEMENTS],
+            base: 0,
+            summary: ErrorSummary::default(),
+        }
+    }
+
+    /// Quantizes the elements in `x`, and appends the bitmaps of the tile to `buffers`.
+    #[inline]
+    pub(super) fn quantize(&mut self, tile: &Tile, buffers: &mut EncodeBuffers) -> QuantizedTile {
+        let count = tile.len();
+        let (x, q) = (&self.x[..count], &mut self.q[..count]);
+        let mut meta = TileMeta::default();
+        let mut exact = TileMask::default();
+        let mut any_exact = match &self.quantizer {
+            Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
+            Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
+        };
+        let (mut excluded, mut foreign) = (exact, TileMask::default());
+        if !self.header.patterns.is_empty() {
+            let fill = TileFill::find(x, &self.header.patterns);
+            if fill.kind != MaskKind::Nothing {
+                meta.mask = fill.kind;
+                meta.pattern = fill.pattern;
+                excluded = exact.union(&fill.mask).union(&fill.foreign);
+                any_exact = true;
+                if fill.kind == MaskKind::Bitmap {
+                    fill.mask.store(tile.extent, &mut buffers.masks);
+                }
+                exact = excluded.without(&fill.mask);
+                foreign = fill.foreign;
+            }
+        }
+        if let Quantizer::Logarithm(_) = &self.quantizer {
+            let (kind, negative) = signs(x, &excluded);
+            meta.sign = kind;
+            if kind == MaskKind::Bitmap {
+                negative.store(tile.extent, &mut buffers.signs);
+            }
+        }
+        if any_exact {
+            fill_excluded(q, tile.extent, &excluded, self.base);
+        }
+        QuantizedTile { meta, exact, excluded, foreign }
+    }
+
+    /// Adds the errors of the tile, whose first `count` integers are reconstructed, to the summary if the bound needs it.
+    #[inline]
+    pub(super) fn measure(&mut self, count: usize, excluded: &TileMask) {
+        if let (true, Quantizer::Linear(linear)) = (self.measure, &self.quantizer) {
+            let (x, q) = (&self.x[..count], &self.q[..count]);
+            self.summary.squared_error += u128::from(linear.squared_error(x, q, excluded));
+            self.summary.counted += (count - excluded.count()) as u64;
+        }
+    }
+
+    /// [`Self::measure`] for a tile that is reconstructed as `values`.
+    pub(super) fn measure_values(&mut self, values: &[T], excluded: &TileMask) {
+        if let (true, Quantizer::Linear(linear)) = (self.measure, &self.quantizer) {
+            let x = &self.x[..values.len()];
+            self.summary.squared_error += u128::from(linear.squared_error_of(x, values, excluded));
+            self.summary.counted += (values.len() - excluded.count()) as u64;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The order in which the values of a tile are predicted, and from which neighbors.
+
+use super::MAX_TILE_ELEMENTS;
+use crate::quantize::Real;
+
+/// How values between known ones are predicted. The discriminant is its code in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Scheme {
+    /// Along one axis after the other, from two neighbors.
+    Linear = 1,
+    /// The mean over all axes along which a value lies between known ones, from up to four neighbors along each.
+    Cubic = 2,
+    /// As [`Cubic`](Self::Cubic) in each plane, or row of a two-dimensional tile, by itself.
+    CubicInPlanes = 3,
+}
+
+impl Scheme {
+    /// All schemes, in the order of their codes.
+    pub const ALL: [Self; 3] = [Self::Linear, Self::Cubic, Self::CubicInPlanes];
+
+    /// Returns the scheme with this code in a stream.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|&scheme| scheme as u32 == code)
+    }
+
+    /// Returns the schemes for tiles that extend along `axes` axes, 1 to 3.
+    pub fn of(axes: usize) -> &'static [Self] {
+        if axes == 1 { &Self::ALL[..2] } else { &Self::ALL }
+    }
+}
+
+/// The order of the values of tiles with the same extents under one scheme.
+#[derive(Clone, Debug)]
+pub struct Plan<T> {
+    lattice: [usize; 3],
+    anchors: Vec<u16>,
+    points: Vec<Point>,
+    /// Neighbors of all points, one after another.
+    neighbors: Vec<(u16, T)>,
+}
+
+/// A value that is predicted.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    place: u16,
+    neighbors: u16,
+}
+
+/// A value while the plan is made.
+struct Draft {
+    /// Distance to the neighbors along the axes, and the number of the stage within those of this distance.
+    stage: (std::cmp::Reverse<usize>, usize),
+    place: usize,
+    neighbors: Vec<(usize, f64)>,
+}
+
+impl<T: Real> Plan<T> {
+    /// Makes the plan for tiles of these extents, which extend along `axes` axes, 1 to 3.
+    ///
+    /// # Panics
+    /// The tile has more than 1,024 elements or none.
+    pub fn new(scheme: Scheme, extent: [usize; 3], axes: usize) -> Self {
+        let count: usize = extent.iter().product();
+        assert!((1..=MAX_TILE_ELEMENTS).contains(&count), "a tile of {extent:?}");
+        // The slowest axis of the tile, whose positions are all known if it is frozen.
+        let frozen = (scheme == Scheme::CubicInPlanes).then_some(3 - axes);
+        let levels: [Vec<usize>; 3] =
+            std::array::from_fn(
+                |axis| if frozen == Some(axis) { vec![ANCHOR; extent[axis]] } else { levels(extent[axis]) },
+            );
+        let lattice = levels.each_ref().map(|axis| axis.iter().filter(|&&level| level == ANCHOR).count());
+        let positions = (0..count).map(|i| [i / extent[2] / extent[1], i / extent[2] % extent[1], i % extent[2]]);
+        let mut anchors = Vec::new();
+        let mut drafts = Vec::new();
+        for (place, position) in positions.enumerate() {
+            let of_axes: [usize; 3] = std::array::from_fn(|axis| levels[axis][position[axis]]);
+            let distance = of_axes.into_iter().min().unwrap_or(ANCHOR);
+            if distance == ANCHOR {
+                anchors.push(place as u16);
+                continue;
+            }
+            let between: Vec<usize> = (0..3).filter(|&axis| of_axes[axis] == distance).collect();
+            let (along, stage) = match (scheme, between.last()) {
+                (Scheme::Linear, Some(&fastest)) => (vec![fastest], fastest),
+                _ => (between.clone(), between.len()),
+            };
+            let strides = [extent[1] * extent[2], extent[2], 1];
+            let share = along.len() as i64;
+            let neighbors = along.iter().flat_map(|&axis| {
+                let at = position[axis];
+                weights(at, distance, extent[axis], scheme).into_iter().map(
+                    move |(neighbor, numerator, denominator)| {
+                        let place = place - at * strides[axis] + neighbor * strides[axis];
+                        (place, numerator as f64 / (denominator * share) as f64)
+                    },
+                )
+            });
+            drafts.push(Draft { stage: (std::cmp::Reverse(distance), stage), place, neighbors: neighbors.collect() });
+        }
+        drafts.sort_by_key(|draft| draft.stage);
+        Self {
+            lattice,
+            anchors,
+            points: drafts
+                .iter()
+                .map(|draft| Point { place: draft.place as u16, neighbors: draft.neighbors.len() as u16 })
+                .collect(),
+            neighbors: drafts
+                .iter()
+                .flat_map(|draft| draft.neighbors.iter().map(|&(place, weight)| (place as u16, T::nearest(weight))))
+                .collect(),
+        }
+    }
+
+    /// Extents of the lattice of anchors.
+    pub fn lattice(&self) -> [usize; 3] {
+        self.lattice
+    }
+
+    /// The elements that are not interpolated, ascending.
+    pub fn anchors(&self) -> &[u16] {
+        &self.anchors
+    }
+
+    /// Calls `value` for each element that is not an anchor, with its place in the tile, its number, and what is
+    /// predicted for it, and writes what it returns to `values`, which has the anchors.
+    #[inline(always)]
+    pub fn predict(&self, values: &mut [T; MAX_TILE_ELEMENTS], mut value: impl FnMut(usize, usize, T) -> T) {
+        // Places are below the limit already; this tells the compiler.
+        const PLACE: usize = MAX_TILE_ELEMENTS - 1;
+        let mut rest = self.neighbors.as_slice();
+        for (number, point) in self.points.iter().enumerate() {
+            let (neighbors, after) = rest.split_at(usize::from(point.neighbors));
+            rest = after;
+            let (&(first, weight), others) = neighbors.split_first().expect("every value has neighbors");
+            let mut sum = values[usize::from(first) & PLACE].times(weight);
+            for &(place, weight) in others {
+                sum = values[usize::from(place) & PLACE].mul_add(weight, sum);
+            }
+            let place = usize::from(point.place);
+            values[place & PLACE] = value(place, number, sum);
+        }
+    }
+}
+
+/// The level of positions that are known from the start. Greater than any distance.
+const ANCHOR: usize = usize::MAX;
+
+/// The level of each position of an axis: its distance from the positions that it is predicted from. The first and the
+/// last are known.
+fn levels(extent: usize) -> Vec<usize> {
+    let mut levels = vec![0; extent];
+    levels[0] = ANCHOR;
+    levels[extent - 1] = ANCHOR;
+    let mut distance = (extent.max(2) - 1).next_power_of_two() / 2;
+    while distance > 0 {
+        for at in (distance..extent - 1).step_by(2 * distance) {
+            if levels[at] == 0 {
+                levels[at] = distance;
+            }
+        }
+        distance /= 2;
+    }
+    levels
+}
+
+/// The neighbors of a position along an axis, ascending, and their weights as fractions: those of the polynomial through
+/// them.
+fn weights(at: usize, distance: usize, extent: usize, scheme: Scheme) -> Vec<(usize, i64, i64)> {
+    let last = extent - 1;
+    let after = (at + distance).min(last);
+    let mut neighbors = vec![at - distance, after];
+    if scheme != Scheme::Linear {
+        if at >= 3 * distance {
+            neighbors.insert(0, at - 3 * distance);
+        }
+        if after < last {
+            neighbors.push((at + 3 * distance).min(last));
+        }
+    }
+    let away = |a: usize, b: usize| a as i64 - b as i64;
+    let weight = |&neighbor: &usize| {
+        let others = || neighbors.iter().copied().filter(move |&other| other != neighbor);
+        let numerator = others().map(|other| away(at, other)).product();
+        let denominator = others().map(|other| away(neighbor, other)).product();
+        (neighbor, numerator, denominator)
+    };
+    neighbors.iter().map(weight).collect()
+}

@@ -1,0 +1,110 @@
+//! Plans by their definition, and codes back to values.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn extents() -> impl Strategy<Value = ([usize; 3], usize)> {
+    prop_oneof![
+        (1..=8usize, 1..=8usize, 1..=8usize).prop_map(|(z, y, x)| ([z, y, x], 3)),
+        (1..=32usize, 1..=32usize).prop_map(|(y, x)| ([1, y, x], 2)),
+        (1..=1024usize).prop_map(|x| ([1, 1, x], 1)),
+    ]
+}
+
+fn scheme() -> impl Strategy<Value = Scheme> {
+    prop::sample::select(Scheme::ALL.to_vec())
+}
+
+#[test]
+fn positions_of_an_axis_come_from_coarse_to_fine() {
+    let plan = Plan::<f32>::new(Scheme::Cubic, [1, 1, 8], 1);
+    let mut order = Vec::new();
+    let mut values = [0.0; MAX_TILE_ELEMENTS];
+    plan.predict(&mut values, |place, number, _| {
+        assert_eq!(order.len(), number);
+        order.push(place);
+        0.0
+    });
+    assert_eq!((plan.anchors(), order.as_slice()), (&[0u16, 7][..], &[4, 2, 6, 1, 3, 5][..]));
+    let frozen = Plan::<f32>::new(Scheme::CubicInPlanes, [8, 8, 8], 3);
+    assert_eq!((frozen.lattice(), frozen.anchors().len()), ([8, 2, 2], 32));
+}
+
+proptest! {
+    #[test]
+    fn each_element_comes_once_after_its_neighbors((extent, axes) in extents(), scheme in scheme()) {
+        let plan = Plan::<f64>::new(scheme, extent, axes);
+        let count: usize = extent.iter().product();
+        // Values that are not known yet would make the prediction of the others NaN.
+        let mut values = [f64::NAN; MAX_TILE_ELEMENTS];
+        let mut seen = vec![false; count];
+        for &place in plan.anchors() {
+            (values[usize::from(place)], seen[usize::from(place)]) = (1.0, true);
+        }
+        plan.predict(&mut values, |place, _, predicted| {
+            assert!(!seen[place] && (predicted - 1.0).abs() < 1e-12, "{place}: {predicted}");
+            seen[place] = true;
+            1.0
+        });
+        prop_assert!(seen.iter().all(|&seen| seen));
+    }
+
+    #[test]
+    fn cubics_are_predicted_exactly((extent, axes) in extents()) {
+        let value = |i: usize| {
+            let (z, y, x) = (i / extent[2] / extent[1], i / extent[2] % extent[1], i % extent[2]);
+            2.0 * z as f64 - 3.0 * y as f64 + 0.5 * x as f64
+        };
+        for scheme in Scheme::ALL {
+            let plan = Plan::<f64>::new(scheme, extent, axes);
+            let mut values = [0.0; MAX_TILE_ELEMENTS];
+            plan.anchors().iter().for_each(|&i| values[usize::from(i)] = value(i.into()));
+            plan.predict(&mut values, |place, _, predicted| {
+                assert!((predicted - value(place)).abs() < 1e-9);
+                value(place)
+            });
+        }
+    }
+
+    #[test]
+    fn codes_come_back_within_the_bound(
+        (extent, axes) in extents(),
+        scheme in scheme(),
+        seed in prop::collection::vec(prop_oneof![8 => -50.0..50.0f32, 1 => any::<f32>()], 1..200),
+        step in 0.01f64..3.0,
+    ) {
+        let count: usize = extent.iter().product();
+        let x: Vec<f32> = (0..count).map(|i| seed[i % seed.len()]).collect();
+        let mut excluded = TileMask::default();
+        (0..count).filter(|i| i % 7 == 3 || !x[*i].is_finite()).for_each(|i| excluded.set(i));
+        let interpolation = Interpolation::<f32>::new(step, step / 2.0);
+        let q: Vec<i32> = x.iter().map(|&x| (f64::from(x) / step).round() as i32 >> 8 << 8).collect();
+        let anchor = |q: i32| q as f32 * step as f32;
+        let plan = Plan::new(scheme, extent, axes);
+        let (mut codes, mut missed) = (vec![9; count], TileMask::default());
+        let mut values = [0.0; MAX_TILE_ELEMENTS];
+        interpolation.encode(&plan, (&x, &q), &excluded, anchor, &mut codes, &mut missed, &mut values);
+        let mut back = vec![0.0; count];
+        interpolation.decode(&plan, &mut codes, anchor, &mut back);
+        for i in 0..count {
+            prop_assert_eq!(back[i].to_bits(), values[i].to_bits());
+            if plan.anchors().contains(&(i as u16)) {
+                prop_assert!(excluded.get(i) || back[i].to_bits() == anchor(q[i]).to_bits());
+            } else if !excluded.get(i) && !missed.get(i) {
+                prop_assert!((f64::from(x[i]) - f64::from(back[i])).abs() <= step / 2.0);
+            }
+        }
+    }
+
+    #[test]
+    fn any_codes_are_decoded(
+        (extent, axes) in extents(), scheme in scheme(), seed in prop::collection::vec(any::<i32>(), 1..50),
+    ) {
+        let count: usize = extent.iter().product();
+        let mut codes: Vec<i32> = (0..count).map(|i| seed[i % seed.len()].rotate_left(i as u32)).collect();
+        let plan = Plan::new(scheme, extent, axes);
+        let mut back = vec![0.0f64; count];
+        Interpolation::new(0.1, 0.05).decode(&plan, &mut codes, |q| f64::from(q), &mut back);
+    }
+}

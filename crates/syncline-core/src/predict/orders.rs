@@ -1,0 +1,268 @@
+//! The Lorenzo predictor with an order of its own along each axis (`docs/FORMAT.md`, "Prediction").
+//!
+//! Predictors 0 to 7 are sets of axes with differences: 1 for x, 2 for y, 4 for z. Predictor [`SECOND_ORDER`] takes
+//! second differences along all axes.
+
+use crate::geometry::MAX_TILE_ELEMENTS;
+use crate::simd::dispatched;
+
+/// Second differences along all axes.
+pub const SECOND_ORDER: u8 = 8;
+
+/// Returns the predictors for tiles that extend along `axes` axes, 1 to 3, in ascending order.
+pub fn predictors(axes: usize) -> impl Iterator<Item = u8> {
+    (0..1 << axes).chain([SECOND_ORDER])
+}
+
+/// Replaces the integers of a tile, from which the base is subtracted already, by their residuals.
+///
+/// # Panics
+/// `v` has not the extents' length.
+#[inline(always)]
+pub fn difference(v: &mut [i32], extent: [usize; 3], predictor: u8) {
+    passes(extent, predictor).for_each(|pass| pass.difference(v));
+}
+
+/// Inverse of [`difference`], for any residuals: sums wrap.
+///
+/// # Panics
+/// `v` has not the extents' length.
+#[inline(always)]
+pub fn integrate(v: &mut [i32], extent: [usize; 3], predictor: u8) {
+    let passes: [Option<Pass>; MAX_PASSES] = {
+        let mut iter = passes(extent, predictor);
+        std::array::from_fn(|_| iter.next())
+    };
+    passes.iter().rev().flatten().for_each(|pass| pass.integrate(v));
+}
+
+/// Passes of a predictor: one along each axis, or two.
+const MAX_PASSES: usize = 6;
+
+/// Differences along one axis of a part of the tile.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    /// Extents of the part, which starts at the tile's first element.
+    part: [usize; 3],
+    /// Elements between neighbors along z and y.
+    strides: [usize; 3],
+    axis: usize,
+    /// The first position along the axis that is not replaced by a difference, plus 1.
+    from: usize,
+}
+
+/// The passes of a predictor, in the order of differencing. Axes of the predictor are differenced everywhere; then each
+/// other axis, x first, where all axes before have position 0.
+#[inline(always)]
+fn passes([nz, ny, nx]: [usize; 3], predictor: u8) -> impl Iterator<Item = Pass> {
+    const X_FIRST: [usize; 3] = [2, 1, 0];
+    let extent = [nz, ny, nx];
+    let strides = [ny * nx, nx, 1];
+    let second = predictor == SECOND_ORDER;
+    let in_use = move |axis: usize| second || predictor >> (2 - axis) & 1 != 0;
+    let everywhere = X_FIRST.into_iter().filter(move |&axis| in_use(axis)).flat_map(move |axis| {
+        let pass = |from| Pass { part: extent, strides, axis, from };
+        std::iter::once(pass(1)).chain(second.then(|| pass(2)))
+    });
+    let mut face: [usize; 3] = std::array::from_fn(|axis| if in_use(axis) { 1 } else { extent[axis] });
+    let at_edges = X_FIRST.into_iter().filter(move |&axis| predictor != 0 && !in_use(axis)).map(move |axis| {
+        let pass = Pass { part: face, strides, axis, from: 1 };
+        face[axis] = 1;
+        pass
+    });
+    everywhere.chain(at_edges)
+}
+
+impl Pass {
+    /// Calls `one` with the positions of an element and of the one before it along the axis; the later ones first if
+    /// `backward`.
+    #[inline(always)]
+    fn rows(&self, backward: bool, mut row: impl FnMut(usize, usize, usize)) {
+        let Self { part: [nz, ny, nx], strides: [sz, sy, _], axis, from } = *self;
+        let distance = self.strides[axis];
+        let first = |a: usize| if a == axis { from } else { 0 };
+        let turn = |i: usize, from: usize, end: usize| if backward { end - 1 - (i - from) } else { i };
+        for z in first(0)..nz {
+            let z = turn(z, first(0), nz);
+            for y in first(1)..ny {
+                let y = turn(y, first(1), ny);
+                row(z * sz + y * sy + first(2), nx.saturating_sub(first(2)), distance);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn difference(&self, v: &mut [i32]) {
+        let along_x = self.axis == 2;
+        self.rows(true, |start, count, distance| {
+            if along_x {
+                for i in (start..start + count).rev() {
+                    v[i] = v[i].wrapping_sub(v[i - 1]);
+                }
+            } else {
+                let (before, row) = v.split_at_mut(start);
+                let before = &before[start - distance..][..count];
+                row[..count].iter_mut().zip(before).for_each(|(v, b)| *v = v.wrapping_sub(*b));
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn integrate(&self, v: &mut [i32]) {
+        let along_x = self.axis == 2;
+        self.rows(false, |start, count, distance| {
+            if along_x {
+                for i in start..start + count {
+                    v[i] = v[i].wrapping_add(v[i - 1]);
+                }
+            } else {
+                let (before, row) = v.split_at_mut(start);
+                let before = &before[start - distance..][..count];
+                row[..count].iter_mut().zip(before).for_each(|(v, b)| *v = v.wrapping_add(*b));
+            }
+        });
+    }
+}
+
+/// Fraction bits of costs.
+pub const COST_LOG2: u32 = 11;
+
+/// Returns about the bits that a code takes, in units of 2^-11: the logarithm of twice its magnitude plus 1, straight
+/// between powers of two.
+#[inline(always)]
+pub fn cost(code: i32) -> u32 {
+    // Larger magnitudes all count as much, so that no sum over a tile overflows.
+    let twice = 2 * code.unsigned_abs().min(1 << 29) as i32 + 1;
+    ((twice as f32).to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
+}
+
+/// Returns the sum of the costs of at most 1,024 codes.
+#[inline(always)]
+pub fn total_cost(codes: &[i32]) -> u32 {
+    codes.iter().map(|&code| cost(code)).sum()
+}
+
+/// Writes the residuals of a tile under the predictor with the smallest [`total_cost`] to `residuals`, of several under
+/// the one with the largest number. Returns that predictor and that cost. `v` has the tile's integers without the base.
+///
+/// # Panics
+/// `v` or `residuals` has not the extents' length.
+pub fn predict(v: &[i32], extent: [usize; 3], axes: usize, residuals: &mut [i32]) -> (u8, u32) {
+    predict_dispatched(v, extent, axes, residuals)
+}
+
+#[inline(always)]
+fn predict_body(v: &[i32], extent: [usize; 3], axes: usize, residuals: &mut [i32]) -> (u8, u32) {
+    let mut candidate = [0; MAX_TILE_ELEMENTS];
+    let candidate = &mut candidate[..v.len()];
+    let mut best = (0, u32::MAX);
+    for predictor in predictors(axes) {
+        candidate.copy_from_slice(v);
+        difference(candidate, extent, predictor);
+        let cost = total_cost(candidate);
+        if cost <= best.1 {
+            best = (predictor, cost);
+            residuals.copy_from_slice(candidate);
+        }
+    }
+    best
+}
+
+dispatched! {
+    fn predict_dispatched(v: &[i32], extent: [usize; 3], axes: usize, residuals: &mut [i32]) -> (u8, u32) = predict_body
+}
+
+dispatched! {
+    /// [`integrate`], and the base added to all integers.
+    pub fn restore(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) = restore_body
+}
+
+#[inline(always)]
+fn restore_body(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) {
+    integrate(v, extent, predictor);
+    v.iter_mut().for_each(|v| *v = v.wrapping_add(base));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition of the format: a residual from the tile's integers and a predictor.
+    fn by_definition(v: &[i32], extent: [usize; 3], predictor: u8) -> Vec<i32> {
+        let [_, ny, nx] = extent;
+        let at = |v: &[i32], p: [i64; 3]| -> i32 {
+            if p.iter().any(|&c| c < 0) { 0 } else { v[(p[0] as usize * ny + p[1] as usize) * nx + p[2] as usize] }
+        };
+        let positions: Vec<[i64; 3]> =
+            (0..v.len()).map(|i| [(i / nx / ny) as i64, (i / nx % ny) as i64, (i % nx) as i64]).collect();
+        let along = |v: &[i32], axis: usize, wanted: &dyn Fn([i64; 3]) -> bool| -> Vec<i32> {
+            positions
+                .iter()
+                .map(|&p| {
+                    let mut before = p;
+                    before[axis] -= 1;
+                    if wanted(p) { at(v, p).wrapping_sub(at(v, before)) } else { at(v, p) }
+                })
+                .collect()
+        };
+        let mut out = v.to_vec();
+        if predictor == SECOND_ORDER {
+            for axis in [2, 1, 0] {
+                out = along(&out, axis, &|_| true);
+                out = along(&out, axis, &|p| p[axis] >= 2);
+            }
+            return out;
+        }
+        let used = |axis: usize| predictor >> (2 - axis) & 1 == 1;
+        for axis in [2, 1, 0].into_iter().filter(|&a| used(a)) {
+            out = along(&out, axis, &|_| true);
+        }
+        let mut zero: Vec<usize> = (0..3).filter(|&a| used(a)).collect();
+        for axis in [2, 1, 0].into_iter().filter(|&a| predictor != 0 && !used(a)) {
+            out = along(&out, axis, &|p| zero.iter().all(|&a| p[a] == 0));
+            zero.push(axis);
+        }
+        out
+    }
+
+    fn tiles() -> impl Strategy<Value = ([usize; 3], Vec<i32>)> {
+        let extents = prop_oneof![(1..9usize, 1..9usize, 1..9usize), (Just(1usize), 1..33usize, 1..33usize)];
+        extents.prop_flat_map(|(z, y, x)| {
+            (Just([z, y, x]), prop::collection::vec(prop_oneof![3 => -9..9i32, 1 => any::<i32>()], z * y * x))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn residuals_are_those_of_the_definition((extent, v) in tiles()) {
+            for predictor in predictors(3) {
+                let mut residuals = v.clone();
+                difference(&mut residuals, extent, predictor);
+                prop_assert_eq!(&residuals, &by_definition(&v, extent, predictor), "predictor {}", predictor);
+                restore(&mut residuals, extent, predictor, 7);
+                prop_assert!(residuals.iter().zip(&v).all(|(&r, &v)| r == v.wrapping_add(7)));
+            }
+        }
+
+        #[test]
+        fn the_cheapest_predictor_is_taken((extent, v) in tiles(), axes in 1..4usize) {
+            let mut residuals = vec![0; v.len()];
+            let (predictor, cost) = predict(&v, extent, axes, &mut residuals);
+            let costs = predictors(axes).map(|p| (total_cost(&by_definition(&v, extent, p)), std::cmp::Reverse(p)));
+            prop_assert_eq!(costs.min(), Some((cost, std::cmp::Reverse(predictor))));
+            prop_assert_eq!(residuals, by_definition(&v, extent, predictor));
+        }
+    }
+
+    #[test]
+    fn costs_are_about_bits() {
+        assert_eq!((cost(0), cost(-1) >> 11, cost(i32::MIN)), (0, 1, cost(i32::MAX)));
+        for code in [1, 3, 100, 77_777] {
+            let exact = (2.0 * f64::from(code) + 1.0).log2() * 2048.0;
+            assert!((f64::from(cost(code)) - exact).abs() < 0.09 * 2048.0);
+        }
+        // No sum over a tile overflows.
+        assert!(cost(i32::MIN) < u32::MAX / 1024);
+    }
+}

@@ -1,0 +1,157 @@
+//! Groups of codes to a token stream.
+
+use super::Mode;
+use super::estimate::Counts;
+use super::group::write_group;
+use super::stream::{Header, MAX_CLASSES, write_parts};
+use crate::bits::reader::BitWords;
+use crate::bits::writer::BitWriter;
+use crate::huffman::codebook::Codebook;
+use crate::huffman::lengths::{LengthScratch, code_lengths};
+
+/// Memory that is reused from stream to stream.
+#[derive(Debug, Default)]
+pub struct EncodeScratch {
+    counts: [Counts; MAX_CLASSES],
+    total: Counts,
+    /// Class of each live group.
+    classes: Vec<u8>,
+    /// Whether each group is live.
+    live: Vec<bool>,
+    activities: Vec<u64>,
+    /// Position of the first bit of each live group, and of the end.
+    starts: Vec<u32>,
+    lengths: LengthScratch,
+    words: Vec<u8>,
+}
+
+/// The codes of a sequence of groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups<'a> {
+    /// Codes of all groups.
+    codes: &'a [i32],
+    /// Where each group ends.
+    ends: &'a [u32],
+}
+
+impl<'a> Groups<'a> {
+    fn iter(self) -> impl Iterator<Item = &'a [i32]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let group = &self.codes[start..end as usize];
+            start = end as usize;
+            group
+        })
+    }
+}
+
+/// Returns about how many bits the groups take as a token stream. `ends` has the end of each group in `codes`.
+pub fn estimate(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch) -> u64 {
+    choose(Groups { codes, ends }, scratch).1
+}
+
+/// Appends a token stream to `out`, which ends on a multiple of 16. `ends` has the end of each group in `codes`.
+///
+/// # Panics
+/// The ends do not ascend up to the number of codes, or groups have more than 2^8 codes.
+pub fn encode(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch, out: &mut Vec<u8>) {
+    let groups = Groups { codes, ends };
+    let (codebooks, _) = choose(groups, scratch);
+    let EncodeScratch { classes, live, starts, words, .. } = scratch;
+    let mut tables = Vec::new();
+    for (mode, code) in &codebooks {
+        let mut table = vec![0; mode.alphabet()];
+        code.fill_codewords(&mut table);
+        tables.push((*mode, table));
+    }
+    // No token has more bits than this, so the memory suffices.
+    let live_codes: usize = groups.iter().zip(&*live).filter(|(_, live)| **live).map(|(group, _)| group.len()).sum();
+    words.clear();
+    words.resize((live_codes + live.len()) * 6 + 16, 0);
+    let mut writer = BitWriter::new(words);
+    starts.clear();
+    let mut class = classes.iter();
+    for (group, _) in groups.iter().zip(&*live).filter(|(_, live)| **live) {
+        starts.push(writer.position());
+        let class = class.next().copied().unwrap_or(0);
+        let (mode, table) = &tables[if tables.len() > 1 { usize::from(class) } else { 0 }];
+        write_group(group, *mode, table, &mut writer);
+    }
+    let bits = writer.finish();
+    starts.push(bits);
+    words.truncate(BitWords::byte_len(bits) as usize);
+    // The writer leaves whole words of 64 bits, whose rest is 0.
+    words.resize(BitWords::byte_len(bits) as usize, 0);
+    let header = Header { groups: live.len() as u32, live_groups: starts.len() as u32 - 1, bits, ..Header::default() };
+    write_parts(header, &codebooks, live, classes, starts, words, out);
+}
+
+/// Classes and codebooks of the groups, one or four, and about how many bits all takes.
+fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> (Vec<(Mode, Codebook)>, u64) {
+    let EncodeScratch { counts, total, classes, live, activities, lengths, .. } = scratch;
+    classify(groups, live, activities, classes);
+    counts.iter_mut().for_each(Counts::clear);
+    let live_groups = groups.iter().zip(&*live).filter(|(_, live)| **live);
+    for ((group, _), &class) in live_groups.zip(&*classes) {
+        counts[usize::from(class)].add_group(group);
+    }
+    counts.iter_mut().for_each(Counts::finish);
+    total.clear();
+    counts.iter().for_each(|counts| total.add(counts));
+    if counts.iter().any(Counts::may_be_wide) {
+        let live_groups = groups.iter().zip(&*live).filter(|(_, live)| **live);
+        for ((group, _), &class) in live_groups.zip(&*classes) {
+            for counts in [&mut counts[usize::from(class)], total] {
+                if counts.may_be_wide() {
+                    counts.add_wide_group(group);
+                }
+            }
+        }
+    }
+    let several = counts.each_ref().map(Counts::best_mode);
+    let single = total.best_mode();
+    let several_bits = several.iter().map(|(_, bits)| bits).sum::<u64>() + 2 * classes.len() as u64;
+    let mut codebook = |counts: &Counts, mode: Mode| {
+        let mut of_symbols = Vec::new();
+        code_lengths(counts.of(mode), lengths, &mut of_symbols);
+        (mode, Codebook::new(of_symbols).expect("code lengths are complete"))
+    };
+    if several_bits < single.1 {
+        (counts.iter().zip(several).map(|(counts, (mode, _))| codebook(counts, mode)).collect(), several_bits)
+    } else {
+        (vec![codebook(total, single.0)], single.1)
+    }
+}
+
+/// Finds the groups that are not all zeros, and gives them classes: quarters of these groups by the bin of their sum of
+/// magnitudes.
+fn classify(groups: Groups<'_>, live: &mut Vec<bool>, activities: &mut Vec<u64>, classes: &mut Vec<u8>) {
+    activities.clear();
+    activities.extend(groups.iter().map(|group| group.iter().map(|code| u64::from(code.unsigned_abs())).sum::<u64>()));
+    live.clear();
+    live.extend(activities.iter().map(|&activity| activity > 0));
+    let mut counts = [0u64; ACTIVITY_BINS];
+    activities.iter().filter(|&&activity| activity > 0).for_each(|&activity| counts[activity_bin(activity)] += 1);
+    let all: u64 = counts.iter().sum();
+    let mut below = 0u64;
+    let of_bins = counts.map(|count| {
+        let class = (4 * below).checked_div(all).unwrap_or(0);
+        below += count;
+        class.min(3) as u8
+    });
+    classes.clear();
+    let live_activities = activities.iter().filter(|&&activity| activity > 0);
+    classes.extend(live_activities.map(|&activity| of_bins[activity_bin(activity)]));
+}
+
+/// Bins of activities.
+const ACTIVITY_BINS: usize = 2 * 64 + 1;
+
+/// Bin of an activity: two to a power of two.
+fn activity_bin(activity: u64) -> usize {
+    match activity.checked_ilog2() {
+        None => 0,
+        Some(0) => 1,
+        Some(log) => 2 * log as usize + (activity >> (log - 1) & 1) as usize + 1,
+    }
+}

@@ -1,0 +1,205 @@
+//! How many bits codes take in each mode, by their counts, in integer arithmetic (`docs/ENCODER.md`).
+
+use std::sync::LazyLock;
+
+use super::{Mode, PLAIN_RADIUS, WIDE_RADIUS, bin_token, tokenize, value_token};
+
+/// Fraction bits of logarithms.
+const LOG_BITS: u32 = 16;
+
+/// Symbols of a set of groups in each mode.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// Symbols by [`Mode`].
+    symbols: [Vec<u32>; Mode::ALL.len()],
+    /// Raw bits by [`Mode`].
+    raw_bits: [u64; Mode::ALL.len()],
+    /// Codes that mode *plain* has no symbol for.
+    outside: u64,
+    /// Codes that mode *wide* has no symbol for.
+    outside_wide: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let symbols = Mode::ALL.map(|mode| if mode == Mode::Wide { Vec::new() } else { vec![0; mode.alphabet()] });
+        Self { symbols, raw_bits: [0; Mode::ALL.len()], outside: 0, outside_wide: 0 }
+    }
+}
+
+impl Counts {
+    /// Forgets all groups.
+    pub fn clear(&mut self) {
+        self.symbols.iter_mut().for_each(|symbols| symbols.fill(0));
+        self.symbols[Mode::Wide as usize].clear();
+        (self.raw_bits, self.outside, self.outside_wide) = ([0; Mode::ALL.len()], 0, 0);
+    }
+
+    /// Returns whether mode *wide* may be the best: where it has symbols for all codes, and *plain* has not.
+    pub fn may_be_wide(&self) -> bool {
+        self.outside > 0 && self.outside_wide == 0
+    }
+
+    /// Counts a group, which was counted before, in mode *wide*.
+    pub fn add_wide_group(&mut self, group: &[i32]) {
+        let wide = &mut self.symbols[Mode::Wide as usize];
+        wide.resize(Mode::Wide.alphabet(), 0);
+        group.iter().for_each(|&code| wide[value_token(code, WIDE_RADIUS).symbol as usize] += 1);
+    }
+
+    /// Counts a group in all modes but *wide*. [`Self::finish`] follows the last one.
+    pub fn add_group(&mut self, group: &[i32]) {
+        let [plain, runs, bins, _] = &mut self.symbols;
+        let [_, run_bits, bin_bits, _] = &mut self.raw_bits;
+        for &code in group {
+            if Mode::Plain.represents(code) {
+                plain[(code + PLAIN_RADIUS) as usize] += 1;
+            } else {
+                let token = bin_token(code);
+                bins[token.symbol as usize] += 1;
+                *bin_bits += u64::from(token.raw_bits);
+                self.outside += 1;
+                self.outside_wide += u64::from(!Mode::Wide.represents(code));
+            }
+        }
+        tokenize(group, Mode::Runs, |token| {
+            runs[token.symbol as usize] += 1;
+            *run_bits += u64::from(token.raw_bits);
+        });
+    }
+
+    /// Counts in bins what was counted by value.
+    pub fn finish(&mut self) {
+        let [plain, _, bins, _] = &mut self.symbols;
+        for (number, &count) in plain.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            let token = bin_token(number as i32 - PLAIN_RADIUS);
+            bins[token.symbol as usize] += count;
+            self.raw_bits[Mode::Bins as usize] += u64::from(count) * u64::from(token.raw_bits);
+        }
+    }
+
+    /// Adds the groups of another set.
+    pub fn add(&mut self, other: &Self) {
+        for (sums, counts) in self.symbols.iter_mut().zip(&other.symbols) {
+            sums.resize(sums.len().max(counts.len()), 0);
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        self.raw_bits.iter_mut().zip(other.raw_bits).for_each(|(sum, bits)| *sum += bits);
+        self.outside += other.outside;
+        self.outside_wide += other.outside_wide;
+    }
+
+    /// Returns how often each symbol of a mode occurs.
+    pub fn of(&self, mode: Mode) -> &[u32] {
+        &self.symbols[mode as usize]
+    }
+
+    /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included.
+    pub fn best_mode(&self) -> (Mode, u64) {
+        let has_all = |mode| match mode {
+            Mode::Plain => self.outside == 0,
+            Mode::Wide => self.may_be_wide(),
+            Mode::Runs | Mode::Bins => true,
+        };
+        let modes = Mode::ALL.into_iter().filter(|&mode| has_all(mode));
+        let bits = modes.map(|mode| (mode, codeword_bits(self.of(mode)) + self.raw_bits[mode as usize]));
+        bits.min_by_key(|&(_, bits)| bits).expect("two modes represent all codes")
+    }
+}
+
+/// Estimates the bits of a Huffman code for symbols with these counts, and of its codebook.
+fn codeword_bits(counts: &[u32]) -> u64 {
+    let (mut total, mut most, mut used, mut runs) = (0, 0, 0, 0);
+    let mut before = 0;
+    // The sum of all counts times their logarithm.
+    let mut weighted = 0;
+    for &count in counts {
+        total += u64::from(count);
+        most = most.max(u64::from(count));
+        used += u64::from(count > 0);
+        runs += u64::from(count > 0 && before == 0);
+        weighted += times_log2(u64::from(count));
+        before = count;
+    }
+    if total == 0 {
+        return 0;
+    }
+    let bits = if 2 * most > total {
+        // The commonest symbol takes one bit; so does what tells the others from it.
+        let others = total - most;
+        total + ((times_log2(others) - (weighted - times_log2(most))) >> LOG_BITS)
+    } else {
+        (times_log2(total) - weighted) >> LOG_BITS
+    };
+    bits + 8 * (4 + used + runs)
+}
+
+/// `number * log2(number)` in units of 2^-16.
+fn times_log2(number: u64) -> u64 {
+    // Counts are small, and many.
+    static SMALL: LazyLock<[u32; 1 << 12]> =
+        LazyLock::new(|| std::array::from_fn(|number| log2((number as u32).max(1)) as u32));
+    match SMALL.get(number as usize) {
+        Some(&log) => number * u64::from(log),
+        None => number * log2(number as u32),
+    }
+}
+
+/// log2 of a positive number in 2^-16, rounded down bit by bit.
+pub fn log2(number: u32) -> u64 {
+    let whole = number.ilog2();
+    let mut mantissa = u64::from(number) << 31 >> whole;
+    let mut result = u64::from(whole);
+    for _ in 0..LOG_BITS {
+        mantissa = (mantissa * mantissa) >> 31;
+        let bit = mantissa >> 32;
+        result = result << 1 | bit;
+        mantissa >>= bit;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::huffman::lengths::{LengthScratch, code_lengths};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bins_are_counted_as_if_one_by_one(codes in prop::collection::vec(any::<i32>(), 0..300), shift in 0..32u32) {
+            let codes: Vec<i32> = codes.iter().map(|code| code >> shift).collect();
+            let mut counts = Counts::default();
+            codes.chunks(128).for_each(|group| counts.add_group(group));
+            counts.finish();
+            for mode in [Mode::Runs, Mode::Bins] {
+                let (mut symbols, mut raw_bits) = (vec![0; mode.alphabet()], 0);
+                codes.chunks(128).for_each(|group| tokenize(group, mode, |token| {
+                    symbols[token.symbol as usize] += 1;
+                    raw_bits += u64::from(token.raw_bits);
+                }));
+                prop_assert_eq!(counts.of(mode), &symbols[..]);
+                prop_assert_eq!(counts.raw_bits[mode as usize], raw_bits);
+            }
+            let outside = codes.iter().filter(|&&code| !Mode::Plain.represents(code)).count();
+            prop_assert_eq!(counts.outside, outside as u64);
+        }
+
+        #[test]
+        fn estimates_are_close_to_huffman_codes(counts in prop::collection::vec(0..5000u32, 1..300), power in 0..9u32) {
+            let counts: Vec<u32> = counts.iter().map(|&c| (u64::from(c).pow(2) >> (power * 3)) as u32).collect();
+            let mut lengths = Vec::new();
+            code_lengths(&counts, &mut LengthScratch::default(), &mut lengths);
+            let bits: u64 = counts.iter().zip(&lengths).map(|(&c, &l)| u64::from(c) * u64::from(l)).sum();
+            let used = counts.iter().filter(|&&count| count > 0).count() as u64;
+            let estimate = codeword_bits(&counts);
+            prop_assert!(estimate <= bits + 8 * (4 + 2 * used), "{estimate} {bits}");
+            prop_assert!(estimate as f64 >= bits as f64 * 0.9 - 8.0, "{estimate} {bits}");
+        }
+    }
+
+    #[test]
+    fn a_set_without_groups_takes_nothing() {
+        assert_eq!(Counts::default().best_mode(), (Mode::Plain, 0));
+    }
+}

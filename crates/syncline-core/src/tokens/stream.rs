@@ -1,0 +1,190 @@
+//! Token streams as bytes (`docs/FORMAT.md`, "Token stream").
+
+use super::Mode;
+use super::group::TokenDecoder;
+use crate::bits::reader::BitWords;
+use crate::container::{Fields, align};
+use crate::error::{Error, Result};
+use crate::huffman::codebook::Codebook;
+use crate::huffman::index;
+
+/// Most classes of groups, and so codebooks, in a stream.
+pub const MAX_CLASSES: usize = 4;
+
+/// Flag: a bitmap says which groups are zeros only.
+const ZERO_GROUPS: u8 = 1;
+
+/// The fixed start of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    pub groups: u32,
+    pub live_groups: u32,
+    pub codebooks: u8,
+    /// Two bits for each codebook.
+    pub modes: u8,
+    pub flags: u8,
+    pub bits: u32,
+    pub codebook_bytes: u32,
+    pub index_bytes: u32,
+}
+
+impl Header {
+    pub const BYTES: usize = 24;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.groups.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.live_groups.to_le_bytes());
+        bytes[8..12].copy_from_slice(&[self.codebooks, self.modes, self.flags, 0]);
+        bytes[12..16].copy_from_slice(&self.bits.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.codebook_bytes.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.index_bytes.to_le_bytes());
+        bytes
+    }
+}
+
+/// Puts a stream together. `starts` has the first bit of each live group and the end of the last one.
+pub(super) fn write_parts(
+    mut header: Header,
+    codebooks: &[(Mode, Codebook)],
+    live: &[bool],
+    classes: &[u8],
+    starts: &[u32],
+    words: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    out.resize(start + Header::BYTES, 0);
+    header.codebooks = codebooks.len() as u8;
+    for (number, (mode, code)) in codebooks.iter().enumerate() {
+        header.modes |= (*mode as u8) << (2 * number);
+        code.write(out);
+    }
+    header.codebook_bytes = (out.len() - start - Header::BYTES) as u32;
+    align(out, 4);
+    if live.contains(&false) {
+        header.flags |= ZERO_GROUPS;
+        out.extend(live.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &live| bits << 1 | u8::from(!live))));
+    }
+    if codebooks.len() > 1 {
+        out.extend(classes.chunks(4).map(|byte| byte.iter().rev().fold(0, |bits, &class| bits << 2 | class)));
+    }
+    align(out, 8);
+    let before_index = out.len();
+    index::write_starts(starts, out);
+    header.index_bytes = (out.len() - before_index) as u32;
+    align(out, 16);
+    out.extend_from_slice(words);
+    out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
+}
+
+/// A token stream that has been read and checked, all but its codewords.
+#[derive(Debug)]
+pub struct TokenStream<'a> {
+    header: Header,
+    decoders: Vec<TokenDecoder>,
+    /// Place of each group among the live ones, `None` for a group of zeros.
+    ranks: Vec<Option<u32>>,
+    /// Class of each live group; empty if there is one codebook.
+    classes: Vec<u8>,
+    starts: Vec<u32>,
+    words: BitWords<'a>,
+    place: &'a str,
+}
+
+impl<'a> TokenStream<'a> {
+    /// Reads the stream of `groups` groups that `section` is; `place` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] or [`Error::Corrupt`] if the section is not such a stream.
+    pub fn parse(section: &'a [u8], groups: usize, place: &'a str) -> Result<Self> {
+        let bad = |what: &str| Error::corrupt(place, format!("token stream: {what}"));
+        let mut fields = Fields::new(section, place);
+        let mut header = Header { groups: fields.u32()?, live_groups: fields.u32()?, ..Header::default() };
+        (header.codebooks, header.modes, header.flags) = (fields.u8()?, fields.u8()?, fields.u8()?);
+        let reserved = fields.u8()?;
+        (header.bits, header.codebook_bytes, header.index_bytes) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        if header.groups as usize != groups {
+            return Err(bad("its groups do not fit the tiles"));
+        }
+        let unused_modes = u32::from(header.modes) >> (2 * header.codebooks.min(4));
+        if !matches!(header.codebooks, 1 | 4) || header.flags & !ZERO_GROUPS != 0 || reserved != 0 || unused_modes != 0
+        {
+            return Err(bad("a field is out of range"));
+        }
+        let decoders = read_codebooks(fields.take(header.codebook_bytes as usize)?, &header, place)?;
+        fields.align(4)?;
+        let zeros = if header.flags & ZERO_GROUPS != 0 { fields.take(groups.div_ceil(8))? } else { &[] };
+        let mut live_groups = 0;
+        // Memory: `groups` comes from the geometry of the chunk.
+        let ranks: Vec<Option<u32>> = (0..groups)
+            .map(|group| {
+                let zero = zeros.get(group / 8).is_some_and(|byte| byte >> (group % 8) & 1 != 0);
+                let rank = live_groups;
+                live_groups += u32::from(!zero);
+                (!zero).then_some(rank)
+            })
+            .collect();
+        if live_groups != header.live_groups {
+            return Err(bad("zero groups and live groups do not add up"));
+        }
+        let mut classes = Vec::new();
+        if header.codebooks > 1 {
+            let packed = fields.take((live_groups as usize).div_ceil(4))?;
+            classes.extend((0..live_groups as usize).map(|rank| packed[rank / 4] >> (2 * (rank % 4)) & 3));
+        }
+        fields.align(8)?;
+        let index = fields.take(header.index_bytes as usize)?;
+        let starts = index::read_starts(index, live_groups, header.bits).map_err(bad)?;
+        fields.align(16)?;
+        let words = BitWords::new(fields.rest(), header.bits).ok_or_else(|| bad("wrong length of the codewords"))?;
+        Ok(Self { header, decoders, ranks, classes, starts, words, place })
+    }
+
+    /// Decodes a group.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the codewords are not those of a group of this length.
+    ///
+    /// # Panics
+    /// There is no such group.
+    #[inline]
+    pub fn read_group(&self, group: usize, codes: &mut [i32]) -> Result<()> {
+        let Some(rank) = self.ranks[group] else {
+            codes.fill(0);
+            return Ok(());
+        };
+        let rank = rank as usize;
+        let decoder = &self.decoders[self.classes.get(rank).map_or(0, |&class| class.into())];
+        decoder.read_group(self.words, self.starts[rank], self.starts[rank + 1], codes).ok_or_else(|| {
+            Error::corrupt(self.place, format!("token stream: group {group} has codewords that it cannot have"))
+        })
+    }
+
+    /// Returns the number of groups that are not zeros only.
+    pub fn live_groups(&self) -> u32 {
+        self.header.live_groups
+    }
+
+    /// Returns the modes of the codebooks.
+    pub fn modes(&self) -> impl Iterator<Item = Mode> {
+        (0..self.header.codebooks).filter_map(|number| Mode::from_code(self.header.modes >> (2 * number) & 3))
+    }
+
+    /// Returns the lengths in bytes of codewords, codebooks, and index.
+    pub fn part_bytes(&self) -> [u64; 3] {
+        [self.header.bits.div_ceil(8), self.header.codebook_bytes, self.header.index_bytes].map(u64::from)
+    }
+}
+
+fn read_codebooks(mut bytes: &[u8], header: &Header, place: &str) -> Result<Vec<TokenDecoder>> {
+    let bad = |what: &str| Error::corrupt(place, format!("token stream: {what}"));
+    let mut decoders = Vec::new();
+    for number in 0..header.codebooks {
+        let mode = Mode::from_code(header.modes >> (2 * number) & 3).ok_or_else(|| bad("unknown mode"))?;
+        let (code, length) = Codebook::parse(bytes, mode.alphabet(), place)?;
+        decoders.push(TokenDecoder::new(mode, code).ok_or_else(|| bad("a codeword of a symbol that does not exist"))?);
+        bytes = &bytes[length..];
+    }
+    if bytes.is_empty() { Ok(decoders) } else { Err(bad("its codebooks are too long")) }
+}
