@@ -1,6 +1,6 @@
 //! Arrays and options from the choices of a fuzzer.
 
-use syncline::{Bound, Coder, CompressOptions, ElementType, Fill, IndexKind, Shape, SymbolWidth};
+use syncline::{Bound, Coder, CompressOptions, Effort, ElementType, Fill, IndexKind, Shape, SymbolWidth};
 
 use crate::input::Input;
 
@@ -68,10 +68,13 @@ impl Case {
         let shape = take_shape(input);
         let is_lossy = matches!(element_type, ElementType::F32 | ElementType::F64);
         let bound = if is_lossy { input.choose(&BOUNDS) } else { Bound::Lossless };
+        let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::Gap, IndexKind::None]);
+        let efforts = if index == IndexKind::Symbol { &Effort::ALL[..] } else { &[Effort::Fast] };
         let options = CompressOptions::new(bound)
             .with_threads(1)
             .with_fill(input.choose(&[Fill::Auto, Fill::None]))
-            .with_index(input.choose(&IndexKind::ALL))
+            .with_index(index)
+            .with_effort(input.choose(efforts))
             .with_coder(if bound != Bound::Lossless {
                 input.choose(&LOSSY_CODERS)
             } else {

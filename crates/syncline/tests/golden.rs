@@ -14,8 +14,8 @@ use std::sync::Mutex;
 
 use common::{Rng, smooth};
 use syncline::{
-    ArrayView, Bound, Coder, CompressOptions, Decoder, DecompressOptions, ElementType, Error, IndexKind, ReadAt,
-    Reader, Shape, StreamFile, WriteAt, compress, decompress,
+    ArrayView, Bound, Coder, CompressOptions, Decoder, DecompressOptions, Effort, ElementType, Error, IndexKind,
+    ReadAt, Reader, Shape, StreamFile, WriteAt, compress, decompress,
 };
 
 struct Case {
@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 20] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
@@ -43,6 +43,9 @@ const CASES: [Case; 17] = [
     case("f32_2d_lzss_huffman", ElementType::F32, &[64, 160], Bound::Abs(0.02), IndexKind::Symbol),
     case("f32_6d_rel", ElementType::F32, &[2, 3, 1, 5, 9, 11], Bound::Rel(1e-3), IndexKind::Symbol),
     case("u16_7d_lossless", ElementType::U16, &[4, 2, 3, 2, 5, 6, 20], Bound::Lossless, IndexKind::Symbol),
+    case("f32_3d_balanced", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("f64_2d_balanced", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
+    case("f32_1d_best_pw_rel", ElementType::F32, &[3000], Bound::PwRel(1e-2), IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
 ];
 
@@ -106,7 +109,15 @@ fn write_current(case: &Case) -> Vec<u8> {
         name if name.ends_with("_lzss_huffman") => Coder::LzssHuffman,
         _ => Coder::Huffman,
     };
-    compress(&view, &CompressOptions::new(case.bound).with_index(case.index).with_coder(pipeline)).unwrap()
+    let effort = match case.name {
+        name if name.contains("_balanced") => Effort::Balanced,
+        name if name.contains("_best") => Effort::Best,
+        _ => Effort::Fast,
+    };
+    let options = CompressOptions::new(case.bound).with_index(case.index).with_effort(effort);
+    // The best effort is one with LZSS, unless another coder is asked for.
+    let options = if effort == Effort::Best { options } else { options.with_coder(pipeline) };
+    compress(&view, &options).unwrap()
 }
 
 fn folder() -> PathBuf {

@@ -20,7 +20,7 @@ use crate::container::{
     ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
 };
 use crate::error::Result;
-use crate::geometry::{Geometry, Tile};
+use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind};
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, encode_tile, widen};
@@ -118,7 +118,7 @@ fn quantize<T: Real, S: ElementSource + ?Sized>(
             if let Some(next) = run.get(number + 1) {
                 window.prefetch(next, size_of::<T>());
             }
-            window.gather(tile, &mut quantize.tiles.x);
+            window.gather(tile, &mut quantize.x);
             quantize.tile(tile, buffers);
         }
     }
@@ -192,23 +192,33 @@ struct TileEncoder<'a, T: Real> {
     tiles: TileQuantizer<'a, T>,
     axes: usize,
     group: usize,
+    /// The elements of the tile, filled by the caller.
+    x: [T; MAX_TILE_ELEMENTS],
+    q: [i32; MAX_TILE_ELEMENTS],
     /// Elements of the tiles before.
     position: u32,
 }
 
 impl<'a, T: Real> TileEncoder<'a, T> {
     fn new(header: &'a Header, geometry: &Geometry) -> Self {
-        Self { tiles: TileQuantizer::new(header), axes: geometry.axes(), group: 1 << header.group_log2, position: 0 }
+        Self {
+            tiles: TileQuantizer::new(header),
+            axes: geometry.axes(),
+            group: 1 << header.group_log2,
+            x: [T::zeroed(); MAX_TILE_ELEMENTS],
+            q: [0; MAX_TILE_ELEMENTS],
+            position: 0,
+        }
     }
 
     fn tile(&mut self, tile: &Tile, buffers: &mut EncodeBuffers) {
         let count = tile.len();
-        let QuantizedTile { mut meta, exact, excluded, .. } = self.tiles.quantize(tile, buffers);
-        self.tiles.measure(count, &excluded);
+        let (x, q) = (&self.x[..count], &mut self.q[..count]);
+        let QuantizedTile { mut meta, exact, excluded, .. } = self.tiles.quantize(tile, x, q, buffers);
+        self.tiles.measure(x, q, &excluded);
         if exact.any() {
-            buffers.push_verbatim(self.position, &self.tiles.x, &exact);
+            buffers.push_verbatim(self.position, x, &exact);
         }
-        let q = &self.tiles.q[..count];
         let start = buffers.codes.len();
         let groups = tile.groups(self.group);
         buffers.codes.resize(start + groups * self.group, 0);

@@ -16,14 +16,13 @@ pub use plans::Plans;
 use super::orders;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
-use crate::quantize::mask::TileMask;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// The predictor of interpolated tiles, beside those of [`orders`].
 pub const INTERPOLATION: u8 = 9;
 
 /// Codes of interpolated values have smaller magnitudes, so that they are exact in f32.
-const CODE_LIMIT: i32 = 1 << 22;
+const CODE_LIMIT: u32 = 1 << 22;
 
 /// What all tiles of a stream have in common.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +35,58 @@ pub struct Interpolation<T> {
     bound: T,
 }
 
+/// Tiles of the same extents side by side: a value of each for every element or code.
+pub type Lanes<V, const L: usize> = [[V; L]; MAX_TILE_ELEMENTS];
+
+/// What several tiles of the same extents are encoded from. Elements are in raster order.
+#[derive(Clone, Debug)]
+pub struct Source<T, const L: usize> {
+    /// The elements.
+    pub x: Box<Lanes<T, L>>,
+    /// The integers of the elements without the base of their tile. Those of excluded elements are not looked at.
+    pub q: Box<Lanes<i32, L>>,
+    /// Bit `lane` is set of elements that are not coded, such as fill values.
+    pub excluded: Box<[u8; MAX_TILE_ELEMENTS]>,
+    /// Whether any of these bits is set.
+    pub any_excluded: bool,
+}
+
+/// What several tiles are encoded to.
+#[derive(Clone, Debug)]
+pub struct Encoded<T, const L: usize> {
+    /// Codes in the order of the plan. Those of excluded and of missed elements are 0.
+    pub codes: Box<Lanes<i32, L>>,
+    /// What the elements are reconstructed as, in raster order.
+    pub values: Box<Lanes<T, L>>,
+    /// Not 0 for elements, in raster order, that are not excluded and whose reconstruction is not within the bound. Not
+    /// written for anchors.
+    pub missed: Box<Lanes<i32, L>>,
+    /// Whether a tile has such elements.
+    pub any_missed: [bool; L],
+}
+
+impl<T: Real, const L: usize> Default for Source<T, L> {
+    fn default() -> Self {
+        Self {
+            x: Box::new([[T::from_bits(0); L]; MAX_TILE_ELEMENTS]),
+            q: Box::new([[0; L]; MAX_TILE_ELEMENTS]),
+            excluded: Box::new([0; MAX_TILE_ELEMENTS]),
+            any_excluded: false,
+        }
+    }
+}
+
+impl<T: Real, const L: usize> Default for Encoded<T, L> {
+    fn default() -> Self {
+        Self {
+            codes: Box::new([[0; L]; MAX_TILE_ELEMENTS]),
+            values: Box::new([[T::from_bits(0); L]; MAX_TILE_ELEMENTS]),
+            missed: Box::new([[0; L]; MAX_TILE_ELEMENTS]),
+            any_missed: [false; L],
+        }
+    }
+}
+
 impl<T: Real> Interpolation<T> {
     /// Returns an interpolation that accepts a value only if its error is below `bound`.
     pub fn new(step: f64, bound: f64) -> Self {
@@ -43,40 +94,39 @@ impl<T: Real> Interpolation<T> {
         Self { step, inverse: T::nearest(1.0 / step.wide()), bound: T::not_above(bound) }
     }
 
-    /// Predicts and quantizes the elements `x` of a tile.
-    ///
-    /// `q` has their integers without the base, those of `excluded` elements are not looked at; `anchor` is the value of an
-    /// integer. Elements of `excluded` have code 0. Writes a code for each element in the order of the plan. Sets the
-    /// bits of elements in `missed` whose reconstruction is not within the bound: they have code 0, too. Writes what all
-    /// elements are reconstructed as to `values`.
-    ///
-    /// # Panics
-    /// The tile has not the extents of the plan.
-    pub fn encode(
+    /// Predicts and quantizes up to eight tiles. `anchor` is the value of an integer of a lane.
+    pub fn encode<const L: usize>(
         &self,
         plan: &Plan<T>,
-        (x, q): (&[T], &[i32]),
-        excluded: &TileMask,
-        anchor: impl Fn(i32) -> T,
-        codes: &mut [i32],
-        missed: &mut TileMask,
-        values: &mut [T; MAX_TILE_ELEMENTS],
+        source: &Source<T, L>,
+        anchor: impl Fn(usize, i32) -> T,
+        out: &mut Encoded<T, L>,
     ) {
-        let (anchor_codes, codes) = codes.split_at_mut(plan.anchors().len());
-        for (code, &place) in anchor_codes.iter_mut().zip(plan.anchors()) {
-            *code = q[usize::from(place)];
+        const { assert!(L <= 8) };
+        let mut lattice = [0; MAX_TILE_ELEMENTS];
+        let lattice = &mut lattice[..plan.anchors().len()];
+        for lane in 0..L {
+            for (integer, &place) in lattice.iter_mut().zip(plan.anchors()) {
+                *integer = source.q[usize::from(place)][lane];
+            }
+            if source.any_excluded {
+                let excluded = |number: usize| source.excluded[usize::from(plan.anchors()[number])] >> lane & 1 != 0;
+                inpaint(lattice, plan.lattice(), excluded);
+            }
+            for (&integer, &place) in lattice.iter().zip(plan.anchors()) {
+                out.values[usize::from(place)][lane] = anchor(lane, integer);
+            }
+            orders::difference(lattice, plan.lattice(), ALL_AXES);
+            out.codes.iter_mut().zip(&*lattice).for_each(|(codes, &code)| codes[lane] = code);
         }
-        if excluded.any() {
-            inpaint(anchor_codes, plan.lattice(), |number| excluded.get(plan.anchors()[number].into()));
+        if source.any_excluded {
+            simd::run(Encode::<T, L, true> { by: *self, plan, source, out });
+        } else {
+            simd::run(Encode::<T, L, false> { by: *self, plan, source, out });
         }
-        for (&integer, &place) in anchor_codes.iter().zip(plan.anchors()) {
-            values[usize::from(place)] = anchor(integer);
-        }
-        orders::difference(anchor_codes, plan.lattice(), ALL_AXES);
-        simd::run(Encode { by: *self, plan, x, excluded, values, codes, missed });
     }
 
-    /// Inverse of [`Self::encode`], for any codes: reconstructs the elements of a tile. `anchor` is the value of an
+    /// Inverse of [`Self::encode`] for one tile, for any codes: reconstructs its elements. `anchor` is the value of an
     /// integer without the base.
     ///
     /// # Panics
@@ -84,14 +134,12 @@ impl<T: Real> Interpolation<T> {
     pub fn decode(&self, plan: &Plan<T>, codes: &mut [i32], anchor: impl Fn(i32) -> T, x: &mut [T]) {
         let (anchor_codes, codes) = codes.split_at_mut(plan.anchors().len());
         orders::integrate(anchor_codes, plan.lattice(), ALL_AXES);
+        let values = &mut [[T::from_bits(0)]; MAX_TILE_ELEMENTS];
         for (&integer, &place) in anchor_codes.iter().zip(plan.anchors()) {
-            x[usize::from(place)] = anchor(integer);
+            values[usize::from(place)] = [anchor(integer)];
         }
-        let values = &mut [T::from_bits(0); MAX_TILE_ELEMENTS];
-        values[..x.len()].copy_from_slice(x);
         simd::run(Decode { step: self.step, plan, codes, values });
-        let count = x.len();
-        x.copy_from_slice(&values[..count]);
+        x.iter_mut().zip(values).for_each(|(x, [value])| *x = *value);
     }
 }
 
@@ -118,36 +166,45 @@ fn inpaint(lattice: &mut [i32], [_, ny, nx]: [usize; 3], excluded: impl Fn(usize
     }
 }
 
-struct Encode<'a, T: Real> {
+struct Encode<'a, T: Real, const L: usize, const EXCLUDES: bool> {
     by: Interpolation<T>,
     plan: &'a Plan<T>,
-    x: &'a [T],
-    excluded: &'a TileMask,
-    values: &'a mut [T; MAX_TILE_ELEMENTS],
-    codes: &'a mut [i32],
-    missed: &'a mut TileMask,
+    source: &'a Source<T, L>,
+    out: &'a mut Encoded<T, L>,
 }
 
-impl<T: Real> Kernel for Encode<'_, T> {
+impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, EXCLUDES> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
-        let Self { by: Interpolation { step, inverse, bound }, plan, x, excluded, values, codes, missed } = self;
+        let Self { by: Interpolation { step, inverse, bound }, plan, source, out } = self;
+        let first = plan.anchors().len();
+        let Encoded { codes, values, missed, any_missed } = out;
+        let mut any = [0; L];
         plan.predict(values, |place, number, predicted| {
-            let wanted = x[place];
-            let scaled = (wanted - predicted).times(inverse).round_ties_even();
-            let (code, small) = scaled.to_code::<CODE_LIMIT>();
-            let value = T::from_code(code).mul_add(step, predicted);
-            let error = (wanted - value).magnitude();
-            let good = small && error < bound && !wanted.is_negative_zero();
-            let excluded = excluded.get(place);
-            codes[number] = if good && !excluded { code } else { 0 };
-            if !(good || excluded) {
-                missed.set(place);
+            let wanted = source.x[place];
+            let excluded = if EXCLUDES { source.excluded[place] } else { 0 };
+            let (mut chosen, mut bad, mut out) = ([0; L], [0; L], predicted);
+            for lane in 0..L {
+                let (wanted, predicted) = (wanted[lane], predicted[lane]);
+                let scaled = (wanted - predicted).times(inverse).round_ties_even();
+                let (code, small) = scaled.to_code::<CODE_LIMIT>();
+                let value = T::from_code(code).mul_add(step, predicted);
+                let error = (wanted - value).magnitude();
+                let good = small & (error < bound) & !wanted.is_negative_zero();
+                let coded = good & (!EXCLUDES | (excluded >> lane & 1 == 0));
+                chosen[lane] = if coded { code } else { 0 };
+                // A code of 0 gives the prediction itself, as sums with 0 do, but for the sign of zero.
+                out[lane] = if chosen[lane] != 0 { value } else { predicted };
+                bad[lane] = i32::from(!good & (!EXCLUDES | (excluded >> lane & 1 == 0)));
+                any[lane] |= bad[lane];
             }
-            if good && !excluded { value } else { predicted }
+            codes[(first + number) & (MAX_TILE_ELEMENTS - 1)] = chosen;
+            missed[place] = bad;
+            out
         });
+        *any_missed = any.map(|any| any != 0);
     }
 }
 
@@ -155,7 +212,7 @@ struct Decode<'a, T: Real> {
     step: T,
     plan: &'a Plan<T>,
     codes: &'a [i32],
-    values: &'a mut [T; MAX_TILE_ELEMENTS],
+    values: &'a mut Lanes<T, 1>,
 }
 
 impl<T: Real> Kernel for Decode<'_, T> {
@@ -164,10 +221,10 @@ impl<T: Real> Kernel for Decode<'_, T> {
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
         let Self { step, plan, codes, values } = self;
-        plan.predict(values, |_, number, predicted| match codes[number] {
+        plan.predict(values, |_, number, [predicted]| match codes[number] {
             // The prediction itself, of whatever sign.
-            0 => predicted,
-            code => T::from_code(code).mul_add(step, predicted),
+            0 => [predicted],
+            code => [T::from_code(code).mul_add(step, predicted)],
         });
     }
 }

@@ -4,7 +4,7 @@
 //! second differences along all axes.
 
 use crate::geometry::MAX_TILE_ELEMENTS;
-use crate::simd::dispatched;
+use crate::simd::{self, InstructionSet, Kernel, dispatched};
 
 /// Second differences along all axes.
 pub const SECOND_ORDER: u8 = 8;
@@ -47,8 +47,10 @@ struct Pass {
     /// Elements between neighbors along z and y.
     strides: [usize; 3],
     axis: usize,
-    /// The first position along the axis that is not replaced by a difference, plus 1.
+    /// The first position along the axis that is replaced by a difference.
     from: usize,
+    /// Whether the part is an edge of the tile.
+    at_edge: bool,
 }
 
 /// The passes of a predictor, in the order of differencing. Axes of the predictor are differenced everywhere; then each
@@ -61,12 +63,12 @@ fn passes([nz, ny, nx]: [usize; 3], predictor: u8) -> impl Iterator<Item = Pass>
     let second = predictor == SECOND_ORDER;
     let in_use = move |axis: usize| second || predictor >> (2 - axis) & 1 != 0;
     let everywhere = X_FIRST.into_iter().filter(move |&axis| in_use(axis)).flat_map(move |axis| {
-        let pass = |from| Pass { part: extent, strides, axis, from };
+        let pass = |from| Pass { part: extent, strides, axis, from, at_edge: false };
         std::iter::once(pass(1)).chain(second.then(|| pass(2)))
     });
     let mut face: [usize; 3] = std::array::from_fn(|axis| if in_use(axis) { 1 } else { extent[axis] });
     let at_edges = X_FIRST.into_iter().filter(move |&axis| predictor != 0 && !in_use(axis)).map(move |axis| {
-        let pass = Pass { part: face, strides, axis, from: 1 };
+        let pass = Pass { part: face, strides, axis, from: 1, at_edge: true };
         face[axis] = 1;
         pass
     });
@@ -78,7 +80,7 @@ impl Pass {
     /// `backward`.
     #[inline(always)]
     fn rows(&self, backward: bool, mut row: impl FnMut(usize, usize, usize)) {
-        let Self { part: [nz, ny, nx], strides: [sz, sy, _], axis, from } = *self;
+        let Self { part: [nz, ny, nx], strides: [sz, sy, _], axis, from, .. } = *self;
         let distance = self.strides[axis];
         let first = |a: usize| if a == axis { from } else { 0 };
         let turn = |i: usize, from: usize, end: usize| if backward { end - 1 - (i - from) } else { i };
@@ -142,34 +144,85 @@ pub fn total_cost(codes: &[i32]) -> u32 {
     codes.iter().map(|&code| cost(code)).sum()
 }
 
-/// Writes the residuals of a tile under the predictor with the smallest [`total_cost`] to `residuals`, of several under
-/// the one with the largest number. Returns that predictor and that cost. `v` has the tile's integers without the base.
+/// Residuals of a tile under each predictor. Their contents before do not matter.
+#[derive(Clone, Debug)]
+pub struct Scratch([[i32; MAX_TILE_ELEMENTS]; 1 + SECOND_ORDER as usize]);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self([[0; MAX_TILE_ELEMENTS]; 1 + SECOND_ORDER as usize])
+    }
+}
+
+/// Returns the predictor with the smallest [`total_cost`], of several the one with the largest number; that cost; and
+/// the residuals. `v` has the tile's integers without the base.
 ///
 /// # Panics
-/// `v` or `residuals` has not the extents' length.
-pub fn predict(v: &[i32], extent: [usize; 3], axes: usize, residuals: &mut [i32]) -> (u8, u32) {
-    predict_dispatched(v, extent, axes, residuals)
+/// `v` has not the extents' length.
+pub fn predict<'s>(v: &[i32], extent: [usize; 3], axes: usize, scratch: &'s mut Scratch) -> (u8, u32, &'s [i32]) {
+    let (predictor, cost) = simd::run(Predict { v, extent, axes, scratch });
+    (predictor, cost, &scratch.0[usize::from(predictor)][..v.len()])
 }
 
-#[inline(always)]
-fn predict_body(v: &[i32], extent: [usize; 3], axes: usize, residuals: &mut [i32]) -> (u8, u32) {
-    let mut candidate = [0; MAX_TILE_ELEMENTS];
-    let candidate = &mut candidate[..v.len()];
-    let mut best = (0, u32::MAX);
-    for predictor in predictors(axes) {
-        candidate.copy_from_slice(v);
-        difference(candidate, extent, predictor);
-        let cost = total_cost(candidate);
-        if cost <= best.1 {
-            best = (predictor, cost);
-            residuals.copy_from_slice(candidate);
+struct Predict<'a> {
+    v: &'a [i32],
+    extent: [usize; 3],
+    axes: usize,
+    scratch: &'a mut Scratch,
+}
+
+impl Kernel for Predict<'_> {
+    type Output = (u8, u32);
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> (u8, u32) {
+        let Self { v, extent, axes, scratch: Scratch(all) } = self;
+        let n = v.len();
+        let strides = [1, extent[2], extent[1] * extent[2]];
+        let ends = [extent[2], strides[2], n];
+        all[0][..n].copy_from_slice(v);
+        // Each set of axes from the set without its slowest axis.
+        for axis in 0..axes {
+            let (sets, rest) = all.split_at_mut(1 << axis);
+            for (set, out) in sets.iter().zip(rest) {
+                difference_along(&set[..n], strides[axis], ends[axis], 1, &mut out[..n]);
+            }
         }
+        let mut second = [0; MAX_TILE_ELEMENTS];
+        let second = &mut second[..n];
+        let all_axes = &mut all[usize::from(SECOND_ORDER)][..n];
+        all_axes.copy_from_slice(v);
+        for axis in 0..axes {
+            difference_along(all_axes, strides[axis], ends[axis], 1, second);
+            difference_along(second, strides[axis], ends[axis], 2, all_axes);
+        }
+        let mut best = (0, u32::MAX);
+        for predictor in predictors(axes) {
+            let residuals = &mut all[usize::from(predictor)][..n];
+            passes(extent, predictor).filter(|pass| pass.at_edge).for_each(|pass| pass.difference(residuals));
+            let cost = total_cost(residuals);
+            if cost <= best.1 {
+                best = (predictor, cost);
+            }
+        }
+        best
     }
-    best
 }
 
-dispatched! {
-    fn predict_dispatched(v: &[i32], extent: [usize; 3], axes: usize, residuals: &mut [i32]) -> (u8, u32) = predict_body
+/// Writes the differences along one axis to `out`. The positions along it repeat after `period` elements, those of
+/// neighbors are `stride` apart, and the first `from` positions are copied.
+#[inline(always)]
+fn difference_along(v: &[i32], stride: usize, period: usize, from: usize, out: &mut [i32]) {
+    let start = stride.min(v.len());
+    out[..start].copy_from_slice(&v[..start]);
+    for ((out, v), before) in out[start..].iter_mut().zip(&v[start..]).zip(v) {
+        *out = v.wrapping_sub(*before);
+    }
+    // The rest crossed the lower edge of the tile.
+    let edge = (from * stride).min(period);
+    for (out, v) in out.chunks_mut(period).zip(v.chunks(period)) {
+        out[..edge].copy_from_slice(&v[..edge]);
+    }
 }
 
 dispatched! {
@@ -247,8 +300,9 @@ mod tests {
 
         #[test]
         fn the_cheapest_predictor_is_taken((extent, v) in tiles(), axes in 1..4usize) {
-            let mut residuals = vec![0; v.len()];
-            let (predictor, cost) = predict(&v, extent, axes, &mut residuals);
+            let axes = axes.max(3 - extent.iter().position(|&extent| extent > 1).unwrap_or(2));
+            let mut scratch = Scratch::default();
+            let (predictor, cost, residuals) = predict(&v, extent, axes, &mut scratch);
             let costs = predictors(axes).map(|p| (total_cost(&by_definition(&v, extent, p)), std::cmp::Reverse(p)));
             prop_assert_eq!(costs.min(), Some((cost, std::cmp::Reverse(predictor))));
             prop_assert_eq!(residuals, by_definition(&v, extent, predictor));

@@ -2,6 +2,7 @@
 
 use super::step::{LinearStep, StepF32, StepF64};
 use crate::array::Element;
+use crate::simd::float_to_int::{f32_to_i32_below, f64_to_i32_below};
 
 /// A floating-point element that the lossy pipelines take.
 pub trait Real: Element + PartialEq + PartialOrd + std::ops::Sub<Output = Self> + std::fmt::Debug {
@@ -35,11 +36,11 @@ pub trait Real: Element + PartialEq + PartialOrd + std::ops::Sub<Output = Self> 
     fn from_code(code: i32) -> Self;
     /// Returns the integer of a value that is one, and whether its magnitude is below `LIMIT`. If not, as for NaN, the
     /// integer is 0.
-    fn to_code<const LIMIT: i32>(self) -> (i32, bool);
+    fn to_code<const LIMIT: u32>(self) -> (i32, bool);
 }
 
 macro_rules! real {
-    ($type:ty, $step:ty, $bits:ty) => {
+    ($type:ty, $step:ty, $bits:ty, $to_i32_below:ident) => {
         impl Real for $type {
             type Step = $step;
 
@@ -110,12 +111,11 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn to_code<const LIMIT: i32>(self) -> (i32, bool) {
-                let small = self.abs() < LIMIT as Self;
-                (if small { self as i32 } else { 0 }, small)
+            fn to_code<const LIMIT: u32>(self) -> (i32, bool) {
+                $to_i32_below::<LIMIT>(self, true)
             }
         }
     };
 }
-real!(f32, StepF32, u32);
-real!(f64, StepF64, u64);
+real!(f32, StepF32, u32, f32_to_i32_below);
+real!(f64, StepF64, u64, f64_to_i32_below);

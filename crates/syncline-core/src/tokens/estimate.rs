@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{Mode, PLAIN_RADIUS, WIDE_RADIUS, bin_token, tokenize, value_token};
+use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, bin_token, run_token, value_token};
 
 /// Fraction bits of logarithms.
 const LOG_BITS: u32 = 16;
@@ -51,7 +51,13 @@ impl Counts {
     pub fn add_group(&mut self, group: &[i32]) {
         let [plain, runs, bins, _] = &mut self.symbols;
         let [_, run_bits, bin_bits, _] = &mut self.raw_bits;
+        // Zeros are counted together: they are many, and each would wait for the sum of those before.
+        let (mut zeros, mut all_zeros) = (0, 0);
         for &code in group {
+            if code == 0 {
+                zeros += 1;
+                continue;
+            }
             if Mode::Plain.represents(code) {
                 plain[(code + PLAIN_RADIUS) as usize] += 1;
             } else {
@@ -61,11 +67,17 @@ impl Counts {
                 self.outside += 1;
                 self.outside_wide += u64::from(!Mode::Wide.represents(code));
             }
-        }
-        tokenize(group, Mode::Runs, |token| {
+            if zeros >= LONGEST_RUN {
+                runs[ZERO_RUN as usize] += zeros / LONGEST_RUN;
+            }
+            let token = run_token(zeros % LONGEST_RUN, code);
             runs[token.symbol as usize] += 1;
             *run_bits += u64::from(token.raw_bits);
-        });
+            all_zeros += zeros;
+            zeros = 0;
+        }
+        plain[PLAIN_RADIUS as usize] += all_zeros + zeros;
+        runs[REST_IS_ZERO as usize] += u32::from(zeros > 0);
     }
 
     /// Counts in bins what was counted by value.
@@ -161,6 +173,7 @@ pub fn log2(number: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tokenize;
     use super::*;
     use crate::huffman::lengths::{LengthScratch, code_lengths};
     use proptest::prelude::*;

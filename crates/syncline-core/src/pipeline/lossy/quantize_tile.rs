@@ -3,7 +3,7 @@
 use super::EncodeBuffers;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{Header, TileMeta};
-use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
+use crate::geometry::Tile;
 use crate::quantize::fill::{TileFill, fill_excluded};
 use crate::quantize::log::signs;
 use crate::quantize::mask::{MaskKind, TileMask};
@@ -28,11 +28,8 @@ impl<T: Real> Quantizer<T> {
 pub(super) struct TileQuantizer<'a, T: Real> {
     header: &'a Header,
     pub(super) quantizer: Quantizer<T>,
-    measure: bool,
-    /// The elements of the tile, filled by the caller.
-    pub(super) x: [T; MAX_TILE_ELEMENTS],
-    /// The integers of the tile.
-    pub(super) q: [i32; MAX_TILE_ELEMENTS],
+    /// Whether the bound needs the errors of tiles.
+    pub(super) measures: bool,
     /// The base of the tile before.
     pub(super) base: i32,
     /// The errors of the tiles so far.
@@ -40,6 +37,7 @@ pub(super) struct TileQuantizer<'a, T: Real> {
 }
 
 /// What is known of a tile besides its integers.
+#[derive(Default)]
 pub(super) struct QuantizedTile {
     /// The mask and the signs.
     pub(super) meta: TileMeta,
@@ -51,24 +49,27 @@ pub(super) struct QuantizedTile {
     pub(super) foreign: TileMask,
 }
 
+impl QuantizedTile {
+    /// Elements that hold a fill pattern.
+    pub(super) fn not_coded(&self) -> TileMask {
+        self.excluded.without(&self.exact).union(&self.foreign)
+    }
+}
+
 impl<'a, T: Real> TileQuantizer<'a, T> {
     pub(super) fn new(header: &'a Header) -> Self {
         Self {
             header,
             quantizer: Quantizer::new(header),
-            measure: matches!(header.bound, Bound::Psnr(_)),
-            x: [T::zeroed(); MAX_TILE_ELEMENTS],
-            q: [0; MAX_TILE_ELEMENTS],
+            measures: matches!(header.bound, Bound::Psnr(_)),
             base: 0,
             summary: ErrorSummary::default(),
         }
     }
 
-    /// Quantizes the elements in `x`, and appends the bitmaps of the tile to `buffers`.
+    /// Quantizes the elements `x` of a tile to `q`, and appends the bitmaps of the tile to `buffers`.
     #[inline]
-    pub(super) fn quantize(&mut self, tile: &Tile, buffers: &mut EncodeBuffers) -> QuantizedTile {
-        let count = tile.len();
-        let (x, q) = (&self.x[..count], &mut self.q[..count]);
+    pub(super) fn quantize(&self, tile: &Tile, x: &[T], q: &mut [i32], buffers: &mut EncodeBuffers) -> QuantizedTile {
         let mut meta = TileMeta::default();
         let mut exact = TileMask::default();
         let mut any_exact = match &self.quantizer {
@@ -103,22 +104,20 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
         QuantizedTile { meta, exact, excluded, foreign }
     }
 
-    /// Adds the errors of the tile, whose first `count` integers are reconstructed, to the summary if the bound needs it.
+    /// Adds the errors of a tile that is reconstructed from its integers to the summary, if the bound needs them.
     #[inline]
-    pub(super) fn measure(&mut self, count: usize, excluded: &TileMask) {
-        if let (true, Quantizer::Linear(linear)) = (self.measure, &self.quantizer) {
-            let (x, q) = (&self.x[..count], &self.q[..count]);
+    pub(super) fn measure(&mut self, x: &[T], q: &[i32], excluded: &TileMask) {
+        if let (true, Quantizer::Linear(linear)) = (self.measures, &self.quantizer) {
             self.summary.squared_error += u128::from(linear.squared_error(x, q, excluded));
-            self.summary.counted += (count - excluded.count()) as u64;
+            self.summary.counted += (x.len() - excluded.count()) as u64;
         }
     }
 
     /// [`Self::measure`] for a tile that is reconstructed as `values`.
-    pub(super) fn measure_values(&mut self, values: &[T], excluded: &TileMask) {
-        if let (true, Quantizer::Linear(linear)) = (self.measure, &self.quantizer) {
-            let x = &self.x[..values.len()];
+    pub(super) fn measure_values(&mut self, x: &[T], values: &[T], excluded: &TileMask) {
+        if let (true, Quantizer::Linear(linear)) = (self.measures, &self.quantizer) {
             self.summary.squared_error += u128::from(linear.squared_error_of(x, values, excluded));
-            self.summary.counted += (values.len() - excluded.count()) as u64;
+            self.summary.counted += (x.len() - excluded.count()) as u64;
         }
     }
 }

@@ -7,10 +7,11 @@ use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::pipeline::{ElementSource, EncodeScratch};
-use crate::predict::interpolate::{INTERPOLATION, Interpolation, Plans, Scheme};
+use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, Plans, Scheme, Source};
 use crate::predict::orders;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::quantize::{Linear, Real};
+use crate::simd::dispatched;
 use crate::tokens;
 
 /// A sample has one tile of so many consecutive ones, if there are enough of them.
@@ -44,11 +45,12 @@ impl Codes {
         self.verbatim = 0;
     }
 
-    fn push(&mut self, codes: &[i32], group_len: usize) {
-        for group in codes.chunks(group_len) {
-            self.codes.extend_from_slice(group);
-            self.ends.push(self.codes.len() as u32);
-        }
+    /// Appends the codes of a tile.
+    fn push(&mut self, codes: impl Iterator<Item = i32>) {
+        let start = self.codes.len();
+        self.codes.extend(codes);
+        let end = self.codes.len();
+        self.ends.extend((start..end).step_by(tokens::GROUP_LEN).map(|at| (at + tokens::GROUP_LEN).min(end) as u32));
     }
 }
 
@@ -63,24 +65,24 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
 ) -> Result<ErrorSummary> {
     let mut encoder = TileCoder::<T>::new(header, geometry);
     let mut memory = std::mem::take(&mut scratch.quantized.token_codes);
+    let EncodeScratch { tiles, window: bytes, quantized: buffers, .. } = &mut *scratch;
     let scheme = match encoder.interpolation {
-        Some(_) => choose_scheme(&mut encoder, geometry, source, scratch, &mut memory)?,
+        Some(_) => choose_scheme(&mut encoder, geometry, source, (tiles, bytes), buffers, &mut memory)?,
         None => None,
     };
-    let buffers = &mut scratch.quantized;
     buffers.clear();
     memory.codes.clear();
     encoder.restart();
-    for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
-        let window = source.window(geometry, run, &mut scratch.window)?;
-        for (number, tile) in run.iter().enumerate() {
-            if let Some(next) = run.get(number + 1) {
-                window.prefetch(next, size_of::<T>());
-            }
-            window.gather(tile, &mut encoder.tiles.x);
-            encoder.tile(tile, scheme, buffers, &mut memory.codes);
-        }
-    }
+    encoder.for_batches(
+        geometry,
+        source,
+        (tiles, bytes),
+        |_| true,
+        |encoder, batch| {
+            encoder.prepare(batch, buffers);
+            encoder.tiles(batch, scheme, buffers, &mut memory.codes);
+        },
+    )?;
     let EncodeScratch { tiles, huffman, quantized: buffers, .. } = scratch;
     let scheme = Some(scheme.map_or(0, |scheme| scheme as u32));
     let coding = Coding { kind: ChunkKind::TokenCodes, radius: 0, classes: false, scheme, outliers: &[] };
@@ -89,26 +91,26 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
         tokens::encode(&codes.codes, &codes.ends, tokens, out);
     });
     scratch.quantized.token_codes = memory;
-    Ok(encoder.tiles.summary)
+    Ok(encoder.quantizer.summary)
 }
 
-/// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits; none if Lorenzo prediction alone takes
-/// no more.
+/// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits; none if Lorenzo prediction alone
+/// takes no more.
 fn choose_scheme<T: Real, S: ElementSource + ?Sized>(
     encoder: &mut TileCoder<T>,
     geometry: &Geometry,
     source: &S,
-    scratch: &mut EncodeScratch,
+    (tiles, bytes): (&[Tile], &mut Vec<u8>),
+    buffers: &mut super::EncodeBuffers,
     memory: &mut EncodeBuffers,
 ) -> Result<Option<Scheme>> {
     memory.samples.iter_mut().for_each(Codes::clear);
-    let EncodeScratch { tiles, window: bytes, quantized: buffers, .. } = scratch;
-    for number in sample(tiles.len()) {
-        let tile = &tiles[number];
-        let window = source.window(geometry, std::slice::from_ref(tile), bytes)?;
-        window.gather(tile, &mut encoder.tiles.x);
-        encoder.sample(tile, buffers, &mut memory.samples);
-    }
+    let first = tiles.first().map_or(0, |tile| tile.number);
+    let is_sampled = |tile: &Tile| is_sampled((tile.number - first) as usize, tiles.len());
+    encoder.for_batches(geometry, source, (tiles, bytes), is_sampled, |encoder, batch| {
+        encoder.prepare(batch, buffers);
+        encoder.sample(batch, &mut memory.samples);
+    })?;
     let bits_of_verbatim = 8 * (4 + size_of::<T>() as u64);
     let schemes = std::iter::once(None).chain(Scheme::of(encoder.axes).iter().copied().map(Some));
     let sizes = schemes.zip(&memory.samples).map(|(scheme, codes)| {
@@ -118,174 +120,266 @@ fn choose_scheme<T: Real, S: ElementSource + ?Sized>(
     Ok(sizes.min_by_key(|&(_, bits)| bits).and_then(|(scheme, _)| scheme))
 }
 
-/// The numbers of the tiles in the sample of a chunk of so many.
-fn sample(tiles: usize) -> impl Iterator<Item = usize> {
-    let step = if tiles < FEWEST_SAMPLED { 1 } else { SAMPLE_STEP };
-    (0..tiles.div_ceil(step)).filter_map(move |lot| {
-        // Places in the lots change, so that a sample does not follow the rows of tiles.
-        let place = u64::from((lot as u32).wrapping_mul(2_654_435_769)) * step as u64 >> 32;
-        Some(lot * step + place as usize).filter(|&number| number < tiles)
-    })
+/// Whether a tile is in the sample of a chunk of `tiles` tiles.
+fn is_sampled(number: usize, tiles: usize) -> bool {
+    if tiles < FEWEST_SAMPLED {
+        return true;
+    }
+    let lot = (number / SAMPLE_STEP) as u32;
+    // Places in the lots change, so that a sample does not follow the rows of tiles.
+    let place = u64::from(lot.wrapping_mul(2_654_435_769)) * SAMPLE_STEP as u64 >> 32;
+    number % SAMPLE_STEP == place as usize
 }
+
+/// Tiles that are interpolated side by side.
+const LANES: usize = 8;
 
 /// Codes tiles one after another.
 struct TileCoder<'a, T: Real> {
-    tiles: TileQuantizer<'a, T>,
+    quantizer: TileQuantizer<'a, T>,
     axes: usize,
-    group_len: usize,
     /// `None` in pipelines that have none.
     interpolation: Option<Interpolation<T>>,
     plans: Plans<T>,
+    orders: orders::Scratch,
+    prepared: Vec<Prepared<T>>,
+    source: Source<T, LANES>,
+    interpolated: Encoded<T, LANES>,
     /// Elements of the tiles before.
     position: u32,
 }
 
-/// A tile under one kind of prediction.
-struct Candidate {
+/// A tile with the codes of Lorenzo prediction.
+struct Prepared<T> {
+    x: [T; MAX_TILE_ELEMENTS],
+    q: [i32; MAX_TILE_ELEMENTS],
+    quantized: QuantizedTile,
     predictor: u8,
     codes: [i32; MAX_TILE_ELEMENTS],
     cost: u32,
 }
 
-/// An interpolated tile.
-struct Interpolated<T> {
-    candidate: Candidate,
-    values: [T; MAX_TILE_ELEMENTS],
+impl<T: Real> Default for Prepared<T> {
+    fn default() -> Self {
+        Self {
+            x: [T::from_bits(0); MAX_TILE_ELEMENTS],
+            q: [0; MAX_TILE_ELEMENTS],
+            quantized: QuantizedTile::default(),
+            predictor: 0,
+            codes: [0; MAX_TILE_ELEMENTS],
+            cost: 0,
+        }
+    }
+}
+
+/// What interpolation makes of a tile beside its codes.
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    /// As [`Prepared::cost`]; the largest number if the tile is not interpolated.
+    cost: u32,
     /// Elements that must be verbatim.
     exact: TileMask,
     /// Elements that are verbatim or masked.
     excluded: TileMask,
 }
 
-/// What a verbatim value adds to the cost of a tile.
-const fn verbatim_cost<T>() -> u32 {
-    (8 * (4 + size_of::<T>() as u32)) << orders::COST_LOG2
+/// What verbatim values add to the cost of a tile.
+fn verbatim_cost<T>(exact: &TileMask) -> u32 {
+    (8 * (4 + size_of::<T>() as u32) * exact.count() as u32) << orders::COST_LOG2
 }
 
 impl<'a, T: Real> TileCoder<'a, T> {
     fn new(header: &'a Header, geometry: &Geometry) -> Self {
-        let tiles = TileQuantizer::new(header);
-        let linear = matches!(tiles.quantizer, Quantizer::Linear(_));
+        let quantizer = TileQuantizer::new(header);
+        let linear = matches!(quantizer.quantizer, Quantizer::Linear(_));
         Self {
             interpolation: linear.then(|| Interpolation::new(header.step, header.abs_bound)),
-            tiles,
+            quantizer,
             axes: geometry.axes(),
-            group_len: tokens::GROUP_LEN,
             plans: Plans::new(geometry.axes()),
+            orders: orders::Scratch::default(),
+            prepared: (0..LANES).map(|_| Prepared::default()).collect(),
+            source: Source::default(),
+            interpolated: Encoded::default(),
             position: 0,
         }
     }
 
     fn restart(&mut self) {
-        self.tiles.base = 0;
+        self.quantizer.base = 0;
         self.position = 0;
     }
 
-    /// Codes a tile with Lorenzo prediction alone, and with each scheme where that is cheaper.
-    fn sample(&mut self, tile: &Tile, buffers: &mut super::EncodeBuffers, samples: &mut [Codes]) {
-        let quantized = self.tiles.quantize(tile, buffers);
-        let count = tile.len();
-        let lorenzo = self.lorenzo(tile, &quantized);
-        let exact = quantized.exact.count() as u64;
-        samples[0].push(&lorenzo.codes[..count], self.group_len);
-        samples[0].verbatim += exact;
+    /// Calls `code` for up to [`LANES`] wanted tiles of the same extents at a time, whose elements it has read.
+    fn for_batches<S: ElementSource + ?Sized>(
+        &mut self,
+        geometry: &Geometry,
+        source: &S,
+        (tiles, bytes): (&[Tile], &mut Vec<u8>),
+        wanted: impl Fn(&Tile) -> bool,
+        mut code: impl FnMut(&mut Self, &[Tile]),
+    ) -> Result<()> {
+        let mut batch: Vec<Tile> = Vec::with_capacity(LANES);
+        for run in tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
+            if !run.iter().any(&wanted) {
+                continue;
+            }
+            let window = source.window(geometry, run, bytes)?;
+            for tile in run.iter().filter(|tile| wanted(tile)) {
+                if batch.len() == LANES || batch.first().is_some_and(|first| first.extent != tile.extent) {
+                    code(self, &batch);
+                    batch.clear();
+                }
+                window.gather(tile, &mut self.prepared[batch.len()].x);
+                batch.push(*tile);
+            }
+        }
+        if !batch.is_empty() {
+            code(self, &batch);
+        }
+        Ok(())
+    }
+
+    /// Quantizes tiles whose elements are read, and predicts them by Lorenzo predictors.
+    fn prepare(&mut self, tiles: &[Tile], buffers: &mut super::EncodeBuffers) {
+        for (tile, prepared) in tiles.iter().zip(&mut self.prepared) {
+            let count = tile.len();
+            let q = &mut prepared.q[..count];
+            prepared.quantized = self.quantizer.quantize(tile, &prepared.x[..count], q, buffers);
+            let base = q[0];
+            self.quantizer.base = base;
+            // Their place is taken by the codes.
+            let integers = &mut prepared.codes[..count];
+            integers.iter_mut().zip(&*q).for_each(|(out, q)| *out = q.wrapping_sub(base));
+            let (predictor, cost, codes) = orders::predict(integers, tile.extent, self.axes, &mut self.orders);
+            integers.copy_from_slice(codes);
+            prepared.predictor = predictor;
+            prepared.cost = cost + verbatim_cost::<T>(&prepared.quantized.exact);
+        }
+    }
+
+    /// Adds tiles that are prepared to the samples: by Lorenzo prediction alone, and by each scheme where that is cheaper.
+    fn sample(&mut self, tiles: &[Tile], samples: &mut [Codes]) {
+        let count = tiles[0].len();
+        for prepared in &self.prepared[..tiles.len()] {
+            samples[0].push(prepared.codes[..count].iter().copied());
+            samples[0].verbatim += prepared.quantized.exact.count() as u64;
+        }
         for (&scheme, sample) in Scheme::of(self.axes).iter().zip(&mut samples[1..]) {
-            let interpolated = self.interpolate(scheme, tile, &quantized);
-            match interpolated.filter(|interpolated| interpolated.candidate.cost < lorenzo.cost) {
-                Some(interpolated) => {
-                    sample.push(&interpolated.candidate.codes[..count], self.group_len);
-                    sample.verbatim += interpolated.exact.count() as u64;
+            let outcomes = self.interpolate(scheme, tiles);
+            for (lane, (prepared, outcome)) in self.prepared.iter().zip(outcomes).take(tiles.len()).enumerate() {
+                if outcome.cost < prepared.cost {
+                    sample.push(self.interpolated.codes[..count].iter().map(|codes| codes[lane]));
+                    sample.verbatim += outcome.exact.count() as u64;
+                } else {
+                    sample.push(prepared.codes[..count].iter().copied());
+                    sample.verbatim += prepared.quantized.exact.count() as u64;
+                }
+            }
+        }
+    }
+
+    /// Codes the next tiles, which are prepared, with the cheaper of Lorenzo prediction and the scheme.
+    fn tiles(&mut self, tiles: &[Tile], scheme: Option<Scheme>, buffers: &mut super::EncodeBuffers, codes: &mut Codes) {
+        let count = tiles[0].len();
+        let outcomes = scheme.map(|scheme| self.interpolate(scheme, tiles));
+        for (lane, prepared) in self.prepared[..tiles.len()].iter().enumerate() {
+            let x = &prepared.x[..count];
+            let mut meta = prepared.quantized.meta;
+            let interpolated = outcomes.map(|outcomes| outcomes[lane]).filter(|outcome| outcome.cost < prepared.cost);
+            let exact = match interpolated {
+                Some(outcome) => {
+                    meta.predictor = INTERPOLATION;
+                    codes.push(self.interpolated.codes[..count].iter().map(|codes| codes[lane]));
+                    if self.quantizer.measures {
+                        let values: Vec<T> = self.interpolated.values[..count].iter().map(|v| v[lane]).collect();
+                        self.quantizer.measure_values(x, &values, &outcome.excluded);
+                    }
+                    outcome.exact
                 }
                 None => {
-                    sample.push(&lorenzo.codes[..count], self.group_len);
-                    sample.verbatim += exact;
+                    meta.constant = prepared.codes[..count].iter().all(|&code| code == 0);
+                    if !meta.constant {
+                        meta.predictor = prepared.predictor;
+                        codes.push(prepared.codes[..count].iter().copied());
+                    }
+                    self.quantizer.measure(x, &prepared.q[..count], &prepared.quantized.excluded);
+                    prepared.quantized.exact
                 }
+            };
+            if exact.any() {
+                buffers.push_verbatim(self.position, x, &exact);
             }
+            self.position += count as u32;
+            buffers.metas.push(meta);
+            buffers.bases.push(prepared.q[0] as u32);
         }
     }
 
-    /// Codes the next tile with the cheaper of Lorenzo prediction and the scheme.
-    fn tile(&mut self, tile: &Tile, scheme: Option<Scheme>, buffers: &mut super::EncodeBuffers, codes: &mut Codes) {
-        let count = tile.len();
-        let quantized = self.tiles.quantize(tile, buffers);
-        let lorenzo = self.lorenzo(tile, &quantized);
-        let interpolated = scheme.and_then(|scheme| self.interpolate(scheme, tile, &quantized));
-        let mut meta = quantized.meta;
-        let (candidate, exact) = match &interpolated {
-            Some(interpolated) if interpolated.candidate.cost < lorenzo.cost => {
-                self.tiles.measure_values(&interpolated.values[..count], &interpolated.excluded);
-                (&interpolated.candidate, interpolated.exact)
-            }
-            _ => {
-                self.tiles.measure(count, &quantized.excluded);
-                meta.constant = lorenzo.codes[..count].iter().all(|&code| code == 0);
-                (&lorenzo, quantized.exact)
-            }
+    /// Interpolates tiles that are prepared.
+    fn interpolate(&mut self, scheme: Scheme, tiles: &[Tile]) -> [Outcome; LANES] {
+        let (Some(interpolation), Quantizer::Linear(linear)) = (&self.interpolation, &self.quantizer.quantizer) else {
+            return [Outcome { cost: u32::MAX, ..Outcome::default() }; LANES];
         };
-        if exact.any() {
-            buffers.push_verbatim(self.position, &self.tiles.x, &exact);
-        }
-        if !meta.constant {
-            meta.predictor = candidate.predictor;
-            codes.push(&candidate.codes[..count], self.group_len);
-        }
-        self.tiles.base = self.tiles.q[0];
-        self.position += count as u32;
-        buffers.metas.push(meta);
-        buffers.bases.push(self.tiles.base as u32);
-    }
-
-    fn lorenzo(&self, tile: &Tile, quantized: &QuantizedTile) -> Candidate {
-        let count = tile.len();
-        let mut codes = [0; MAX_TILE_ELEMENTS];
-        let integers = self.relative_integers(count);
-        let (predictor, cost) = orders::predict(&integers[..count], tile.extent, self.axes, &mut codes[..count]);
-        Candidate { predictor, codes, cost: cost + verbatim_cost::<T>() * quantized.exact.count() as u32 }
-    }
-
-    /// The integers of the tile without its base.
-    fn relative_integers(&self, count: usize) -> [i32; MAX_TILE_ELEMENTS] {
-        let mut integers = [0; MAX_TILE_ELEMENTS];
-        let base = self.tiles.q[0];
-        integers[..count].iter_mut().zip(&self.tiles.q[..count]).for_each(|(out, q)| *out = q.wrapping_sub(base));
-        integers
-    }
-
-    /// Returns `None` if the pipeline or the tile has no interpolation.
-    fn interpolate(&mut self, scheme: Scheme, tile: &Tile, quantized: &QuantizedTile) -> Option<Interpolated<T>> {
-        let (Some(interpolation), Quantizer::Linear(linear)) = (&self.interpolation, &self.tiles.quantizer) else {
-            return None;
-        };
-        if quantized.meta.mask == MaskKind::All {
-            return None;
-        }
-        let count = tile.len();
-        let base = self.tiles.q[0];
-        let integers = self.relative_integers(count);
-        let plan = self.plans.get(scheme, tile.extent);
-        // Values that Lorenzo prediction cannot have may be near enough to a prediction that is not quantized.
-        let masked = quantized.excluded.without(&quantized.exact).union(&quantized.foreign);
-        let mut exact = quantized.foreign;
-        let mut codes = [0; MAX_TILE_ELEMENTS];
-        let mut values = [T::from_bits(0); MAX_TILE_ELEMENTS];
-        for &place in plan.anchors() {
-            if quantized.exact.get(place.into()) {
-                exact.set(place.into());
+        let count = tiles[0].len();
+        let prepared = &self.prepared[..tiles.len()];
+        fill_source(&mut self.source, prepared, count);
+        let plan = self.plans.get(scheme, tiles[0].extent);
+        let bases: [i32; LANES] = std::array::from_fn(|lane| prepared.get(lane).map_or(0, |prepared| prepared.q[0]));
+        let anchor = |lane: usize, integer: i32| linear.value(integer.wrapping_add(bases[lane]));
+        interpolation.encode(plan, &self.source, anchor, &mut self.interpolated);
+        let costs = lane_costs(&self.interpolated.codes[..count]);
+        std::array::from_fn(|lane| {
+            let Some(Prepared { quantized, .. }) = prepared.get(lane) else { return Outcome::default() };
+            let mut exact = quantized.foreign;
+            if quantized.exact.any() {
+                let anchors = plan.anchors().iter().map(|&place| usize::from(place));
+                anchors.filter(|&place| quantized.exact.get(place)).for_each(|place| exact.set(place));
             }
-        }
-        interpolation.encode(
-            plan,
-            (&self.tiles.x[..count], &integers[..count]),
-            &masked,
-            |integer| linear.value(integer.wrapping_add(base)),
-            &mut codes[..count],
-            &mut exact,
-            &mut values,
-        );
-        let cost = orders::total_cost(&codes[..count]) + verbatim_cost::<T>() * exact.count() as u32;
-        let excluded = masked.union(&exact);
-        Some(Interpolated { candidate: Candidate { predictor: INTERPOLATION, codes, cost }, values, exact, excluded })
+            if self.interpolated.any_missed[lane] {
+                let others = (0..count).filter(|place| !plan.anchors().contains(&(*place as u16)));
+                others.filter(|&place| self.interpolated.missed[place][lane] != 0).for_each(|place| exact.set(place));
+            }
+            let cost = match quantized.meta.mask {
+                MaskKind::All => u32::MAX,
+                _ => costs[lane] + verbatim_cost::<T>(&exact),
+            };
+            Outcome { cost, exact, excluded: quantized.not_coded().union(&exact) }
+        })
     }
+}
+
+/// Puts tiles side by side. Lanes without a tile repeat the first one.
+fn fill_source<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], count: usize) {
+    source.any_excluded = tiles.iter().any(|tile| tile.quantized.excluded.any());
+    if source.any_excluded {
+        source.excluded.fill(0);
+    }
+    for lane in 0..LANES {
+        let tile = tiles.get(lane).unwrap_or(&tiles[0]);
+        let base = tile.q[0];
+        for (i, (&x, &q)) in tile.x[..count].iter().zip(&tile.q).enumerate() {
+            source.x[i][lane] = x;
+            source.q[i][lane] = q.wrapping_sub(base);
+        }
+        if source.any_excluded {
+            tile.quantized.not_coded().ones().for_each(|i| source.excluded[i] |= 1 << lane);
+        }
+    }
+}
+
+dispatched! {
+    /// Sums of the costs of the codes in each lane.
+    fn lane_costs(codes: &[[i32; LANES]]) -> [u32; LANES] = lane_costs_body
+}
+
+#[inline(always)]
+fn lane_costs_body(codes: &[[i32; LANES]]) -> [u32; LANES] {
+    let mut sums = [0; LANES];
+    for codes in codes {
+        sums.iter_mut().zip(codes).for_each(|(sum, &code)| *sum += orders::cost(code));
+    }
+    sums
 }
 
 /// Reconstructs the elements of an interpolated tile from its codes, which it changes.
@@ -307,8 +401,8 @@ mod tests {
 
     #[test]
     fn a_sample_has_an_eighth_of_many_tiles() {
-        assert_eq!(sample(5).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-        let numbers: Vec<usize> = sample(1003).collect();
+        assert!((0..63).all(|number| is_sampled(number, 63)));
+        let numbers: Vec<usize> = (0..1003).filter(|&number| is_sampled(number, 1003)).collect();
         assert!((1003 / 8..=1003 / 8 + 1).contains(&numbers.len()));
         assert!(numbers.iter().enumerate().all(|(lot, number)| number / 8 == lot));
         let places: std::collections::HashSet<usize> = numbers.iter().map(|number| number % 8).collect();

@@ -1,6 +1,6 @@
 //! The order in which the values of a tile are predicted, and from which neighbors.
 
-use super::MAX_TILE_ELEMENTS;
+use super::{Lanes, MAX_TILE_ELEMENTS};
 use crate::quantize::Real;
 
 /// How values between known ones are predicted. The discriminant is its code in a stream.
@@ -123,10 +123,14 @@ impl<T: Real> Plan<T> {
         &self.anchors
     }
 
-    /// Calls `value` for each element that is not an anchor, with its place in the tile, its number, and what is
-    /// predicted for it, and writes what it returns to `values`, which has the anchors.
+    /// Calls `value` for each element that is not an anchor, with its place in the tile, its number among them, and what
+    /// is predicted for it in each of several tiles, and writes what it returns to `values`, which has the anchors.
     #[inline(always)]
-    pub fn predict(&self, values: &mut [T; MAX_TILE_ELEMENTS], mut value: impl FnMut(usize, usize, T) -> T) {
+    pub fn predict<const L: usize>(
+        &self,
+        values: &mut Lanes<T, L>,
+        mut value: impl FnMut(usize, usize, [T; L]) -> [T; L],
+    ) {
         // Places are below the limit already; this tells the compiler.
         const PLACE: usize = MAX_TILE_ELEMENTS - 1;
         let mut rest = self.neighbors.as_slice();
@@ -134,12 +138,14 @@ impl<T: Real> Plan<T> {
             let (neighbors, after) = rest.split_at(usize::from(point.neighbors));
             rest = after;
             let (&(first, weight), others) = neighbors.split_first().expect("every value has neighbors");
-            let mut sum = values[usize::from(first) & PLACE].times(weight);
+            let mut sum = values[usize::from(first) & PLACE];
+            sum.iter_mut().for_each(|value| *value = value.times(weight));
             for &(place, weight) in others {
-                sum = values[usize::from(place) & PLACE].mul_add(weight, sum);
+                let values = &values[usize::from(place) & PLACE];
+                sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = value.mul_add(weight, *sum));
             }
-            let place = usize::from(point.place);
-            values[place & PLACE] = value(place, number, sum);
+            let place = usize::from(point.place) & PLACE;
+            values[place] = value(place, number, sum);
         }
     }
 }

@@ -20,11 +20,11 @@ fn scheme() -> impl Strategy<Value = Scheme> {
 fn positions_of_an_axis_come_from_coarse_to_fine() {
     let plan = Plan::<f32>::new(Scheme::Cubic, [1, 1, 8], 1);
     let mut order = Vec::new();
-    let mut values = [0.0; MAX_TILE_ELEMENTS];
+    let mut values = [[0.0]; MAX_TILE_ELEMENTS];
     plan.predict(&mut values, |place, number, _| {
         assert_eq!(order.len(), number);
         order.push(place);
-        0.0
+        [0.0]
     });
     assert_eq!((plan.anchors(), order.as_slice()), (&[0u16, 7][..], &[4, 2, 6, 1, 3, 5][..]));
     let frozen = Plan::<f32>::new(Scheme::CubicInPlanes, [8, 8, 8], 3);
@@ -37,15 +37,15 @@ proptest! {
         let plan = Plan::<f64>::new(scheme, extent, axes);
         let count: usize = extent.iter().product();
         // Values that are not known yet would make the prediction of the others NaN.
-        let mut values = [f64::NAN; MAX_TILE_ELEMENTS];
+        let mut values = [[f64::NAN]; MAX_TILE_ELEMENTS];
         let mut seen = vec![false; count];
         for &place in plan.anchors() {
-            (values[usize::from(place)], seen[usize::from(place)]) = (1.0, true);
+            (values[usize::from(place)], seen[usize::from(place)]) = ([1.0], true);
         }
-        plan.predict(&mut values, |place, _, predicted| {
+        plan.predict(&mut values, |place, _, [predicted]| {
             assert!(!seen[place] && (predicted - 1.0).abs() < 1e-12, "{place}: {predicted}");
             seen[place] = true;
-            1.0
+            [1.0]
         });
         prop_assert!(seen.iter().all(|&seen| seen));
     }
@@ -58,11 +58,11 @@ proptest! {
         };
         for scheme in Scheme::ALL {
             let plan = Plan::<f64>::new(scheme, extent, axes);
-            let mut values = [0.0; MAX_TILE_ELEMENTS];
-            plan.anchors().iter().for_each(|&i| values[usize::from(i)] = value(i.into()));
-            plan.predict(&mut values, |place, _, predicted| {
+            let mut values = [[0.0]; MAX_TILE_ELEMENTS];
+            plan.anchors().iter().for_each(|&i| values[usize::from(i)] = [value(i.into())]);
+            plan.predict(&mut values, |place, _, [predicted]| {
                 assert!((predicted - value(place)).abs() < 1e-9);
-                value(place)
+                [value(place)]
             });
         }
     }
@@ -75,24 +75,44 @@ proptest! {
         step in 0.01f64..3.0,
     ) {
         let count: usize = extent.iter().product();
-        let x: Vec<f32> = (0..count).map(|i| seed[i % seed.len()]).collect();
-        let mut excluded = TileMask::default();
-        (0..count).filter(|i| i % 7 == 3 || !x[*i].is_finite()).for_each(|i| excluded.set(i));
         let interpolation = Interpolation::<f32>::new(step, step / 2.0);
-        let q: Vec<i32> = x.iter().map(|&x| (f64::from(x) / step).round() as i32 >> 8 << 8).collect();
-        let anchor = |q: i32| q as f32 * step as f32;
         let plan = Plan::new(scheme, extent, axes);
-        let (mut codes, mut missed) = (vec![9; count], TileMask::default());
-        let mut values = [0.0; MAX_TILE_ELEMENTS];
-        interpolation.encode(&plan, (&x, &q), &excluded, anchor, &mut codes, &mut missed, &mut values);
-        let mut back = vec![0.0; count];
-        interpolation.decode(&plan, &mut codes, anchor, &mut back);
+        let (mut source, mut encoded) = (Source::<f32, 8>::default(), Encoded::<f32, 8>::default());
         for i in 0..count {
-            prop_assert_eq!(back[i].to_bits(), values[i].to_bits());
-            if plan.anchors().contains(&(i as u16)) {
-                prop_assert!(excluded.get(i) || back[i].to_bits() == anchor(q[i]).to_bits());
-            } else if !excluded.get(i) && !missed.get(i) {
-                prop_assert!((f64::from(x[i]) - f64::from(back[i])).abs() <= step / 2.0);
+            for lane in 0..8 {
+                let x = seed[(i + 17 * lane) % seed.len()];
+                source.x[i][lane] = x;
+                source.q[i][lane] = (f64::from(x) / step).round() as i32 >> 8 << 8;
+                source.excluded[i] |= u8::from(lane > 5 && (i % 7 == lane || !x.is_finite())) << lane;
+            }
+        }
+        source.any_excluded = source.excluded.iter().any(|&bits| bits != 0);
+        let anchor = |lane: usize, q: i32| (q as f32 + lane as f32) * step as f32;
+        interpolation.encode(&plan, &source, anchor, &mut encoded);
+        for lane in 0..8 {
+            let mut codes: Vec<i32> = (0..count).map(|i| encoded.codes[i][lane]).collect();
+            let mut back = vec![0.0; count];
+            interpolation.decode(&plan, &mut codes, |q| anchor(lane, q), &mut back);
+            // Several tiles at once are what each is alone.
+            let (mut alone, mut out) = (Source::<f32, 1>::default(), Encoded::<f32, 1>::default());
+            for i in 0..count {
+                (alone.x[i], alone.q[i]) = ([source.x[i][lane]], [source.q[i][lane]]);
+                alone.excluded[i] = source.excluded[i] >> lane & 1;
+            }
+            alone.any_excluded = true;
+            interpolation.encode(&plan, &alone, |_, q| anchor(lane, q), &mut out);
+            prop_assert_eq!(out.any_missed[0], encoded.any_missed[lane]);
+            for i in 0..count {
+                prop_assert_eq!(out.codes[i][0], encoded.codes[i][lane]);
+                prop_assert_eq!(back[i].to_bits(), encoded.values[i][lane].to_bits());
+                let excluded = source.excluded[i] >> lane & 1 != 0;
+                if plan.anchors().contains(&(i as u16)) {
+                    prop_assert!(excluded || back[i].to_bits() == anchor(lane, source.q[i][lane]).to_bits());
+                } else if !excluded && encoded.missed[i][lane] == 0 {
+                    prop_assert!((f64::from(source.x[i][lane]) - f64::from(back[i])).abs() <= step / 2.0);
+                } else {
+                    prop_assert!(excluded || encoded.any_missed[lane]);
+                }
             }
         }
     }
