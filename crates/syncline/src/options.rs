@@ -51,7 +51,8 @@ pub struct CompressOptions {
 
 impl CompressOptions {
     /// Creates options with this bound and otherwise the defaults: [`Fill::Auto`], [`IndexKind::Symbol`],
-    /// [`Coder::default_for`] the bound, LZSS level 3, [`Effort::Fast`], [`Backend::Auto`], one thread per core and no memory limit.
+    /// [`Coder::default_for`] the bound, LZSS level 3, [`Effort::Fast`], [`Backend::Auto`], one thread per core
+    /// and no memory limit.
     pub fn new(bound: Bound) -> Self {
         Self {
             bound,

@@ -98,7 +98,7 @@ impl Header {
             self.group_log2,
             self.bound.code(),
             self.patterns.len() as u8,
-            u8::from(self.lzss_codes) * LZSS_CODES | u8::from(self.token_codes) * TOKEN_CODES,
+            (u8::from(self.lzss_codes) * LZSS_CODES) | (u8::from(self.token_codes) * TOKEN_CODES),
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         out.extend_from_slice(&write_extents(self.shape));

@@ -149,8 +149,8 @@ impl CoderOptions {
     /// Checks the level, and that the coder and the index support streams with this bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the level is not 1 to 9, for LZSS alone with an error bound, or if the effort needs
-    /// another index.
+    /// [`Error::InvalidArgument`] if the level is not 1 to 9, for LZSS alone with an error bound, or if the effort
+    /// needs another index.
     pub fn validate(&self, bound: Bound, index: IndexKind) -> Result<()> {
         if !LEVELS.contains(&self.level) {
             return Err(Error::invalid(format!("unknown level {}: use 1 (fastest) to 9 (smallest)", self.level)));

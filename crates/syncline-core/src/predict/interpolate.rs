@@ -1,9 +1,9 @@
 //! Interpolation inside a tile, from coarse positions to fine ones (`docs/FORMAT.md`, "Interpolation").
 //!
-//! Each value is predicted from values of the tile that are reconstructed already, so errors do not add up as they would
-//! if the original values were interpolated. The last position of an axis is known before those between, so nothing
-//! outside of the tile is needed and nothing is extrapolated. Zhao et al., "Optimizing Error-Bounded Lossy Compression
-//! for Scientific Data by Dynamic Spline Interpolation" (2021) interpolate whole fields in this way.
+//! Each value is predicted from values of the tile that are reconstructed already, so errors do not add up as they
+//! would if the original values were interpolated. The last position of an axis is known before those between, so
+//! nothing outside of the tile is needed and nothing is extrapolated. Zhao et al., "Optimizing Error-Bounded Lossy
+//! Compression for Scientific Data by Dynamic Spline Interpolation" (2021) interpolate whole fields in this way.
 
 mod plan;
 mod plans;

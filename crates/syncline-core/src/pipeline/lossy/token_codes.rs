@@ -127,7 +127,7 @@ fn is_sampled(number: usize, tiles: usize) -> bool {
     }
     let lot = (number / SAMPLE_STEP) as u32;
     // Places in the lots change, so that a sample does not follow the rows of tiles.
-    let place = u64::from(lot.wrapping_mul(2_654_435_769)) * SAMPLE_STEP as u64 >> 32;
+    let place = (u64::from(lot.wrapping_mul(2_654_435_769)) * SAMPLE_STEP as u64) >> 32;
     number % SAMPLE_STEP == place as usize
 }
 
@@ -258,7 +258,8 @@ impl<'a, T: Real> TileCoder<'a, T> {
         }
     }
 
-    /// Adds tiles that are prepared to the samples: by Lorenzo prediction alone, and by each scheme where that is cheaper.
+    /// Adds tiles that are prepared to the samples: by Lorenzo prediction alone, and by each scheme where that is
+    /// cheaper.
     fn sample(&mut self, tiles: &[Tile], samples: &mut [Codes]) {
         let count = tiles[0].len();
         for prepared in &self.prepared[..tiles.len()] {

@@ -123,8 +123,8 @@ impl<T: Real> Plan<T> {
         &self.anchors
     }
 
-    /// Calls `value` for each element that is not an anchor, with its place in the tile, its number among them, and what
-    /// is predicted for it in each of several tiles, and writes what it returns to `values`, which has the anchors.
+    /// Calls `value` for each element that is not an anchor, with its place in the tile, its number among them, and
+    /// what is predicted for it in each of several tiles. Writes what it returns to `values`, which has the anchors.
     #[inline(always)]
     pub fn predict<const L: usize>(
         &self,
@@ -137,7 +137,8 @@ impl<T: Real> Plan<T> {
         for (number, point) in self.points.iter().enumerate() {
             let (neighbors, after) = rest.split_at(usize::from(point.neighbors));
             rest = after;
-            let (&(first, weight), others) = neighbors.split_first().expect("every value has neighbors");
+            // Every value has neighbors.
+            let Some((&(first, weight), others)) = neighbors.split_first() else { continue };
             let mut sum = values[usize::from(first) & PLACE];
             sum.iter_mut().for_each(|value| *value = value.times(weight));
             for &(place, weight) in others {
@@ -171,8 +172,8 @@ fn levels(extent: usize) -> Vec<usize> {
     levels
 }
 
-/// The neighbors of a position along an axis, ascending, and their weights as fractions: those of the polynomial through
-/// them.
+/// The neighbors of a position along an axis, ascending, and their weights as fractions: those of the polynomial
+/// through them.
 fn weights(at: usize, distance: usize, extent: usize, scheme: Scheme) -> Vec<(usize, i64, i64)> {
     let last = extent - 1;
     let after = (at + distance).min(last);
