@@ -23,6 +23,7 @@ pub mod pipeline;
 pub mod quantize;
 pub mod reconstruct;
 pub mod timing;
+pub mod token_codes;
 mod workers;
 
 pub use cudarc;

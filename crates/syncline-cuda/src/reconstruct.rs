@@ -8,6 +8,7 @@
 
 mod arguments;
 mod launch;
+mod plans;
 mod strips;
 pub(crate) mod structs;
 
@@ -21,6 +22,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
 pub use launch::{Reconstructor, fuses};
+pub use plans::InterpolationPlans;
 
 use crate::container::parsed::Parsed;
 use crate::device::{Source, Specialization, source};
@@ -30,6 +32,7 @@ use crate::huffman::decode::{BatchView, PAIRED_SHARE, SINGLE_LONG_ENTRIES, code_
 const SOURCE: Source = source!("reconstruct/reconstruct.cu");
 const STRIPS_SOURCE: Source = source!("reconstruct/strips.cu");
 const FLAT_SOURCE: Source = source!("reconstruct/flat.cu");
+const TOKEN_CODES_SOURCE: Source = source!("reconstruct/token_codes.cu");
 
 /// Threads of a block that decodes: each can use 128 registers.
 const FUSED_THREADS: u32 = 512;
@@ -42,6 +45,8 @@ const LIVE_COST: u32 = 3;
 const START_COST: u32 = 100;
 /// Threads of a block of the kernel that does not decode.
 const CODES_THREADS: u32 = 128;
+/// Threads of a block of the kernel for chunks with token codebooks.
+const TOKEN_CODES_THREADS: u32 = 128;
 
 /// Strategy of reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +79,16 @@ pub enum Codes<'d, 'v> {
     /// Decoded codes: those of chunk `c` of the batch start at group `c * slots` of [`Parsed`]. The view starts on a
     /// multiple of 16 bytes.
     Decoded(&'d CudaView<'v, u16>),
+    /// Decoded codes of chunks with token codebooks, which reconstructors of [`Way::Decoded`] take in a launch of its
+    /// own; tiles of other chunks remain unchanged.
+    TokenCodes {
+        /// [`GROUP_LEN`](syncline_core::tokens::GROUP_LEN) codes for each of `slots` groups of each chunk.
+        codes: &'d CudaView<'v, i32>,
+        /// Maximum number of groups of a chunk.
+        slots: u32,
+        /// The plans of the stream.
+        plans: &'d InterpolationPlans,
+    },
 }
 
 /// Input and output of a reconstruction.
@@ -191,6 +206,18 @@ impl Format {
         Specialization { source: SOURCE, constants: self.constants(true, &own) }
     }
 
+    /// Returns the specialization for chunks with token codebooks.
+    fn token_codes(self) -> Specialization {
+        let own = [
+            ("GROUP_LOG2", self.group_log2),
+            ("APART", 0),
+            ("THREADS", TOKEN_CODES_THREADS),
+            ("LIVE_COST", LIVE_COST),
+            ("START_COST", START_COST),
+        ];
+        Specialization { source: TOKEN_CODES_SOURCE, constants: self.constants(true, &own) }
+    }
+
     /// Returns the specialization that computes the elements of 3-D tiles from sums of codes.
     fn strips(self) -> Specialization {
         let threads = strips::threads(self.double);
@@ -228,7 +255,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         })
     });
     let of = |format: Format| {
-        let mut all = vec![format.unfused()];
+        let mut all = vec![format.unfused(), format.token_codes()];
         if !fuses {
             return all;
         }

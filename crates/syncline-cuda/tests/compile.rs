@@ -66,6 +66,7 @@ fn every_specialization_compiles() {
             syncline_cuda::baselines::specializations(shared_memory),
             syncline_cuda::lzss::specializations(shared_memory),
             syncline_cuda::lzss_codes::specializations(),
+            syncline_cuda::token_codes::specializations(),
             syncline_cuda::lossless::specializations(),
             syncline_cuda::quantize::specializations(),
             syncline_cuda::container::specializations(),

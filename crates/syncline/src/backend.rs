@@ -227,7 +227,6 @@ pub(crate) fn decode_obstacle(
 ) -> Result<Option<String>> {
     let text = match header.pipeline {
         _ if decoder != Decoder::Auto => "the requested decoder runs on the CPU",
-        _ if header.token_codes => "token codebooks are decompressed on the CPU",
         _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"

@@ -22,11 +22,18 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     const uint8_t *bytes = stage_section(records, section, scratch.tiles.section);
     const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
-    const uint32_t radius = head.y, flags = head.z & 0xFF;
+    const uint32_t radius = head.y, flags = head.z & 0xFF, scheme = head.w;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
-    const bool tokens = record.kind == KIND_LZSS_CODES;
-    const bool known = tokens ? radius == NARROW_RADIUS && !has_classes : radius == RADIUS || radius == 32768;
-    if (head.x != tiles || !known || flags > 7 || head.w != 0 || (has_masks && to.mask_starts == nullptr) ||
+    const bool lzss_tokens = record.kind == KIND_LZSS_CODES, token_codes = record.kind == KIND_TOKEN_CODES;
+    bool known = radius == RADIUS || radius == 32768;
+    if (lzss_tokens) {
+        known = radius == NARROW_RADIUS && !has_classes;
+    } else if (token_codes) {
+        // Only streams that have no signs interpolate.
+        known = radius == 0 && !has_classes && scheme <= MOST_SCHEME && (scheme == 0 || to.sign_starts == nullptr);
+    }
+    known = known && ((flags & FLAG_SCHEME) != 0) == token_codes && (token_codes || scheme == 0);
+    if (head.x != tiles || !known || flags > 15 || (has_masks && to.mask_starts == nullptr) ||
         (has_signs && to.sign_starts == nullptr)) {
         return PARSE_TILES;
     }
@@ -49,7 +56,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     for (uint32_t word = first; word < end; ++word) {
         const bool is_live = live_tiles(word) >> lane_id() & 1;
         own_live += is_live;
-        const uint32_t groups = is_live ? geometry.groups(sizes(word * 32 + lane_id())) : 0;
+        const uint32_t elements = is_live ? sizes(word * 32 + lane_id()) : 0;
+        const uint32_t groups = token_codes ? ceil_div(elements, TOKEN_GROUP) : geometry.groups(elements);
         scratch.tiles.groups[word * 32 + lane_id()] = groups;
         own_groups += groups;
     }
@@ -58,7 +66,9 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         block_exclusive_sum<THREADS, uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
     before = __shfl_sync(ALL_LANES, before, 0); // of the warp's first lane
     const uint32_t live = uint32_t(total >> 32), groups = uint32_t(total);
-    const uint64_t classes_at = align_up(predictors_at + ceil_div(live, 4), 4);
+    const uint32_t predictors_in_byte = token_codes ? 2 : 4;
+    const uint64_t predictors_end = predictors_at + ceil_div(live, predictors_in_byte);
+    const uint64_t classes_at = align_up(predictors_end, 4);
     const uint64_t masks_at = has_classes ? align_up(classes_at + ceil_div(live, 4), 4) : classes_at;
     const uint64_t signs_at = has_masks ? align_up(masks_at + ceil_div(tiles, 2), 4) : masks_at;
     const uint64_t section_end = has_signs ? align_up(signs_at + ceil_div(tiles, 4), 4) : signs_at;
@@ -66,7 +76,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         return PARSE_TILES;
     }
     bool padding = any_between(bytes, constant_at + ceil_div(tiles, 8), predictors_at);
-    padding |= any_between(bytes, predictors_at + ceil_div(live, 4), classes_at);
+    padding |= any_between(bytes, predictors_end, classes_at);
     padding |= has_classes && any_between(bytes, classes_at + ceil_div(live, 4), masks_at);
     padding |= has_masks && any_between(bytes, masks_at + ceil_div(tiles, 2), signs_at);
     padding |= has_signs && any_between(bytes, signs_at + ceil_div(tiles, 4), section_end);
@@ -80,7 +90,15 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         const uint32_t own_rank = rank + __popc(all_live & lanes_before);
         const uint32_t tile_groups = scratch.tiles.groups[tile];
         const uint32_t tile_class = is_live && has_classes ? packed<2>(bytes + classes_at, own_rank) : 0;
-        uint32_t meta = is_live ? packed<2>(bytes + predictors_at, own_rank) << 1 | tile_class << 3 : 1;
+        uint32_t meta = 1;
+        if (is_live && token_codes) {
+            // There are no classes, whose bits these predictors take, too.
+            const uint32_t predictor = packed<4>(bytes + predictors_at, own_rank);
+            problems |= predictor > INTERPOLATION || (predictor == INTERPOLATION && scheme == 0) ? PARSE_TILES : 0;
+            meta = predictor << 1;
+        } else if (is_live) {
+            meta = packed<2>(bytes + predictors_at, own_rank) << 1 | tile_class << 3;
+        }
         uint32_t sum = warp_inclusive_sum(tile_groups);
         const uint32_t own_group = group + sum - tile_groups;
         if (has_masks && exists) {
@@ -135,7 +153,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     const Section codes = record.sections[CODES];
     const StreamHeader header =
         read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
-    if (!tokens && (header.status != 0 || header.groups != groups || header.zero_bit_symbol != radius)) {
+    const bool huffman = record.kind == KIND_QUANTIZED;
+    if (huffman && (header.status != 0 || header.groups != groups || header.zero_bit_symbol != radius)) {
         problems |= PARSE_CODES;
     }
     const uint32_t bitmap_total[2] = {uint32_t(bitmaps >> 32), uint32_t(bitmaps)};
@@ -153,10 +172,11 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         ParsedChunk &parsed = to.chunks[chunk.number];
         parsed.kind = record.kind;
         parsed.radius = radius;
-        parsed.groups = tokens ? groups : header.groups;
-        parsed.live = tokens ? 0 : header.live;
-        parsed.raw = tokens ? codes.offset : 0;
-        parsed.token_bytes = tokens ? codes.length : 0;
+        parsed.groups = huffman ? header.groups : groups;
+        parsed.live = huffman ? header.live : 0;
+        parsed.raw = huffman ? 0 : codes.offset;
+        parsed.token_bytes = huffman ? 0 : codes.length;
+        parsed.scheme = scheme;
         parsed.live_tiles = live;
         if (radius != RADIUS) {
             atomicOr(&parsed.wide, 1u);
@@ -264,7 +284,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
     const Section section = record.sections[CODES];
     const StreamHeader header = read_header(
         records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
-    if (record.kind == KIND_LZSS_CODES || header.status != 0 || !header.has_zero_bit_groups) {
+    if (record.kind != KIND_QUANTIZED || header.status != 0 || !header.has_zero_bit_groups) {
         return 0; // The blocks that read the codes report what is wrong.
     }
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(records.input + section.offset + header.bitmap);
@@ -333,7 +353,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     }
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
     const Chunk chunk = chunk_of_batch(batch, number);
-    const Record record = read_record(records, batch.first_chunk + number, number, to.lzss_codes != 0);
+    const Record record = read_record(records, batch.first_chunk + number, number, to);
     const bool quantized = record.status == 0 && record.kind != KIND_RAW;
     const bool has_stream = quantized && record.kind == KIND_QUANTIZED;
     uint32_t problems = 0;

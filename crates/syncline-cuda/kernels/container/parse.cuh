@@ -7,16 +7,19 @@
 #include "reconstruct/tables.cuh"
 #include "format/constants.cuh"
 
+using format::INTERPOLATION;
+using format::MOST_SCHEME;
 using format::NARROW_RADIUS;
 using format::RADIUS;
 using format::RECORD_HEADER_BYTES;
 using format::RECORD_MARKER;
 using format::SECTIONS;
+using format::TOKEN_GROUP;
 // The hash is at the end of the record's header.
 constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
 constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;
 constexpr uint32_t TILE_HEADER_BYTES = 16;
-constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
+constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4, FLAG_SCHEME = 8;
 constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
 // Codes with the small radius have symbols of 10 bits.
 constexpr uint32_t NARROW_SYMBOLS = 2 * RADIUS;
@@ -54,7 +57,8 @@ struct Record {
     Section sections[SECTIONS];
 };
 
-__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk, bool lzss_codes) {
+__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk,
+                                     const ParseResults &to) {
     Record record{};
     record.start = records.first + uint64_t(records.starts[chunk]) * 16;
     record.length = (records.starts[chunk + 1] - records.starts[chunk]) * 16;
@@ -75,7 +79,9 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
         record.status = PARSE_RECORD;
     } else if ((first.z | uint64_t(first.w) << 32) != chunk_number) {
         record.status = PARSE_NUMBER;
-    } else if ((second.x != KIND_RAW && second.x != KIND_QUANTIZED && (second.x != KIND_LZSS_CODES || !lzss_codes)) ||
+    } else if ((second.x != KIND_RAW && second.x != KIND_QUANTIZED &&
+                (second.x != KIND_LZSS_CODES || to.lzss_codes == 0) &&
+                (second.x != KIND_TOKEN_CODES || to.token_codes == 0)) ||
                second.y != 0) {
         record.status = PARSE_KIND;
     }

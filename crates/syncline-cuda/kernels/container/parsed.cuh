@@ -12,12 +12,14 @@
 using format::KIND_LZSS_CODES;
 using format::KIND_QUANTIZED;
 using format::KIND_RAW;
+using format::KIND_TOKEN_CODES;
 // Maximum chunks of a batch.
 constexpr uint32_t MAX_CHUNKS = sizeof(Records::starts) / 4 - 1;
 
-// Bit fields of a tile's meta.
+// Bit fields of a tile's meta. Predictors of chunks with token codebooks have four bits, and there are no classes.
 __device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
 __device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
+__device__ inline uint32_t meta_token_predictor(uint32_t meta) { return meta >> 1 & 15; }
 __device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
 // 0: nothing, 1: everything, 2: a bitmap.
 __device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 3; }

@@ -30,7 +30,8 @@ __device__ inline uint32_t entries_below(const uint16_t *entries, uint32_t count
     return low;
 }
 
-// Returns the requested tiles of a chunk of the batch. All tiles of a raw chunk count as constant.
+// Returns the requested tiles of a chunk of the batch. All tiles of a raw chunk count as constant. Those of chunks with
+// token codebooks are left to reconstruct/token_codes.cu.
 __device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed, const Request &request,
                                  uint32_t chunk) {
     const ParsedChunk &record = parsed.chunks[chunk];
@@ -38,7 +39,7 @@ __device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed,
                    end = geometry.first_tile(request.first_chunk + chunk + 1);
     const uint64_t start = max_of(first, request.tiles_start), stop = min_of(end, request.tiles_end);
     Items items{};
-    if (record.status != 0 || start >= stop) {
+    if (record.status != 0 || record.kind == KIND_TOKEN_CODES || start >= stop) {
         return items;
     }
     const uint32_t from = uint32_t(start - first), to = uint32_t(stop - first);

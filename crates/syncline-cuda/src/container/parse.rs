@@ -21,7 +21,7 @@ pub use hashing::Hashing;
 use memory::ParseMemory;
 pub use results::{ParsedRecords, Tiles};
 pub use status::chunk_status_text;
-pub(crate) use status::{STATUS_HASH, STATUS_TOKENS};
+pub(crate) use status::{STATUS_HASH, STATUS_TOKEN_STREAM, STATUS_TOKENS};
 
 use super::structs::{DeviceRecords, MAX_CHUNKS, ParsedChunk};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};

@@ -12,6 +12,8 @@ pub const CHUNK_RAW: u32 = ChunkKind::Raw as u32;
 pub const CHUNK_QUANTIZED: u32 = ChunkKind::Quantized as u32;
 /// [`ParsedChunk::kind`] of a chunk whose codes are LZSS tokens.
 pub const CHUNK_TOKENS: u32 = ChunkKind::LzssCodes as u32;
+/// [`ParsedChunk::kind`] of a chunk with token codebooks.
+pub const CHUNK_TOKEN_CODES: u32 = ChunkKind::TokenCodes as u32;
 
 /// The parsed records of a batch of chunks. Chunks and tiles are numbered from the batch's first.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub struct Parsed<'a> {
     /// One struct per chunk.
     pub chunks: CudaView<'a, ParsedChunk>,
     /// Bit fields of each tile: bit 0 constant, bits 1-2 predictor, 3-4 class, 5-6 mask kind, 7-8 pattern, 9-10 sign
-    /// kind.
+    /// kind. In chunks with token codebooks, bits 1-4 are the predictor.
     pub metas: CudaView<'a, u16>,
     /// Base of each tile.
     pub bases: CudaView<'a, i32>,

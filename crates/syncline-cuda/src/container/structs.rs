@@ -200,8 +200,8 @@ device_struct! {
     /// A chunk as parsing found it. Offsets are bytes from the start of the input.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct ParsedChunk {
-        /// Offset of the elements of a raw chunk, in tile order, or of the section of codes of a chunk of tokens; a
-        /// multiple of 16.
+        /// Offset of the elements of a raw chunk, in tile order, or of the section of codes of a chunk of tokens or
+        /// with token codebooks; a multiple of 16.
         pub raw: u64,
         /// Positions of 32 bits, ascending, in the chunk; on a multiple of 4.
         pub outlier_positions: u64,
@@ -215,7 +215,7 @@ device_struct! {
         pub status: u32,
         /// Number of the record's kind.
         pub kind: u32,
-        /// Radius of the codes: 512 or 32,768; 128 for tokens.
+        /// Radius of the codes: 512 or 32,768; 128 for LZSS tokens, 0 with token codebooks.
         pub radius: u32,
         /// Number of outliers.
         pub outliers: u32,
@@ -229,8 +229,12 @@ device_struct! {
         pub live_tiles: u32,
         /// Not 0 if the radius is not 512 or if a symbol is 1,024 or more.
         pub wide: u32,
-        /// Bytes of the section of codes, if these are LZSS tokens.
+        /// Bytes of the section of codes, if these are LZSS tokens or have token codebooks.
         pub token_bytes: u32,
+        /// Code of the interpolation scheme, 0 if no tile is interpolated.
+        pub scheme: u32,
+        /// Padding.
+        pub unused: u32,
     }
 }
 
@@ -342,6 +346,9 @@ device_struct! {
         pub(super) index_kind: u32,
         /// Whether chunks may have codes as LZSS tokens.
         pub(super) lzss_codes: u32,
+        /// Whether chunks may have token codebooks.
+        pub(super) token_codes: u32,
+        pub(super) unused: u32,
     }
 }
 

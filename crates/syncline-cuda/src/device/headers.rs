@@ -9,6 +9,9 @@ use syncline_core::container::{
 use syncline_core::geometry::MAX_TILE_ELEMENTS;
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
+use syncline_core::predict::interpolate::{INTERPOLATION, Scheme};
+use syncline_core::predict::orders::SECOND_ORDER;
+use syncline_core::tokens;
 
 use super::{Source, source};
 use crate::container::structs as container;
@@ -22,6 +25,7 @@ use crate::lzss::structs as lzss;
 use crate::lzss_codes::structs as lzss_codes;
 use crate::quantize::structs as quantize;
 use crate::reconstruct::structs as reconstruct;
+use crate::token_codes::structs as token_codes;
 
 /// Includes headers of the folder of kernels by name.
 macro_rules! headers {
@@ -102,6 +106,7 @@ const HEADERS: &[Source] = headers![
     "reconstruct/strips.cuh",
     "reconstruct/tables.cuh",
     "reconstruct/work.cuh",
+    "token_codes/tables.cuh",
 ];
 
 /// A header that declares the structs of a stage, generated from their declarations in Rust.
@@ -124,6 +129,7 @@ const STRUCT_HEADERS: &[StructHeader] = &[
     StructHeader { name: "lzss_codes/structs.cuh", includes: &[], structs: lzss_codes::STRUCTS },
     StructHeader { name: "quantize/structs.cuh", includes: &["geometry/structs.cuh"], structs: quantize::STRUCTS },
     StructHeader { name: "reconstruct/structs.cuh", includes: &[], structs: reconstruct::STRUCTS },
+    StructHeader { name: "token_codes/structs.cuh", includes: &[], structs: token_codes::STRUCTS },
 ];
 
 /// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.
@@ -135,6 +141,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("KIND_QUANTIZED", ChunkKind::Quantized as u64),
     ("KIND_LZSS", ChunkKind::Lzss as u64),
     ("KIND_LZSS_CODES", ChunkKind::LzssCodes as u64),
+    ("KIND_TOKEN_CODES", ChunkKind::TokenCodes as u64),
     ("ALIGNMENT", ALIGNMENT as u64),
     ("TRAILER_BYTES", TRAILER_LEN as u64),
     ("MAX_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
@@ -146,6 +153,21 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),
     ("MAX_CODEBOOKS", MAX_CLASSES as u64),
     ("SUBSEQUENCE_BITS", SUBSEQUENCE_BITS as u64),
+    ("TOKEN_GROUP", tokens::GROUP_LEN as u64),
+    ("MODE_PLAIN", tokens::Mode::Plain as u64),
+    ("MODE_RUNS", tokens::Mode::Runs as u64),
+    ("MODE_BINS", tokens::Mode::Bins as u64),
+    ("ALPHABET_PLAIN", tokens::Mode::Plain.alphabet() as u64),
+    ("ALPHABET_RUNS", tokens::Mode::Runs.alphabet() as u64),
+    ("ALPHABET_BINS", tokens::Mode::Bins.alphabet() as u64),
+    ("ALPHABET_WIDE", tokens::Mode::Wide.alphabet() as u64),
+    ("LONGEST_RUN", tokens::LONGEST_RUN as u64),
+    ("ZERO_RUN", tokens::ZERO_RUN as u64),
+    ("REST_IS_ZERO", tokens::REST_IS_ZERO as u64),
+    ("SECOND_ORDER", SECOND_ORDER as u64),
+    ("INTERPOLATION", INTERPOLATION as u64),
+    ("SCHEME_IN_PLANES", Scheme::CubicInPlanes as u64),
+    ("MOST_SCHEME", Scheme::ALL[Scheme::ALL.len() - 1] as u64),
 ];
 
 /// Returns the generated headers, which are built once per process.

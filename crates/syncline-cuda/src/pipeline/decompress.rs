@@ -1,5 +1,7 @@
 //! Decompression on the device: records are parsed, decoded and reconstructed without synchronizing with the host.
 
+mod reconstruct;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,27 +9,34 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use syncline_core::array::Element;
 use syncline_core::huffman::Decoder;
 
+use reconstruct::{Part, reconstruct};
+
 use super::StreamInfo;
 use super::batches::Batch;
 use super::code_decoder::CodeDecoder;
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::container::parse::{
-    BITMAP_GROUP_LOG2, Format, Hashing, ParsedRecords, RecordLocations, RecordParser, Records, STATUS_HASH,
-    chunk_status_text, cleared_bytes,
+    BITMAP_GROUP_LOG2, Format, Hashing, RecordLocations, RecordParser, Records, STATUS_HASH, chunk_status_text,
+    cleared_bytes,
 };
-use crate::container::structs::{BatchFinish, MAX_CHUNKS};
-use crate::device::{Arena, Device, Frame, SideStream, fetch, view_bytes_mut};
+use crate::container::structs::MAX_CHUNKS;
+use crate::device::{Arena, Device, SideStream, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
 use crate::lzss_codes::CodeTokens;
 use crate::observer::Observer;
-use crate::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
+use crate::reconstruct::{InterpolationPlans, Reconstructor, Way};
+use crate::token_codes::TokenCodes;
 
 /// Maximum number of elements of a batch of chunks if one kernel decodes and reconstructs. The second constant applies
 /// if codes go through device memory, where they then take at most 128 MiB.
 const FUSED_ELEMENTS: u64 = 1 << 28;
 const DECODED_ELEMENTS: u64 = 1 << 26;
+/// The same if chunks may have token codebooks, whose codes take 32 bits, and the maximum number of their chunks, each
+/// of which takes about 1 MiB for codebooks.
+const TOKEN_CODES_ELEMENTS: u64 = 1 << 25;
+const TOKEN_CODES_CHUNKS: u64 = 64;
 
 /// Decompresses one stream, or others whose headers give the same sizes, from device memory to device memory.
 ///
@@ -45,6 +54,8 @@ pub struct Decompressor {
     bitmaps: Option<SelfSync<u8>>,
     /// The token decoder, if chunks may have their codes as LZSS tokens.
     tokens: Option<CodeTokens>,
+    /// The decoder of token streams and the plans of interpolation, if chunks may have token codebooks.
+    token_codes: Option<(TokenCodes, InterpolationPlans)>,
     reconstructor: Reconstructor,
     hasher: Hasher,
     arena: Arena,
@@ -88,9 +99,10 @@ impl Decompressor {
         let header = info.header();
         let format = Format::new(header, info.geometry());
         // If some chunks have tokens instead of streams of codes, the codes of all chunks are decoded to device memory.
-        let way = if header.lzss_codes { way.or(Some(Way::Decoded)) } else { way };
-        if header.lzss_codes && way != Some(Way::Decoded) {
-            return Err(CudaError::invalid("where codes may be LZSS tokens they are decoded before all else"));
+        let has_tokens = header.lzss_codes || header.token_codes;
+        let way = if has_tokens { way.or(Some(Way::Decoded)) } else { way };
+        if has_tokens && way != Some(Way::Decoded) {
+            return Err(CudaError::invalid("where codes may be tokens they are decoded before all else"));
         }
         let reconstructor = match way {
             Some(way) => Reconstructor::with_way(device, header, info.geometry(), way)?,
@@ -105,15 +117,22 @@ impl Decompressor {
         let group_log2 = header.group_log2.into();
         let tokens =
             header.lzss_codes.then(|| CodeTokens::new(device, &stream, header.index, group_log2)).transpose()?;
+        let plans = || InterpolationPlans::new(&stream, header, info.geometry());
+        let token_codes = || -> Result<_> { Ok((TokenCodes::new(device, info.geometry())?, plans()?)) };
+        let token_codes = header.token_codes.then(token_codes).transpose()?;
         let chunks = info.geometry().chunks() as usize;
         let words = || stream.alloc_zeros::<u32>(chunks.max(1)).allocating(chunks as u64 * 4);
-        let elements = if way == Way::Fused { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
+        let (elements, most_chunks) = match way {
+            _ if header.token_codes => (TOKEN_CODES_ELEMENTS, TOKEN_CODES_CHUNKS),
+            Way::Fused => (FUSED_ELEMENTS, MAX_CHUNKS as u64),
+            _ => (DECODED_ELEMENTS, MAX_CHUNKS as u64),
+        };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
         // Each chunk takes memory for hashing according to the longest record, which in a damaged stream may be far
         // longer than the chunk's elements. The batch size therefore considers both.
         let elements_of_record = info.longest_record() / (2 * header.element_type.size() as u64);
-        let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, MAX_CHUNKS as u64);
+        let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, most_chunks);
         // At least one chunk: devices without memory pools cannot allocate 0 bytes.
         let most = chunks_in_batch.min(chunks as u64).max(1) as usize;
         let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
@@ -126,6 +145,7 @@ impl Decompressor {
             decoder,
             bitmaps,
             tokens,
+            token_codes,
             reconstructor,
             hasher: Hasher::new(device)?,
             arena: Arena::new(stream.clone()),
@@ -156,9 +176,11 @@ impl Decompressor {
     /// Returns the bytes of device memory that the decompressor holds.
     pub fn workspace_bytes(&self) -> usize {
         let tokens = self.tokens.as_ref().map_or(0, CodeTokens::workspace_bytes);
+        let plans = self.token_codes.as_ref().map_or(0, |(_, plans)| plans.bytes());
         self.arena.capacity()
             + self.side_arena.capacity()
             + tokens
+            + plans
             + (self.statuses.len() + self.hashes_differ.len()) * size_of::<u32>()
             + self.kept.len()
             + self.hash_progress.len() * size_of::<u64>()
@@ -181,6 +203,9 @@ impl Decompressor {
             if self.bitmaps.is_some() {
                 let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
                 bytes += workspace(Decoder::SelfSync, &bounds.sizes()?);
+            }
+            if let Some((token_codes, _)) = &self.token_codes {
+                bytes += token_codes.workspace(batch.chunks());
             }
             match Hashing::pays(own.longest()) {
                 true => bytes += Hashing::workspace(count, own.longest()),
@@ -382,10 +407,12 @@ impl Decompressor {
             }
             let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
             let tokens = self.tokens.as_mut().map(|tokens| (tokens, records, geometry));
+            let token_codes = self.token_codes.as_ref().map(|(decoder, plans)| (decoder, plans, geometry));
             reconstruct(
                 &mut frame,
                 &self.decoder,
                 tokens,
+                token_codes,
                 &self.reconstructor,
                 input,
                 &mut parsed,
@@ -419,63 +446,4 @@ impl Drop for Decompressor {
             let _ = self.arena.stream().synchronize();
         }
     }
-}
-
-/// The part of the array that is reconstructed.
-struct Part {
-    tiles: Range<u64>,
-    first_chunk: u64,
-    first_element: u64,
-}
-
-/// Decodes the codes, unless the reconstructor does so itself, and reconstructs the elements. Returns whether the last
-/// kernel has also finished the batch.
-#[expect(clippy::too_many_arguments, reason = "what is decoded, how, and where to")]
-fn reconstruct<'a>(
-    frame: &mut Frame<'a>,
-    decoder: &CodeDecoder,
-    tokens: Option<(&mut CodeTokens, Records<'_>, &ChunkBatch)>,
-    reconstructor: &Reconstructor,
-    input: &CudaView<'_, u8>,
-    parsed: &mut ParsedRecords<'a>,
-    output: &mut CudaViewMut<'_, u8>,
-    part: Part,
-    ending: BatchFinish,
-    observer: &mut Observer<'_>,
-) -> Result<bool> {
-    let mut decoded = None;
-    if !decoder.is_fused() {
-        let mut codes = frame.slice::<u16>(parsed.codes.output_symbols())?;
-        let work = Decoding {
-            input: &input.slice(..),
-            classes: &parsed.classes.as_view(),
-            batch: &parsed.codes,
-            output: &mut codes.slice_mut(..),
-            status: &mut parsed.code_status.slice_mut(..),
-        };
-        decoder.launch(frame, work)?;
-        observer("decode")?;
-        if let Some((tokens, records, batch)) = tokens {
-            tokens.decode(records, batch, parsed, &mut codes, observer)?;
-        }
-        decoded = Some(codes.into_view());
-    }
-    let tiles = parsed.tiles.parsed(parsed.bitmap_bytes.as_ref());
-    let work = Reconstruction {
-        input: &input.slice(..),
-        parsed: &tiles,
-        codes: match &decoded {
-            Some(codes) => Codes::Decoded(codes),
-            None => Codes::Streams(&parsed.codes),
-        },
-        first_chunk: part.first_chunk,
-        tiles: part.tiles,
-        output: &mut output.slice_mut(..),
-        first_element: part.first_element,
-        status: &mut parsed.code_status.slice_mut(..),
-        sums: &mut parsed.code_sums.slice_mut(..),
-    };
-    let ended = reconstructor.launch_ending(frame, work, ending)?;
-    observer("reconstruct")?;
-    Ok(ended)
 }

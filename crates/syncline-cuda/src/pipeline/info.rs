@@ -81,10 +81,6 @@ impl StreamInfo {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
         }
-        if self.header.token_codes {
-            let text = "streams with token codebooks are not decompressed on the GPU: use the CPU".into();
-            return Err(CudaError::Unsupported(text));
-        }
         Ok(())
     }
 
@@ -164,7 +160,7 @@ mod tests {
             let resolved =
                 Resolved { bound: Bound::Abs(1.0), pipeline, abs_bound: 1.0, step, range: None, patterns: Vec::new() };
             let header = Header::new(element, Shape::new(&[0]).unwrap(), IndexKind::Symbol, &resolved);
-            let header = Header { lzss_codes, ..header };
+            let header = Header { lzss_codes, token_codes: lzss_codes, ..header };
             StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&[])].concat()).unwrap()
         };
         for pipeline in [Pipeline::Quantized, Pipeline::LogQuantized] {

@@ -6,11 +6,12 @@ use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
+use syncline_core::tokens::GROUP_LEN;
 
 use super::arguments::Wanted;
 use super::strips::{self, Strips};
 use super::structs::{Request, Values};
-use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, Way};
+use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, TOKEN_CODES_THREADS, Way};
 use crate::container::parsed::sums_len;
 use crate::container::structs::{BatchFinish, MAX_CHUNKS};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
@@ -41,7 +42,8 @@ pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
 enum Kernels {
     Fused([Kernel; 2]),
     Apart([Kernel; 2], Strips),
-    Decoded(Kernel),
+    /// The second kernel is for chunks with token codebooks, if there can be any.
+    Decoded(Kernel, Option<Kernel>),
 }
 
 /// Input of a kernel that decodes, and the shared memory of its blocks in bytes.
@@ -115,7 +117,8 @@ impl Reconstructor {
             Way::Decoded => {
                 let kernel = device.kernel(&format.unfused(), "reconstruct_codes")?;
                 kernel.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
-                Kernels::Decoded(kernel)
+                let token_codes = || device.kernel(&format.token_codes(), "reconstruct_token_codes");
+                Kernels::Decoded(kernel, header.token_codes.then(token_codes).transpose()?)
             }
         };
         Ok(Self {
@@ -134,7 +137,7 @@ impl Reconstructor {
         match self.kernels {
             Kernels::Fused(_) => Way::Fused,
             Kernels::Apart(..) => Way::Apart,
-            Kernels::Decoded(_) => Way::Decoded,
+            Kernels::Decoded(..) => Way::Decoded,
         }
     }
 
@@ -236,7 +239,7 @@ impl Reconstructor {
                 unsafe { strips.launch(frame, input, &wanted, &strip_batch, &rows, output, sums, ending, status) }?;
                 Ok(true)
             }
-            (Kernels::Decoded(kernel), Codes::Decoded(codes)) => {
+            (Kernels::Decoded(kernel, _), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
                 // Constant tiles are fewer units of work than others.
                 let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
@@ -254,6 +257,22 @@ impl Reconstructor {
                 // bounded by the slots, for which `check` has ensured that there are codes, and the output contains the
                 // elements of the tiles. The shared memory holds the rows of each warp.
                 unsafe { launch.launch(grid) }.doing("reconstructing")?;
+                Ok(false)
+            }
+            (Kernels::Decoded(_, Some(kernel)), Codes::TokenCodes { codes, slots, plans }) => {
+                let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
+                let plans = plans.argument(&stream);
+                let mut launch = stream.launch_builder(kernel.function());
+                launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
+                launch.arg(codes).arg(&slots).arg(&plans).arg(work.output);
+                let mut grid = Kernel::grid(tiles.div_ceil(TOKEN_CODES_THREADS / 32), TOKEN_CODES_THREADS, 0);
+                grid.grid_dim.1 = work.parsed.chunk_count;
+                // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, const i32 *, u32,
+                // Plans, Element *). The parsing kernel has validated the results for chunks whose status is 0: it
+                // accepts interpolation only with schemes that have plans, in streams with plans, whose elements have
+                // the type of this stream's, as `check` has ensured. Groups are bounded by the slots, for which `check`
+                // has ensured that there are codes, and the output contains the elements of the tiles.
+                unsafe { launch.launch(grid) }.doing("reconstructing from token codes")?;
                 Ok(false)
             }
             _ => {
@@ -329,6 +348,14 @@ impl Reconstructor {
             Codes::Decoded(codes) => {
                 let needed = (u64::from(parsed.chunk_count) * u64::from(parsed.slots)) << self.format.group_log2;
                 ((codes.len() as u64) < needed, !codes.device_ptr(stream).0.is_multiple_of(16))
+            }
+            Codes::TokenCodes { codes, slots, plans } => {
+                if plans.is_double() != self.format.double {
+                    return Err(CudaError::invalid("the plans are those of elements of another type"));
+                }
+                // Groups of token codes are not smaller than those of the slots of `parsed`.
+                let needed = u64::from(parsed.chunk_count) * u64::from(*slots) * GROUP_LEN as u64;
+                ((codes.len() as u64) < needed, !codes.device_ptr(stream).0.is_multiple_of(4))
             }
         };
         let problems = [

@@ -1,11 +1,13 @@
 //! Structs that the kernels of reconstruction share with their launchers.
 
+use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::MAX_PATTERNS;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `reconstruct/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[Values::C, Request::C, Cut::C];
+pub(crate) const STRUCTS: &[DeviceStruct] =
+    &[Values::C, Request::C, Cut::C, PlanHead::C, PlanPoint::C, FloatNeighbor::C, DoubleNeighbor::C, Plans::C];
 
 device_struct! {
     /// The constants from the stream's header that map integers to values.
@@ -60,5 +62,65 @@ device_struct! {
         /// 2^16 divided by `width`, rounded up. Exact for the tile numbers in a strip, which are small.
         pub(super) by_width: u32,
         pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// The parts of the arrays of [`Plans`] for tiles with some extents and one scheme.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(super) struct PlanHead {
+        pub(super) first_anchor: u32,
+        pub(super) anchors: u32,
+        pub(super) first_point: u32,
+        pub(super) first_stage: u32,
+        pub(super) stages: u32,
+        /// Extents of the lattice of anchors.
+        pub(super) lattice: [u32; 3],
+    }
+}
+
+device_struct! {
+    /// An element that is interpolated.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct PlanPoint {
+        pub(super) first_neighbor: u32,
+        pub(super) place: u16,
+        pub(super) neighbors: u16,
+    }
+}
+
+device_struct! {
+    /// A neighbor of an element of type f32.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct FloatNeighbor {
+        pub(super) weight: f32,
+        pub(super) place: u32,
+    }
+}
+
+device_struct! {
+    /// A neighbor of an element of type f64.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct DoubleNeighbor {
+        pub(super) weight: f64,
+        pub(super) place: u32,
+        pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// The plans of interpolation of an array's tiles, one after another.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Plans {
+        /// The head for tiles that are clipped along the axes of a set is entry `8 * (scheme - 1) + set`, with 1 for x,
+        /// 2 for y, 4 for z.
+        pub(super) heads: CUdeviceptr as "const PlanHead *",
+        /// Places of the anchors.
+        pub(super) anchors: CUdeviceptr as "const uint16_t *",
+        pub(super) points: CUdeviceptr as "const PlanPoint *",
+        /// The end of each stage, counted from the first point of the plan.
+        pub(super) stages: CUdeviceptr as "const uint32_t *",
+        /// Neighbors of the element's type.
+        pub(super) neighbors: CUdeviceptr as "const void *",
     }
 }

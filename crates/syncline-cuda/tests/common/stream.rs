@@ -60,7 +60,7 @@ pub fn compress(bytes: &[u8], element: ElementType, extents: &[u64], bound: Boun
     compress_by(bytes, element, extents, bound, making, &CoderOptions::default())
 }
 
-/// Compresses an array, with codes as LZSS tokens if `lossless` requests them.
+/// Compresses an array, with codes as LZSS tokens or with token codebooks if `lossless` requests them.
 pub fn compress_by(
     bytes: &[u8],
     element: ElementType,
@@ -97,7 +97,7 @@ pub fn compress_by(
         index: making.index,
         group_log2: making.group_log2,
         lzss_codes: lossless.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
-        token_codes: false,
+        token_codes: lossless.token_codes(bound) && resolved.pipeline != Pipeline::Lossless,
         bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,

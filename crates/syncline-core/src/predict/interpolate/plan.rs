@@ -38,6 +38,8 @@ pub struct Plan<T> {
     points: Vec<Point>,
     /// Neighbors of all points, one after another.
     neighbors: Vec<(u16, T)>,
+    /// End of each stage in `points`.
+    stages: Vec<u32>,
 }
 
 /// A value that is predicted.
@@ -99,9 +101,15 @@ impl<T: Real> Plan<T> {
             drafts.push(Draft { stage: (std::cmp::Reverse(distance), stage), place, neighbors: neighbors.collect() });
         }
         drafts.sort_by_key(|draft| draft.stage);
+        let lengths = drafts.chunk_by(|a, b| a.stage == b.stage).map(<[Draft]>::len);
+        let stages = lengths.scan(0, |end, length| {
+            *end += length as u32;
+            Some(*end)
+        });
         Self {
             lattice,
             anchors,
+            stages: stages.collect(),
             points: drafts
                 .iter()
                 .map(|draft| Point { place: draft.place as u16, neighbors: draft.neighbors.len() as u16 })
@@ -121,6 +129,22 @@ impl<T: Real> Plan<T> {
     /// The elements that are not interpolated, ascending.
     pub fn anchors(&self) -> &[u16] {
         &self.anchors
+    }
+
+    /// The elements that are interpolated, in order: the place of each, and its neighbors with their weights.
+    pub fn points(&self) -> impl Iterator<Item = (u16, &[(u16, T)])> {
+        let mut rest = self.neighbors.as_slice();
+        self.points.iter().map(move |point| {
+            let (neighbors, after) = rest.split_at(usize::from(point.neighbors));
+            rest = after;
+            (point.place, neighbors)
+        })
+    }
+
+    /// The end of each stage among [`Self::points`]. Those of one stage have no neighbors in it, so that they can be
+    /// reconstructed in any order.
+    pub fn stages(&self) -> &[u32] {
+        &self.stages
     }
 
     /// Calls `value` for each element that is not an anchor, with its place in the tile, its number among them, and

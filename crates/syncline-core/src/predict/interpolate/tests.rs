@@ -33,6 +33,26 @@ fn positions_of_an_axis_come_from_coarse_to_fine() {
 
 proptest! {
     #[test]
+    fn stages_depend_on_stages_before((extent, axes) in extents(), scheme in scheme()) {
+        let plan = Plan::<f64>::new(scheme, extent, axes);
+        let count: usize = extent.iter().product();
+        let mut known = vec![false; count];
+        plan.anchors().iter().for_each(|&place| known[usize::from(place)] = true);
+        let points: Vec<_> = plan.points().collect();
+        let mut begin = 0;
+        for &end in plan.stages() {
+            let stage = &points[begin..end as usize];
+            prop_assert!(!stage.is_empty());
+            for (_, neighbors) in stage {
+                prop_assert!(!neighbors.is_empty() && neighbors.iter().all(|&(place, _)| known[usize::from(place)]));
+            }
+            stage.iter().for_each(|&(place, _)| known[usize::from(place)] = true);
+            begin = end as usize;
+        }
+        prop_assert!(begin == points.len() && known.iter().all(|&known| known));
+    }
+
+    #[test]
     fn each_element_comes_once_after_its_neighbors((extent, axes) in extents(), scheme in scheme()) {
         let plan = Plan::<f64>::new(scheme, extent, axes);
         let count: usize = extent.iter().product();

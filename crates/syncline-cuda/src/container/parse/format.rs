@@ -20,6 +20,7 @@ pub struct Format {
     pub(super) signs: bool,
     pub(super) index: IndexKind,
     pub(super) lzss_codes: bool,
+    pub(super) token_codes: bool,
     group_log2: u32,
     pub(super) bitmap_stride: u64,
 }
@@ -34,6 +35,7 @@ impl Format {
             signs: header.pipeline == Pipeline::LogQuantized,
             index: header.index,
             lzss_codes: header.lzss_codes,
+            token_codes: header.token_codes,
             group_log2: header.group_log2.into(),
             bitmap_stride: tiles * bitmap,
         }

@@ -161,6 +161,8 @@ impl<'a> ParseMemory<'a> {
             patterns: format.patterns,
             index_kind: format.index as u32,
             lzss_codes: format.lzss_codes.into(),
+            token_codes: format.token_codes.into(),
+            unused: 0,
         }
     }
 

@@ -1,0 +1,153 @@
+//! Decodes the token streams of a batch of records to codes: launchers of `kernels/token_codes/decode.cu`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use std::ops::Range;
+
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::MAX_CLASSES;
+use syncline_core::tokens::{GROUP_LEN, Mode};
+
+use super::structs::{TokenMemory, TokenStream};
+use crate::container::parse::{ParsedRecords, STATUS_TOKEN_STREAM};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::huffman::decode::parse::parse_constants;
+use crate::huffman::decode::structs::CodebookDescriptor;
+use crate::observer::Observer;
+
+const SOURCE: Source = source!("token_codes/decode.cu");
+const THREADS: u32 = 256;
+/// Bits of a table lookup.
+const TABLE_BITS: u32 = 11;
+/// log2 of the codes in a group.
+const GROUP_LOG2: u8 = GROUP_LEN.ilog2() as u8;
+/// Symbols that each codebook has room for.
+const ALPHABET: usize = Mode::Wide.alphabet();
+
+pub(super) fn specialization() -> Specialization {
+    let mut constants = parse_constants(2, 7, THREADS);
+    let own = [("PARSE_BAD", STATUS_TOKEN_STREAM), ("TOKEN_TABLE_BITS", TABLE_BITS)];
+    constants.extend(own.map(|(name, value)| (name, u64::from(value))));
+    Specialization { source: SOURCE, constants }
+}
+
+/// Decoded codes of a batch.
+#[derive(Debug)]
+pub(crate) struct DecodedCodes<'a> {
+    /// Groups of [`GROUP_LEN`] codes, `slots` for each chunk. Those of tiles that were not requested are unspecified.
+    pub codes: CudaViewMut<'a, i32>,
+    /// Maximum number of groups of a chunk.
+    pub slots: u32,
+}
+
+/// Decodes the codes of chunks with token codebooks.
+#[derive(Debug)]
+pub(crate) struct TokenCodes {
+    parse: Kernel,
+    decode: Kernel,
+    geometry: DeviceGeometry,
+    /// Maximum number of groups of a chunk and of a tile.
+    slots: u32,
+    tile_groups: u32,
+}
+
+impl TokenCodes {
+    /// Creates a decoder for streams of arrays with this tiling.
+    pub fn new(device: &Device, geometry: &Geometry) -> Result<Self> {
+        let specialization = specialization();
+        let geometry = DeviceGeometry::new(geometry, GROUP_LOG2);
+        let slots = u32::try_from(geometry.chunk_slots()).map_err(|_| CudaError::invalid("chunks are too large"))?;
+        Ok(Self {
+            parse: device.kernel(&specialization, "token_codes_parse")?,
+            decode: device.kernel(&specialization, "token_codes_decode")?,
+            geometry,
+            slots,
+            tile_groups: geometry.max_groups_of_tile().max(1),
+        })
+    }
+
+    fn rank_stride(&self) -> u32 {
+        self.slots.div_ceil(32)
+    }
+
+    /// Returns the bytes of arena memory that [`Self::decode`] takes for `chunks` chunks.
+    pub fn workspace(&self, chunks: u32) -> usize {
+        let (chunks, slots) = (chunks as usize, self.slots as usize);
+        let codebooks = chunks * MAX_CLASSES;
+        let slices = [
+            Arena::bytes_for::<TokenStream>(chunks),
+            Arena::bytes_for::<CodebookDescriptor>(codebooks),
+            Arena::bytes_for::<u64>(codebooks << TABLE_BITS),
+            Arena::bytes_for::<u16>(codebooks * ALPHABET),
+            Arena::bytes_for::<u8>(codebooks * ALPHABET),
+            Arena::bytes_for::<u32>(chunks * (slots + 1)),
+            Arena::bytes_for::<u32>(chunks * self.rank_stride() as usize),
+            Arena::bytes_for::<i32>(chunks * slots * GROUP_LEN),
+        ];
+        slices.iter().sum()
+    }
+
+    /// Decodes the codes of the tiles `tiles` of the array that are in the batch and in chunks with token codebooks, on
+    /// the frame's stream, without waiting for it. Errors in token streams are added to the status of the chunk, like
+    /// errors of parsing.
+    pub fn decode<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &CudaView<'_, u8>,
+        batch: &ChunkBatch,
+        tiles: Range<u64>,
+        parsed: &mut ParsedRecords<'_>,
+        observer: &mut Observer<'_>,
+    ) -> Result<DecodedCodes<'a>> {
+        let stream = frame.stream().clone();
+        let (chunks, slots) = (batch.chunks() as usize, self.slots as usize);
+        let codebooks = chunks * MAX_CLASSES;
+        let mut streams = frame.slice::<TokenStream>(chunks)?;
+        let mut descriptors = frame.slice::<CodebookDescriptor>(codebooks)?;
+        let mut tables = frame.slice::<u64>(codebooks << TABLE_BITS)?;
+        let mut symbols = frame.slice::<u16>(codebooks * ALPHABET)?;
+        let mut marks = frame.slice::<u8>(codebooks * ALPHABET)?;
+        let mut starts = frame.slice::<u32>(chunks * (slots + 1))?;
+        let mut ranks = frame.slice::<u32>(chunks * self.rank_stride() as usize)?;
+        let mut codes = frame.slice::<i32>(chunks * slots * GROUP_LEN)?;
+        let memory = TokenMemory {
+            streams: streams.device_ptr_mut(&stream).0,
+            codebooks: descriptors.device_ptr_mut(&stream).0,
+            tables: tables.device_ptr_mut(&stream).0,
+            symbols: symbols.device_ptr_mut(&stream).0,
+            marks: marks.device_ptr_mut(&stream).0,
+            starts: starts.device_ptr_mut(&stream).0,
+            ranks: ranks.device_ptr_mut(&stream).0,
+            slots: self.slots,
+            rank_stride: self.rank_stride(),
+        };
+        let mut launch = stream.launch_builder(self.parse.function());
+        launch.arg(input).arg(parsed.tiles.chunks_mut()).arg(&memory);
+        let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
+        grid.grid_dim.1 = MAX_CLASSES as u32 + 1;
+        // SAFETY: the kernel's parameters are (const u8 *, ParsedChunk *, TokenMemory). For chunks whose status is 0,
+        // parsing has ensured that the section of codes lies in the input, and that there are as many groups as tiles
+        // have, for which `slots` has room. The frame's memory lives until the kernels have run.
+        unsafe { launch.launch(grid) }.doing("parsing token streams")?;
+        observer("token_codes_parse")?;
+
+        let lanes = self.geometry.tiles().min(self.geometry.chunk_tiles().into()) as u32 * self.tile_groups;
+        let argument = parsed.tiles.parsed(None).argument(&stream);
+        let first_chunk = batch.first_chunk();
+        let mut launch = stream.launch_builder(self.decode.function());
+        launch.arg(input).arg(&self.geometry).arg(&argument).arg(&first_chunk).arg(&tiles.start).arg(&tiles.end);
+        launch.arg(&self.tile_groups).arg(&memory).arg(parsed.tiles.chunks_mut()).arg(&mut codes);
+        let mut grid = Kernel::grid(lanes.div_ceil(THREADS), THREADS, 0);
+        grid.grid_dim.1 = batch.chunks();
+        // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, u64, u64, u64, u32, TokenMemory,
+        // ParsedChunk *, i32 *). The kernels before have validated what they describe for chunks whose status is 0.
+        // Words beyond the last one of a stream are not read, and no group's lane writes more codes than a group has.
+        // `codes` has room for `slots` groups of each chunk.
+        unsafe { launch.launch(grid) }.doing("decoding token streams")?;
+        observer("token_codes_decode")?;
+        Ok(DecodedCodes { codes, slots: self.slots })
+    }
+}
