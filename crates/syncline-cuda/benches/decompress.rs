@@ -12,11 +12,12 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
-use cudarc::driver::{CudaStream, DeviceRepr};
+use cudarc::driver::{CudaStream, DeviceRepr, ValidAsZeroBits};
 use syncline_core::array::{Element, ElementType};
 use syncline_core::bound::Bound;
 use syncline_core::container::HEADER_LEN;
 use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::{CoderOptions, Effort};
 use syncline_cuda::container::MAX_CHUNKS;
 use syncline_cuda::container::hash::{ExcludedRange, Hasher, Pieces};
 use syncline_cuda::container::parse::{Format, RecordParser, Records};
@@ -31,7 +32,7 @@ use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor};
 mod streams;
 mod timing;
 mod waves;
-use streams::{Making, compress, decompress, opened};
+use streams::{Making, compress, compress_by, decompress, opened};
 use timing::Runs;
 use waves::Field;
 
@@ -64,6 +65,10 @@ fn main() -> Result<()> {
     bench.field("no index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::None)?;
     let planes = (timing::SMALL / 4 / 65_536) as u64;
     bench.field("small, 3-D f32", &[planes, 256, 256], wave(60.0, 0.3), ElementType::F32, IndexKind::Symbol)?;
+    bench.balanced("token codes, 1-D f32", &[1 << 26], wave(300.0, 4.0), ElementType::F32)?;
+    bench.balanced("token codes, 2-D f32", &[8192, 8192], wave(60.0, 0.3), ElementType::F32)?;
+    bench.balanced("token codes, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32)?;
+    bench.balanced("token codes, 3-D f64", &[128, 512, 512], wave(60.0, 0.3), ElementType::F64)?;
     for file in &files {
         bench.file(file)?;
     }
@@ -85,6 +90,37 @@ impl Bench<'_> {
         let bytes = field.bytes(extents, element);
         let making = Making { index, ..Making::default() };
         self.time(name, &compress(&bytes, element, extents, Bound::Abs(Field::BOUND), &making))
+    }
+
+    /// Measures a stream with token codebooks, and its steps.
+    fn balanced(&self, name: &str, extents: &[u64], field: Field, element: ElementType) -> Result<()> {
+        if !self.wanted.is_empty() && !self.wanted.iter().any(|part| name.contains(part.as_str())) {
+            return Ok(());
+        }
+        let bytes = field.bytes(extents, element);
+        let options = CoderOptions { effort: Effort::Balanced, ..CoderOptions::default() };
+        let bound = Bound::Abs(Field::BOUND);
+        let stream = compress_by(&bytes, element, extents, bound, &Making::default(), &options);
+        self.time(name, &stream)?;
+        match element {
+            ElementType::F32 => self.steps::<f32>(&stream),
+            _ => self.steps::<f64>(&stream),
+        }
+    }
+
+    fn steps<T: Element + DeviceRepr + ValidAsZeroBits>(&self, bytes: &[u8]) -> Result<()> {
+        let info = StreamInfo::from_bytes(bytes)?;
+        let input = self.stream.clone_htod(bytes).doing("copying the stream")?;
+        let mut output = self.stream.alloc_zeros::<T>(info.elements() as usize).doing("allocating")?;
+        let mut decompressor = Decompressor::new(self.device, self.stream.clone(), &info)?;
+        let (input, mut output) = (input.as_view(), output.as_view_mut());
+        let steps = syncline_cuda::timing::steps(&self.stream, RUNS, |step| {
+            decompressor.decompress_observed(&input, &mut output, step)
+        })?;
+        for (step, times) in steps {
+            println!("    {step:40} {:8.1} us", times.median() * 1e6);
+        }
+        Ok(())
     }
 
     fn file(&self, path: &str) -> Result<()> {

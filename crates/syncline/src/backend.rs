@@ -284,6 +284,8 @@ mod tests {
         let decode = |backend, planes| decode_obstacle(backend, &header, Decoder::Auto, true, || Ok(planes)).unwrap();
         assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
         assert!(decode(Backend::Auto, false).is_some());
+        let lossy = Header { pipeline: Pipeline::Quantized, token_codes: true, ..header.clone() };
+        assert!(decode_obstacle(Backend::Auto, &lossy, Decoder::Auto, true, || Ok(false)).unwrap().is_none());
     }
 
     #[test]

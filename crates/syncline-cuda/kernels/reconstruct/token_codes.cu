@@ -127,15 +127,18 @@ __device__ inline void interpolate(TileScratch &scratch, const PlanHead &plan, c
 #endif
     const Neighbor *neighbors = static_cast<const Neighbor *>(plans.neighbors);
     uint32_t begin = 0;
-    for (uint32_t stage = 0; stage < plan.stages; ++stage) {
-        const uint32_t end = plans.stages[plan.first_stage + stage];
+    for (uint32_t number = 0; number < plan.stages; ++number) {
+        const PlanStage stage = plans.stages[plan.first_stage + number];
+        const uint32_t count = stage.end - begin;
         // The elements of a stage have no neighbors in it.
-        for (uint32_t i = begin + lane_id(); i < end; i += WARP) {
+        for (uint32_t i = begin + lane_id(); i < stage.end; i += WARP) {
             const PlanPoint point = plans.points[plan.first_point + i];
-            const Neighbor *own = neighbors + point.first_neighbor;
-            Element value = product(scratch.values[padded(own[0].place)], own[0].weight);
+            const Neighbor *next = neighbors + stage.first_neighbor + (i - begin);
+            const Neighbor first = *next;
+            Element value = product(scratch.values[padded(first.place)], first.weight);
             for (uint32_t neighbor = 1; neighbor < point.neighbors; ++neighbor) {
-                const Neighbor other = own[neighbor];
+                next += count;
+                const Neighbor other = *next;
                 value = product_plus(scratch.values[padded(other.place)], other.weight, value);
             }
             const int32_t code = codes[plan.anchors + i];
@@ -143,7 +146,7 @@ __device__ inline void interpolate(TileScratch &scratch, const PlanHead &plan, c
             scratch.values[padded(point.place)] = code == 0 ? value : product_plus(element_of(code), step, value);
         }
         __syncwarp();
-        begin = end;
+        begin = stage.end;
     }
 }
 #endif

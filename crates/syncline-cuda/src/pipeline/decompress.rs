@@ -33,9 +33,8 @@ use crate::token_codes::TokenCodes;
 /// if codes go through device memory, where they then take at most 128 MiB.
 const FUSED_ELEMENTS: u64 = 1 << 28;
 const DECODED_ELEMENTS: u64 = 1 << 26;
-/// The same if chunks may have token codebooks, whose codes take 32 bits, and the maximum number of their chunks, each
-/// of which takes about 1 MiB for codebooks.
-const TOKEN_CODES_ELEMENTS: u64 = 1 << 25;
+/// Maximum number of chunks of a batch if these may have token codebooks, which take about 1 MiB for each chunk. The
+/// codes take twice as much memory as those of Huffman streams.
 const TOKEN_CODES_CHUNKS: u64 = 64;
 
 /// Decompresses one stream, or others whose headers give the same sizes, from device memory to device memory.
@@ -123,7 +122,7 @@ impl Decompressor {
         let chunks = info.geometry().chunks() as usize;
         let words = || stream.alloc_zeros::<u32>(chunks.max(1)).allocating(chunks as u64 * 4);
         let (elements, most_chunks) = match way {
-            _ if header.token_codes => (TOKEN_CODES_ELEMENTS, TOKEN_CODES_CHUNKS),
+            _ if header.token_codes => (DECODED_ELEMENTS, TOKEN_CODES_CHUNKS),
             Way::Fused => (FUSED_ELEMENTS, MAX_CHUNKS as u64),
             _ => (DECODED_ELEMENTS, MAX_CHUNKS as u64),
         };
@@ -196,17 +195,19 @@ impl Decompressor {
             let codes = self.format.code_bounds(batch, record_bytes, 0);
             let mut bytes = self.format.workspace(batch, !self.decoder.is_fused());
             bytes += Arena::bytes_for::<u8>(1) + self.reconstructor.workspace(batch.chunks(), batch.slots());
+            let mut of_codes = 0;
             if let Some(kind) = self.decoder.kind() {
-                bytes += workspace(kind, &codes.sizes()?);
-                bytes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
+                of_codes = workspace(kind, &codes.sizes()?);
+                of_codes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
             }
             if self.bitmaps.is_some() {
                 let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
                 bytes += workspace(Decoder::SelfSync, &bounds.sizes()?);
             }
             if let Some((token_codes, _)) = &self.token_codes {
-                bytes += token_codes.workspace(batch.chunks());
+                of_codes = of_codes.max(token_codes.workspace(batch.chunks()));
             }
+            bytes += of_codes;
             match Hashing::pays(own.longest()) {
                 true => bytes += Hashing::workspace(count, own.longest()),
                 false => {

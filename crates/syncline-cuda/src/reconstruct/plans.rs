@@ -10,7 +10,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::predict::interpolate::{Plan, Scheme};
 use syncline_core::quantize::Real;
 
-use super::structs::{DoubleNeighbor, FloatNeighbor, PlanHead, PlanPoint, Plans};
+use super::structs::{DoubleNeighbor, FloatNeighbor, PlanHead, PlanPoint, PlanStage, Plans};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// Maximum number of anchors of an interpolated tile, as in `kernels/reconstruct/token_codes.cu`.
@@ -22,7 +22,7 @@ pub struct InterpolationPlans {
     heads: CudaSlice<PlanHead>,
     anchors: CudaSlice<u16>,
     points: CudaSlice<PlanPoint>,
-    stages: CudaSlice<u32>,
+    stages: CudaSlice<PlanStage>,
     neighbors: Neighbors,
 }
 
@@ -71,7 +71,7 @@ impl InterpolationPlans {
         size_of::<PlanHead>() * self.heads.len()
             + size_of::<u16>() * self.anchors.len()
             + size_of::<PlanPoint>() * self.points.len()
-            + size_of::<u32>() * self.stages.len()
+            + size_of::<PlanStage>() * self.stages.len()
             + neighbors
     }
 
@@ -110,7 +110,7 @@ struct HostPlans<T> {
     heads: Vec<PlanHead>,
     anchors: Vec<u16>,
     points: Vec<PlanPoint>,
-    stages: Vec<u32>,
+    stages: Vec<PlanStage>,
     neighbors: Vec<(u16, T)>,
 }
 
@@ -154,11 +154,19 @@ impl<T: Real> HostPlans<T> {
             (head.anchors, head.stages) = (plan.anchors().len() as u32, plan.stages().len() as u32);
             head.lattice = plan.lattice().map(|extent| extent as u32);
             self.anchors.extend(plan.anchors());
-            self.stages.extend(plan.stages());
-            for (place, neighbors) in plan.points() {
-                let first_neighbor = self.neighbors.len() as u32;
-                self.points.push(PlanPoint { first_neighbor, place, neighbors: neighbors.len() as u16 });
-                self.neighbors.extend(neighbors);
+            let points: Vec<_> = plan.points().collect();
+            self.points.extend(points.iter().map(|&(place, own)| PlanPoint { place, neighbors: own.len() as u16 }));
+            let mut begin = 0;
+            for &end in plan.stages() {
+                let stage = &points[begin..end as usize];
+                self.stages.push(PlanStage { end, first_neighbor: self.neighbors.len() as u32 });
+                let most = stage.iter().map(|(_, own)| own.len()).max().unwrap_or(0);
+                // An element with fewer neighbors than others of the stage leaves gaps.
+                let gap = (0, T::nearest(0.0));
+                for number in 0..most {
+                    self.neighbors.extend(stage.iter().map(|(_, own)| own.get(number).copied().unwrap_or(gap)));
+                }
+                begin = end as usize;
             }
         }
         self.heads.push(head);

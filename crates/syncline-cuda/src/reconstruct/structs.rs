@@ -6,8 +6,17 @@ use syncline_core::container::MAX_PATTERNS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `reconstruct/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] =
-    &[Values::C, Request::C, Cut::C, PlanHead::C, PlanPoint::C, FloatNeighbor::C, DoubleNeighbor::C, Plans::C];
+pub(crate) const STRUCTS: &[DeviceStruct] = &[
+    Values::C,
+    Request::C,
+    Cut::C,
+    PlanHead::C,
+    PlanPoint::C,
+    PlanStage::C,
+    FloatNeighbor::C,
+    DoubleNeighbor::C,
+    Plans::C,
+];
 
 device_struct! {
     /// The constants from the stream's header that map integers to values.
@@ -83,9 +92,20 @@ device_struct! {
     /// An element that is interpolated.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct PlanPoint {
-        pub(super) first_neighbor: u32,
         pub(super) place: u16,
         pub(super) neighbors: u16,
+    }
+}
+
+device_struct! {
+    /// Elements that are interpolated from those before, independently of each other.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct PlanStage {
+        /// The end of the stage, counted from the first point of the plan.
+        pub(super) end: u32,
+        /// Index of the first neighbor of the stage's first element. First neighbors of all elements are followed by
+        /// all second neighbors, and so on, so that lanes read adjacent ones.
+        pub(super) first_neighbor: u32,
     }
 }
 
@@ -118,8 +138,7 @@ device_struct! {
         /// Places of the anchors.
         pub(super) anchors: CUdeviceptr as "const uint16_t *",
         pub(super) points: CUdeviceptr as "const PlanPoint *",
-        /// The end of each stage, counted from the first point of the plan.
-        pub(super) stages: CUdeviceptr as "const uint32_t *",
+        pub(super) stages: CUdeviceptr as "const PlanStage *",
         /// Neighbors of the element's type.
         pub(super) neighbors: CUdeviceptr as "const void *",
     }

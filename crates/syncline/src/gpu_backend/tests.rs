@@ -10,7 +10,7 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::Coder;
+use syncline_core::pipeline::{Coder, Effort};
 
 use super::{Compression, Decompression, Gpus, Sizes};
 use crate::backend::{Backend, CudaDevices};
@@ -188,6 +188,37 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
                 }
             }
         }
+    }
+}
+
+/// Streams with token codebooks, which only the CPU makes.
+#[test]
+fn streams_with_token_codebooks_become_the_arrays_of_the_cpu() {
+    let Some(gpus) = gpus() else { return };
+    let cases: [(Effort, &[u64], Bound); 3] = [
+        (Effort::Balanced, pick(&[130, 70, 150], &[20, 30, 35]), Bound::Rel(1e-3)),
+        (Effort::Balanced, pick(&[1100, 1050], &[110, 105]), Bound::PwRel(1e-2)),
+        (Effort::Best, pick(&[2_500_001], &[60_001]), Bound::Rel(1e-4)),
+    ];
+    for (effort, extents, bound) in cases {
+        let shape = Shape::new(extents).unwrap();
+        let bytes = field(ElementType::F32, shape.len());
+        let options = CompressOptions::new(bound).with_effort(effort).with_backend(Backend::Cpu);
+        let mut stream = Vec::new();
+        compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
+        let file = StreamFile::open(stream.as_slice()).unwrap();
+        assert!(file.header().token_codes);
+        let array = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
+        let count = shape.len();
+        for sizes in all_sizes() {
+            for wanted in [0..count, count / 3..count / 3 * 2, count..count] {
+                let what = format!("{shape} {bound:?} {effort} {sizes:?}");
+                check_decompression(gpus, &stream, array.bytes(), wanted, sizes, &what);
+            }
+        }
+        let mut into = vec![0xA5; array.bytes().len()];
+        let cuda = DecompressOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
+        assert!(file.decompress_into(&mut into, &cuda).unwrap().on_gpu() && into == array.bytes());
     }
 }
 

@@ -39,52 +39,71 @@ pub(super) fn reconstruct<'a>(
     ending: BatchFinish,
     observer: &mut Observer<'_>,
 ) -> Result<bool> {
-    let mut decoded = None;
-    if !decoder.is_fused() {
-        let mut codes = frame.slice::<u16>(parsed.codes.output_symbols())?;
-        let work = Decoding {
-            input: &input.slice(..),
-            classes: &parsed.classes.as_view(),
-            batch: &parsed.codes,
-            output: &mut codes.slice_mut(..),
-            status: &mut parsed.code_status.slice_mut(..),
-        };
-        decoder.launch(frame, work)?;
-        observer("decode")?;
-        if let Some((tokens, records, batch)) = tokens {
-            tokens.decode(records, batch, parsed, &mut codes, observer)?;
+    let mut target = Target { reconstructor, input, output, part, ending };
+    let ended = {
+        // The codes' memory is available again when they are reconstructed.
+        let mut frame = frame.nested();
+        let mut decoded = None;
+        if !decoder.is_fused() {
+            let mut codes = frame.slice::<u16>(parsed.codes.output_symbols())?;
+            let work = Decoding {
+                input: &input.slice(..),
+                classes: &parsed.classes.as_view(),
+                batch: &parsed.codes,
+                output: &mut codes.slice_mut(..),
+                status: &mut parsed.code_status.slice_mut(..),
+            };
+            decoder.launch(&mut frame, work)?;
+            observer("decode")?;
+            if let Some((tokens, records, batch)) = tokens {
+                tokens.decode(records, batch, parsed, &mut codes, observer)?;
+            }
+            decoded = Some(codes.into_view());
         }
-        decoded = Some(codes.into_view());
-    }
-    let mut token_groups = None;
-    if let Some((decoder, plans, batch)) = token_codes {
-        let DecodedCodes { codes, slots } =
-            decoder.decode(frame, input, batch, part.tiles.clone(), parsed, observer)?;
-        token_groups = Some((codes.into_view(), slots, plans));
-    }
-    let tiles = parsed.tiles.parsed(parsed.bitmap_bytes.as_ref());
-    let mut reconstruct = |codes| {
-        let work = Reconstruction {
-            input: &input.slice(..),
-            parsed: &tiles,
-            codes,
-            first_chunk: part.first_chunk,
-            tiles: part.tiles.clone(),
-            output: &mut output.slice_mut(..),
-            first_element: part.first_element,
-            status: &mut parsed.code_status.slice_mut(..),
-            sums: &mut parsed.code_sums.slice_mut(..),
-        };
-        reconstructor.launch_ending(frame, work, ending)
+        target.launch(&mut frame, parsed, decoded.as_ref().map(Codes::Decoded))?
     };
-    let ended = reconstruct(match &decoded {
-        Some(codes) => Codes::Decoded(codes),
-        None => Codes::Streams(&parsed.codes),
-    })?;
     observer("reconstruct")?;
-    if let Some((codes, slots, plans)) = &token_groups {
-        reconstruct(Codes::TokenCodes { codes, slots: *slots, plans })?;
+    if let Some((decoder, plans, batch)) = token_codes {
+        let mut frame = frame.nested();
+        let tiles = target.part.tiles.clone();
+        let DecodedCodes { codes, slots } = decoder.decode(&mut frame, input, batch, tiles, parsed, observer)?;
+        let codes = codes.into_view();
+        target.launch(&mut frame, parsed, Some(Codes::TokenCodes { codes: &codes, slots, plans }))?;
         observer("reconstruct_token_codes")?;
     }
     Ok(ended)
+}
+
+/// What a batch is reconstructed from, besides its parsed records, and where to.
+struct Target<'t, 'o> {
+    reconstructor: &'t Reconstructor,
+    input: &'t CudaView<'t, u8>,
+    output: &'t mut CudaViewMut<'o, u8>,
+    part: Part,
+    ending: BatchFinish,
+}
+
+impl Target<'_, '_> {
+    /// Reconstructs elements from these codes, or from the streams of a parsed batch. Returns whether the last kernel
+    /// has also finished the batch.
+    fn launch(
+        &mut self,
+        frame: &mut Frame<'_>,
+        parsed: &mut ParsedRecords<'_>,
+        codes: Option<Codes<'_, '_>>,
+    ) -> Result<bool> {
+        let tiles = parsed.tiles.parsed(parsed.bitmap_bytes.as_ref());
+        let work = Reconstruction {
+            input: &self.input.slice(..),
+            parsed: &tiles,
+            codes: codes.unwrap_or(Codes::Streams(&parsed.codes)),
+            first_chunk: self.part.first_chunk,
+            tiles: self.part.tiles.clone(),
+            output: &mut self.output.slice_mut(..),
+            first_element: self.part.first_element,
+            status: &mut parsed.code_status.slice_mut(..),
+            sums: &mut parsed.code_sums.slice_mut(..),
+        };
+        self.reconstructor.launch_ending(frame, work, self.ending)
+    }
 }
