@@ -27,7 +27,7 @@ proptest! {
     ) {
         let extents: &[u64] = [&[2000][..], &[50, 60], &[11, 12, 20], &[2, 9, 9, 17]][seed as usize % 4];
         let count: u64 = extents.iter().product();
-        let wave = |i: u64| ((i % 60) as f32 * 0.1).sin() * 20.0 + ((i * seed) >> 60) as f32;
+        let wave = |i: u64| ((i % 60) as f32 * 0.1).sin() * 20.0 + (i.wrapping_mul(seed) >> 60) as f32;
         let values: Vec<f32> = (0..count).map(wave).collect();
         let view = syncline::ArrayView::new(&values, extents).unwrap();
         let options = CompressOptions::new(Bound::Abs(0.01)).with_effort(Effort::Balanced).with_threads(1);

@@ -314,13 +314,15 @@ fn lying_headers_and_counts_are_errors() {
         assert!(error.contains(what), "{changes:?}: {error}");
     };
     fails(&[(ANNOUNCED, 0)], "does not announce");
-    fails(&[(ANNOUNCED, 2)], "out of range");
+    fails(&[(ANNOUNCED, 2)], "LZSS tokens, which the header does not announce");
+    fails(&[(ANNOUNCED, 4)], "out of range");
     fails(&[(14, 1)], "lossless");
     fails(&[(KIND, 2)], "radius");
     for kind in [1, 3] {
         fails(&[(KIND, kind)], "does not fit");
     }
-    fails(&[(KIND, 5)], "unknown kind");
+    fails(&[(KIND, 5)], "token codebooks, which the header does not announce");
+    fails(&[(KIND, 6)], "unknown kind");
     let payload = HEADER + 32;
     // Section 0 is the first, behind the table: its radius and flags.
     let tiles = payload + 48;
