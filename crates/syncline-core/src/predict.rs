@@ -1,5 +1,6 @@
 //! Prediction inside a tile (`docs/FORMAT.md`, "Prediction"): integers to residuals and codes, and back.
 
+pub mod activity;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 pub mod codes;

@@ -13,7 +13,6 @@ mod stream;
 mod tests;
 
 pub use encode::{EncodeScratch, encode, estimate};
-pub use estimate::log2;
 pub use stream::{MAX_CLASSES, TokenStream};
 
 /// Codes of a group. The last group of a tile may have fewer.

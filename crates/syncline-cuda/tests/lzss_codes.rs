@@ -1,6 +1,8 @@
 //! Streams whose codes may be LZSS tokens: whole arrays, parts of them, and damaged streams equal the CPU's results.
 
 mod common;
+#[path = "common/parts.rs"]
+mod parts;
 #[path = "common/real.rs"]
 mod real;
 #[path = "common/stream.rs"]
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use common::damage::{self, Tally};
 use common::{Random, Share, pick, unless_tiny, unless_tiny_one};
 use cudarc::driver::CudaStream;
+use parts::check_parts;
 use real::{POISON, Real, bytes_of, on_gpu};
 use stream::{Making, compress_by, opened, sign, try_decompress};
 use syncline_core::array::{ElementType, Shape};
@@ -275,32 +278,7 @@ fn parts_come_back() {
         let making = Making { chunk_tiles: Some(10), ..Making::default() };
         let made = compress_by(&bytes, ElementType::F32, extents, Bound::Abs(0.01), &making, &ALWAYS);
         assert!(coded_chunks(&made) > 0 && kinds(&made).contains(&(ChunkKind::Quantized as u8)), "{:?}", kinds(&made));
-        let info = StreamInfo::from_bytes(&made).unwrap();
-        let expected = try_decompress(&made).unwrap();
-        let geometry = info.geometry().clone();
-        let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
-        for _ in 0..pick(8, 2) {
-            let first = random.below(geometry.tiles());
-            let tiles = first..first + 1 + random.below((geometry.tiles() - first).min(40));
-            let part = info.bytes_of(info.chunks_of(tiles.clone()));
-            let input = stream.clone_htod(&made[part.start as usize..part.end as usize]).unwrap();
-            let mut wanted = vec![POISON; expected.len()];
-            let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, f32>(&wanted)).unwrap();
-            let room = &mut output.as_view_mut();
-            decompressor.decompress_tiles(&input.as_view(), part.start, tiles.clone(), room, 0).unwrap();
-            decompressor.check().unwrap();
-            for tile in geometry.range(tiles.clone()) {
-                let [b, z, y, x] = tile.origin;
-                let [nz, ny, nx] = tile.extent.map(|extent| extent as u64);
-                for (dz, dy) in (0..nz).flat_map(|dz| (0..ny).map(move |dy| (dz, dy))) {
-                    let first = geometry.element([b, z + dz, y + dy, x]) as usize * 4;
-                    let row = first..first + nx as usize * 4;
-                    wanted[row.clone()].copy_from_slice(&expected[row]);
-                }
-            }
-            let out = stream.clone_dtoh(&output).unwrap();
-            assert!(bytemuck::cast_slice::<f32, u8>(&out) == wanted, "{extents:?} tiles {tiles:?}");
-        }
+        check_parts(device, &stream, &made, &mut random);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Streams with token codebooks: whole arrays, parts of them, and damaged streams equal the CPU's results.
 
 mod common;
+#[path = "common/parts.rs"]
+mod parts;
 #[path = "common/real.rs"]
 mod real;
 #[path = "common/stream.rs"]
@@ -12,7 +14,8 @@ use std::sync::Arc;
 use common::damage::{self, Tally};
 use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::CudaStream;
-use real::{POISON, Real, bytes_of, on_gpu};
+use parts::check_parts;
+use real::{Real, bytes_of, on_gpu};
 use stream::{Making, compress_by, opened, sign, try_decompress};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
@@ -310,32 +313,7 @@ fn parts_come_back() {
         let bytes = bytes_of::<f32>(&Data::Wild.values(extents, 8));
         let making = Making { chunk_tiles: Some(unless_tiny(10, 3)), ..Making::default() };
         let made = compress_by(&bytes, ElementType::F32, extents, Bound::Abs(0.01), &making, &BALANCED);
-        let info = StreamInfo::from_bytes(&made).unwrap();
-        let expected = try_decompress(&made).unwrap();
-        let geometry = info.geometry().clone();
-        let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
-        for _ in 0..pick(8, 2) {
-            let first = random.below(geometry.tiles());
-            let tiles = first..first + 1 + random.below((geometry.tiles() - first).min(40));
-            let part = info.bytes_of(info.chunks_of(tiles.clone()));
-            let input = stream.clone_htod(&made[part.start as usize..part.end as usize]).unwrap();
-            let mut wanted = vec![POISON; expected.len()];
-            let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, f32>(&wanted)).unwrap();
-            let room = &mut output.as_view_mut();
-            decompressor.decompress_tiles(&input.as_view(), part.start, tiles.clone(), room, 0).unwrap();
-            decompressor.check().unwrap();
-            for tile in geometry.range(tiles.clone()) {
-                let [b, z, y, x] = tile.origin;
-                let [nz, ny, nx] = tile.extent.map(|extent| extent as u64);
-                for (dz, dy) in (0..nz).flat_map(|dz| (0..ny).map(move |dy| (dz, dy))) {
-                    let first = geometry.element([b, z + dz, y + dy, x]) as usize * 4;
-                    let row = first..first + nx as usize * 4;
-                    wanted[row.clone()].copy_from_slice(&expected[row]);
-                }
-            }
-            let out = stream.clone_dtoh(&output).unwrap();
-            assert!(bytemuck::cast_slice::<f32, u8>(&out) == wanted, "{extents:?} tiles {tiles:?}");
-        }
+        check_parts(device, &stream, &made, &mut random);
     }
 }
 

@@ -1,5 +1,33 @@
-//! Packing of blocks of 32 integers with a fixed number of bits each (FORMAT.md, section 1): value `j` occupies bits
-//! `j * width` to `(j + 1) * width - 1`, counted from bit 0 of the first 32-bit word up.
+//! Packing of small values, and of blocks of 32 integers with a fixed number of bits each (FORMAT.md, section 1):
+//! value `j` of a block occupies bits `j * width` to `(j + 1) * width - 1`, counted from bit 0 of the first 32-bit word
+//! up.
+
+/// Appends values of `BITS` bits, which divide 8, from bit 0 of each byte up. The rest of the last byte is 0.
+pub fn pack_values<const BITS: usize>(values: impl Iterator<Item = u8>, out: &mut Vec<u8>) {
+    let mut filled = 0;
+    for value in values {
+        if filled % 8 == 0 {
+            out.push(0);
+        }
+        let last = out.len() - 1;
+        out[last] |= value << (filled % 8);
+        filled += BITS;
+    }
+}
+
+/// Returns the bytes of so many values of `BITS` bits.
+pub const fn packed_len<const BITS: usize>(count: usize) -> usize {
+    count.div_ceil(8 / BITS)
+}
+
+/// Inverse of [`pack_values`], for `count` values.
+///
+/// # Panics
+/// The iterator panics where `packed` is shorter than [`packed_len`].
+pub fn unpack_values<const BITS: usize>(packed: &[u8], count: usize) -> impl Iterator<Item = u8> {
+    let per_byte = 8 / BITS;
+    (0..count).map(move |i| (packed[i / per_byte] >> (i % per_byte * BITS)) & ((1 << BITS) - 1) as u8)
+}
 
 /// Values in a block.
 pub const BLOCK: usize = 32;

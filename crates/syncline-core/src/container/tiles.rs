@@ -1,6 +1,7 @@
 //! Section 0: what each tile of a chunk is.
 
 use super::{Fields, align};
+use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::error::{Error, Result};
 use crate::quantize::mask::MaskKind;
 
@@ -43,17 +44,9 @@ const CLASSES: u8 = 2;
 const SIGNS: u8 = 4;
 const SCHEME: u8 = 8;
 
-/// Packs values of `BITS` bits from bit 0 of the first byte up, then align(4).
+/// Packs values of `BITS` bits, then align(4).
 fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) {
-    let mut filled = 0;
-    for value in values {
-        if filled % 8 == 0 {
-            out.push(0);
-        }
-        let last = out.len() - 1;
-        out[last] |= value << (filled % 8);
-        filled += BITS;
-    }
+    pack_values::<BITS>(values, out);
     align(out, 4);
 }
 
@@ -62,10 +55,9 @@ fn unpack<'a, const BITS: usize>(
     fields: &mut Fields<'a>,
     count: usize,
 ) -> Result<impl Iterator<Item = u8> + use<'a, BITS>> {
-    let per_byte = 8 / BITS;
-    let bytes = fields.take(count.div_ceil(per_byte))?;
+    let bytes = fields.take(packed_len::<BITS>(count))?;
     fields.align(4)?;
-    Ok((0..count).map(move |i| (bytes[i / per_byte] >> (i % per_byte * BITS)) & ((1 << BITS) - 1) as u8))
+    Ok(unpack_values::<BITS>(bytes, count))
 }
 
 impl TileSection {

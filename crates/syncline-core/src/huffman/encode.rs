@@ -7,6 +7,7 @@ use super::lengths::{LengthScratch, code_lengths};
 use super::sample::Sample;
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
+use crate::bits::pack::pack_values;
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
 use crate::simd::{self, InstructionSet, Isa, Kernel};
@@ -195,7 +196,7 @@ fn write_stream<S: Symbol>(
     header.codebook_bytes = (out.len() - start - Header::BYTES) as u32;
     align(out, 4);
     if header.has_zero_bit_groups {
-        out.extend(live.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &live| bits << 1 | u8::from(!live))));
+        pack_values::<1>(live.iter().map(|&live| u8::from(!live)), out);
     }
     align(out, 8);
     let before_index = out.len();

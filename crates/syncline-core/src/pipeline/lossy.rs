@@ -22,8 +22,8 @@ use crate::container::{
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind};
-use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, encode_tile, widen};
+use crate::predict::{Outlier, activity};
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
 
@@ -173,7 +173,7 @@ pub(super) fn quantize_chunk<T: Real, S: ElementSource + ?Sized>(
         radius,
         outlier_positions,
         residuals,
-        bins: buffers.activities.iter().map(|&activity| activity_bin(activity) as u8).collect(),
+        bins: buffers.activities.iter().map(|&activity| activity::bin(activity) as u8).collect(),
         metas: buffers.metas,
         bases: buffers.bases,
         codes: buffers.codes,
@@ -241,32 +241,14 @@ impl<'a, T: Real> TileEncoder<'a, T> {
     }
 }
 
-/// Bin of an activity: two to a power of two.
-fn activity_bin(activity: u64) -> usize {
-    match activity.checked_ilog2() {
-        None => 0,
-        Some(0) => 1,
-        Some(log) => 2 * log as usize + (activity >> (log - 1) & 1) as usize + 1,
-    }
-}
-
 /// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity
 /// (`docs/FORMAT.md`).
 fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
-    const BINS: usize = 2 * 64 + 1;
-    let mut counts = [0u64; BINS];
     let live = buffers.metas.iter().zip(&buffers.activities).filter(|(meta, _)| !meta.constant);
-    live.for_each(|(_, &activity)| counts[activity_bin(activity)] += 1);
-    let total: u64 = counts.iter().sum();
-    let mut below = 0u64;
-    let classes = counts.map(|count| {
-        let class = (4 * below).checked_div(total).unwrap_or(0);
-        below += count;
-        class.min(3) as u8
-    });
+    let classes = activity::classes(live.map(|(_, &activity)| activity));
     for ((meta, &activity), tile) in buffers.metas.iter_mut().zip(&buffers.activities).zip(tiles) {
         if !meta.constant {
-            meta.class = classes[activity_bin(activity)];
+            meta.class = classes[activity::bin(activity)];
             let groups = tile.groups(1 << group_log2);
             buffers.classes.extend(std::iter::repeat_n(meta.class, groups));
         }

@@ -193,11 +193,11 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
                 let value = T::from_code(code).mul_add(step, predicted);
                 let error = (wanted - value).magnitude();
                 let good = small & (error < bound) & !wanted.is_negative_zero();
-                let coded = good & (!EXCLUDES | (excluded >> lane & 1 == 0));
-                chosen[lane] = if coded { code } else { 0 };
+                let included = !EXCLUDES | (excluded >> lane & 1 == 0);
+                chosen[lane] = if good & included { code } else { 0 };
                 // A code of 0 gives the prediction itself, as sums with 0 do, but for the sign of zero.
                 out[lane] = if chosen[lane] != 0 { value } else { predicted };
-                bad[lane] = i32::from(!good & (!EXCLUDES | (excluded >> lane & 1 == 0)));
+                bad[lane] = i32::from(!good & included);
                 any[lane] |= bad[lane];
             }
             codes[(first + number) & (MAX_TILE_ELEMENTS - 1)] = chosen;

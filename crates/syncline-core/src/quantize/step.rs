@@ -1,5 +1,6 @@
 //! Constants of linear quantization, and the arithmetic on one value (`docs/FORMAT.md`).
 
+use super::Real;
 use crate::simd::float_to_int::{f32_to_i32_below, f64_to_i32_below};
 
 /// Quantizes and reconstructs single values of type `T` with one step and one bound.
@@ -40,9 +41,13 @@ impl LinearStep<f32> for StepF32 {
     fn new(step: f64, bound: f64) -> Self {
         let inv = 1.0 / step;
         let (inv_hi, hi) = (inv as f32, step as f32);
-        let nearest = bound as f32;
-        let bound = if f64::from(nearest) > bound { nearest.next_down() } else { nearest };
-        Self { inv_hi, inv_lo: (inv - f64::from(inv_hi)) as f32, hi, lo: (step - f64::from(hi)) as f32, bound }
+        Self {
+            inv_hi,
+            inv_lo: (inv - f64::from(inv_hi)) as f32,
+            hi,
+            lo: (step - f64::from(hi)) as f32,
+            bound: f32::not_above(bound),
+        }
     }
 
     #[inline(always)]

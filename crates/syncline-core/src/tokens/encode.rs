@@ -8,6 +8,7 @@ use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
 use crate::huffman::codebook::Codebook;
 use crate::huffman::lengths::{LengthScratch, code_lengths};
+use crate::predict::activity;
 
 /// Memory that is reused from stream to stream.
 #[derive(Debug, Default)]
@@ -130,28 +131,8 @@ fn classify(groups: Groups<'_>, live: &mut Vec<bool>, activities: &mut Vec<u64>,
     activities.extend(groups.iter().map(|group| group.iter().map(|code| u64::from(code.unsigned_abs())).sum::<u64>()));
     live.clear();
     live.extend(activities.iter().map(|&activity| activity > 0));
-    let mut counts = [0u64; ACTIVITY_BINS];
-    activities.iter().filter(|&&activity| activity > 0).for_each(|&activity| counts[activity_bin(activity)] += 1);
-    let all: u64 = counts.iter().sum();
-    let mut below = 0u64;
-    let of_bins = counts.map(|count| {
-        let class = (4 * below).checked_div(all).unwrap_or(0);
-        below += count;
-        class.min(3) as u8
-    });
+    let of_bins = activity::classes(activities.iter().copied().filter(|&activity| activity > 0));
     classes.clear();
     let live_activities = activities.iter().filter(|&&activity| activity > 0);
-    classes.extend(live_activities.map(|&activity| of_bins[activity_bin(activity)]));
-}
-
-/// Bins of activities.
-const ACTIVITY_BINS: usize = 2 * 64 + 1;
-
-/// Bin of an activity: two to a power of two.
-fn activity_bin(activity: u64) -> usize {
-    match activity.checked_ilog2() {
-        None => 0,
-        Some(0) => 1,
-        Some(log) => 2 * log as usize + (activity >> (log - 1) & 1) as usize + 1,
-    }
+    classes.extend(live_activities.map(|&activity| of_bins[activity::bin(activity)]));
 }

@@ -1,11 +1,7 @@
 //! How many bits codes take in each mode, by their counts, in integer arithmetic (`docs/ENCODER.md`).
 
-use std::sync::LazyLock;
-
 use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, bin_token, run_token, value_token};
-
-/// Fraction bits of logarithms.
-const LOG_BITS: u32 = 16;
+use crate::bits::logarithm::{LOG_BITS, times_log2};
 
 /// Symbols of a set of groups in each mode.
 #[derive(Clone, Debug)]
@@ -121,54 +117,29 @@ impl Counts {
 
 /// Estimates the bits of a Huffman code for symbols with these counts, and of its codebook.
 fn codeword_bits(counts: &[u32]) -> u64 {
-    let (mut total, mut most, mut used, mut runs) = (0, 0, 0, 0);
+    let (mut total, mut most, mut used, mut runs) = (0u32, 0, 0, 0);
     let mut before = 0;
     // The sum of all counts times their logarithm.
     let mut weighted = 0;
     for &count in counts {
-        total += u64::from(count);
-        most = most.max(u64::from(count));
+        total += count;
+        most = most.max(count);
         used += u64::from(count > 0);
         runs += u64::from(count > 0 && before == 0);
-        weighted += times_log2(u64::from(count));
+        weighted += times_log2(count);
         before = count;
     }
     if total == 0 {
         return 0;
     }
-    let bits = if 2 * most > total {
+    let others = total - most;
+    let bits = if most > others {
         // The commonest symbol takes one bit; so does what tells the others from it.
-        let others = total - most;
-        total + ((times_log2(others) - (weighted - times_log2(most))) >> LOG_BITS)
+        u64::from(total) + ((times_log2(others) - (weighted - times_log2(most))) >> LOG_BITS)
     } else {
         (times_log2(total) - weighted) >> LOG_BITS
     };
     bits + 8 * (4 + used + runs)
-}
-
-/// `number * log2(number)` in units of 2^-16.
-fn times_log2(number: u64) -> u64 {
-    // Counts are small, and many.
-    static SMALL: LazyLock<[u32; 1 << 12]> =
-        LazyLock::new(|| std::array::from_fn(|number| log2((number as u32).max(1)) as u32));
-    match SMALL.get(number as usize) {
-        Some(&log) => number * u64::from(log),
-        None => number * log2(number as u32),
-    }
-}
-
-/// log2 of a positive number in 2^-16, rounded down bit by bit.
-pub fn log2(number: u32) -> u64 {
-    let whole = number.ilog2();
-    let mut mantissa = u64::from(number) << 31 >> whole;
-    let mut result = u64::from(whole);
-    for _ in 0..LOG_BITS {
-        mantissa = (mantissa * mantissa) >> 31;
-        let bit = mantissa >> 32;
-        result = result << 1 | bit;
-        mantissa >>= bit;
-    }
-    result
 }
 
 #[cfg(test)]

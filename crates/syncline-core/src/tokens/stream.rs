@@ -2,6 +2,7 @@
 
 use super::Mode;
 use super::group::TokenDecoder;
+use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::bits::reader::BitWords;
 use crate::container::{Fields, align};
 use crate::error::{Error, Result};
@@ -64,10 +65,10 @@ pub(super) fn write_parts(
     align(out, 4);
     if live.contains(&false) {
         header.flags |= ZERO_GROUPS;
-        out.extend(live.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &live| bits << 1 | u8::from(!live))));
+        pack_values::<1>(live.iter().map(|&live| u8::from(!live)), out);
     }
     if codebooks.len() > 1 {
-        out.extend(classes.chunks(4).map(|byte| byte.iter().rev().fold(0, |bits, &class| bits << 2 | class)));
+        pack_values::<2>(classes.iter().copied(), out);
     }
     align(out, 8);
     let before_index = out.len();
@@ -130,8 +131,8 @@ impl<'a> TokenStream<'a> {
         }
         let mut classes = Vec::new();
         if header.codebooks > 1 {
-            let packed = fields.take((live_groups as usize).div_ceil(4))?;
-            classes.extend((0..live_groups as usize).map(|rank| packed[rank / 4] >> (2 * (rank % 4)) & 3));
+            let packed = fields.take(packed_len::<2>(live_groups as usize))?;
+            classes.extend(unpack_values::<2>(packed, live_groups as usize));
         }
         fields.align(8)?;
         let index = fields.take(header.index_bytes as usize)?;

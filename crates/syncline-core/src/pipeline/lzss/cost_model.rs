@@ -1,12 +1,11 @@
 //! Which input, symbol width and shortest match a chunk takes, from a sample of it. Integer arithmetic throughout.
 
-use std::sync::LazyLock;
-
 use super::super::options::CoderOptions;
 use super::super::residuals::Residuals;
 use super::EncodeBuffers;
 use super::bytes_of;
 use crate::bits::dispatch::{self, Kernel};
+use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::word::Word;
 
@@ -26,8 +25,6 @@ const DISTINCT_SAMPLE: usize = 2048;
 /// So many of them repeat others where a plane of 16-bit symbols has about 2^15 that are different: its codebook takes
 /// what it saves.
 const FEWEST_REPEATS: usize = DISTINCT_SAMPLE / 32;
-/// Fraction bits of logarithms.
-const LOG_BITS: u32 = 16;
 
 /// How a chunk is coded.
 #[derive(Clone, Copy, Debug)]
@@ -389,41 +386,12 @@ fn count<const STRIDE: usize>(bytes: &[u8], plane: usize) -> [u32; 256] {
 
 /// What symbols with these counts take, in 2^-16 bits.
 fn entropy_of_counts(counts: &[u32; 256]) -> u64 {
-    let all: u32 = counts.iter().sum();
-    let all = if all == 0 { 0 } else { log2(all) };
-    // Counts of samples are small, and many: bit by bit, logarithms took as long as finding the tokens.
-    static SMALL: LazyLock<[u32; 1 << 12]> =
-        LazyLock::new(|| std::array::from_fn(|number| log2((number as u32).max(1)) as u32));
-    let small = &*SMALL;
-    let log = |count: u32| small.get(count as usize).map_or_else(|| log2(count), |&log| log.into());
-    counts.iter().filter(|&&count| count > 0).map(|&count| u64::from(count) * (all - log(count))).sum()
-}
-
-/// log2 of a positive number in 2^-16, rounded down bit by bit.
-fn log2(number: u32) -> u64 {
-    let whole = number.ilog2();
-    let mut mantissa = u64::from(number) << 31 >> whole;
-    let mut result = u64::from(whole);
-    for _ in 0..LOG_BITS {
-        mantissa = (mantissa * mantissa) >> 31;
-        let bit = mantissa >> 32;
-        result = result << 1 | bit;
-        mantissa >>= bit;
-    }
-    result
+    times_log2(counts.iter().sum()) - counts.iter().map(|&count| times_log2(count)).sum::<u64>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn logarithms_are_close() {
-        for number in (1..5000).chain([1 << 20, (1 << 22) - 1, u32::MAX]) {
-            let exact = f64::from(number).log2() * f64::from(1 << LOG_BITS);
-            assert!((log2(number) as f64 - exact).abs() < 2.0, "{number}");
-        }
-    }
 
     #[test]
     fn entropy_of_known_distributions() {
