@@ -131,7 +131,7 @@ pub enum Pipeline {
 }
 
 impl Pipeline {
-    /// Pipeline with this code.
+    /// Returns the pipeline with this code in a stream.
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Lossless, Self::Quantized, Self::LogQuantized].into_iter().find(|p| *p as u8 == code)
     }
@@ -268,7 +268,7 @@ impl Limits {
     }
 }
 
-/// `share` times the extent of a range, which in f64 may be beyond all numbers where the share of it is not.
+/// Returns `share` times the extent of a range. The extent itself may overflow an f64 although its share does not.
 fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
     let extent = high - low;
     if extent.is_finite() { share * extent } else { share * high - share * low }

@@ -49,10 +49,10 @@ pub trait Symbol: sealed::Sealed + bytemuck::Pod + Into<u32> + Into<u16> + Ord +
     /// Bytes of a symbol.
     const BYTES: usize;
 
-    /// The symbol with this number; the bits above its width are dropped.
+    /// Returns the symbol with this number; the bits above its width are dropped.
     fn truncate(number: u16) -> Self;
 
-    /// Its number as an index.
+    /// Returns the symbol's number as an index.
     #[inline(always)]
     fn index(self) -> usize {
         let number: u16 = self.into();

@@ -31,7 +31,8 @@ pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.
 pub trait ElementSource: Sync {
-    /// A window that holds the tiles of `run`: consecutive tiles in one row of tiles. `buffer` is memory to use for it.
+    /// Returns a window that contains the tiles of `run`, which are consecutive tiles of one row of tiles. `buffer` may
+    /// be used as its memory.
     ///
     /// # Errors
     /// Whatever keeps the source from giving them.
@@ -40,9 +41,9 @@ pub trait ElementSource: Sync {
 
 /// Where the decoder's elements go: the tiles of one chunk, each put or skipped, in order.
 pub trait TileSink {
-    /// The tile that comes next, and whether it is wanted.
+    /// Returns the next tile, and whether its values are needed.
     fn peek(&self) -> Option<(Tile, bool)>;
-    /// As [`ChunkSink::fill`]; a sink need not be able to.
+    /// Fills memory like [`ChunkSink::fill`]. A sink may return `None` if it does not support this.
     fn fill<E>(
         &mut self,
         bytes: usize,
@@ -145,7 +146,7 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     Ok(summary)
 }
 
-/// A chunk of a quantized stream before entropy coding, for tests of other implementations.
+/// Returns a chunk of a quantized stream before entropy coding, for tests of other implementations.
 ///
 /// # Errors
 /// The source's, or a stream that is not quantized.
@@ -168,7 +169,7 @@ pub fn quantize_chunk<S: ElementSource + ?Sized>(
     }
 }
 
-/// Decodes the tiles that `sink` wants out of a chunk's record.
+/// Decodes from a chunk's record the tiles that `sink` needs.
 ///
 /// # Errors
 /// A damaged record, a decoder that the stream does not allow, or the sink's.

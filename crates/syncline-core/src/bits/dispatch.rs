@@ -10,7 +10,7 @@ pub trait Kernel {
     /// What the loop returns.
     type Output;
 
-    /// The loop. Must be `#[inline(always)]`, as must be everything hot that it calls.
+    /// Runs the loop. This function and everything hot that it calls must be `#[inline(always)]`.
     fn run(self) -> Self::Output;
 }
 
@@ -25,7 +25,7 @@ pub fn run<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
 
-/// Whether this processor has what [`run`] compiles for.
+/// Returns whether this processor has the instruction sets that [`run`] compiles for.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_avx2_bmi2() -> bool {
     // Each macro call reads a cached word: cheap next to any loop worth dispatching.

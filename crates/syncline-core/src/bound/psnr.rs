@@ -16,8 +16,8 @@ pub struct ErrorSummary {
     pub counted: u64,
 }
 
-/// The absolute bound to try first for so many dB of an array with this range: the error is uniform in +-bound, so that
-/// its root mean square is bound / sqrt(3).
+/// Returns the absolute bound to try first for a PSNR of `decibels` and an array with this range. It assumes errors
+/// that are uniform in +-bound, whose root mean square is bound / sqrt(3).
 pub(super) fn bound(decibels: f64, (low, high): (f64, f64)) -> f64 {
     let share = exp2(-decibels / 20.0 * LOG2_10);
     let bound = (high - low) * 3f64.sqrt() * share;

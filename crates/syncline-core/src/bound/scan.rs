@@ -73,7 +73,7 @@ pub struct ScanResult {
 }
 
 impl ScanResult {
-    /// What is in both parts together.
+    /// Combines the results of two parts of an array.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let stats = self.stats.merge(other.stats);
@@ -135,7 +135,8 @@ impl Samples {
 }
 
 impl Scan {
-    /// An empty scan of an array of `len` elements of a lossy-capable type, which is to be compressed with this bound.
+    /// Returns an empty scan of an array of `len` elements of a type with lossy compression, for compression with this
+    /// bound.
     ///
     /// # Panics
     /// `element` is not f32 or f64.
@@ -195,7 +196,7 @@ impl Scan {
         }
     }
 
-    /// Both scans' elements together.
+    /// Combines the scans of two parts of an array.
     pub fn merge(mut self, other: Self) -> Self {
         self.stats = self.stats.merge(other.stats);
         self.first_nan = earlier(self.first_nan, other.first_nan);
@@ -205,9 +206,9 @@ impl Scan {
         self
     }
 
-    /// The scan of an array that was looked at elsewhere, of which `self` is the empty scan and `found` all elements.
-    /// If an extreme value looks like fill, `look_again` has to look at all of them once more, with the empty scan that
-    /// it is given, which says what to leave out.
+    /// Returns the scan of an array that another implementation has scanned. `self` is the empty scan, and `found`
+    /// covers all elements. If an extreme value may be fill, `look_again` must scan all elements a second time with the
+    /// empty scan that it receives, which excludes that value.
     ///
     /// # Errors
     /// Those of `look_again`.
@@ -229,7 +230,7 @@ impl Scan {
         Ok(first.settle(with(second, &found)))
     }
 
-    /// Bits that the scan leaves out.
+    /// Returns the bits of the value that the scan excludes, if there is one.
     pub fn excluded(&self) -> Option<u64> {
         self.excluded
     }
@@ -255,14 +256,14 @@ impl Scan {
         self.fill == Fill::Auto && self.excluded.is_none()
     }
 
-    /// An empty scan for a second pass over the whole array, if an extreme value looks like fill: only leaving it out
-    /// shows.
+    /// Returns an empty scan for a second pass over the whole array if an extreme value may be fill. Only a pass that
+    /// excludes the value can decide that.
     pub fn second_pass(&self) -> Option<Self> {
         let (low, high) = self.stats.range()?;
         self.second_pass_for(&Samples::of(&self.samples, self.sampled_too_large, low, high))
     }
 
-    /// [`Self::second_pass`] of a scan whose samples were looked at elsewhere.
+    /// Computes [`Self::second_pass`] for a scan whose samples another implementation has collected.
     fn second_pass_for(&self, samples: &Samples) -> Option<Self> {
         if !self.detects_fill() {
             return None;
@@ -288,7 +289,8 @@ impl Scan {
         Some(Self { excluded: Some(self.bits(key)), ..Self::new(self.element, self.len, self.bound, self.fill) })
     }
 
-    /// The verdict of the second pass: that scan if what it left out is fill, else this one.
+    /// Chooses between the two passes: returns the second one if the value that it excludes is fill, and this one
+    /// otherwise.
     pub fn settle(self, second: Self) -> Self {
         let is_fill = || {
             let fill = self.value_of_bits(second.excluded?);
@@ -299,36 +301,36 @@ impl Scan {
         if is_fill().is_some() { second } else { self }
     }
 
-    /// Whether a value outside `low..=high` is far enough from it.
+    /// Returns whether a value outside `low..=high` is far from that range.
     fn stands_out(&self, value: f64, low: f64, high: f64) -> bool {
         let (gap, range) = ((low - value).max(value - high), high - low);
         let known = WELL_KNOWN_FILLS.iter().any(|&v| bits_of(self.element, v) == bits_of(self.element, value));
         range > 0.0 && gap > if known { 0.5 } else { 4.0 } * range
     }
 
-    /// Smallest and largest finite value that is not fill.
+    /// Returns the smallest and the largest finite value that is not fill.
     pub fn range(&self) -> Option<(f64, f64)> {
         // Adding 0 makes -0 positive.
         self.stats.range().map(|(low, high)| (self.value(low) + 0.0, self.value(high) + 0.0))
     }
 
-    /// Elements seen.
+    /// Returns the number of elements that have been scanned.
     pub fn count(&self) -> u64 {
         self.stats.count
     }
 
-    /// Finite elements that are not fill, of those seen.
+    /// Returns the number of scanned elements that are finite and not fill.
     pub fn valid(&self) -> u64 {
         self.stats.count - self.stats.excluded - self.stats.nans - self.stats.infinities
     }
 
-    /// Elements that are -0.0, of those seen.
+    /// Returns the number of scanned elements that are -0.0.
     pub fn minus_zeros(&self) -> u64 {
         self.stats.minus_zeros
     }
 
-    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value,
-    /// -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
+    /// Returns the patterns to mask, in the order of their numbers in the stream: the first NaN of the array, the fill
+    /// value, -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
         ArrayStats::from(self).patterns(zeros)
     }
@@ -353,7 +355,7 @@ impl Scan {
 }
 
 impl From<&Scan> for ArrayStats {
-    /// The statistics of a settled scan.
+    /// Returns the statistics of a scan whose fill value has been decided.
     fn from(scan: &Scan) -> Self {
         let minus = Pattern { bits: bits_of(scan.element, -0.0), count: scan.stats.minus_zeros };
         let zero = Pattern { bits: 0, count: scan.stats.zeros };
@@ -371,7 +373,7 @@ impl From<&Scan> for ArrayStats {
     }
 }
 
-/// Bits of a value as an element, zero-extended.
+/// Returns the bits of a value as an element, zero-extended.
 pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
     match element {
         ElementType::F32 => u64::from(narrowed_bits(value)),
@@ -379,8 +381,8 @@ pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
     }
 }
 
-/// Bits of the value as f32. What becomes of a NaN's in a conversion the language leaves open: here it keeps its sign
-/// and what fits of its payload, and is quiet.
+/// Returns the bits of the value as an f32. Rust does not specify which NaN a conversion gives; here a NaN keeps its
+/// sign and the upper bits of its payload, and becomes quiet.
 fn narrowed_bits(value: f64) -> u32 {
     if value.is_nan() {
         let bits = value.to_bits();
@@ -409,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    /// What a device would tell of a part.
+    /// Returns the result that a device reports for a part of the array.
     fn found(empty: &Scan, first: u64, bytes: &[u8]) -> ScanResult {
         let mut scan = empty.clone();
         scan.add(first, bytes);

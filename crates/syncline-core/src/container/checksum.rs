@@ -1,7 +1,7 @@
 //! XXH3-64 (seed 0, default secret) of a message whose length is known, taken while it is read or copied.
 //!
-//! To hash and to copy in turn reads everything twice, and how fast that is depends on how both memories lie: 10 to 26
-//! GB/s in the third cache. With AVX-512 one loop does both at the speed of a copy, 25 to 29.
+//! Hashing and copying in separate passes reads everything twice. The speed of that depends on the addresses of both
+//! buffers: 10 to 26 GB/s in the L3 cache. With AVX-512, a single loop does both at the speed of a copy, 25 to 29 GB/s.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -13,7 +13,7 @@ use twox_hash::XxHash3_64;
 
 use crate::mem::uninit::{UninitBytes, Written};
 
-/// Messages up to so many bytes have other algorithms.
+/// XXH3 uses other algorithms for messages of up to this number of bytes.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = 240;
 /// Bytes that are copied after they have been hashed, while the first cache has them.
@@ -40,7 +40,7 @@ enum Way {
 }
 
 impl Checksum {
-    /// Of a message of exactly `len` bytes, of which none has come.
+    /// Starts the checksum of a message of exactly `len` bytes.
     pub fn new(len: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(long) = avx512::Long::new().filter(|_| len > SHORT) {
@@ -49,7 +49,7 @@ impl Checksum {
         Self::by_library(len)
     }
 
-    /// As [`Checksum::new`], on any machine.
+    /// Starts a checksum that the library computes, on any processor.
     fn by_library(len: usize) -> Self {
         Self { left: len, way: Way::Library(XxHash3_64::new()) }
     }
@@ -84,7 +84,7 @@ impl Checksum {
         self.left = self.left.checked_sub(len).expect("no more bytes than the message has");
     }
 
-    /// The checksum of the message.
+    /// Returns the checksum of the message.
     ///
     /// # Panics
     /// Some of it has not come.
@@ -107,13 +107,13 @@ mod tests {
         (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8).collect()
     }
 
-    /// Both ways, of which one may be the other.
+    /// Returns a checksum of each implementation. Both are the library's on processors without AVX-512.
     fn ways(len: usize) -> [Checksum; 2] {
         [Checksum::new(len), Checksum::by_library(len)]
     }
 
-    /// Takes the message in pieces of these lengths, again and again; those marked are copied, to a place that starts
-    /// so many bytes into its memory.
+    /// Hashes the message in pieces of these lengths, repeatedly. Pieces that are marked are also copied, to the given
+    /// offset in bytes within their memory.
     fn in_pieces(mut checksum: Checksum, message: &[u8], pieces: &[(usize, bool, usize)]) -> u64 {
         let mut rest = message;
         for &(len, copied, offset) in pieces.iter().cycle().take_while(|_| !message.is_empty()) {

@@ -47,7 +47,7 @@ impl ChunkKind {
     }
 }
 
-/// The header of a record of `length` bytes, all of them counted, without its checksum.
+/// Returns the header of a record of `length` bytes (header and payload), with a checksum of 0.
 pub fn record_header(kind: ChunkKind, chunk: u64, length: u32) -> [u8; RECORD_HEADER_LEN] {
     let mut header = [0; RECORD_HEADER_LEN];
     header[..LENGTH_AT].copy_from_slice(&RECORD_MARKER);
@@ -57,8 +57,7 @@ pub fn record_header(kind: ChunkKind, chunk: u64, length: u32) -> [u8; RECORD_HE
     header
 }
 
-/// The kind of chunk that the header of a record tells, `None` if there is no such kind. Nothing else of it is looked
-/// at.
+/// Returns the kind of chunk in the header of a record, or `None` if the code is unknown. Checks nothing else.
 pub fn record_kind(header: &[u8; RECORD_HEADER_LEN]) -> Option<ChunkKind> {
     let mut code = [0; CHECKSUM_AT - KIND_AT];
     code.copy_from_slice(&header[KIND_AT..CHECKSUM_AT]);
@@ -82,7 +81,7 @@ impl RecordBuilder {
         Self { start }
     }
 
-    /// Bytes of the record so far.
+    /// Returns the number of bytes that the record has so far.
     pub fn len(&self, out: &[u8]) -> usize {
         out.len() - self.start
     }
@@ -155,7 +154,7 @@ impl RecordChecksum<'_> {
         self.hash.copy(bytes, place)
     }
 
-    /// Where the payload is that comes next.
+    /// Returns the address of the next byte of the payload to hash.
     pub fn next(&self) -> *const u8 {
         self.payload[self.done..].as_ptr()
     }
@@ -183,7 +182,7 @@ impl RecordChecksum<'_> {
     }
 }
 
-/// As [`parse_record`], but for the checksum.
+/// Parses a record like [`parse_record`], but does not verify its checksum.
 ///
 /// # Errors
 /// Truncated, or no record.

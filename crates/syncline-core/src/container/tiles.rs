@@ -50,7 +50,7 @@ fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) 
     align(out, 4);
 }
 
-/// The next `count` values of `BITS` bits.
+/// Reads the next `count` values of `BITS` bits.
 fn unpack<'a, const BITS: usize>(
     fields: &mut Fields<'a>,
     count: usize,

@@ -110,12 +110,12 @@ impl<'a, S: Symbol> Stream<'a, S> {
 }
 
 impl<S: Symbol> StreamDecoder<'_, '_, S> {
-    /// The decoder in use: never [`Decoder::Auto`].
+    /// Returns the decoder in use, which is never [`Decoder::Auto`].
     pub fn kind(&self) -> Decoder {
         self.kind
     }
 
-    /// Whether [`StreamDecoder::decode_groups`] works.
+    /// Returns whether [`StreamDecoder::decode_groups`] is supported.
     pub fn can_decode_groups(&self) -> bool {
         self.kind == Decoder::Indexed
     }
@@ -158,7 +158,7 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         Ok(indexed::decode(self, range, out))
     }
 
-    /// Live groups before group `group`.
+    /// Returns the number of live groups before group `group`.
     fn rank(&self, group: usize) -> usize {
         let Some(&before) = self.ranks.get(group / 64) else { return self.stream.live_groups() };
         let block = group / 64 * 64;

@@ -70,7 +70,7 @@ impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
     }
 }
 
-/// The commonest symbol, the smallest of several; 0 if there is none.
+/// Returns the most frequent symbol, the smallest of several, or 0 if there are no symbols.
 pub fn commonest<S: Symbol>(symbols: &[S], scratch: &mut HistogramScratch) -> u16 {
     let largest = symbols.iter().max().map_or(0, |&s| s.into());
     let mut counts = [Vec::new()];
@@ -98,7 +98,8 @@ pub fn count<S: Symbol>(
     }
 }
 
-/// `BINS` is a power of two above every symbol, so the mask changes nothing but spares the bounds check.
+/// Counts symbols with histograms of `BINS` entries. `BINS` is a power of two above every symbol, so that masking a
+/// symbol changes nothing but removes the bounds check.
 fn count_into<S: Symbol, const BINS: usize, const ROOM: usize, const COPIES: usize>(
     symbols: &[S],
     group_len: usize,

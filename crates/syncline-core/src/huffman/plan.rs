@@ -26,7 +26,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fewest and most bytes that the stream may have.
+    /// Returns the minimum and the maximum number of bytes that the stream may have.
     pub fn stream_bytes(&self) -> (usize, usize) {
         let with =
             |index: usize| (self.before_index + index).next_multiple_of(16) + BitWords::byte_len(self.bits) as usize;
@@ -69,7 +69,7 @@ pub fn plan<S: Symbol>(
     is_shorter.then_some(plan)
 }
 
-/// The plan of so many groups that are all zero-bit: [`write_plan`] writes it without symbols.
+/// Returns the plan of `groups` groups that are all zero-bit groups. [`write_plan`] writes it without symbols.
 pub fn plan_zero_bit_groups<S: Symbol>(
     groups: usize,
     zero_bit: u16,

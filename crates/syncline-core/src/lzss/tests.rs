@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What `docs/FORMAT.md` says of a stream's fields, block by block.
+/// Decodes tokens block by block according to the text of `docs/FORMAT.md`.
 fn decode_all(tokens: &Tokens, params: &Params, length: usize) -> Result<Vec<u8>, &'static str> {
     let padded = length.next_multiple_of(params.width.bytes());
     let mut out = vec![0xA5; padded + SLACK];
@@ -30,7 +30,7 @@ fn decode_all(tokens: &Tokens, params: &Params, length: usize) -> Result<Vec<u8>
     Ok(out)
 }
 
-/// Bytes of the kinds that take different paths: few values, repeated pieces, noise, runs.
+/// Returns bytes of the kinds that take different paths: few values, repeated pieces, noise, runs.
 fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let noise = |range: std::ops::Range<u8>| prop::collection::vec(range, 0..most);
     let pieces =

@@ -37,7 +37,8 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Byte of element `(z, y, x)` of a tile, which is in the region; the tile's field has this position in it.
+    /// Returns the byte offset of element `(z, y, x)` of a tile, which must be in the region. `field` is the index of
+    /// the tile's field in the region.
     #[inline(always)]
     fn offset(&self, tile: &Tile, field: u64, z: usize, y: usize, x: usize) -> usize {
         let start = self.region.start();
@@ -54,7 +55,7 @@ impl Target<'_> {
 unsafe impl Send for Target<'_> {}
 
 impl<'a> Scatter<'a> {
-    /// Output of the elements of `region`, `element` bytes each, into `bytes`.
+    /// Returns the output of the elements of `region`, `element` bytes each, to `bytes`.
     ///
     /// # Panics
     /// `bytes` has not the length of the region.
@@ -62,7 +63,7 @@ impl<'a> Scatter<'a> {
         Self::of(bytes.as_mut_ptr(), bytes.len(), None, geometry, region, element)
     }
 
-    /// `len` bytes from `data` on, which no other uses for `'a`, and which are only written.
+    /// Returns the output to `len` bytes at `data`, which nothing else accesses during `'a` and which are only written.
     fn of(
         data: *mut u8,
         len: usize,
@@ -82,7 +83,7 @@ impl<'a> Scatter<'a> {
 impl<'a> Iterator for Scatter<'a> {
     type Item = ChunkSink<'a>;
 
-    /// The sink of the next chunk that meets the region; each chunk comes once, ascending.
+    /// Returns the sink of the next chunk that intersects the region. Each chunk comes once, in ascending order.
     fn next(&mut self) -> Option<ChunkSink<'a>> {
         let chunk = self.chunks.next()?;
         let mut tiles = self.target.geometry.chunk(chunk);
@@ -111,7 +112,7 @@ impl Unwritten {
         Some(Self { bytes, len, written: AtomicUsize::new(0) })
     }
 
-    /// Output of the elements of `region` to these bytes.
+    /// Returns the output of the elements of `region` to these bytes.
     ///
     /// # Panics
     /// They have not the length of the region.
@@ -120,8 +121,8 @@ impl Unwritten {
         Scatter::of(self.bytes.as_mut_ptr(), self.len, Some(&self.written), geometry, region, element)
     }
 
-    /// The bytes, 0 now: pages that the system has yet to hand out, if they are many, so that whoever writes them
-    /// touches them first, on as many threads as that are.
+    /// Returns the bytes, set to 0. Large memory consists of pages that the system allocates on first access, so that
+    /// the threads that write the bytes also share the time of allocating the pages.
     pub fn zeroed(&mut self) -> &mut [u8] {
         match huge_pages::zeroed(self.len) {
             Some(bytes) => self.bytes = bytes,
@@ -133,7 +134,7 @@ impl Unwritten {
         &mut self.bytes
     }
 
-    /// The bytes, if all of them have been written.
+    /// Returns the bytes if all of them have been written.
     pub fn written(self) -> Option<Vec<u8>> {
         let Self { mut bytes, len, written } = self;
         if bytes.len() < len {
@@ -161,7 +162,7 @@ pub struct ChunkSink<'a> {
 }
 
 impl ChunkSink<'_> {
-    /// Number of the chunk.
+    /// Returns the number of the chunk.
     pub fn chunk(&self) -> u64 {
         self.chunk
     }

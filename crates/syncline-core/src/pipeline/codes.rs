@@ -48,7 +48,7 @@ impl<'b, 's, 'a, S: Symbol> CodeReader<'b, 's, 'a, S> {
         Ok(reader)
     }
 
-    /// The symbols of groups `first..first + count`, which are all in the stream.
+    /// Returns the symbols of groups `first..first + count`, all of which must be in the stream.
     #[inline]
     pub(super) fn groups(&mut self, first: usize, count: usize) -> Result<&[S]> {
         let length = self.stream.group_len();

@@ -91,7 +91,8 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     Ok(())
 }
 
-/// The elements of the chunk's tiles, in tile order: where they stand, if they do so in the window, or in `memory`.
+/// Returns the elements of the chunk's tiles in tile order: a slice of the window if they are contiguous there, or else
+/// copied to `memory`.
 fn gather<'m, W: Word, S: ElementSource + ?Sized>(
     geometry: &Geometry,
     source: &'m S,

@@ -158,7 +158,7 @@ pub struct QuantizedChunk {
     pub counted: u64,
 }
 
-/// [`encode`] up to the entropy coder.
+/// Runs the steps of [`encode`] that precede the entropy coder.
 pub(super) fn quantize_chunk<T: Real, S: ElementSource + ?Sized>(
     header: &Header,
     geometry: &Geometry,
@@ -369,7 +369,7 @@ fn write_bitmaps(
     sections.section(out, |out| huffman::encode(bitmaps, &[], &options, huffman, out));
 }
 
-/// The outliers by position in the chunk's elements instead of its codes.
+/// Converts the positions of outliers from positions among the chunk's codes to positions among its elements.
 fn element_positions(outliers: &[Outlier], metas: &[TileMeta], tiles: &[Tile], group_log2: u8) -> (Vec<u32>, Vec<u8>) {
     let mut positions = Vec::with_capacity(outliers.len());
     let mut residuals = Vec::with_capacity(outliers.len() * 4);

@@ -42,7 +42,7 @@ pub(super) struct EncodeBuffers {
     pub(super) tokens: Tokens,
 }
 
-/// The words as little-endian bytes.
+/// Returns the words as little-endian bytes.
 fn bytes_of<W: Word>(words: &[W]) -> std::borrow::Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return bytemuck::cast_slice(words).into();

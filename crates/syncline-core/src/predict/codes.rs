@@ -12,7 +12,7 @@ use crate::simd::dispatched;
 
 /// Radius of the codes unless too many residuals lie outside it.
 pub const RADIUS: u32 = 512;
-/// Radius that every 16-bit code serves.
+/// Radius with which every 16-bit code is valid.
 pub const WIDE_RADIUS: u32 = 32768;
 
 /// Radius of codes of one byte.
@@ -54,7 +54,7 @@ pub fn encode_tile(
     TileInfo { base: q[0], predictor, activity }
 }
 
-/// [`encode_tile`] without vector kernels: the oracle.
+/// Computes [`encode_tile`] without vector instructions. This is the oracle of the tests.
 #[doc(hidden)]
 pub fn encode_tile_scalar(
     q: &[i32],
@@ -93,8 +93,8 @@ fn collect(residuals: &[u32], codes: &[u16], outliers: &mut Vec<Outlier>) {
     outliers.extend(outside.map(|(i, (&r, _))| (i as u32, r as i32)));
 }
 
-/// Inverse of [`encode_tile`]. Takes any codes: sums wrap, a code 0 without its outlier counts as residual `-radius`,
-/// and an outlier outside the tile is ignored.
+/// Reconstructs a tile's integers from its codes; the inverse of [`encode_tile`]. Accepts any codes: sums wrap, a code
+/// 0 without its outlier counts as residual `-radius`, and an outlier outside of the tile is ignored.
 ///
 /// # Panics
 /// `codes` or `q` is shorter than the extents say.
@@ -116,7 +116,7 @@ pub fn decode_tile(
     decode_any(codes, extent, predictor, base, radius, outliers, q);
 }
 
-/// [`decode_tile`] without vector kernels.
+/// Computes [`decode_tile`] without vector instructions.
 #[inline(always)]
 pub fn decode_tile_scalar(
     codes: &[u16],
@@ -174,7 +174,7 @@ dispatched! {
 }
 
 dispatched! {
-    /// [`decode_tile_scalar`], on tiles of any extents.
+    /// Computes [`decode_tile_scalar`] on tiles of any extents.
     pub fn decode_any(
         codes: &[u16], extent: [usize; 3], predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut [i32],
     ) = decode_tile_scalar
@@ -227,7 +227,7 @@ mod tests {
     use crate::predict::lorenzo::tests::any_extent;
     use proptest::prelude::*;
 
-    /// A tile whose values spread by about `2^bits`, smooth or not.
+    /// Returns a tile whose values have a spread of about `2^bits`, smooth or not.
     fn any_tile() -> impl Strategy<Value = ([usize; 3], Vec<i32>)> {
         (any_extent(), any::<u64>(), 0u32..=32, any::<bool>(), any::<i32>()).prop_map(
             |(extent, seed, bits, smooth, base)| {

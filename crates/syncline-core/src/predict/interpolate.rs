@@ -126,8 +126,8 @@ impl<T: Real> Interpolation<T> {
         }
     }
 
-    /// Inverse of [`Self::encode`] for one tile, for any codes: reconstructs its elements. `anchor` is the value of an
-    /// integer without the base.
+    /// Reconstructs the elements of one tile from its codes; the inverse of [`Self::encode`]. Accepts any codes.
+    /// `anchor` returns the value of an integer without the base.
     ///
     /// # Panics
     /// The tile has not the extents of the plan.

@@ -190,8 +190,8 @@ mod tests {
     use crate::simd::Portable;
     use proptest::prelude::*;
 
-    /// Whether `|x - y| <= bound`, decided on integers: exact for any finite values. Multiples of 2^-1074 do not fit an
-    /// integer, so the comparison is made on the exact difference as a sum of two floats (Knuth's two-sum).
+    /// Returns whether `|x - y| <= bound`, exactly for all finite values. Multiples of 2^-1074 do not fit an integer,
+    /// so the exact difference is compared as a sum of two floats (Knuth's two-sum).
     fn within<T: Real>(x: T, y: T, bound: f64) -> bool {
         let (a, b) = (x.wide(), -y.wide());
         let sum = a + b;

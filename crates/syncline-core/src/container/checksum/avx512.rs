@@ -68,7 +68,7 @@ pub(super) struct Long {
 }
 
 impl Long {
-    /// Of a message of which nothing has come; `None` if the machine has no AVX-512.
+    /// Starts the checksum of a message; `None` if the processor has no AVX-512.
     pub(super) fn new() -> Option<Self> {
         let sums = [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
         let token = Avx512::detected()?;
@@ -96,8 +96,8 @@ impl Long {
         unsafe { place.assume_written(bytes.len()) }
     }
 
-    /// Which of the next `len` bytes are stripes that can be taken where they are: behind what completes the one that
-    /// is kept, and before at least a byte more.
+    /// Returns the range of the next `len` bytes that consists of whole stripes to hash in place. It starts after the
+    /// bytes that complete the stripe that is kept, and ends at least one byte before the end.
     fn stripes_of(&self, len: usize) -> Range<usize> {
         let start = (STRIPE - self.kept).min(len);
         start..start + len.saturating_sub(start + 1) / STRIPE * STRIPE
@@ -133,7 +133,7 @@ impl Long {
         unsafe { take::<COPY>(&mut self.sums, &mut self.taken, stripes, places) };
     }
 
-    /// The checksum, if all of the message has come.
+    /// Returns the checksum, if the whole message has been written.
     pub(super) fn finish(&self) -> u64 {
         let mut sums = self.sums;
         let last = self.recent[self.kept..].first_chunk().expect("a stripe and what is kept");
@@ -189,7 +189,7 @@ fn take_last(sums: &mut [u64; 8], stripe: &[u8; STRIPE]) {
     store(sums, state);
 }
 
-/// Each sum gets its neighbor's data, and the product of the halves of its own, keyed.
+/// Adds a stripe: each sum is increased by its neighbor's data and by the product of the halves of its own keyed data.
 #[target_feature(enable = "avx512f")]
 fn add(state: __m512i, data: __m512i, key: __m512i) -> __m512i {
     let keyed = _mm512_xor_si512(data, key);
@@ -198,7 +198,7 @@ fn add(state: __m512i, data: __m512i, key: __m512i) -> __m512i {
     _mm512_add_epi64(state, _mm512_add_epi64(product, neighbors))
 }
 
-/// What happens to the sums between blocks.
+/// Scrambles the sums between two blocks.
 #[target_feature(enable = "avx512f")]
 fn scramble(state: __m512i) -> __m512i {
     let keyed = _mm512_xor_si512(_mm512_xor_si512(state, _mm512_srli_epi64::<47>(state)), key(SCRAMBLE_KEY));
@@ -209,7 +209,7 @@ fn scramble(state: __m512i) -> __m512i {
     _mm512_add_epi64(low, _mm512_slli_epi64::<32>(high))
 }
 
-/// 64 bytes of the secret.
+/// Returns 64 bytes of the secret.
 #[target_feature(enable = "avx512f")]
 fn key(at: usize) -> __m512i {
     load(SECRET[at..].first_chunk().expect("a key within the secret"))

@@ -48,7 +48,7 @@ pub fn join<S: Symbol, const TABLE: usize>(
     PIECES / 2
 }
 
-/// The codewords of 32 symbols, the first half or the second, joined four by four.
+/// Returns the codewords of 32 symbols, the first half or the second, with four codewords joined in each word.
 ///
 /// # Safety
 /// The machine has AVX-512 BW.
@@ -81,7 +81,7 @@ unsafe fn fours<S: Symbol, const TABLE: usize>(
     }
 }
 
-/// The entries of 16 symbols.
+/// Returns the table entries of 16 symbols.
 ///
 /// # Safety
 /// The machine has AVX-512 BW.

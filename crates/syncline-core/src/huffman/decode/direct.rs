@@ -17,7 +17,7 @@ use crate::simd::{InstructionSet, Kernel};
 const MOST_BITS: u32 = 16;
 /// Groups decoded side by side.
 const LANES: usize = 8;
-/// A table is used if at least one in so many codewords is too long for the other ones.
+/// A table is used if at least one in this number of codewords is too long for the other tables.
 const WORTH_WHILE: u32 = 16;
 
 /// A table of single symbols.
@@ -126,13 +126,14 @@ impl<'d> GroupDecoder<'d> {
         Self { table: &decoder.direct[class], code: &decoder.canonical[class], position }
     }
 
-    /// The next two symbols.
+    /// Returns the next two symbols.
     #[inline(always)]
     fn pair(&mut self, words: &BitWords<'_>) -> [u16; 2] {
         let window = words.window(self.position);
         let first = self.table.entry(window);
         let second = self.table.entry(window << (first & 63));
-        // Having consumed nothing, an entry without a symbol is met again: so the second one tells.
+        // An entry without a symbol consumes no bits, so the next lookup gives the same entry. It is enough to test the
+        // second one.
         if second == 0 {
             return [self.one_slowly(words), self.one_slowly(words)];
         }

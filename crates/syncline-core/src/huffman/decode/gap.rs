@@ -39,7 +39,7 @@ pub fn write_parts<S: Symbol>(spans: Spans<'_, '_, '_, S>, bounds: &[u32], dense
     write_counted(spans, bounds, &counts, dense)
 }
 
-/// [`write_parts`] where the number of symbols of each part is known.
+/// Writes the parts like [`write_parts`], if the number of symbols of each part is known.
 pub fn write_counted<S: Symbol>(
     spans: Spans<'_, '_, '_, S>,
     bounds: &[u32],

@@ -35,7 +35,7 @@ impl<'t> InterleavedDecoder<'t> {
     /// Bits that a window may consume.
     pub const WINDOW_BITS: u32 = LOOKUPS_PER_WINDOW as u32 * TABLE_BITS + crate::huffman::lengths::MAX_LENGTH;
 
-    /// InterleavedDecoder with these tables, at `position`.
+    /// Returns a decoder that uses these tables and starts at bit `position`.
     pub fn new(lookup: &'t Lookup, code: &'t Canonical, position: u32) -> Self {
         Self {
             entries: &lookup.entries,
@@ -56,7 +56,7 @@ impl<'t> InterleavedDecoder<'t> {
         (self.count, self.patches) = (0, 0);
     }
 
-    /// Symbols decoded since the last [`InterleavedDecoder::take`].
+    /// Returns the number of symbols decoded since the last [`InterleavedDecoder::take`].
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.count.into()
@@ -78,7 +78,8 @@ impl<'t> InterleavedDecoder<'t> {
         }
         self.position = self.position.wrapping_add(bits as u32 & 0xff);
         self.count = at as u8;
-        // Having consumed nothing, an entry is met again by the lookups after it: so the last one tells.
+        // An entry without a symbol consumes no bits, so the next lookups give the same entry. It is enough to test the
+        // last one.
         if last as u8 == 0 {
             self.step_slow::<WIDTH>(words, (last >> 16) as u32);
         }

@@ -34,7 +34,7 @@ impl Layout {
         }
     }
 
-    /// Most symbols of an entry.
+    /// Returns the maximum number of symbols of an entry.
     fn capacity(self) -> u32 {
         48 / self.symbol_bits()
     }
@@ -106,7 +106,8 @@ impl Lookup {
         }
     }
 
-    /// The last entries, from `at` on: no symbols, for codewords longer than the table's bits; the least length only.
+    /// Fills the last entries, starting at `at`, for codewords that are longer than the table's index. They have no
+    /// symbols and contain only the minimum length.
     fn fill_long(&mut self, code: &Canonical, at: usize) {
         let mut length = 1;
         for (i, entry) in self.entries.iter_mut().enumerate().skip(at) {
@@ -117,9 +118,9 @@ impl Lookup {
     }
 }
 
-/// Base of a window of 256 symbols that holds nearly all of what is coded in at most [`TABLE_BITS`] bits, if there is
-/// one: either everything fits, or the window is centered on the commonest symbol and misses at most 1/32 of the code
-/// space.
+/// Returns the base of a window of 256 symbols that contains nearly all symbols with codewords of at most
+/// [`TABLE_BITS`] bits, if there is one. Either all of these symbols fit, or the window is centered on the most
+/// frequent symbol and misses at most 1/32 of the code space.
 fn narrow_base(code: &Canonical) -> Option<u16> {
     let short: u32 = code.counts[..=TABLE_BITS as usize].iter().sum();
     let symbols = &code.symbols[..short as usize];

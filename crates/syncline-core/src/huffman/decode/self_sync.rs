@@ -49,7 +49,8 @@ impl Record {
         (self.bits.start..end).step_by(CHECK_BITS as usize).map(move |start| end.min(start.saturating_add(CHECK_BITS)))
     }
 
-    /// The sequence decoded from `entry`, a little after its first bit, up to where it meets what is recorded.
+    /// Decodes the sequence starting at `entry`, shortly after its first bit, until a codeword boundary equals a
+    /// recorded one.
     fn resume<S: Symbol>(&self, spans: Spans<'_, '_, '_, S>, entry: u32) -> Span {
         let mut so_far = Span { exit: entry, symbols: 0 };
         for (end, recorded) in self.boundaries().zip(&self.spans) {

@@ -144,7 +144,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     codes.finish()
 }
 
-/// The interpolation scheme of a chunk, whose tiles have only predictors that they can have.
+/// Returns the interpolation scheme of a chunk, after checking that its tiles only have valid predictors.
 fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Result<Option<Scheme>> {
     let Some(code) = section.scheme else { return Ok(None) };
     let scheme = Scheme::from_code(code);
@@ -165,7 +165,7 @@ enum Codes<'b, 's, 'a> {
 }
 
 impl Codes<'_, '_, '_> {
-    /// The codes of groups `first..first + count`: those of a tile, later than any asked for before.
+    /// Returns the codes of groups `first..first + count` of a tile. Tiles must be requested in ascending order.
     #[inline]
     fn groups(&mut self, first: usize, count: usize, group_log2: usize, context: &Context) -> Result<&[u16]> {
         match self {

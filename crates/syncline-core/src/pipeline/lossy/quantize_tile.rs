@@ -50,7 +50,7 @@ pub(super) struct QuantizedTile {
 }
 
 impl QuantizedTile {
-    /// Elements that hold a fill pattern.
+    /// Returns the elements that hold a fill pattern.
     pub(super) fn not_coded(&self) -> TileMask {
         self.excluded.without(&self.exact).union(&self.foreign)
     }
@@ -113,7 +113,7 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
         }
     }
 
-    /// [`Self::measure`] for a tile that is reconstructed as `values`.
+    /// Computes [`Self::measure`] for a tile that is reconstructed as `values`.
     pub(super) fn measure_values(&mut self, x: &[T], values: &[T], excluded: &TileMask) {
         if let (true, Quantizer::Linear(linear)) = (self.measures, &self.quantizer) {
             self.summary.squared_error += u128::from(linear.squared_error_of(x, values, excluded));

@@ -120,7 +120,7 @@ fn choose_scheme<T: Real, S: ElementSource + ?Sized>(
     Ok(sizes.min_by_key(|&(_, bits)| bits).and_then(|(scheme, _)| scheme))
 }
 
-/// Whether a tile is in the sample of a chunk of `tiles` tiles.
+/// Returns whether a tile is in the sample of a chunk of `tiles` tiles.
 fn is_sampled(number: usize, tiles: usize) -> bool {
     if tiles < FEWEST_SAMPLED {
         return true;
@@ -183,7 +183,7 @@ struct Outcome {
     excluded: TileMask,
 }
 
-/// What verbatim values add to the cost of a tile.
+/// Returns the cost of a tile's verbatim values.
 fn verbatim_cost<T>(exact: &TileMask) -> u32 {
     (8 * (4 + size_of::<T>() as u32) * exact.count() as u32) << orders::COST_LOG2
 }
@@ -370,7 +370,7 @@ fn fill_source<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], co
 }
 
 dispatched! {
-    /// Sums of the costs of the codes in each lane.
+    /// Returns the sum of the costs of the codes in each lane.
     fn lane_costs(codes: &[[i32; LANES]]) -> [u32; LANES] = lane_costs_body
 }
 

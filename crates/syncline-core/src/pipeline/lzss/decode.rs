@@ -116,7 +116,7 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
     Ok(())
 }
 
-/// A word whose bytes in memory are little-endian.
+/// Converts a word that was loaded from little-endian bytes.
 #[inline(always)]
 fn from_little<W: Word>(word: W) -> W {
     if cfg!(target_endian = "little") {
@@ -252,8 +252,8 @@ impl<'b> BlockReader<'b> {
         Ok(Self { chunk, parts, out: &mut buffers.out, base: 0, next: 0, flag: 0, literal: 0, matched: 0 })
     }
 
-    /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4
-    /// or 8, so is their address. Each block that is decoded asks for what is `ahead`.
+    /// Returns bytes `from..to` of the chunk. Calls must be in ascending order. If `from` is a multiple of 2, 4 or 8,
+    /// the address is one, too. Each block that is decoded prefetches `ahead`.
     pub(in super::super) fn bytes(
         &mut self,
         from: usize,
@@ -277,7 +277,8 @@ impl<'b> BlockReader<'b> {
         Ok(if from == to { &bytes[..0] } else { &bytes[from - self.base..to - self.base] })
     }
 
-    /// The length of the block from byte `from` on, if it is the next, whole and of a level up to 4.
+    /// Returns the number of bytes of the block that starts at byte `from`, if it is the next one, whole, and of a
+    /// level up to 4.
     fn near_block_at(&self, from: usize) -> Option<usize> {
         let bytes = self.chunk.params.block_bytes();
         let is_next = self.next * bytes == from && from + bytes <= self.chunk.bytes;
@@ -298,7 +299,7 @@ impl<'b> BlockReader<'b> {
         Ok(written)
     }
 
-    /// The tokens of the next block, which there is.
+    /// Returns the tokens of the next block, which must exist.
     fn next_parts(&self) -> TokenParts<'b> {
         let BlockCounts { tokens, matches } = self.chunk.blocks[self.next];
         let (tokens, matches) = (tokens as usize, matches as usize);

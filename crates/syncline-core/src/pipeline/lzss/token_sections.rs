@@ -23,7 +23,7 @@ pub(super) struct StoredPlanes {
     pub coded: u16,
 }
 
-/// Bytes of the flags.
+/// Returns the bytes of the flags.
 fn flag_bytes(flags: &[u64]) -> Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return bytemuck::cast_slice(flags).into();
@@ -93,7 +93,7 @@ pub(super) fn write_coded(
     StoredPlanes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
 }
 
-/// The bits that any of the symbols of `width` bytes has.
+/// Returns the bits that are set in any of the symbols of `width` bytes.
 fn used_bits(symbols: &[u8], width: usize) -> u64 {
     let mut used = dispatch::run(UsedBits(symbols));
     for half in [4, 2, 1].into_iter().filter(|&half| half >= width) {
@@ -102,7 +102,7 @@ fn used_bits(symbols: &[u8], width: usize) -> u64 {
     used
 }
 
-/// The bits that any eight bytes have.
+/// Computes the bits that are set in any word of eight bytes.
 struct UsedBits<'a>(&'a [u8]);
 
 impl Kernel for UsedBits<'_> {
@@ -248,7 +248,8 @@ impl SectionEncoder<'_> {
     }
 }
 
-/// The symbols of a plane in its memory, filled up to whole groups; none if there is no memory, as they are zeros.
+/// Returns the symbols of a plane in its memory, padded to whole groups. Returns no symbols if there is no memory,
+/// because all symbols are then 0.
 fn plane_in<S: Symbol>(memory: &[u16], count: usize) -> &[S] {
     bytemuck::cast_slice(memory).get(..count.next_multiple_of(GROUP)).unwrap_or_default()
 }
@@ -290,24 +291,24 @@ fn append_raw<S: Symbol>(out: &mut Vec<u8>, plane: &[S]) {
     out.extend(raw.flat_map(|bytes| bytes.into_iter().take(S::BYTES)));
 }
 
-/// Bytes of which pieces are read, each with [`SLACK`] bytes more.
+/// Bytes that are read in pieces, each followed by at least [`SLACK`] readable bytes.
 #[derive(Clone, Copy)]
 pub(super) struct PaddedBytes<'p> {
     bytes: &'p [u8],
-    /// Those from `end_at` on and [`SLACK`] more, if that is not all.
+    /// The bytes from `end_at` on, followed by [`SLACK`] more, if `bytes` does not contain those.
     end: &'p [u8],
     end_at: usize,
 }
 
 impl<'p> From<&'p [u8]> for PaddedBytes<'p> {
-    /// All but the last [`SLACK`] of these bytes.
+    /// Takes bytes of which the last [`SLACK`] are only padding.
     fn from(bytes: &'p [u8]) -> Self {
         Self { bytes, end: &[], end_at: bytes.len() }
     }
 }
 
 impl<'p> PaddedBytes<'p> {
-    /// The bytes from `at` on: `length`, and [`SLACK`] or more.
+    /// Returns the bytes that start at `at`: `length` bytes, and at least [`SLACK`] more.
     pub fn piece(&self, at: usize, length: usize) -> &'p [u8] {
         if at + length + SLACK <= self.bytes.len() { &self.bytes[at..] } else { &self.end[at - self.end_at..] }
     }
@@ -320,7 +321,7 @@ pub(super) struct PlaneReader<'a> {
 }
 
 impl PlaneReader<'_> {
-    /// Whether a section that is stored as it is has so many bytes.
+    /// Checks that a section that is stored without coding has `length` bytes.
     pub fn check_length(&self, section: &[u8], length: usize) -> Result<()> {
         if section.len() == length {
             return Ok(());
@@ -328,8 +329,8 @@ impl PlaneReader<'_> {
         Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"))
     }
 
-    /// A section that is stored as it is, of `length` bytes, to be read at most `most` bytes at a time; in `buffer` its
-    /// end, if the `tail` has not [`SLACK`] bytes behind it.
+    /// Returns a section of `length` bytes that is stored without coding, for reads of at most `most` bytes. Its end is
+    /// copied to `buffer` if fewer than [`SLACK`] bytes follow it in `tail`.
     pub fn plain<'p>(
         &self,
         section: &'p [u8],
@@ -348,7 +349,8 @@ impl PlaneReader<'_> {
         Ok(PaddedBytes { bytes: section, end: buffer, end_at })
     }
 
-    /// A section of `stride` planes of `count` symbols each; `out` becomes their symbols in turn and [`SLACK`] zeros.
+    /// Decodes a section of `stride` planes of `count` symbols each. Interleaves their symbols in `out`, followed by
+    /// [`SLACK`] zeros.
     pub fn planes<S: Symbol>(
         &self,
         section: &[u8],
@@ -359,7 +361,8 @@ impl PlaneReader<'_> {
     ) -> Result<()> {
         let bad = |what: &str| Error::corrupt(self.place, what);
         out.clear();
-        // Memory: the counts are those of blocks that were checked against the chunk's bytes.
+        // The allocation is bounded, because the counts of the blocks have been checked against the number of bytes of
+        // the chunk.
         out.resize(count * stride * S::BYTES + SLACK, 0);
         let mut fields = Fields::new(section, self.place);
         let mut plane: Vec<S> = Vec::new();

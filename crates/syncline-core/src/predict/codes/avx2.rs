@@ -28,7 +28,7 @@ pub fn encode(_: Avx2, q: &[i32], radius: u32, codes: &mut [u16]) -> Option<(Til
     unsafe { encode_cube(q, radius, codes) }
 }
 
-/// Inverse of [`encode`], on any codes.
+/// Reconstructs a tile's integers from any codes; the inverse of [`encode`].
 ///
 /// # Panics
 /// `codes` or `q` has fewer than 512 entries.
@@ -44,7 +44,7 @@ pub fn decode(_: Avx2, codes: &[u16], predictor: u8, base: i32, radius: u32, out
 /// twice the distance.
 const FARTHEST: i64 = 1 << 22;
 
-/// Row minus itself moved up one place, 0 coming in.
+/// Returns the differences within a row: each element minus the one before it, the first minus 0.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn difference_x(v: __m256i) -> __m256i {
@@ -52,7 +52,7 @@ fn difference_x(v: __m256i) -> __m256i {
     _mm256_sub_epi32(v, _mm256_blend_epi32::<1>(moved, _mm256_setzero_si256()))
 }
 
-/// `v` with the first element of `first`.
+/// Returns `v` with its first element replaced by that of `first`.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn with_first(v: __m256i, first: __m256i) -> __m256i {
@@ -80,7 +80,7 @@ fn for_rows(q: &Cube<i32>, mut row: impl FnMut(usize, [__m256i; 4])) {
     }
 }
 
-/// Sums of the magnitudes under each predictor; None if they might not fit.
+/// Returns the sums of the residuals' magnitudes under each predictor, or `None` if they might overflow.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn activities(q: &Cube<i32>) -> Option<[u64; 4]> {
@@ -162,7 +162,7 @@ fn encode_cube(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(Til
     Some((info, !inside))
 }
 
-/// Inverse of predictor `P`; `row` gives the residuals of a row.
+/// Reconstructs integers from the residuals of predictor `P`. `row` returns the residuals of a row.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn integrate<const P: u8>(base: i32, q: &mut Cube<i32>, row: impl Fn(usize, &Cube<i32>) -> __m256i) {
