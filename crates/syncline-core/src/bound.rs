@@ -152,7 +152,8 @@ impl std::fmt::Display for Pipeline {
 pub struct Pattern {
     /// The element's bits, zero-extended.
     pub bits: u64,
-    /// Number of elements that hold it, as far as counted; for NaN, of elements that hold any NaN.
+    /// Number of elements that hold the value, if they have been counted; for NaN, the number of elements that hold any
+    /// NaN.
     pub count: u64,
 }
 
@@ -201,7 +202,8 @@ impl Resolved {
     fn quantize(&mut self, element: ElementType, stats: Option<&ArrayStats>) {
         let limits = Limits::of(element);
         let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
-        // A bound above every magnitude makes every value 0 as it is; a larger step could overflow.
+        // With a bound above every magnitude, every value is reconstructed as 0. The bound is reduced, because a larger
+        // step could overflow.
         let bound = self.abs_bound.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
         let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
         let mut step =
@@ -222,8 +224,9 @@ impl Resolved {
     /// Takes the step in log2 for the resolved relative bound, or lossless if no step will do.
     fn quantize_logarithm(&mut self, element: ElementType) {
         let step = log::step(self.abs_bound, Limits::of(element).rounding);
-        // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x'
-        // takes the whole bound. A bound that the logarithm's own error takes whole has no step above 0.
+        // The logarithm of every finite f64 is between -1,100 and 1,100. If the bound is a few units in the last place,
+        // the rounding of x' alone exceeds it. If the error of the logarithm alone exceeds the bound, the step is not
+        // above 0.
         if step > 0.0 && 1100.0 / step < 1_073_741_824.0 && self.abs_bound > 4.0 * Limits::of(element).rounding {
             (self.pipeline, self.step) = (Pipeline::LogQuantized, step);
         } else {
@@ -237,7 +240,7 @@ impl Resolved {
     }
 }
 
-/// What linear quantization of a type can do.
+/// Limits of the linear quantization of a type.
 struct Limits {
     /// Half a unit in the last place, relative.
     rounding: f64,
@@ -310,7 +313,7 @@ pub fn resolve(stats: impl Into<ArrayStats>) -> Result<Resolved> {
     }
     match bound {
         Bound::PwRel(_) => resolved.quantize_logarithm(element),
-        // Without a single finite value any step serves, unless the bound is relative to their range.
+        // If there are no finite values, any step is valid, unless the bound is relative to their range.
         _ if resolved.abs_bound > 0.0 => {
             resolved.quantize(element, Some(&stats).filter(|_| matches!(bound, Bound::Abs(_))));
         }

@@ -58,7 +58,7 @@ pub enum Error {
     /// The requested GPU cannot be used, or its work failed; the text says what to do.
     #[error("{message}")]
     Gpu {
-        /// What failed.
+        /// The operation that failed.
         message: String,
         /// The error of the GPU backend, if there is one.
         source: Option<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,4 +1,4 @@
-//! How an array is cut into tiles and chunks (`docs/FORMAT.md`, "Tiles and chunks").
+//! Divides arrays into tiles and chunks (`docs/FORMAT.md`, "Tiles and chunks").
 
 mod region;
 mod window;

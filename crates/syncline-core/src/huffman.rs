@@ -44,7 +44,7 @@ mod sealed {
     impl Sealed for u16 {}
 }
 
-/// What the stage codes: `u8` or `u16`.
+/// A symbol of the Huffman stage: `u8` or `u16`.
 pub trait Symbol: sealed::Sealed + bytemuck::Pod + Into<u32> + Into<u16> + Ord + Send + Sync + fmt::Debug {
     /// Bytes of a symbol.
     const BYTES: usize;

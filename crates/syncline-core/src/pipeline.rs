@@ -29,7 +29,7 @@ pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, est
 pub use options::{Coder, CoderOptions, Effort};
 pub use report::{ChunkReport, inspect_chunk};
 
-/// Where the encoder's elements come from.
+/// A source of the encoder's elements.
 pub trait ElementSource: Sync {
     /// Returns a window that contains the tiles of `run`, which are consecutive tiles of one row of tiles. `buffer` may
     /// be used as its memory.
@@ -39,7 +39,7 @@ pub trait ElementSource: Sync {
     fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>>;
 }
 
-/// Where the decoder's elements go: the tiles of one chunk, each put or skipped, in order.
+/// A destination of the decoder's elements: the tiles of one chunk, each written or skipped, in order.
 pub trait TileSink {
     /// Returns the next tile, and whether its values are needed.
     fn peek(&self) -> Option<(Tile, bool)>;
@@ -94,7 +94,7 @@ pub struct EncodeScratch {
     huffman: crate::huffman::EncodeScratch,
     quantized: lossy::EncodeBuffers,
     lzss: lzss::EncodeBuffers,
-    /// Of a lossless chunk, as words for their alignment.
+    /// Elements of a lossless chunk, as words because of their alignment.
     elements: Vec<u64>,
     residuals: Vec<u64>,
 }
@@ -225,7 +225,7 @@ pub fn decode_chunk<K: TileSink>(
     }
 }
 
-/// What decoding a chunk needs to know.
+/// The context of decoding a chunk.
 struct Context<'a> {
     header: &'a Header,
     geometry: &'a Geometry,

@@ -7,7 +7,7 @@
 
 /// A loop that can be compiled for several instruction sets.
 pub trait Kernel {
-    /// What the loop returns.
+    /// The result of the loop.
     type Output;
 
     /// Runs the loop. This function and everything hot that it calls must be `#[inline(always)]`.

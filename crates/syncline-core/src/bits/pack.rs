@@ -15,7 +15,7 @@ pub fn pack_values<const BITS: usize>(values: impl Iterator<Item = u8>, out: &mu
     }
 }
 
-/// Returns the bytes of so many values of `BITS` bits.
+/// Returns the number of bytes that `count` values of `BITS` bits take.
 pub const fn packed_len<const BITS: usize>(count: usize) -> usize {
     count.div_ceil(8 / BITS)
 }

@@ -43,7 +43,7 @@ impl<'a> BitWriter<'a> {
         (self.at as u32 * 8) + self.filled
     }
 
-    /// Writes what is pending; returns the number of bits written.
+    /// Writes the pending bits. Returns the number of bits written.
     pub fn finish(mut self) -> u32 {
         self.store(self.pending);
         self.position()

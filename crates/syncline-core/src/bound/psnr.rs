@@ -64,8 +64,9 @@ impl PsnrGoal {
         }
         // A little more than what was missed.
         let missed = (self.allowed / achieved).sqrt() * 0.999;
-        // Where values are few, all may lie near the ends of their steps, however these are tightened. Half the first
-        // bound holds for any: no error is above it, and a PSNR allows a mean of 1 / sqrt(3) of the first.
+        // In arrays of few values, all of them may be close to the ends of their steps, even after the bound has been
+        // tightened. Half of the first bound is always enough: no error exceeds it, and the PSNR allows a root mean
+        // square of 1 / sqrt(3) of the first bound.
         Some(resolved.tightened(element, if attempt < Self::GRADUAL { missed } else { missed.min(0.5) }))
     }
 }
@@ -83,8 +84,8 @@ mod tests {
 
     #[test]
     fn goals_are_the_same_at_any_scale() {
-        // Errors uniform in +-bound, of which PSNR has a third, in the unit of the sums; the bound as it is after the
-        // first attempt missed by a little.
+        // The mean of errors that are uniform in +-bound is a third of the squared bound, here in the unit of the sums.
+        // The first attempt misses the PSNR slightly.
         let sum = u128::from((32768_u64 * 32768) / 3);
         let next = |scale: f64| {
             let resolved = resolved(0.0, scale, 60.0);

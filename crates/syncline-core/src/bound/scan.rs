@@ -1,4 +1,4 @@
-//! One look at every value before compression: range, special values, and whether some value stands for missing data.
+//! Scans every value before compression for the range, special values, and a fill value that marks missing data.
 //!
 //! A scan may be made in parts, in any order and of any size; the result is the same.
 
@@ -45,7 +45,7 @@ pub const WELL_KNOWN_FILLS: [f64; 26] = [
     9.969_209_968_386_869e36,
 ];
 
-/// What was found in the elements seen so far. Floating-point types only.
+/// Results for the elements that have been scanned so far. For floating-point types only.
 #[derive(Clone, Debug)]
 pub struct Scan {
     element: ElementType,
@@ -61,14 +61,15 @@ pub struct Scan {
     sampled_too_large: u64,
 }
 
-/// What is in some elements of an array, looked at elsewhere. What is in several parts of it adds up, in any order.
+/// The results for a part of an array, computed by another implementation. Results of several parts can be merged in
+/// any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanResult {
     /// Counts and extremes.
     pub stats: BlockStats,
     /// Number, in the array, and bits of the first NaN that is not left out.
     pub first_nan: Option<(u64, u64)>,
-    /// The samples among these elements, beside the extremes of `stats`.
+    /// The samples among these elements. The extremes are in `stats`.
     pub samples: Samples,
 }
 
@@ -102,7 +103,7 @@ impl ScanResult {
     }
 }
 
-/// The sampled finite values, as keys, as far as they decide whether an extreme of the array is suspected of being
+/// Summary of the sampled finite values, as keys: the values that determine whether an extreme of the array may be
 /// fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
@@ -435,7 +436,7 @@ mod tests {
         #[test]
         fn parts_looked_at_elsewhere_add_up(
             values in prop::collection::vec(value(), 1..300),
-            // Arrays far longer than what is looked at have every so manieth element sampled.
+            // In arrays longer than the sample, elements at regular distances are sampled.
             length in prop_oneof![Just(0u64), Just(5 << 16)],
             cuts in prop::collection::vec(0usize..300, 0..4),
             fill in prop_oneof![Just(Fill::Auto), Just(Fill::None),

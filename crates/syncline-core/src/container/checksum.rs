@@ -21,7 +21,7 @@ const PIECE: usize = 4096;
 
 /// The checksum of a message, so far.
 pub struct Checksum {
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message that have not been written yet.
     left: usize,
     way: Way,
 }
@@ -32,7 +32,7 @@ impl fmt::Debug for Checksum {
     }
 }
 
-/// How it is taken: the result is the same.
+/// The implementation that computes the checksum. All give the same result.
 enum Way {
     Library(XxHash3_64),
     #[cfg(target_arch = "x86_64")]
@@ -67,7 +67,7 @@ impl Checksum {
         }
     }
 
-    /// Takes the next bytes of the message, and writes them to the first bytes of `place`, and nothing behind.
+    /// Hashes the next bytes of the message and copies them to the start of `place`. Writes nothing after them.
     ///
     /// # Panics
     /// The message has fewer left, or `place` is shorter.

@@ -14,14 +14,14 @@ pub const RECORD_HEADER_LEN: usize = 32;
 
 /// First bytes of a chunk record.
 pub const RECORD_MARKER: [u8; 4] = *b"SYCK";
-/// The length of the record is behind the marker, the kind behind the number of the chunk.
+/// Offsets of the fields: the length follows the marker, and the kind follows the number of the chunk.
 const LENGTH_AT: usize = 4;
 const CHUNK_AT: usize = 8;
 const KIND_AT: usize = 16;
-/// The checksum stands last in the record header and covers all the rest.
+/// The checksum is the last field of the record header and covers all other bytes of the record.
 const CHECKSUM_AT: usize = 24;
 
-/// How a chunk's payload is coded.
+/// The coding of a chunk's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ChunkKind {
@@ -113,7 +113,8 @@ pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
     parsed.kind.map(|kind| (kind, &record[RECORD_HEADER_LEN..]))
 }
 
-/// A record whose checksum is still to be verified: before what the others say is believed, errors included.
+/// A record whose checksum has not been verified. It must be verified before the other fields are used, including the
+/// errors that they cause.
 #[derive(Debug)]
 pub struct Unchecked<'a> {
     /// The kind, or why there is none.
@@ -127,7 +128,7 @@ pub struct Unchecked<'a> {
 /// The checksum of a record while it is read.
 #[derive(Debug)]
 pub struct RecordChecksum<'a> {
-    /// Of what is before the checksum and of the payload.
+    /// The hash of the header without the checksum, and of the payload so far.
     hash: Checksum,
     payload: &'a [u8],
     /// Bytes of the payload that are hashed.

@@ -5,7 +5,7 @@ use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::error::{Error, Result};
 use crate::quantize::mask::MaskKind;
 
-/// What the stream says of a tile besides its base and codes.
+/// Properties of a tile that the stream stores in addition to its base and codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TileMeta {
     /// All residuals are 0, no group is stored.

@@ -152,8 +152,8 @@ impl Geometry {
         Region { start: [0; 4], extent: self.dims, merged: None }
     }
 
-    /// Calls `visit` with each longest run of consecutive tile numbers in a row of tiles that meets the region,
-    /// ascending.
+    /// Calls `visit` with each maximal run of consecutive tile numbers in a row of tiles that intersects the region, in
+    /// ascending order.
     fn for_tile_rows(&self, region: &Region, mut visit: impl FnMut(Range<u64>)) {
         if region.is_empty() {
             return;

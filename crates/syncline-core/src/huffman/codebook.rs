@@ -1,14 +1,14 @@
 //! Canonical codes, and codebooks as bytes.
 //!
-//! Codewords ascend with length, then symbol. So for each length two numbers are enough to decode: the first codeword
-//! (`first`) and where its symbol stands among all symbols in that order (`entry`); no tree is stored.
+//! Codewords ascend with length, then with the symbol. Two numbers per length are therefore enough for decoding: the
+//! first codeword (`first`), and the index of its symbol in that order (`entry`). No tree is stored.
 
 use super::lengths::MAX_LENGTH;
 use crate::error::{Error, Result};
 
 const LENGTHS: usize = MAX_LENGTH as usize + 1;
 
-/// Runs of at least this many equal lengths have their length coded as a number of its own.
+/// Minimum number of equal lengths in a run whose length is coded as a separate number.
 const LONG_RUN: u32 = 8;
 
 /// A canonical code.

@@ -1,5 +1,5 @@
-//! Decoding. `chunked` is the simple one that the others are tested against; `indexed` is the fast one for streams with
-//! a symbol index, `gap` and `self_sync` decode in parallel with a gap index and with none.
+//! Decoding. `chunked` is the simple decoder that the others are tested against. `indexed` is the fast decoder for
+//! streams with a symbol index. `gap` and `self_sync` decode in parallel, with a gap index and without an index.
 
 mod canonical;
 mod chunked;
@@ -35,8 +35,8 @@ pub struct StreamDecoder<'s, 'a, S> {
 }
 
 impl<'a, S: Symbol> Stream<'a, S> {
-    /// Builds the tables of a decoder. `classes` has the class of each group if [`Stream::needs_classes`], else it is
-    /// not looked at.
+    /// Builds the tables of a decoder. `classes` contains the class of each group if [`Stream::needs_classes`], and is
+    /// ignored otherwise.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the decoder needs an index that the stream has not; [`Error::Corrupt`] if the

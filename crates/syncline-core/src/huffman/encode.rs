@@ -12,14 +12,14 @@ use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
 use crate::simd::{self, InstructionSet, Isa, Kernel};
 
-/// How to encode.
+/// Options of the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeOptions {
     /// Logarithm of the symbols in a group: 6 or 7.
     pub group_log2: u8,
-    /// What to store beside the codewords.
+    /// The index that is stored with the codewords.
     pub index: IndexKind,
-    /// Symbol whose groups cost nothing; `None` takes the commonest.
+    /// The symbol whose groups take no bits; `None` selects the most frequent symbol.
     pub zero_bit_symbol: Option<u16>,
 }
 
@@ -44,7 +44,7 @@ pub struct EncodeScratch {
     pub(crate) spare: Vec<Vec<u16>>,
 }
 
-/// What a stream came out as.
+/// Properties of the encoded stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeSummary {
     /// Groups.
@@ -362,7 +362,7 @@ struct Groups<'a, S> {
     starts: &'a mut Vec<u32>,
 }
 
-/// What both kernels that write codewords take.
+/// Arguments of both kernels that write codewords.
 struct Writer<'a, S, const ENTRIES: usize> {
     groups: Groups<'a, S>,
     tables: &'a [[u32; ENTRIES]],

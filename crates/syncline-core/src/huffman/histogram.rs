@@ -1,8 +1,9 @@
 //! Counting symbols.
 //!
-//! Consecutive symbols are counted in different copies of the histogram: on skewed data the same counter would
-//! otherwise be incremented again before its last store is through. The copies are not whole pages apart: the processor
-//! would take a counter for its copy (their addresses agree in the low 12 bits) and wait.
+//! Consecutive symbols are counted in different copies of the histogram. On skewed data, a single counter would be
+//! incremented again before its previous store has completed. The copies are not whole pages apart, because the
+//! processor compares only the low 12 bits of addresses at first: it would take a counter for the one in the other copy
+//! and wait for its store.
 
 use super::{MAX_CLASSES, Symbol};
 use crate::simd::{self, InstructionSet, Kernel};

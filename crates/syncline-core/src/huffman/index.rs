@@ -100,7 +100,7 @@ pub fn read_starts(index: &[u8], groups: u32, bits: u32) -> Result<Vec<u32>, &'s
 mod tests {
     use super::*;
 
-    /// An index all of whose groups have the most bits that it can say, and their sum.
+    /// Returns an index all of whose groups have the maximum number of bits that it can represent, and their sum.
     fn longest(groups: u32) -> (Vec<u8>, u64) {
         const SHORTEST: u64 = 0xfff;
         const WIDTH: u64 = 15;

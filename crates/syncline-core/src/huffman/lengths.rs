@@ -110,7 +110,7 @@ fn limited_leaves(order: &[u64], limit: u32, weights: &mut Vec<u64>, parents: &m
     if !limit_depths(&mut best, limit as usize) {
         return best;
     }
-    // Each leaf's frequency is in as many merged nodes as it is deep.
+    // The frequency of a leaf at depth d is included in d merged nodes.
     let unlimited: u64 = weights.iter().sum();
     let mut best_bits = coded_bits(order, &best);
     if best_bits <= unlimited + unlimited / 2048 {
@@ -190,7 +190,7 @@ fn limit_depths(leaves: &mut [u32; MAX_DEPTH], limit: usize) -> bool {
     leaves[limit] += over;
     let kraft: u64 = (1..=limit).map(|depth| u64::from(leaves[depth]) << (limit - depth)).sum();
     for _ in 0..kraft - (1 << limit) {
-        // The excess says that not every leaf is at the limit.
+        // Because there is an excess, some leaf is not at the limit.
         let Some(depth) = (1..limit).rev().find(|&depth| leaves[depth] > 0) else { break };
         leaves[depth] -= 1;
         leaves[depth + 1] += 2;

@@ -1,5 +1,4 @@
-//! What a stream will be, before it is written: how long at least and at most, which is all that choosing between
-//! streams needs.
+//! Plans a stream before it is written: computes bounds of its length, which are enough to choose between streams.
 
 use super::codebook::Codebook;
 use super::encode::{EncodeOptions, EncodeScratch, EncodeSummary};
@@ -136,7 +135,7 @@ pub fn write_plan<S: Symbol>(
     summary
 }
 
-/// Finds where the codewords of each live group start, and where they end.
+/// Finds the start of the codewords of each live group, and their end.
 struct Measuring<'a, S> {
     symbols: &'a [S],
     group_len: usize,

@@ -1,5 +1,5 @@
-//! Which groups of a large stream its symbols are counted in, and what is made of the counts (`docs/FORMAT.md`,
-//! "Frequencies").
+//! Chooses the groups of a large stream whose symbols are counted, and converts the counts to frequencies
+//! (`docs/FORMAT.md`, "Frequencies").
 //!
 //! A codebook hardly changes if three of four groups are left out, and counting is limited by memory on a GPU. The
 //! position of the counted group within its lot changes from one lot to the next. Tiles have 4 or 8 groups, and the

@@ -336,8 +336,8 @@ fn every_flipped_bit_and_every_truncation() {
             damaged[bit / 8] ^= 1 << (bit % 8);
             flips += right.len();
             for decoded in try_everything::<u16>(&damaged, &classes) {
-                // The zero-bit symbol is not under this stage's checksum: the container's covers it. And two sums over
-                // few, small symbols cannot tell everything.
+                // The zero-bit symbol is not covered by the checksum of this stage, but by that of the container. Two
+                // sums over few, small symbols cannot detect all changes.
                 let zero_bit_symbol = (12..14).contains(&(bit / 8));
                 missed += usize::from(decoded != right[0] && !zero_bit_symbol);
             }

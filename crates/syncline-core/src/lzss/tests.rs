@@ -85,7 +85,7 @@ proptest! {
         let mut tokens = Tokens::default();
         encode(&bytes, &params, &mut EncodeScratch::default(), &mut tokens);
         prop_assert_eq!(tokens.blocks.len(), bytes.len().div_ceil(params.block_bytes()));
-        // Blocks taken in turn do not see each other.
+        // Blocks that are encoded alternately do not affect each other.
         let (mut one_by_one, mut scratch) = (Tokens::default(), EncodeScratch::default());
         bytes.chunks(params.block_bytes()).for_each(|block| encode(block, &params, &mut scratch, &mut one_by_one));
         prop_assert_eq!(&tokens, &one_by_one);

@@ -31,7 +31,7 @@ struct Target<'a> {
     region: Region,
     strides: [u64; 3],
     element: usize,
-    /// Bytes that sinks have written, if that is asked for.
+    /// Number of bytes that sinks have written, if it is needed.
     written: Option<&'a AtomicUsize>,
     owner: PhantomData<&'a mut [u8]>,
 }
@@ -155,8 +155,8 @@ impl Unwritten {
 pub struct ChunkSink<'a> {
     chunk: u64,
     target: Target<'a>,
-    /// The tile that comes next. Advanced before a tile's rows are written: a load that spans two recent stores waits
-    /// until they have reached the cache, and behind 64 rows that miss it this took a fifth of all decompression.
+    /// The next tile. It is advanced before a tile's rows are written: a load that spans two recent stores waits until
+    /// they have reached the cache, and after 64 rows that missed the cache, this took a fifth of all decompression.
     current: Option<Tile>,
     tiles: crate::geometry::Tiles<'a>,
 }
@@ -187,10 +187,10 @@ impl ChunkSink<'_> {
         fill: impl for<'m> FnOnce(UninitBytes<'m>) -> Result<Written<'m>, E>,
     ) -> Option<Result<usize, E>> {
         let at = self.piece(bytes, slack)?;
-        // SAFETY: `piece` has found that so many bytes from there on are in the exclusively borrowed memory that `data`
-        // points to, and belong to tiles of this sink's chunk from the current one on: no other thread touches them
-        // (see `write_rows`), and this sink writes or leaves them out later only by another call. Code that fills a
-        // `UninitBytes` writes nothing that is not initialized.
+        // SAFETY: `piece` has found that the next bytes, as many as the place has, are in the exclusively borrowed
+        // memory that `data` points to, and belong to tiles of this sink's chunk from the current one on. No other
+        // thread accesses them (see `write_rows`), and this sink writes or skips them only in later calls. Code that
+        // fills a `UninitBytes` writes only initialized bytes.
         let place = unsafe {
             let start = self.target.data.add(at).cast();
             UninitBytes::new(std::slice::from_raw_parts_mut(start, bytes + slack))
@@ -237,8 +237,8 @@ impl ChunkSink<'_> {
         self.current = self.tiles.next();
     }
 
-    /// Writes the part of the next tile that lies in the region; `values` are the tile's elements, in raster order of
-    /// the tile.
+    /// Writes the part of the next tile that is in the region; `values` are the tile's elements in raster order of the
+    /// tile.
     ///
     /// # Panics
     /// There is no tile left, `values` is shorter than the tile, or `T` is not of the element's size.
@@ -409,8 +409,8 @@ mod tests {
                     let values: Vec<u16> = indices.map(|i| (i * 40503) as u16).collect();
                     let filled = sink.fill(bytes, 64, |mut place| {
                         assert_eq!(place.len(), bytes + 64);
-                        // What is behind is written over later.
-                        // SAFETY: only an initialized byte is written.
+                        // The bytes after the written ones are overwritten later. SAFETY: only an initialized byte is
+                        // written.
                         unsafe { place.as_mut_slice() }.fill(MaybeUninit::new(0xA5));
                         let written: &[u8] = bytemuck::cast_slice(&values);
                         Ok::<_, ()>(place.copy_in_pieces(&written[..bytes], 100, |_| ()))

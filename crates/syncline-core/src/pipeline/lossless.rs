@@ -19,7 +19,7 @@ const FIRST_PLANE: usize = 2;
 /// log2 of [`PLANE_GROUP`].
 const GROUP_LOG2: u8 = PLANE_GROUP.ilog2() as u8;
 
-/// A chunk's planes, each as it will stand in its section.
+/// A chunk's planes, each as stored in its section.
 struct Planes {
     symbol_bytes: u8,
     coded: u16,
@@ -47,7 +47,7 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     let tiles = tiles.as_slice();
     let (element, axes) = (header.element_type, geometry.axes());
     let predict = || {
-        // Moved, as it is called once.
+        // Moved into the closure, because it is called once.
         let memory = residual_memory;
         Residuals::new(element, axes, tiles, elements, memory)
     };

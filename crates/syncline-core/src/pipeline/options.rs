@@ -73,7 +73,7 @@ impl FromStr for Coder {
     }
 }
 
-/// How much time compression with an error bound may take for a smaller stream.
+/// How much compression time an encoder with an error bound may spend on a smaller stream.
 ///
 /// Every decoder reads the streams of every effort. Lossless streams are the same with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -129,7 +129,7 @@ pub struct CoderOptions {
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, from 1 (fastest) to 9 (smallest).
     pub level: u8,
-    /// Which ways to predict and to code are tried with an error bound.
+    /// The prediction and coding methods that are tried with an error bound.
     pub effort: Effort,
 }
 

@@ -76,7 +76,7 @@ pub(super) fn decode<K: TileSink>(
             _ => put::<u64, K>(bytes, sink)?,
         }
     }
-    // What is left can only be the record's padding.
+    // The remaining bytes can only be the record's padding.
     if rest.len() >= ALIGNMENT || rest.iter().any(|&b| b != 0) {
         return Err(context.corrupt("a raw chunk is longer than its elements"));
     }

@@ -78,7 +78,7 @@ pub fn encode_tile_scalar(
     TileInfo { base: q[0], predictor, activity }
 }
 
-/// Finds the residuals behind the codes that are 0.
+/// Finds the residuals of the codes that are 0.
 #[cold]
 fn collect_outliers(q: &[i32], extent: [usize; 3], info: TileInfo<i32>, codes: &[u16], outliers: &mut Vec<Outlier>) {
     let mut residuals = [0u32; MAX_TILE_ELEMENTS];
@@ -207,7 +207,7 @@ pub fn narrow(codes: &[u16], outliers: &[Outlier], bytes: &mut Vec<u8>, narrow_o
     }));
     narrow_outliers.clear();
     let mut known = outliers.iter();
-    // Few codes are 0: where none of some is, they are not looked at one by one.
+    // Few codes are 0. Blocks of 64 codes without a 0 are not examined one by one.
     for (first, some) in (0..).step_by(64).zip(bytes.chunks(64)) {
         if some.iter().fold(false, |any, &byte| any | (byte == 0)) {
             for (at, _) in (first..).zip(some).filter(|(_, byte)| **byte == 0) {

@@ -211,7 +211,7 @@ fn add<W: Word>(row: &mut [W], before: &[W]) {
     }
 }
 
-/// Does what [`predict`] does, in the simplest way: its oracle.
+/// Computes [`predict`] in the simplest way. This is the oracle of the tests.
 pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize) -> (u8, u64) {
     let candidate = |predictor| {
         let mut residuals = v.to_vec();

@@ -7,7 +7,7 @@ use super::select::{matches, select};
 /// Fill patterns in a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct TileFill {
-    /// How much of the tile is masked.
+    /// Whether nothing, everything, or a part of the tile is masked.
     pub kind: MaskKind,
     /// Number of the pattern that the mask stands for, 0 if nothing is masked.
     pub pattern: u8,

@@ -106,8 +106,8 @@ impl<T: Real> Kernel for Quantize<'_, T> {
     }
 }
 
-/// Quantizes values in blocks of 64 with `one`, which returns the integer and whether it is good. Sets the bits of the
-/// others in `verbatim` and returns whether there is any.
+/// Quantizes values in blocks of 64 with `one`, which returns the integer and whether it is valid. Sets the bits of
+/// values without a valid integer in `verbatim`, and returns whether there are any.
 #[inline(always)]
 fn quantize_blocks<T: Copy>(x: &[T], q: &mut [i32], verbatim: &mut TileMask, one: impl Fn(T) -> (i32, bool)) -> bool {
     let mut any = false;

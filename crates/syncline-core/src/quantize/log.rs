@@ -41,7 +41,7 @@ impl StepLog {
     fn is_good<T: Real>(&self, q: f64, magnitude: f64) -> bool {
         let error = (magnitude - self.reconstruct::<T>(q).wide()).abs();
         let limit = self.ratio * magnitude;
-        // Where the limit is subnormal its rounding is not small; such values are kept as they are.
+        // If the limit is subnormal, its rounding error is not small; such values are stored verbatim.
         (q.abs() < f64::from(LIMIT)) & (error < limit) & (limit >= f64::MIN_POSITIVE)
     }
 
@@ -72,8 +72,8 @@ impl<T: Real> Log<T> {
     }
 
     /// Quantizes the magnitudes of a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be
-    /// stored verbatim: zeros, NaN, infinities, and what is not reconstructed within the bound. Their `q` is 0. Returns
-    /// whether there is any.
+    /// stored verbatim: zeros, NaN, infinities, and values that are not reconstructed within the bound. Their `q` is 0.
+    /// Returns whether there are any.
     ///
     /// # Panics
     /// `q` is shorter than `x`.

@@ -157,7 +157,7 @@ impl TileMask {
     }
 }
 
-/// How much of a tile is masked; the discriminant is the code in the stream.
+/// Whether nothing, everything, or a part of a tile is masked. The discriminant is the code in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MaskKind {

@@ -31,7 +31,7 @@ pub struct EncodeScratch {
 pub struct Groups<'a> {
     /// Codes of all groups.
     codes: &'a [i32],
-    /// Where each group ends.
+    /// The end of each group in `codes`.
     ends: &'a [u32],
 }
 

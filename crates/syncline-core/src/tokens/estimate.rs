@@ -1,4 +1,4 @@
-//! How many bits codes take in each mode, by their counts, in integer arithmetic (`docs/ENCODER.md`).
+//! Estimates the number of bits of codes in each mode from their counts, in integer arithmetic (`docs/ENCODER.md`).
 
 use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, bin_token, run_token, value_token};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
@@ -134,7 +134,7 @@ fn codeword_bits(counts: &[u32]) -> u64 {
     }
     let others = total - most;
     let bits = if most > others {
-        // The commonest symbol takes one bit; so does what tells the others from it.
+        // The most frequent symbol takes one bit; so does the bit that distinguishes other symbols from it.
         u64::from(total) + ((times_log2(others) - (weighted - times_log2(most))) >> LOG_BITS)
     } else {
         (times_log2(total) - weighted) >> LOG_BITS

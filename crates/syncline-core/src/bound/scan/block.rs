@@ -180,7 +180,7 @@ where
 {
     let (mut lowest, mut highest) = (K::MAX, K::MIN);
     let [mut left_out, mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 5];
-    // Several short passes: one long one is not vectorized. What is to be skipped is made a NaN.
+    // Several short passes, because a single long one is not vectorized. Excluded elements are replaced by a NaN.
     let mut all = [K::ZERO; BLOCK];
     let all = &mut all[..block.len()];
     match excluded {

@@ -14,11 +14,13 @@ use crate::simd::Avx512;
 const STRIPE: usize = 64;
 /// Stripes after which the sums are scrambled.
 const BLOCK_STRIPES: usize = 16;
-/// Bytes from those that are copied to those that are asked for, at both ends. Zen 4 copied 12 MB in the third cache at
-/// 16 GB/s without, 26 with 256, 24 with 512 and 18 with 768; far ones at 17 with up to 512, and at 13 with more.
+/// Distance in bytes at which source and destination are prefetched while copying. Zen 4 copied 12 MB in the L3 cache
+/// at 16 GB/s without prefetching, at 26 with a distance of 256, 24 with 512, and 18 with 768. It copied larger data at
+/// 17 GB/s with up to 512, and at 13 with more.
 const COPY_AHEAD: usize = 256;
-/// Bytes from those that are only hashed to those that are asked for: a tile, as the machine's own prefetching ends
-/// with each page. Raw chunks of 2-D and 3-D tiles were decoded up to a quarter faster, others as before.
+/// Distance in bytes at which the source is prefetched while hashing without copying. It is the size of a tile, because
+/// the hardware prefetcher stops at the end of each page. Raw chunks of 2-D and 3-D tiles were decoded up to a quarter
+/// faster, others as fast as before.
 const HASH_AHEAD: usize = 4096;
 
 const PRIME32_1: u64 = 0x9E37_79B1;
@@ -46,7 +48,7 @@ static SECRET: [u8; 192] = [
     0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce, //
     0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e, //
 ];
-/// Where the keys of scrambling, of the last stripe and of the merge start.
+/// Offsets in the secret of the keys for scrambling, for the last stripe, and for the merge.
 const SCRAMBLE_KEY: usize = SECRET.len() - STRIPE;
 const LAST_KEY: usize = SECRET.len() - STRIPE - 7;
 const MERGE_KEY: usize = 11;
@@ -58,12 +60,12 @@ pub(super) struct Long {
     sums: [u64; 8],
     /// Stripes of the current block that have been taken.
     taken: usize,
-    /// The stripe that was taken last, then bytes that are still to be taken: up to a stripe, as the last of a message
-    /// is not taken as the others are.
+    /// The last stripe that was hashed, followed by bytes that have not been hashed: up to a stripe, because the last
+    /// stripe of a message is treated differently from the others.
     recent: [u8; 2 * STRIPE],
-    /// How many bytes are still to be taken.
+    /// Number of bytes in `recent` that have not been hashed.
     kept: usize,
-    /// Bytes that have come.
+    /// Number of bytes that have been written.
     len: u64,
 }
 

@@ -13,7 +13,8 @@ use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Checksum, Symbol};
 use crate::simd::{InstructionSet, Kernel};
 
-/// Most bits of a table: two codewords fit one 33-bit window. What is longer is decoded the slow way.
+/// Maximum index width of a table in bits: two codewords fit one window of 33 bits. Longer codewords are decoded
+/// canonically.
 const MOST_BITS: u32 = 16;
 /// Groups decoded side by side.
 const LANES: usize = 8;
@@ -29,8 +30,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Tables of a stream's codebooks, or none where those of several symbols are faster. How common codewords are is
-    /// taken from their lengths.
+    /// Builds the tables of a stream's codebooks. Returns none if tables with several symbols per entry are faster. The
+    /// probability of a codeword is derived from its length.
     pub fn for_codebooks(codes: &[Canonical]) -> Vec<Self> {
         let long = |code: &Canonical| -> u32 {
             (TABLE_BITS + 1..=MAX_LENGTH).map(|length| code.counts[length as usize] << (MAX_LENGTH - length)).sum()
@@ -95,7 +96,7 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
                 }
                 next += 1;
             }
-            // Where there are fewer, the others decode something for nothing.
+            // If fewer groups are left, the other lanes decode symbols that are dropped.
             for i in (0..LEN).step_by(2) {
                 for (lane, symbols) in groups_in_flight.iter_mut().zip(&mut symbols) {
                     let pair: &mut [S; 2] = (&mut symbols[i..i + 2]).try_into().expect("as many");

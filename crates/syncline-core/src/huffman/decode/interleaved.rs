@@ -28,8 +28,8 @@ pub struct InterleavedDecoder<'t> {
 }
 
 impl<'t> InterleavedDecoder<'t> {
-    /// Symbols that a lane may hold before the next window: a window gives at most 18 more, and one decoded the slow
-    /// way.
+    /// Maximum number of symbols that a decoder may hold before the next window. A window gives at most 18 more, plus
+    /// one that is decoded canonically.
     pub const ROOM: usize = 160;
 
     /// Bits that a window may consume.
@@ -72,7 +72,7 @@ impl<'t> InterleavedDecoder<'t> {
             last = self.entries[(window >> (64 - TABLE_BITS)) as usize];
             self.buffer[at * WIDTH..][..8].copy_from_slice(&(last >> 16).to_le_bytes());
             at += (last >> 8) as usize & 0xff;
-            // At most 33 in the low byte; what is above it does not matter.
+            // The low byte is at most 33. The bits above it are ignored.
             bits += last & 0xffff;
             window <<= last & 63;
         }

@@ -1,9 +1,10 @@
 //! Tables that give several symbols for the next bits of the stream.
 //!
-//! An entry is eight bytes: how many bits it consumes, how many symbols it gives, then the symbols, as many whole
-//! codewords as the table's bits hold. Symbols are bytes, distances from the table's base, so that six fit (a
-//! residual's likely values lie close together); or two bytes wide (three fit) where a 256-wide window misses too much.
-//! What an entry cannot express consumes nothing and gives nothing, and is decoded the slow way ([`Canonical`]).
+//! An entry has eight bytes: the number of bits that it consumes, the number of its symbols, and the symbols, as many
+//! whole codewords as fit the index. Symbols are stored as bytes, as distances from the table's base, so that six fit
+//! (the likely values of residuals are close together), or in two bytes (three fit) if a window of 256 symbols misses
+//! too many. An entry for codewords that do not fit consumes no bits and has no symbols; such codewords are decoded
+//! with [`Canonical`].
 
 use super::canonical::Canonical;
 use crate::huffman::Symbol;
@@ -46,7 +47,7 @@ pub struct Lookup {
     /// Bits 0-7 bits consumed, 8-15 number of symbols, 16-63 symbols; with no symbol, 16-63 is the least length of the
     /// codeword.
     pub entries: Box<[u64; ENTRIES]>,
-    /// How symbols stand in entries; the same in all tables of a stream.
+    /// Layout of the symbols in entries, which is the same in all tables of a stream.
     pub layout: Layout,
     /// Added to each symbol of a narrow entry.
     pub base: u16,

@@ -158,7 +158,7 @@ fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Res
 /// The codes of a chunk, however coded.
 enum Codes<'b, 's, 'a> {
     Huffman(CodeReader<'b, 's, 'a, u16>),
-    /// Bytes behind LZSS tokens, and those of a tile as codes.
+    /// Decoded bytes of LZSS tokens, and the bytes of a tile as codes.
     Tokens(BlockReader<'b>, Box<[u16; MAX_TILE_ELEMENTS]>),
     /// Signed codes with token codebooks, which are read by group.
     Symbols(TokenStream<'a>),
@@ -193,7 +193,7 @@ impl Codes<'_, '_, '_> {
 /// The bitmaps of a chunk's tiles (masks or signs).
 struct Bitmaps {
     bytes: Vec<u8>,
-    /// Where the bitmap of each tile starts that has one.
+    /// Start of the bitmap of each tile that has one.
     starts: Vec<u32>,
 }
 

@@ -24,7 +24,7 @@ const SIDE_BYTES: u64 = 600;
 /// Bytes of an outlier: position and residual.
 const OUTLIER_BYTES: u64 = 8;
 
-/// The codes of a chunk on their way to tokens.
+/// The codes of a chunk that are encoded as tokens.
 #[derive(Debug, Default)]
 pub(super) struct CodeTokens {
     codes: Vec<u8>,
@@ -192,7 +192,7 @@ mod tests {
         let estimate = estimate_of(&mut tokens, &options(Coder::Auto));
         let exact = 65_536.0 * 255f64.log2() / 8.0;
         assert!((estimate as f64 / exact - 1.0).abs() < 0.02, "{estimate} {exact}");
-        // Of nothing it is nothing.
+        // An empty chunk has an estimate of 0.
         tokens.narrow(&[], &[]);
         assert_eq!(estimate_of(&mut tokens, &options(Coder::Auto)), 0);
     }

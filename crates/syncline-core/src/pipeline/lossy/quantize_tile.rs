@@ -1,4 +1,4 @@
-//! A tile as integers: what is masked or verbatim, and the rest quantized.
+//! Quantizes a tile to integers. Some elements are masked or stored verbatim instead.
 
 use super::EncodeBuffers;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
@@ -36,7 +36,7 @@ pub(super) struct TileQuantizer<'a, T: Real> {
     pub(super) summary: ErrorSummary,
 }
 
-/// What is known of a tile besides its integers.
+/// Properties of a tile other than its integers.
 #[derive(Default)]
 pub(super) struct QuantizedTile {
     /// The mask and the signs.

@@ -14,7 +14,7 @@ use crate::quantize::{Linear, Real};
 use crate::simd::dispatched;
 use crate::tokens;
 
-/// A sample has one tile of so many consecutive ones, if there are enough of them.
+/// The sample contains one tile of each of this number of consecutive tiles, if there are enough tiles.
 const SAMPLE_STEP: usize = 8;
 /// Chunks with fewer tiles are their own sample.
 const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
@@ -23,7 +23,7 @@ const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
 #[derive(Debug, Default)]
 pub(super) struct EncodeBuffers {
     codes: Codes,
-    /// Of the sample, for no scheme and for each.
+    /// Codes of the sample, without a scheme and with each scheme.
     samples: [Codes; 1 + Scheme::ALL.len()],
     tokens: tokens::EncodeScratch,
 }
@@ -94,8 +94,8 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     Ok(encoder.quantizer.summary)
 }
 
-/// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits; none if Lorenzo prediction alone
-/// takes no more.
+/// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits. Returns none if Lorenzo prediction
+/// alone takes no more bits.
 fn choose_scheme<T: Real, S: ElementSource + ?Sized>(
     encoder: &mut TileCoder<T>,
     geometry: &Geometry,
@@ -172,7 +172,7 @@ impl<T: Real> Default for Prepared<T> {
     }
 }
 
-/// What interpolation makes of a tile beside its codes.
+/// Results of interpolating a tile other than its codes.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
     /// As [`Prepared::cost`]; the largest number if the tile is not interpolated.
@@ -210,7 +210,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
         self.position = 0;
     }
 
-    /// Calls `code` for up to [`LANES`] wanted tiles of the same extents at a time, whose elements it has read.
+    /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements.
     fn for_batches<S: ElementSource + ?Sized>(
         &mut self,
         geometry: &Geometry,

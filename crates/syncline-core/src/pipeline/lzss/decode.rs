@@ -17,18 +17,18 @@ use crate::pipeline::{Context, TileSink};
 use crate::predict::word::Word;
 use crate::predict::words;
 
-/// Where the parameters say of how many bytes the symbols of the literals' planes are, 0 if there are none.
+/// Offset in the parameters of the number of bytes of a symbol in the literals' planes; 0 if there are no planes.
 const LITERAL_BYTES_AT: usize = 3;
 
 /// Memory that the decoder keeps from chunk to chunk.
 #[derive(Debug, Default)]
 pub(in super::super) struct DecodeBuffers {
     tokens: TokenBuffers,
-    /// The elements or residuals that may be asked for next, as words for their alignment.
+    /// The elements or residuals that may be requested next, as words because of their alignment.
     out: Vec<u64>,
 }
 
-/// Memory for tokens that are coded, or have too little behind them.
+/// Memory for tokens that are entropy-coded, or that are not followed by enough readable bytes.
 #[derive(Debug, Default)]
 struct TokenBuffers {
     flags: Vec<u64>,
@@ -163,7 +163,7 @@ struct Parts<'b> {
     literals: PaddedBytes<'b>,
 }
 
-/// Finds flags, lengths, distances and literals; decodes to the buffers what is coded.
+/// Finds flags, lengths, distances, and literals. Decodes those that are entropy-coded to the buffers.
 fn read_parts<'b>(
     context: &Context,
     chunk: &Chunk,
@@ -221,10 +221,10 @@ fn read_parts<'b>(
     Ok(Parts { flags, ..parts })
 }
 
-/// Blocks that are held: few, so that they are still in the first caches when they are asked for.
+/// Number of blocks that are held: few, so that they are still in the L1 cache when they are requested.
 const HELD_BLOCKS: usize = 2;
 
-/// The bytes behind the tokens of a chunk, decoded block by block as they are asked for.
+/// Reads the decoded bytes of a chunk's tokens. Blocks are decoded on request.
 pub(in super::super) struct BlockReader<'b> {
     chunk: Chunk,
     parts: Parts<'b>,
@@ -285,8 +285,7 @@ impl<'b> BlockReader<'b> {
         (is_next && self.chunk.params.distance_bytes() == 1).then_some(bytes)
     }
 
-    /// Decodes that block to another place, asking for what is to be `read` next and for where the block behind it
-    /// goes.
+    /// Decodes that block to another place. Prefetches `read` and the place of the block after it.
     fn decode_next<'m>(
         &mut self,
         place: UninitBytes<'m>,
@@ -324,7 +323,7 @@ impl<'b> BlockReader<'b> {
         self.literal += (tokens - matches) * self.chunk.params.width.bytes();
     }
 
-    /// Makes room for bytes `start..end`; what is before `from` goes if need be.
+    /// Makes room for bytes `start..end`. Bytes before `from` are removed if necessary.
     fn make_room(&mut self, from: usize, start: usize, end: usize) {
         let needed = |base: usize| (end - base + SLACK).div_ceil(8);
         if needed(self.base) > self.out.len() {

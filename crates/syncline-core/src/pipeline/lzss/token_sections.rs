@@ -14,7 +14,7 @@ use crate::lzss::{Params, SLACK, Tokens};
 const GROUP_LOG2: u8 = 7;
 const GROUP: usize = 1 << GROUP_LOG2;
 
-/// How the parts are stored.
+/// Storage of the parts of the tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StoredPlanes {
     /// Bytes of a symbol of the literals' planes, 0 if nothing is in planes.
@@ -60,7 +60,8 @@ pub(super) fn write_coded(
     // Bytes of a value depend on each other: 16-bit symbols are worth their longer codebook where values are few.
     let (mut literal_mask, mut literal_bytes) = (0, 1);
     sections.section(out, |out| {
-        // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
+        // Symbols below 256 have the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros as 16-bit
+        // symbols.
         let used = used_bits(literals, width);
         let may_use_words = may_use_words && width > 1;
         if may_use_words && used < 256 {
@@ -166,7 +167,7 @@ impl SectionEncoder<'_> {
             let raw = count * S::BYTES;
             let is_codable = count > 0 && count <= MAX_SYMBOLS - GROUP;
             if is_codable && used >> (8 * S::BYTES * first) & (u64::MAX >> (64 - 8 * S::BYTES)) == 0 {
-                // All zeros: neither extracted nor looked at.
+                // All symbols are 0, so that they are neither extracted nor examined.
                 let plan = huffman::plan_zero_bit_groups::<S>(count.div_ceil(GROUP), 0, &options, self.scratch);
                 if plan.stream_bytes().1 < raw {
                     planned.add(Some(&plan), raw);
@@ -180,7 +181,7 @@ impl SectionEncoder<'_> {
             }
             let mut memory = self.scratch.spare.pop().unwrap_or_default();
             let length = count.next_multiple_of(GROUP);
-            // Never less: what is there need not be filled again.
+            // The memory never shrinks, so that its contents need not be cleared again.
             if memory.len() < length * S::BYTES / 2 {
                 memory.resize(length * S::BYTES / 2, 0);
             }

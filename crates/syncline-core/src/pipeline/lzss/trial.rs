@@ -13,7 +13,7 @@ use crate::geometry::{Geometry, Tile};
 use crate::lzss::Params;
 use crate::predict::word::Word;
 
-/// How an LZSS chunk of a lossless stream is coded.
+/// Parameters of an LZSS chunk of a lossless stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LzssChoice {
     /// Whether the residuals are coded instead of the elements.
@@ -100,7 +100,7 @@ fn model(element_bytes: usize, options: &CoderOptions, sampled: usize, elements:
 /// The estimate of one trial, computed from the sample of a chunk; see [`best_lzss`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LzssEstimate {
-    /// How the chunk is coded.
+    /// The parameters of the chunk.
     pub choice: LzssChoice,
     /// Estimated number of bytes of the chunk, plus a penalty for slow strategies.
     pub bytes: u64,

@@ -3,13 +3,13 @@
 use super::{Lanes, MAX_TILE_ELEMENTS};
 use crate::quantize::Real;
 
-/// How values between known ones are predicted. The discriminant is its code in a stream.
+/// Prediction of the values between known values. The discriminant is the scheme's code in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Scheme {
     /// Along each axis separately, from two neighbors.
     Linear = 1,
-    /// The mean over all axes along which a value lies between known ones, from up to four neighbors along each.
+    /// The mean over all axes along which a value is between known values, from up to four neighbors along each axis.
     Cubic = 2,
     /// Like [`Cubic`](Self::Cubic), but separately in each plane, or in each row of a two-dimensional tile.
     CubicInPlanes = 3,

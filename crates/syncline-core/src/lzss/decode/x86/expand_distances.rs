@@ -58,8 +58,8 @@ pub(in super::super) unsafe fn expand_distances(
     }
 }
 
-/// Returns whether it pays to test each word for matches of at most [`FEW`] symbols. It does not if a literal and the
-/// match after it are processed together and more than one in about six words has longer matches: the mispredicted
+/// Returns whether each word should be tested for matches of at most [`FEW`] symbols. It should not if a literal and
+/// the match after it are processed together and more than one in about six words has longer matches: the mispredicted
 /// branches would cost more than the test saves. `lengths` are those of the block's matches minus `min_match`.
 #[inline(always)]
 fn pays_to_test_for_few(lengths: &[u8], min_match: usize) -> bool {
@@ -285,7 +285,7 @@ impl Lengths {
         }
     }
 
-    /// Returns whether groups of tokens do not pay off, or some matches are too long for them.
+    /// Returns whether decoding by groups of tokens would be slower, or some matches are too long for it.
     #[inline(always)]
     fn are_few_or_long(&self, word: &Word) -> bool {
         word.flags.count_ones() < GROUPS_COST || self.long != 0

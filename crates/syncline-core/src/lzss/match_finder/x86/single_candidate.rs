@@ -232,7 +232,7 @@ fn find_by<const KEY: usize, const SYMBOLS: usize>(
         let mut alive = candidates(distance);
         let sources = subtract(numbers, distance);
         if has_pairs {
-            // Hashes compare two symbols at a time. If short matches do not count, that settles most positions.
+            // Hashes compare two symbols at a time. If short matches do not count, that decides most positions.
             let mut ahead = SYMBOLS;
             while ahead + 2 <= min_match && alive != 0 {
                 let here = pairs_at(ahead as isize);
