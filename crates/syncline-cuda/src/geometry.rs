@@ -335,7 +335,7 @@ impl ChunkBatch {
     }
 
     /// Returns the first group of chunk `chunk` in the batch's codes before encoding; for the number of chunks, the end
-    /// of all. Chunks behind the last large one have less room than the others, because the last planes of an array may
+    /// of all. Chunks after the last large one have less room than the others, because the last planes of an array may
     /// be thin.
     pub fn first_slot(&self, chunk: u32) -> u64 {
         let full = chunk.min(self.full_chunks);
@@ -384,7 +384,7 @@ pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
         let end = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
         tile.origin[0] * sb + end(0) * sz + end(1) * sy + end(2)
     };
-    // First elements ascend with the tiles' numbers. Last elements do not, but that of the last tile is behind all
+    // First elements ascend with the tiles' numbers. Last elements do not, but that of the last tile is after all
     // others: it is in the last row of the last plane.
     let first = geometry.tile(batch.first_tile);
     let last = geometry.tile(batch.first_tile + u64::from(batch.tiles) - 1);

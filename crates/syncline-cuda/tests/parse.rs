@@ -11,7 +11,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation, status_text};
 
-/// Symbols between and behind outputs that must not be written.
+/// Symbols between and after outputs that must not be written.
 const GUARD: usize = 256;
 
 /// A stream's symbols and classes, and the bytes that the device gets, which may be damaged.

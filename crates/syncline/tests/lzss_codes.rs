@@ -270,7 +270,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
     }
 }
 
-/// The section of codes cut to every length, as a hostile writer could: all of the record behind it moves up.
+/// The section of codes cut to every length, as a hostile writer could: all of the record after it moves up.
 #[test]
 fn a_section_that_ends_early_is_an_error() {
     let (stream, _, record) = one_chunk();
@@ -288,7 +288,7 @@ fn a_section_that_ends_early_is_an_error() {
     for cut in 0..length(3) {
         let mut damaged = stream.clone();
         damaged[payload + 12..payload + 16].copy_from_slice(&(cut as u32).to_le_bytes());
-        // What follows stays where it is found: the sections behind start at the next multiple of 16.
+        // The remaining sections must be found: they start at the next multiple of 16.
         let (from, to) = ((codes + length(3)).next_multiple_of(16), (codes + cut).next_multiple_of(16));
         damaged[codes + cut..to.max(codes + cut)].fill(0);
         damaged.copy_within(from..HEADER + record, to);
@@ -324,7 +324,7 @@ fn lying_headers_and_counts_are_errors() {
     fails(&[(KIND, 5)], "token codebooks, which the header does not announce");
     fails(&[(KIND, 6)], "unknown kind");
     let payload = HEADER + 32;
-    // Section 0 is the first, behind the table: its radius and flags.
+    // Section 0 is the first, after the table: its radius and flags.
     let tiles = payload + 48;
     fails(&[(tiles + 4, 0x81)], "radius");
     fails(&[(tiles + 4, 0), (tiles + 5, 2)], "radius");

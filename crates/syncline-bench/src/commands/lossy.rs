@@ -19,7 +19,7 @@ pub struct Arguments {
     /// Where to run
     #[arg(long, value_enum, default_value = "cpu")]
     device: Where,
-    /// Sets: names of fields, as nyx or hacc, or with -f64 behind [default: nyx, rtm, hurricane, cesm, hacc, qmcpack,
+    /// Sets: names of fields, as nyx or hacc, or names with -f64 appended [default: nyx, rtm, hurricane, cesm, hacc, qmcpack,
     /// turbulence, rtm-f64, nyx-f64]
     #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,

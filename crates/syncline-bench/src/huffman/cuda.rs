@@ -243,7 +243,7 @@ impl Gpu {
 
 impl Row {
     /// Adds the results of queued and consecutive calls.
-    fn in_turn(self, rates: Option<rotation::InTurn>) -> Self {
+    fn with_alternating(self, rates: Option<rotation::AlternatingCalls>) -> Self {
         let (queued, one_after_another) = rates.map(|rates| (rates.queued, rates.one_after_another)).unzip();
         Self { queued, one_after_another, ..self }
     }

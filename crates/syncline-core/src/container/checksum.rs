@@ -23,7 +23,7 @@ const PIECE: usize = 4096;
 pub struct Checksum {
     /// Bytes of the message that have not been written yet.
     left: usize,
-    way: Way,
+    implementation: Implementation,
 }
 
 impl fmt::Debug for Checksum {
@@ -33,7 +33,7 @@ impl fmt::Debug for Checksum {
 }
 
 /// The implementation that computes the checksum. All give the same result.
-enum Way {
+enum Implementation {
     Library(XxHash3_64),
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Long),
@@ -44,14 +44,14 @@ impl Checksum {
     pub fn new(len: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(long) = avx512::Long::new().filter(|_| len > SHORT) {
-            return Self { left: len, way: Way::Avx512(long) };
+            return Self { left: len, implementation: Implementation::Avx512(long) };
         }
         Self::by_library(len)
     }
 
     /// Starts a checksum that the library computes, on any processor.
     fn by_library(len: usize) -> Self {
-        Self { left: len, way: Way::Library(XxHash3_64::new()) }
+        Self { left: len, implementation: Implementation::Library(XxHash3_64::new()) }
     }
 
     /// Takes the next bytes of the message.
@@ -60,10 +60,10 @@ impl Checksum {
     /// The message has fewer left.
     pub fn write(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
-        match &mut self.way {
-            Way::Library(hash) => hash.write(bytes),
+        match &mut self.implementation {
+            Implementation::Library(hash) => hash.write(bytes),
             #[cfg(target_arch = "x86_64")]
-            Way::Avx512(long) => long.write(bytes),
+            Implementation::Avx512(long) => long.write(bytes),
         }
     }
 
@@ -73,10 +73,10 @@ impl Checksum {
     /// The message has fewer left, or `place` is shorter.
     pub fn copy<'m>(&mut self, bytes: &[u8], place: UninitBytes<'m>) -> Written<'m> {
         self.count(bytes.len());
-        match &mut self.way {
-            Way::Library(hash) => place.copy_in_pieces(bytes, PIECE, |piece| hash.write(piece)),
+        match &mut self.implementation {
+            Implementation::Library(hash) => place.copy_in_pieces(bytes, PIECE, |piece| hash.write(piece)),
             #[cfg(target_arch = "x86_64")]
-            Way::Avx512(long) => long.copy(bytes, place),
+            Implementation::Avx512(long) => long.copy(bytes, place),
         }
     }
 
@@ -90,10 +90,10 @@ impl Checksum {
     /// Some of it has not come.
     pub fn finish(&self) -> u64 {
         assert_eq!(self.left, 0, "all of the message has come");
-        match &self.way {
-            Way::Library(hash) => hash.finish(),
+        match &self.implementation {
+            Implementation::Library(hash) => hash.finish(),
             #[cfg(target_arch = "x86_64")]
-            Way::Avx512(long) => long.finish(),
+            Implementation::Avx512(long) => long.finish(),
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     /// Returns a checksum of each implementation. Both are the library's on processors without AVX-512.
-    fn ways(len: usize) -> [Checksum; 2] {
+    fn both(len: usize) -> [Checksum; 2] {
         [Checksum::new(len), Checksum::by_library(len)]
     }
 
@@ -143,7 +143,7 @@ mod tests {
         for len in 0..=message.len() {
             let expected = XxHash3_64::oneshot(&message[..len]);
             for copied in [false, true] {
-                for checksum in ways(len) {
+                for checksum in both(len) {
                     assert_eq!(in_pieces(checksum, &message[..len], &[(len, copied, 3)]), expected, "{len} bytes");
                 }
             }
@@ -160,7 +160,7 @@ mod tests {
         ) {
             let memory = message(start + len);
             let message = &memory[start..];
-            for checksum in ways(len) {
+            for checksum in both(len) {
                 prop_assert_eq!(in_pieces(checksum, message, &pieces), XxHash3_64::oneshot(message));
             }
         }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn empty_pieces_change_nothing() {
         let message = message(1024);
-        for mut checksum in ways(message.len()) {
+        for mut checksum in both(message.len()) {
             checksum.write(&[]);
             checksum.write(&message[..512]);
             checksum.copy(&[], UninitBytes::from(&mut [][..]));

@@ -149,7 +149,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
             _ => &[],
         };
         if header.index == IndexKind::None && !index.is_empty() {
-            return Err(bad("an index that should not be there"));
+            return Err(bad("an unexpected index"));
         }
         let place = place.to_owned();
         Ok(Self { place, header, codebooks, zero_bit, starts, gaps, words, byte_len: parts.at, symbol: PhantomData })

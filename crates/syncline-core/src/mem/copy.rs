@@ -55,7 +55,7 @@ mod tests {
     use super::copy_from_sources;
 
     #[test]
-    fn symbols_are_copied_in_turn() {
+    fn symbols_are_copied_one_after_another() {
         let mut bytes: [u8; 24] = std::array::from_fn(|i| i as u8);
         copy_from_sources::<4>(&mut bytes, 2, &[1, 2, 3, 0]);
         assert_eq!(bytes, [&[0, 1, 2, 3][..], &[4, 5, 6, 7].repeat(4), &[0, 1, 2, 3]].concat()[..]);

@@ -15,7 +15,7 @@ using link_t = Unsigned<(WINDOW > 255 ? 2 : 1)>::type;
 using token_t = Unsigned<2 * DISTANCE_BYTES>::type;
 constexpr uint32_t DISTANCE_BITS = 8 * DISTANCE_BYTES;
 
-constexpr uint32_t PADDING = 32; // bytes behind a data block that may be loaded
+constexpr uint32_t PADDING = 32; // bytes after a data block that may be loaded
 
 // Working memory of a data block. It first contains data and links; once matches are known, exits and the information
 // on chunks take their place.
@@ -40,7 +40,7 @@ struct Work {
     uint32_t address; // in shared memory, of all this, if it is there
     link_t *links;    // distance to the last position with the same hash; 0 if there is none in the window
     token_t *tokens;  // token that could start at a position, at bank_position(position)
-    uint16_t *exits; // symbols behind its chunk at which the path from a position leaves it, at bank_position(position)
+    uint16_t *exits; // symbols after its chunk at which the path from a position leaves it, at bank_position(position)
     uint32_t *starts; // bitmap of the positions in a chunk at which tokens start
     uint32_t *flags;  // flags of a chunk, and after them those of all tokens
     uint32_t *places; // tokens before a chunk, and matches in the upper half

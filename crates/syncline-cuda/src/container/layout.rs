@@ -122,7 +122,7 @@ impl RecordLayouter {
         Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * 2 })
     }
 
-    /// Places the batch's records behind earlier ones, and places their streams in them.
+    /// Places the batch's records after earlier ones, and places their streams in them.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the input's sizes do not match; [`CudaError::OutOfMemory`];

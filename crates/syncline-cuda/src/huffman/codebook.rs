@@ -35,7 +35,7 @@ pub const MAX_SYMBOLS: u32 = 1 << 16;
 /// Larger counts are clamped to this value and reported in [`Summary::counts_clamped`].
 pub const LARGEST_COUNT: u64 = (1 << 43) - 1;
 
-/// Bytes of the zero-initialized control block of the kernels. Whole cache lines, so that the arrays behind it are
+/// Bytes of the zero-initialized control block of the kernels. Whole cache lines, so that the arrays after it are
 /// aligned.
 const CONTROL_BYTES: u32 = 128;
 /// Bytes of the kernels' arrays for each symbol.
@@ -54,7 +54,7 @@ const CODE_BITS: u32 = 27;
 const CANDIDATE_TREES: u32 = lengths::FLOORS + 1;
 /// Bytes of `CandidateTrees` in huffman/codebook/cooperative_trees.cuh.
 const CANDIDATE_TREES_BYTES: u32 = 3072;
-/// Bytes of `FloorTrees` in huffman/codebook/tree.cuh, without the arrays behind it.
+/// Bytes of `FloorTrees` in huffman/codebook/tree.cuh, without the arrays after it.
 const FLOOR_TREES_HEADER_BYTES: u32 = 2944;
 
 /// Bytes of static shared memory of a block with this many threads: 16-bit counts of each warp and digit for the radix

@@ -121,7 +121,7 @@ unsafe fn pairs(entries: __m512i) -> Joined {
     }
 }
 
-/// Joins each even lane with the one behind it: those of `a` become the even lanes, those of `b` the odd ones.
+/// Joins each even lane with the one after it: those of `a` become the even lanes, those of `b` the odd ones.
 ///
 /// # Safety
 /// The machine has AVX-512 BW.

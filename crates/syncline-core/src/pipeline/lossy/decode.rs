@@ -39,7 +39,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
         _ => matches!(tile_section.radius, RADIUS | WIDE_RADIUS),
     };
     if !known || (kind == ChunkKind::TokenCodes) != tile_section.scheme.is_some() {
-        return Err(context.corrupt("its codes have a radius, classes, or a scheme that they cannot have"));
+        return Err(context.corrupt("its radius, classes, or interpolation scheme do not fit the coding of its codes"));
     }
     let scheme = read_scheme(&tile_section, header, context)?;
     let elements = context.geometry.chunk_elements(context.chunk);
@@ -62,7 +62,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     let mut codes = if kind == ChunkKind::LzssCodes {
         let sections = Sections::parse(codes, place)?;
         if sections.0[..BLOCKS].iter().chain(&sections.0[LITERALS + 1..]).any(|section| !section.is_empty()) {
-            return Err(context.corrupt("its tokens have sections that are none of tokens"));
+            return Err(context.corrupt("its LZSS tokens have unexpected sections"));
         }
         let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
         Codes::Tokens(reader, Box::new([0; MAX_TILE_ELEMENTS]))

@@ -235,7 +235,7 @@ mod tests {
             let mut symbols = tokens.codes.clone();
             symbols.resize(count.next_multiple_of(params.width.bytes()), 0);
             prop_assert_eq!(&buffers.tokens, &oracle::encode(&symbols, &params));
-            // The table, the parameters behind it, the blocks.
+            // The table, the parameters after it, the blocks.
             prop_assert_eq!(&section[48..51], &[params.width.bytes() as u8, level, params.min_match]);
             let blocks = count.div_ceil(params.block_bytes());
             prop_assert_eq!(&section[8..12], &(8 + 8 * blocks as u32).to_le_bytes());

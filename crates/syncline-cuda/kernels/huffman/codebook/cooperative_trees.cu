@@ -48,7 +48,7 @@ static_assert(2 * (WHOLE_FRONTS - 1) < 256, "a byte tells");
 
 // Trees of a round with both leaves and internal trees that are melded at a time.
 constexpr uint32_t CHUNK = QUEUE;
-// Shared memory without the queue and a chunk before it, and the bytes of the fronts behind it.
+// Shared memory without the queue and a chunk before it, and the bytes of the fronts after it.
 struct Shared {
     LastWeights last;
     uint64_t sums[STRETCHES]; // prefix sums of the counts before each stretch
