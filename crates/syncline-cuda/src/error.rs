@@ -149,7 +149,7 @@ impl<T> DriverContext<T> for std::result::Result<T, DriverError> {
 mod tests {
     use super::*;
 
-    /// Other driver errors need a driver, so `tests/device.rs` tests them.
+    /// Tests only this error, because other driver errors need a driver (`tests/device.rs`).
     #[test]
     fn memory_that_is_not_there_is_named() {
         let result: std::result::Result<(), _> = Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));

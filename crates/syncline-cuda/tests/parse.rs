@@ -39,7 +39,7 @@ enum Any<S> {
 }
 
 impl<S: Symbol + DeviceRepr> Any<S> {
-    /// Returns all decoders, each with the index that the parser is told.
+    /// Returns all decoders, each with the index kind that the parser receives.
     fn all(device: &Device, group_log2: u32) -> Vec<(Option<IndexKind>, Self)> {
         vec![
             (Some(IndexKind::Symbol), Self::Indexed(Indexed::new(device, group_log2).unwrap())),

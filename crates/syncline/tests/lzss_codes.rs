@@ -17,7 +17,8 @@ const ANNOUNCED: usize = 19;
 const KIND: usize = HEADER + 16;
 const LZSS_CODES: u8 = 4;
 
-/// Zero but for patches of waves and noise, with jumps of all sizes, fill and values that no step serves.
+/// Returns zeros with patches of waves and noise, with jumps of all sizes, fill, and values that are too large for
+/// every step.
 fn patches(extents: &[u64], seed: u64) -> Vec<f64> {
     let mut rng = Rng(seed);
     let width = extents.last().copied().unwrap_or(1).max(1);
@@ -117,7 +118,7 @@ fn it_pays_where_most_codes_are_zero_and_only_there() {
         assert_eq!(report.totals.lzss_chunks > 0, pays);
         assert!(!pays || auto.len() < planes.len() * 9 / 10, "{} {}", auto.len(), planes.len());
     }
-    // More residuals outside of the codes than the usual radius serves: no tokens, and none are tried.
+    // More residuals are outside of the codes than the usual radius allows: no tokens, and none are tried.
     let wild: Vec<f64> = noise.iter().map(|v| v * 1e4).collect();
     let stream = check::<f32>(&wild, &[600, 700], &options(Bound::Abs(0.1), Coder::LzssHuffman));
     assert_eq!(inspect(&stream).unwrap().totals.lzss_chunks, 0);
@@ -165,7 +166,7 @@ fn lzss_alone_is_for_lossless_streams() {
     let shape = Shape::new(&[2]).unwrap();
     let lossy = options(Bound::Abs(0.1), Coder::Lzss);
     assert!(Writer::new(Vec::new(), ElementType::F32, shape, &lossy).is_err());
-    // A bound that no step serves makes the stream lossless, which has no codes to announce.
+    // A bound for which no step is valid makes the stream lossless, which has no codes to announce.
     let tight = compress(&view, &options(Bound::Abs(1e-40), Coder::LzssHuffman)).unwrap();
     assert_eq!((tight[14], tight[ANNOUNCED]), (1, 0));
 }
@@ -178,12 +179,12 @@ fn any_backend_does_it_and_says_which() {
     let shape = Shape::new(&[200, 200]).unwrap();
     let mut stream = Vec::new();
     let made = syncline::compress_from(view.bytes(), 0, ElementType::F32, shape, &auto, &mut stream).unwrap();
-    // Too small to be sent to a GPU that nobody asks for.
+    // Too small for a GPU, unless a GPU is requested.
     assert!(!made.execution.on_gpu(), "{}", made.execution);
     let file = StreamFile::open(&stream[..]).unwrap();
     let execution = file.execution(&[0..200, 0..200], &DecompressOptions::default()).unwrap();
     assert!(!execution.on_gpu(), "{execution}");
-    // A GPU that is asked for must be there, does the work, and makes the same bytes.
+    // A requested GPU must exist, does the work, and writes the same bytes.
     let asked = Backend::Cuda(CudaDevices::One(0));
     match file.execution(&[0..200, 0..200], &DecompressOptions::default().with_backend(asked)) {
         Ok(execution) => assert!(execution.on_gpu(), "{execution}"),

@@ -83,7 +83,7 @@ struct Report<'r> {
 /// Measures and prints the tables.
 ///
 /// # Errors
-/// An unknown set, no GPU if one is asked for, a broken bound, or streams that differ.
+/// Unknown set, no GPU if one was requested, violated bound, or streams that differ.
 pub fn run(arguments: &Arguments) -> Result<()> {
     ensure!(arguments.threads.iter().all(|&threads| threads > 0), "--threads 0: give at least one");
     let on_gpu_only = arguments.way.is_some() && matches!(arguments.device, Where::Cpu);

@@ -57,14 +57,14 @@ const CANDIDATE_TREES_BYTES: u32 = 3072;
 /// Bytes of `FloorTrees` in huffman/codebook/tree.cuh, without the arrays after it.
 const FLOOR_TREES_HEADER_BYTES: u32 = 2944;
 
-/// Bytes of static shared memory of a block with this many threads: 16-bit counts of each warp and digit for the radix
-/// sort and for the partition by length, and some margin.
+/// Returns the bytes of static shared memory of a block with this many threads: 16-bit counts of each warp and digit
+/// for the radix sort and for the partition by length, and some margin.
 const fn static_shared_bytes(threads: u32) -> u32 {
     threads / 32 * (DIGITS + 32) * 2 + 4096
 }
 
-/// Bytes that the block of a codebook hands to the blocks of the floor trees: `FloorTrees`, the prefix sums of the
-/// sorted counts, and the symbols in that order.
+/// Returns the bytes that the block of a codebook passes to the blocks of the floor trees: `FloorTrees`, the prefix
+/// sums of the sorted counts, and the symbols in that order.
 fn floor_trees_bytes(symbols: u32) -> u32 {
     (FLOOR_TREES_HEADER_BYTES + (symbols + 1) * 8 + symbols * 2).next_multiple_of(16)
 }

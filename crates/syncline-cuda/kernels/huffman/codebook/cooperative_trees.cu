@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         fronts.set(built + i, shared.last_fronts[i]);
         unlimited += shared.last.trees[waiting + i];
     }
-    // The sum of all internal weights, because each count is in as many trees as it is deep.
+    // The sum of all internal weights: a count is included in d internal weights if its leaf has depth d.
     unlimited = block_sum(unlimited, shared.warp_sums);
     __syncthreads();
     const long long melded = clock64();
