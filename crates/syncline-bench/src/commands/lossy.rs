@@ -19,8 +19,8 @@ pub struct Arguments {
     /// Where to run
     #[arg(long, value_enum, default_value = "cpu")]
     device: Where,
-    /// Sets: names of fields, as nyx or hacc, or names with -f64 appended [default: nyx, rtm, hurricane, cesm, hacc, qmcpack,
-    /// turbulence, rtm-f64, nyx-f64]
+    /// Sets: names of fields, as nyx or hacc, or names with -f64 appended [default: nyx, rtm, hurricane, cesm, hacc,
+    /// qmcpack, turbulence, rtm-f64, nyx-f64]
     #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,
     /// Bounds relative to the range of values; steps are timed at 1e-3, or at the first

@@ -135,6 +135,7 @@ impl Gpu {
         .with_context(|| format!("on {}", set.name))
     }
 
+    /// Encodes a set with every kind of index, checks the streams, and measures the encoders and decoders of `extent`.
     fn measure_symbols<S: Code>(
         &mut self,
         set: &Set,

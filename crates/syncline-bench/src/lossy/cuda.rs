@@ -387,6 +387,7 @@ fn allocate<T: DeviceRepr>(stream: &Arc<CudaStream>, length: usize) -> Result<Cu
 }
 
 impl Copies {
+    /// Measures copies of [`COPY_BYTES`] bytes within the device, to it, and from it, in 10^9 bytes per second.
     fn measure(stream: &Arc<CudaStream>, runs: Runs) -> Result<Self> {
         let device = timing::copy_rate(stream, COPY_BYTES, runs)?;
         let mut host = Pinned::<u8>::new(stream, COPY_BYTES)?;

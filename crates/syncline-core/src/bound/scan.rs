@@ -252,7 +252,7 @@ impl Scan {
         bits_of(self.element, limit)
     }
 
-    /// Returns whether an extreme value may turn out to be fill.
+    /// Returns whether the scan looks for a fill value among the extremes: detection is on, and none is excluded yet.
     fn detects_fill(&self) -> bool {
         self.fill == Fill::Auto && self.excluded.is_none()
     }

@@ -476,6 +476,8 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
     return 0;
 }
 
+// Decodes all data blocks to `out`, one warp per data block. `starts` has the positions of their tokens, from
+// lzss_starts. Sets the bits of errors in the status of a block's section; sections with STATUS_COUNTS are skipped.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     lzss_decode_warps(const uint8_t *input, const DecodeSection *sections, uint32_t section_count, uint32_t blocks,
                       const Start *starts, uint8_t *out, uint32_t *status) {

@@ -242,8 +242,8 @@ __device__ inline uint64_t place_tokens(Work &work) {
     return total;
 }
 
-// Encodes a data block to a slot. `find` computes the token that could start at each position, and `select` the starts
-// and flags of chunks.
+// Encodes all data blocks, each to its slot; thread blocks take them in a loop. `find` computes the token that could
+// start at each position, and `select` the starts and flags of chunks.
 template <typename Find, typename Select>
 __device__ inline void encode_blocks(const uint8_t *input, const EncodeSection *sections, uint32_t section_count,
                                      uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *memory, Find find,

@@ -37,6 +37,7 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         Self::with_memory(stream, memory)
     }
 
+    /// Wraps page-locked memory: finds its device address and creates the event that marks the end of a copy.
     fn with_memory(stream: &Arc<CudaStream>, mut memory: PinnedHostSlice<T>) -> Result<Self> {
         let pointer = memory.as_mut_ptr().doing("locking host memory")? as CUdeviceptr;
         let copied = stream.record_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).doing("making an event")?;

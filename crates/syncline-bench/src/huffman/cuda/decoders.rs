@@ -176,6 +176,7 @@ impl Gpu {
         })
     }
 
+    /// Launches a decoder on prepared streams. `step` is called after each of its steps.
     fn decode<S: Code>(
         &mut self,
         prepared: &mut Prepared<'_, S>,

@@ -46,8 +46,8 @@ struct Chunk {
     bytes: usize,
 }
 
-/// Decodes a payload. Its checksum is still to be verified: it is taken while blocks are decoded if the tokens are
-/// stored as they are, and else before.
+/// Decodes a payload to `sink` and verifies the record's checksum. If the tokens are stored without entropy coding, the
+/// payload is hashed while blocks are decoded, and otherwise before.
 pub(in super::super) fn decode<W: Word, K: TileSink>(
     context: &Context,
     (payload, checksum, buffers): (&[u8], &mut RecordChecksum, &mut DecodeBuffers),
@@ -96,7 +96,7 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
                     sink.put(words)?;
                 }
                 Some((tiles, bases)) => {
-                    // A constant tile has none.
+                    // A constant tile has no coded words.
                     match coded {
                         [] => words.fill(W::ZERO),
                         _ if cfg!(target_endian = "little") => words.copy_from_slice(coded),
