@@ -102,7 +102,8 @@ impl Bound {
     }
 }
 
-/// Which value, besides NaN, stands for missing data. Fill values are kept exactly and do not count in the value range.
+/// The value, in addition to NaN, that marks missing data. Fill values are restored exactly and are not part of the
+/// value range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Fill {
@@ -283,10 +284,10 @@ fn quantizable_magnitude(element: ElementType, error: f64) -> f64 {
     2.0 * error.min(limits.largest_bound) * limits.largest_integer
 }
 
-/// Resolves the bound for which an array with these statistics, or this settled scan, was examined. This function alone
-/// decides the header of a stream, so that all encoders that know the same about an array write the same stream.
+/// Resolves the bound of an array with these statistics. This function alone decides the header of a stream, so that
+/// all encoders with the same knowledge of an array write the same stream.
 ///
-/// Where no quantization can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is
+/// If no quantization satisfies the bound (a range of 0, or a bound near the precision of the values), the pipeline is
 /// lossless.
 ///
 /// # Errors

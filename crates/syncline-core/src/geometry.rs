@@ -18,8 +18,8 @@ pub const MAX_TILE_ELEMENTS: usize = 1024;
 
 /// The tiling of one array. Axes are `[b, z, y, x]` throughout, slowest first.
 ///
-/// Axes of extent 1 are left out. If more than four axes remain, all but the last three are merged into `b`. This is
-/// the only place that knows the array's own axes: all other parts of the codec work with `[b, z, y, x]`.
+/// Axes of extent 1 are removed. If more than four axes remain, all but the last three are merged into `b`. This is the
+/// only place that knows the array's own axes: all other parts of the codec work with `[b, z, y, x]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     shape: Shape,

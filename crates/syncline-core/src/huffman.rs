@@ -1,8 +1,9 @@
 //! The Huffman stage: symbols of one or two bytes to a dense sequence of codewords and back.
 //!
-//! Symbols come in groups of K (64 or 128). A group of nothing but the zero-bit symbol takes no bits; the others
-//! ("live") are coded with one codebook, or with one of up to four by a class that both sides know.
-//! [`encode`](fn@encode) writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman stream".
+//! Symbols come in groups of K (64 or 128). A group that contains only the zero-bit symbol takes no bits. The other
+//! groups ("live") are coded with one codebook, or with one of up to four according to a class that encoder and decoder
+//! know. [`encode`](fn@encode) writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman
+//! stream".
 
 use std::fmt;
 use std::str::FromStr;

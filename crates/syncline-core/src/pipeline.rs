@@ -184,7 +184,7 @@ pub fn decode_chunk<K: TileSink>(
 ) -> Result<()> {
     let Unchecked { kind, payload, mut checksum } = parse_unchecked(record, chunk)?;
     let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
-    // Whatever else is wrong with a damaged record is not worth saying.
+    // An error of the checksum takes precedence over other errors, which are consequences of the damage.
     if matches!(kind, Ok(ChunkKind::Raw)) {
         let decoded = raw::decode(&context, payload, &mut checksum, sink);
         return checksum.verify().and(decoded);

@@ -96,7 +96,7 @@ pub struct Token {
     pub raw_bits: u32,
 }
 
-/// Calls `put` with each token of a group, whose codes `mode` represents.
+/// Calls `put` with each token of a group, whose codes `mode` can represent.
 #[inline(always)]
 pub fn tokenize(group: &[i32], mode: Mode, mut put: impl FnMut(Token)) {
     match mode {

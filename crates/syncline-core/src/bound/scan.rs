@@ -14,8 +14,8 @@ use crate::array::ElementType;
 /// large for the bound to be quantized.
 const SAMPLES: u64 = 1 << 16;
 
-/// Values commonly used for missing data; they need a smaller gap to be taken for fill. 9.96921e36 is netCDF's default,
-/// 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's, -32768 and -32767 those of packed 16-bit data.
+/// Values that are commonly used for missing data. They need a smaller gap to be detected as fill. 9.96921e36 is
+/// netCDF's default, 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's; -32768 and -32767 are common for packed 16-bit data.
 pub const WELL_KNOWN_FILLS: [f64; 26] = [
     -9999.0,
     -999.0,
@@ -67,7 +67,7 @@ pub struct Scan {
 pub struct ScanResult {
     /// Counts and extremes.
     pub stats: BlockStats,
-    /// Number, in the array, and bits of the first NaN that is not left out.
+    /// The index in the array and the bits of the first NaN that is not excluded.
     pub first_nan: Option<(u64, u64)>,
     /// The samples among these elements. The extremes are in `stats`.
     pub samples: Samples,
@@ -236,14 +236,14 @@ impl Scan {
         self.excluded
     }
 
-    /// Returns the distance of sampled elements: those are sampled whose number is a multiple of it, if they are finite
-    /// and not left out.
+    /// Returns the distance between sampled elements in elements. An element is sampled if its index is a multiple of
+    /// it and its value is finite and not excluded.
     pub fn sample_stride(&self) -> u64 {
         (self.len / SAMPLES) | 1
     }
 
-    /// Returns the bits of the magnitude from which on values are too large to be quantized with the bound. Those of
-    /// infinity if the bound does not decide that.
+    /// Returns the bits of the magnitude from which on values are too large to be quantized with the bound. Returns
+    /// those of infinity if the bound depends on the range.
     pub fn magnitude_limit(&self) -> u64 {
         let limit = match self.bound {
             Bound::Abs(error) => quantizable_magnitude(self.element, error),
@@ -474,7 +474,7 @@ mod tests {
     fn a_nan_that_is_the_fill_value_is_not_the_first_nan() {
         let words = [1.0f32.to_bits(), 0x7FC0_0001, 0x7FC0_0002, 2.0f32.to_bits()];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        // As f64 the payload is 29 bits further up.
+        // As an f64, the payload is shifted left by 29 bits.
         let mut scan =
             Scan::new(ElementType::F32, 4, Bound::Abs(1.0), Fill::Value(f64::from_bits(0x7FF8_0000_2000_0000)));
         scan.add(0, &bytes);

@@ -139,8 +139,9 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         self.stream.verify(checksum)
     }
 
-    /// Decodes the groups of `range` into `out` (their symbols exactly) and returns the checksum of those that are
-    /// live. The checksums of ranges that cover the stream add up ([`Checksum::add`]) to what [`Stream::verify`] takes.
+    /// Decodes the groups of `range` to `out`, which has exactly the length of their symbols, and returns the checksum
+    /// of the live groups. The sum ([`Checksum::add`]) over ranges that cover the stream is the argument of
+    /// [`Stream::verify`].
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless the decoder is [`Decoder::Indexed`], the range is in the stream and `out` has

@@ -209,8 +209,8 @@ mod tests {
     fn package_merge_bits(frequencies: &[u32], limit: u32) -> u64 {
         let mut leaves: Vec<u64> = frequencies.iter().filter(|&&f| f > 0).map(|&f| f.into()).collect();
         leaves.sort_unstable();
-        // The bits of all codewords are the weight of the coins taken, so which leaves a package holds need not be
-        // kept.
+        // The bits of all codewords are the weight of the chosen coins, so the leaves of a package need not be
+        // recorded.
         let mut coins: Vec<u64> = Vec::new();
         for _ in 0..limit {
             coins = coins.chunks_exact(2).map(|pair| pair[0] + pair[1]).chain(leaves.iter().copied()).collect();

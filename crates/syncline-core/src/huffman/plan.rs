@@ -32,7 +32,7 @@ impl Plan {
         (with(self.index.0), with(self.index.1))
     }
 
-    /// Finds out how many bytes the stream of these symbols has, which takes a pass over them.
+    /// Computes the number of bytes of the stream of these symbols, which takes one pass over them.
     ///
     /// # Panics
     /// The symbols are not those of the plan.
@@ -50,8 +50,8 @@ impl Plan {
     }
 }
 
-/// Plans the stream that [`encode`](fn@super::encode) makes of `symbols` without classes, if it has less than `limit`
-/// bytes: to know that takes less than half of the time of writing it.
+/// Plans the stream that [`encode`](fn@super::encode) writes for `symbols` without classes, if it has less than `limit`
+/// bytes. This takes less than half of the time of writing it.
 ///
 /// # Panics
 /// As [`encode`](fn@super::encode).

@@ -48,7 +48,8 @@ impl Sample {
         group as u32 == (lot << self.log2) + within
     }
 
-    /// Replaces counts of a partial sample by frequencies. Those of symbol 0 and of `first` to `last` are not 0.
+    /// Replaces the counts of a partial sample by frequencies. Those of symbol 0 and of symbols `first` to `last` are
+    /// at least 1.
     pub fn weigh(self, counts: &mut [u32], first: u16, last: u16) {
         // At most 2^20 symbols are counted.
         let total = counts.iter().sum::<u32>() * WEIGHT;
@@ -83,7 +84,7 @@ mod tests {
         let (mut bytes, mut exact) = (Vec::new(), Vec::new());
         let summary = encode_sampled(symbols, classes, &options, scratch, &mut bytes);
         let of_all = encode(symbols, classes, &options, scratch, &mut exact);
-        // What is left in the scratch memory by one does not change the other.
+        // The contents of the scratch memory do not affect the next stream.
         let mut again = Vec::new();
         assert_eq!(encode_sampled(symbols, classes, &options, scratch, &mut again), summary);
         assert!(again == bytes);

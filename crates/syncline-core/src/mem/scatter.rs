@@ -50,8 +50,8 @@ impl Target<'_> {
     }
 }
 
-// SAFETY: a `Target` stands for an exclusive borrow of bytes, which may move between threads. Its copies are held by
-// sinks of different chunks, which never touch the same bytes (see `ChunkSink::put`).
+// SAFETY: a `Target` represents an exclusive borrow of bytes, which may move between threads. Its copies are held by
+// sinks of different chunks, which never access the same bytes (see `ChunkSink::put`).
 unsafe impl Send for Target<'_> {}
 
 impl<'a> Scatter<'a> {
@@ -103,8 +103,8 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// Allocates `len` bytes, or returns `None` if the allocation fails. Large allocations request huge pages where the
-    /// system offers them: the first touch of 4 KiB pages takes a quarter of the time of a decompression.
+    /// Allocates `len` bytes, or returns `None` if the allocation fails. Large allocations request huge pages if the
+    /// system supports them: the first access to pages of 4 KiB takes a quarter of the time of a decompression.
     pub fn new(len: usize) -> Option<Self> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;

@@ -24,7 +24,7 @@ pub(super) struct CodeReader<'b, 's, 'a, S> {
     /// Groups in the buffer.
     first: usize,
     end: usize,
-    /// Over the groups decoded so far, as long as none was left out.
+    /// The checksum of the groups decoded so far, as long as none was skipped.
     checksum: Option<Checksum>,
 }
 

@@ -77,7 +77,7 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             write_planes(header, chunk, &residuals, huffman, out);
             let choice = choose(true);
             let planes_len = out.len() - start;
-            // LZSS takes longer than planes: a few percent are not worth it.
+            // LZSS takes more time than planes, which savings of a few percent do not justify.
             if choice.bytes < planes_len as u64 * 15 / 16 {
                 lzss::encode(header, chunk, &choice, elements, Some(&residuals), (buffers, huffman), out);
                 if out.len() - start < 2 * planes_len {

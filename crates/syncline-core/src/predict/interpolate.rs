@@ -55,7 +55,7 @@ pub struct Source<T, const L: usize> {
 /// Output of the encoder for several tiles.
 #[derive(Clone, Debug)]
 pub struct Encoded<T, const L: usize> {
-    /// Codes in the order of the plan. Those of excluded and of missed elements are 0.
+    /// Codes in the order of the plan. The codes of excluded elements and of elements that miss the bound are 0.
     pub codes: Box<Lanes<i32, L>>,
     /// The reconstructed elements, in raster order.
     pub values: Box<Lanes<T, L>>,

@@ -129,8 +129,8 @@ impl Pass {
 /// Fraction bits of costs.
 pub const COST_LOG2: u32 = 11;
 
-/// Returns about the bits that a code takes, in units of 2^-11: the logarithm of twice its magnitude plus 1, straight
-/// between powers of two.
+/// Returns the approximate number of bits of a code in units of 2^-11: the logarithm of twice its magnitude plus 1,
+/// linearly interpolated between powers of two.
 #[inline(always)]
 pub fn cost(code: i32) -> u32 {
     // Larger magnitudes all count as much, so that no sum over a tile overflows.

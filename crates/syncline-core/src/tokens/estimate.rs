@@ -178,8 +178,8 @@ mod tests {
             let used = counts.iter().filter(|&&count| count > 0).count() as u64;
             let estimate = codeword_bits(&counts);
             prop_assert!(estimate <= bits + 8 * (4 + 2 * used), "{estimate} {bits}");
-            // The redundancy of a Huffman code is below the share of the commonest symbol plus 0.086 bits a symbol
-            // (Gallager 1978), and where that share is over a half, below a bit for each other symbol.
+            // The redundancy of a Huffman code is below the share of the most frequent symbol plus 0.086 bits per
+            // symbol (Gallager 1978). If that share exceeds a half, it is below one bit for each other symbol.
             prop_assert!(estimate as f64 >= bits as f64 * 0.63 - 8.0, "{estimate} {bits}");
         }
     }

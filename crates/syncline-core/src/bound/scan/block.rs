@@ -215,7 +215,7 @@ where
         highest: if lowest <= highest { highest.widen() } else { i64::MIN },
         count: block.len() as u64,
         excluded: count(left_out),
-        // Those left out were made NaN above.
+        // The excluded elements were replaced by NaN above.
         nans: count(nans) - count(left_out),
         infinities: count(infinities),
         minus_zeros: count(minus),

@@ -10,7 +10,7 @@ use crate::mem::prefetch::prefetch;
 use crate::mem::uninit::{UninitBytes, Written};
 use crate::simd::Avx512;
 
-/// Bytes that are taken at a time.
+/// Bytes that are hashed at a time.
 const STRIPE: usize = 64;
 /// Stripes after which the sums are scrambled.
 const BLOCK_STRIPES: usize = 16;

@@ -32,7 +32,7 @@ pub fn join<S: Symbol, const TABLE: usize>(
     // Stores are to arrays of as many.
     unsafe {
         let (first, second) = (fours(symbols, 0, table, alphabet), fours(symbols, 1, table, alphabet));
-        // Of eight symbols each, in the order 0, 4, 1, 5 and so on.
+        // Each holds eight symbols, in the order 0, 4, 1, 5 and so on.
         let (bits, lengths) = join_pairs(first, second);
         if _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(64)) != 0 {
             for (number, (bits, lengths)) in [first, second].into_iter().enumerate() {

@@ -10,7 +10,8 @@ use super::canonical::Canonical;
 use crate::huffman::Symbol;
 use crate::huffman::lengths::MAX_LENGTH;
 
-/// Bits that a lookup takes: three lookups fit one 33-bit window, and the table (16 KiB) a third of an L1 cache.
+/// Index width of a table in bits: three lookups fit one window of 33 bits, and the table (16 KiB) takes a third of an
+/// L1 cache.
 pub const TABLE_BITS: u32 = 11;
 /// Entries of a table.
 pub const ENTRIES: usize = 1 << TABLE_BITS;

@@ -43,7 +43,7 @@ impl MatchFinder for ShortWindow {
     }
 }
 
-/// How the matches of a block are found.
+/// The method that finds the matches of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
     /// One candidate for each position, found for a vector of positions at once.
@@ -55,7 +55,7 @@ enum Search {
     NearestFour,
 }
 
-/// Appends the tokens of the first `taken` of `bytes`.
+/// Appends the tokens of the first `taken` bytes of `bytes`.
 struct AppendTokens<'a> {
     bytes: &'a [u8],
     taken: usize,

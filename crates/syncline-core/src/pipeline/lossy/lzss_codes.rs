@@ -129,7 +129,7 @@ impl CodeTokens {
         let params = params(options);
         buffers.tokenize(&self.codes, &params);
         let mut sections = SectionWriter::begin(out);
-        // As in an LZSS chunk, where the first two are tiles and bases.
+        // The sections are those of an LZSS chunk, whose first two are tiles and bases.
         sections.skip();
         sections.skip();
         let tokens = &buffers.tokens;

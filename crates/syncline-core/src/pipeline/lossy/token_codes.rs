@@ -175,7 +175,7 @@ impl<T: Real> Default for Prepared<T> {
 /// Results of interpolating a tile other than its codes.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
-    /// As [`Prepared::cost`]; the largest number if the tile is not interpolated.
+    /// The cost as in [`Prepared::cost`]; the maximum if the tile is not interpolated.
     cost: u32,
     /// Elements that must be verbatim.
     exact: TileMask,
@@ -248,7 +248,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
             prepared.quantized = self.quantizer.quantize(tile, &prepared.x[..count], q, buffers);
             let base = q[0];
             self.quantizer.base = base;
-            // Their place is taken by the codes.
+            // The codes replace the integers.
             let integers = &mut prepared.codes[..count];
             integers.iter_mut().zip(&*q).for_each(|(out, q)| *out = q.wrapping_sub(base));
             let (predictor, cost, codes) = orders::predict(integers, tile.extent, self.axes, &mut self.orders);

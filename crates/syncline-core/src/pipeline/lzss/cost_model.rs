@@ -426,7 +426,8 @@ mod tests {
             (0..count).flat_map(|i| noise(value(i)).to_le_bytes()).collect()
         };
         let may = |bytes: &[u8]| may_have_words(bytes, SymbolWidth::Four);
-        // Noise in both pairs of bytes; too few to say; few values; noise beside few values.
+        // Noise in both pairs of bytes; too few symbols to decide; few values; noise in one pair and few values in the
+        // other.
         assert!(!may(&bytes(8192, |i| i)));
         assert!(may(&bytes(2000, |i| i)));
         assert!(may(&bytes(8192, |i| i % 500)));
@@ -438,7 +439,7 @@ mod tests {
             &(0..8192).flat_map(|i| (noise(i) >> 16).to_le_bytes()).collect::<Vec<u8>>(),
             SymbolWidth::Two
         ));
-        // Of bytes there are none, and of bytes beside zeros nothing to gain, nor to lose.
+        // There are no 16-bit planes of bytes. With bytes and zeros, 16-bit planes neither gain nor lose.
         assert!(may_have_words(&bytes(8192, |i| i), SymbolWidth::One));
         assert!(may(&(0..8192_u32).flat_map(|i| (i % 200).to_le_bytes()).collect::<Vec<u8>>()));
     }

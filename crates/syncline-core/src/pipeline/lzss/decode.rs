@@ -46,8 +46,8 @@ struct Chunk {
     bytes: usize,
 }
 
-/// Decodes a payload to `sink` and verifies the record's checksum. If the tokens are stored without entropy coding, the
-/// payload is hashed while blocks are decoded, and otherwise before.
+/// Decodes a payload to `sink`. Verifies the record's checksum first if the tokens are entropy-coded. Otherwise hashes
+/// the payload while blocks are decoded; the caller must verify the checksum before the output is used.
 pub(in super::super) fn decode<W: Word, K: TileSink>(
     context: &Context,
     (payload, checksum, buffers): (&[u8], &mut RecordChecksum, &mut DecodeBuffers),
@@ -231,7 +231,7 @@ pub(in super::super) struct BlockReader<'b> {
     /// Decoded bytes from byte `base` of the chunk on, a multiple of 8, and [`SLACK`].
     out: &'b mut Vec<u64>,
     base: usize,
-    /// The block after those decoded or left out, and where its tokens stand.
+    /// The next block to decode, and the position of its tokens.
     next: usize,
     flag: usize,
     literal: usize,
@@ -328,7 +328,7 @@ impl<'b> BlockReader<'b> {
         let needed = |base: usize| (end - base + SLACK).div_ceil(8);
         if needed(self.base) > self.out.len() {
             let base = from / 8 * 8;
-            // Blocks that were left out, and so are not there, are before `from`.
+            // Blocks that were skipped, and so are not in memory, are before `from`.
             let there = base.max(self.base)..start.max(self.base);
             if !there.is_empty() {
                 let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.out);

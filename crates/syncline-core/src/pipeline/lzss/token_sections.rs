@@ -73,7 +73,7 @@ pub(super) fn write_coded(
         }
         let mut narrow = coder.plan::<u8>(literals, width, used, usize::MAX).expect("a plan of any length");
         let mut wide = if may_use_words { coder.plan::<u16>(literals, width / 2, used, narrow.most) } else { None };
-        // To know lengths to the byte takes a pass over the symbols.
+        // Computing exact lengths takes a pass over the symbols.
         if wide.as_ref().is_some_and(|wide| narrow.fewest <= wide.most) {
             let length = coder.measure(&mut narrow);
             wide = wide.filter(|wide| wide.fewest < length);

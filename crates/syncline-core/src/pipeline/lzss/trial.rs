@@ -210,7 +210,7 @@ mod tests {
                 assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &estimates[1..]), None);
                 without_matches += usize::from(!best.has_matches);
                 without_words += usize::from(!best.has_words);
-                // Those that are spared change nothing where they are not asked for.
+                // Trials that are skipped do not change the choice.
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);
                 let made =
                     |(estimates, trial): (&Option<LzssEstimate>, &LzssTrial)| estimates.filter(|_| !trial.is_fallback);

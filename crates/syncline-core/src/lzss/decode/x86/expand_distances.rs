@@ -19,7 +19,7 @@ use crate::mem::prefetch::prefetch;
 const BYTES: usize = 8;
 /// Pairs in most words of 64 tokens. Integer columns as bytes have 35 to 46.
 const MOSTLY_PAIRS: usize = 48;
-/// How many bytes ahead tokens are prefetched. The hardware prefetcher stops at each page.
+/// Distance in bytes at which tokens are prefetched. The hardware prefetcher stops at each page.
 const PREFETCH_DISTANCE: usize = 2048;
 /// Costs of processing the tokens of a word in groups, and of each long match, in matches processed one by one.
 const GROUPS_COST: u32 = 8;
