@@ -18,8 +18,8 @@ const WIDE_COPIES: usize = 2;
 /// Counters that are reused from stream to stream.
 #[derive(Debug, Default)]
 pub struct HistogramScratch {
-    narrow: Vec<[[u32; NARROW + PADDING]; NARROW_COPIES]>,
-    wide: Vec<[[u32; WIDE + PADDING]; WIDE_COPIES]>,
+    narrow: Vec<u32>,
+    wide: Vec<u32>,
 }
 
 /// Which groups are live, and the largest symbol there is.
@@ -93,9 +93,13 @@ pub fn count<S: Symbol>(
     debug_assert!(histograms.len() <= MAX_CLASSES);
     let alphabet = largest as usize + 1;
     if alphabet <= NARROW {
-        count_into::<_, NARROW, _, _>(symbols, group_len, class_of, alphabet, &mut scratch.narrow, histograms);
+        const ROOM: usize = NARROW + PADDING;
+        let counters = &mut scratch.narrow;
+        count_into::<_, NARROW, ROOM, NARROW_COPIES>(symbols, group_len, class_of, alphabet, counters, histograms);
     } else {
-        count_into::<_, WIDE, _, _>(symbols, group_len, class_of, alphabet, &mut scratch.wide, histograms);
+        const ROOM: usize = WIDE + PADDING;
+        let counters = &mut scratch.wide;
+        count_into::<_, WIDE, ROOM, WIDE_COPIES>(symbols, group_len, class_of, alphabet, counters, histograms);
     }
 }
 
@@ -106,12 +110,12 @@ fn count_into<S: Symbol, const BINS: usize, const ROOM: usize, const COPIES: usi
     group_len: usize,
     class_of: impl Fn(usize) -> Option<u8>,
     alphabet: usize,
-    counters: &mut Vec<[[u32; ROOM]; COPIES]>,
+    counters: &mut Vec<u32>,
     histograms: &mut [Vec<u32>],
 ) {
-    if counters.len() < histograms.len() {
-        counters.resize(histograms.len(), [[0; ROOM]; COPIES]);
-    }
+    // Flat, because resizing by whole copies would pass them on the stack, which is too small without optimization.
+    counters.resize(counters.len().max(histograms.len() * COPIES * ROOM), 0);
+    let counters = counters.as_chunks_mut::<ROOM>().0.as_chunks_mut::<COPIES>().0;
     for (g, group) in symbols.chunks(group_len).enumerate() {
         let Some(class) = class_of(g) else { continue };
         let copies = &mut counters[class as usize];

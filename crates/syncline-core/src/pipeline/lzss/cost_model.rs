@@ -5,10 +5,10 @@ use super::super::options::CoderOptions;
 use super::super::residuals::Residuals;
 use super::EncodeBuffers;
 use super::bytes_of;
-use crate::bits::dispatch::{self, Kernel};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::word::Word;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Number of runs of tiles in a sample.
 const RUNS: usize = 4;
@@ -330,7 +330,7 @@ pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u6
 
 /// Returns the entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in units of 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
-    let varying = dispatch::run(VaryingBytes { bytes, stride });
+    let varying = simd::run(VaryingBytes { bytes, stride });
     let count = match stride {
         1 => count::<1>,
         2 => count::<2>,
@@ -352,7 +352,7 @@ impl Kernel for VaryingBytes<'_> {
     type Output = u64;
 
     #[inline(always)]
-    fn run(self) -> u64 {
+    fn run<I: InstructionSet>(self, _: I) -> u64 {
         let Self { bytes, stride } = self;
         let (words, rest) = bytes.as_chunks::<8>();
         let mut first = 0;

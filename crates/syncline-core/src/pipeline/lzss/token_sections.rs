@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
-use crate::bits::dispatch::{self, Kernel};
 use crate::container::{ALIGNMENT, Fields, SectionWriter, align};
 use crate::error::{Error, Result};
 use crate::huffman::{self, Decoder, IndexKind, MAX_SYMBOLS, Stream, Symbol};
 use crate::lzss::{Params, SLACK, Tokens};
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// log2 of the symbols in a group: as coarse as can be, as parts are decoded whole.
 const GROUP_LOG2: u8 = 7;
@@ -96,7 +96,7 @@ pub(super) fn write_coded(
 
 /// Returns the bits that are set in any of the symbols of `width` bytes.
 fn used_bits(symbols: &[u8], width: usize) -> u64 {
-    let mut used = dispatch::run(UsedBits(symbols));
+    let mut used = simd::run(UsedBits(symbols));
     for half in [4, 2, 1].into_iter().filter(|&half| half >= width) {
         used = (used | used >> (8 * half)) & (u64::MAX >> (64 - 8 * half));
     }
@@ -110,7 +110,7 @@ impl Kernel for UsedBits<'_> {
     type Output = u64;
 
     #[inline(always)]
-    fn run(self) -> u64 {
+    fn run<I: InstructionSet>(self, _: I) -> u64 {
         let (words, rest) = self.0.as_chunks::<8>();
         let mut used = 0;
         for (i, &byte) in rest.iter().enumerate() {
@@ -189,10 +189,10 @@ impl SectionEncoder<'_> {
             plane[count..].fill(S::truncate(0));
             let some = &mut plane[..count];
             match stride * S::BYTES {
-                1 => dispatch::run(ExtractPlane::<S, 1> { bytes, first, plane: some }),
-                2 => dispatch::run(ExtractPlane::<S, 2> { bytes, first, plane: some }),
-                4 => dispatch::run(ExtractPlane::<S, 4> { bytes, first, plane: some }),
-                _ => dispatch::run(ExtractPlane::<S, 8> { bytes, first, plane: some }),
+                1 => simd::run(ExtractPlane::<S, 1> { bytes, first, plane: some }),
+                2 => simd::run(ExtractPlane::<S, 2> { bytes, first, plane: some }),
+                4 => simd::run(ExtractPlane::<S, 4> { bytes, first, plane: some }),
+                _ => simd::run(ExtractPlane::<S, 8> { bytes, first, plane: some }),
             }
             let before = planned.fewest.next_multiple_of(ALIGNMENT).min(limit);
             let mut plan = None;
@@ -266,7 +266,7 @@ impl<S: Symbol, const SIZE: usize> Kernel for ExtractPlane<'_, S, SIZE> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<I: InstructionSet>(self, _: I) {
         let shift = 8 * (self.first * S::BYTES) as u32;
         for (symbol, bytes) in self.plane.iter_mut().zip(self.bytes.as_chunks::<SIZE>().0) {
             // Whole values, shifted: loads that vectors have.
