@@ -270,8 +270,9 @@ impl WriteAt for Written {
     }
 }
 
-/// Goes through every door of the library with a stream that may be hostile: each gives an error or, if the whole can
-/// be had, the same elements. Returns whether it can.
+/// Decodes a stream that may be hostile through every function of the public interface. If the whole stream can be
+/// decoded, all functions must return the same elements; otherwise each may return an error. Returns whether the whole
+/// stream can be decoded.
 fn doors_agree(stream: &[u8], rng: &mut Rng) -> bool {
     let options = DecompressOptions::default().with_threads(1).with_memory_limit(64 << 20);
     let _ = syncline::inspect(stream);

@@ -269,6 +269,8 @@ struct Lengths {
 }
 
 impl Lengths {
+    /// Compares the lengths of the word's matches with [`FEW`] and [`SHORT`] symbols.
+    ///
     /// # Safety
     /// The word has a vector of lengths; the processor has AVX-512 VBMI2.
     #[inline(always)]
