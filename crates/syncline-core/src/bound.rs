@@ -102,7 +102,8 @@ impl Bound {
     }
 }
 
-/// Which value, besides NaN, stands for missing data. Fill values are kept exactly and do not count in the value range.
+/// The value, in addition to NaN, that marks missing data. Fill values are restored exactly and are not part of the
+/// value range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Fill {
@@ -131,7 +132,7 @@ pub enum Pipeline {
 }
 
 impl Pipeline {
-    /// Pipeline with this code.
+    /// Returns the pipeline with this code in a stream.
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Lossless, Self::Quantized, Self::LogQuantized].into_iter().find(|p| *p as u8 == code)
     }
@@ -152,7 +153,8 @@ impl std::fmt::Display for Pipeline {
 pub struct Pattern {
     /// The element's bits, zero-extended.
     pub bits: u64,
-    /// Number of elements that hold it, as far as counted; for NaN, of elements that hold any NaN.
+    /// Number of elements that hold the value, if they have been counted; for NaN, the number of elements that hold any
+    /// NaN.
     pub count: u64,
 }
 
@@ -201,7 +203,8 @@ impl Resolved {
     fn quantize(&mut self, element: ElementType, stats: Option<&ArrayStats>) {
         let limits = Limits::of(element);
         let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
-        // A bound above every magnitude makes every value 0 as it is; a larger step could overflow.
+        // With a bound above every magnitude, every value is reconstructed as 0. The bound is reduced, because a larger
+        // step could overflow.
         let bound = self.abs_bound.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
         let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
         let mut step =
@@ -222,8 +225,9 @@ impl Resolved {
     /// Takes the step in log2 for the resolved relative bound, or lossless if no step will do.
     fn quantize_logarithm(&mut self, element: ElementType) {
         let step = log::step(self.abs_bound, Limits::of(element).rounding);
-        // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x'
-        // takes the whole bound. A bound that the logarithm's own error takes whole has no step above 0.
+        // The logarithm of every finite f64 is between -1,100 and 1,100. If the bound is a few units in the last place,
+        // the rounding of x' alone exceeds it. If the error of the logarithm alone exceeds the bound, the step is not
+        // above 0.
         if step > 0.0 && 1100.0 / step < 1_073_741_824.0 && self.abs_bound > 4.0 * Limits::of(element).rounding {
             (self.pipeline, self.step) = (Pipeline::LogQuantized, step);
         } else {
@@ -237,7 +241,7 @@ impl Resolved {
     }
 }
 
-/// What linear quantization of a type can do.
+/// Limits of the linear quantization of a type.
 struct Limits {
     /// Half a unit in the last place, relative.
     rounding: f64,
@@ -268,7 +272,7 @@ impl Limits {
     }
 }
 
-/// `share` times the extent of a range, which in f64 may be beyond all numbers where the share of it is not.
+/// Returns `share` times the extent of a range. The extent itself may overflow an f64 although its share does not.
 fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
     let extent = high - low;
     if extent.is_finite() { share * extent } else { share * high - share * low }
@@ -280,10 +284,10 @@ fn quantizable_magnitude(element: ElementType, error: f64) -> f64 {
     2.0 * error.min(limits.largest_bound) * limits.largest_integer
 }
 
-/// Resolves the bound for which an array with these statistics, or this settled scan, was examined. This function alone
-/// decides the header of a stream, so that all encoders that know the same about an array write the same stream.
+/// Resolves the bound of an array with these statistics. This function alone decides the header of a stream, so that
+/// all encoders with the same knowledge of an array write the same stream.
 ///
-/// Where no quantization can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is
+/// If no quantization satisfies the bound (a range of 0, or a bound near the precision of the values), the pipeline is
 /// lossless.
 ///
 /// # Errors
@@ -310,7 +314,7 @@ pub fn resolve(stats: impl Into<ArrayStats>) -> Result<Resolved> {
     }
     match bound {
         Bound::PwRel(_) => resolved.quantize_logarithm(element),
-        // Without a single finite value any step serves, unless the bound is relative to their range.
+        // If there are no finite values, any step is valid, unless the bound is relative to their range.
         _ if resolved.abs_bound > 0.0 => {
             resolved.quantize(element, Some(&stats).filter(|_| matches!(bound, Bound::Abs(_))));
         }

@@ -47,7 +47,7 @@ fn targets() -> Vec<(u32, u32)> {
     TARGETS.into_iter().filter(|target| wanted.contains(&target.0)).collect()
 }
 
-/// Returns `SYNCLINE_NVRTC_SAMPLE`, or 1 if it is not set: one in so many specializations is compiled.
+/// Returns `SYNCLINE_NVRTC_SAMPLE`, or 1 if it is not set. One of every that many specializations is compiled.
 fn sample() -> usize {
     std::env::var("SYNCLINE_NVRTC_SAMPLE").map_or(1, |number| number.parse().expect("a number")).max(1)
 }

@@ -1,4 +1,4 @@
-//! One look at every value before compression: range, special values, and whether some value stands for missing data.
+//! Scans every value before compression for the range, special values, and a fill value that marks missing data.
 //!
 //! A scan may be made in parts, in any order and of any size; the result is the same.
 
@@ -14,8 +14,8 @@ use crate::array::ElementType;
 /// large for the bound to be quantized.
 const SAMPLES: u64 = 1 << 16;
 
-/// Values commonly used for missing data; they need a smaller gap to be taken for fill. 9.96921e36 is netCDF's default,
-/// 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's, -32768 and -32767 those of packed 16-bit data.
+/// Values that are commonly used for missing data. They need a smaller gap to be detected as fill. 9.96921e36 is
+/// netCDF's default, 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's; -32768 and -32767 are common for packed 16-bit data.
 pub const WELL_KNOWN_FILLS: [f64; 26] = [
     -9999.0,
     -999.0,
@@ -45,7 +45,7 @@ pub const WELL_KNOWN_FILLS: [f64; 26] = [
     9.969_209_968_386_869e36,
 ];
 
-/// What was found in the elements seen so far. Floating-point types only.
+/// Results for the elements that have been scanned so far. For floating-point types only.
 #[derive(Clone, Debug)]
 pub struct Scan {
     element: ElementType,
@@ -61,19 +61,20 @@ pub struct Scan {
     sampled_too_large: u64,
 }
 
-/// What is in some elements of an array, looked at elsewhere. What is in several parts of it adds up, in any order.
+/// The results for a part of an array, computed by another implementation. Results of several parts can be merged in
+/// any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanResult {
     /// Counts and extremes.
     pub stats: BlockStats,
-    /// Number, in the array, and bits of the first NaN that is not left out.
+    /// The index in the array and the bits of the first NaN that is not excluded.
     pub first_nan: Option<(u64, u64)>,
-    /// The samples among these elements, beside the extremes of `stats`.
+    /// The samples among these elements. The extremes are in `stats`.
     pub samples: Samples,
 }
 
 impl ScanResult {
-    /// What is in both parts together.
+    /// Combines the results of two parts of an array.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let stats = self.stats.merge(other.stats);
@@ -102,7 +103,7 @@ impl ScanResult {
     }
 }
 
-/// The sampled finite values, as keys, as far as they decide whether an extreme of the array is suspected of being
+/// Summary of the sampled finite values, as keys: the values that determine whether an extreme of the array may be
 /// fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
@@ -135,7 +136,8 @@ impl Samples {
 }
 
 impl Scan {
-    /// An empty scan of an array of `len` elements of a lossy-capable type, which is to be compressed with this bound.
+    /// Returns an empty scan of an array of `len` elements of a type with lossy compression, for compression with this
+    /// bound.
     ///
     /// # Panics
     /// `element` is not f32 or f64.
@@ -195,7 +197,7 @@ impl Scan {
         }
     }
 
-    /// Both scans' elements together.
+    /// Combines the scans of two parts of an array.
     pub fn merge(mut self, other: Self) -> Self {
         self.stats = self.stats.merge(other.stats);
         self.first_nan = earlier(self.first_nan, other.first_nan);
@@ -205,9 +207,9 @@ impl Scan {
         self
     }
 
-    /// The scan of an array that was looked at elsewhere, of which `self` is the empty scan and `found` all elements.
-    /// If an extreme value looks like fill, `look_again` has to look at all of them once more, with the empty scan that
-    /// it is given, which says what to leave out.
+    /// Returns the scan of an array that another implementation has scanned. `self` is the empty scan, and `found`
+    /// covers all elements. If an extreme value may be fill, `look_again` must scan all elements a second time with the
+    /// empty scan that it receives, which excludes that value.
     ///
     /// # Errors
     /// Those of `look_again`.
@@ -229,19 +231,19 @@ impl Scan {
         Ok(first.settle(with(second, &found)))
     }
 
-    /// Bits that the scan leaves out.
+    /// Returns the bits of the value that the scan excludes, if there is one.
     pub fn excluded(&self) -> Option<u64> {
         self.excluded
     }
 
-    /// Returns the distance of sampled elements: those are sampled whose number is a multiple of it, if they are finite
-    /// and not left out.
+    /// Returns the distance between sampled elements in elements. An element is sampled if its index is a multiple of
+    /// it and its value is finite and not excluded.
     pub fn sample_stride(&self) -> u64 {
         (self.len / SAMPLES) | 1
     }
 
-    /// Returns the bits of the magnitude from which on values are too large to be quantized with the bound. Those of
-    /// infinity if the bound does not decide that.
+    /// Returns the bits of the magnitude from which on values are too large to be quantized with the bound. Returns
+    /// those of infinity if the bound depends on the range.
     pub fn magnitude_limit(&self) -> u64 {
         let limit = match self.bound {
             Bound::Abs(error) => quantizable_magnitude(self.element, error),
@@ -250,19 +252,19 @@ impl Scan {
         bits_of(self.element, limit)
     }
 
-    /// Returns whether an extreme value may turn out to be fill.
+    /// Returns whether the scan looks for a fill value among the extremes: detection is on, and none is excluded yet.
     fn detects_fill(&self) -> bool {
         self.fill == Fill::Auto && self.excluded.is_none()
     }
 
-    /// An empty scan for a second pass over the whole array, if an extreme value looks like fill: only leaving it out
-    /// shows.
+    /// Returns an empty scan for a second pass over the whole array if an extreme value may be fill. Only a pass that
+    /// excludes the value can decide that.
     pub fn second_pass(&self) -> Option<Self> {
         let (low, high) = self.stats.range()?;
         self.second_pass_for(&Samples::of(&self.samples, self.sampled_too_large, low, high))
     }
 
-    /// [`Self::second_pass`] of a scan whose samples were looked at elsewhere.
+    /// Computes [`Self::second_pass`] for a scan whose samples another implementation has collected.
     fn second_pass_for(&self, samples: &Samples) -> Option<Self> {
         if !self.detects_fill() {
             return None;
@@ -288,7 +290,8 @@ impl Scan {
         Some(Self { excluded: Some(self.bits(key)), ..Self::new(self.element, self.len, self.bound, self.fill) })
     }
 
-    /// The verdict of the second pass: that scan if what it left out is fill, else this one.
+    /// Chooses between the two passes: returns the second one if the value that it excludes is fill, and this one
+    /// otherwise.
     pub fn settle(self, second: Self) -> Self {
         let is_fill = || {
             let fill = self.value_of_bits(second.excluded?);
@@ -299,36 +302,36 @@ impl Scan {
         if is_fill().is_some() { second } else { self }
     }
 
-    /// Whether a value outside `low..=high` is far enough from it.
+    /// Returns whether a value outside `low..=high` is far from that range.
     fn stands_out(&self, value: f64, low: f64, high: f64) -> bool {
         let (gap, range) = ((low - value).max(value - high), high - low);
         let known = WELL_KNOWN_FILLS.iter().any(|&v| bits_of(self.element, v) == bits_of(self.element, value));
         range > 0.0 && gap > if known { 0.5 } else { 4.0 } * range
     }
 
-    /// Smallest and largest finite value that is not fill.
+    /// Returns the smallest and the largest finite value that is not fill.
     pub fn range(&self) -> Option<(f64, f64)> {
         // Adding 0 makes -0 positive.
         self.stats.range().map(|(low, high)| (self.value(low) + 0.0, self.value(high) + 0.0))
     }
 
-    /// Elements seen.
+    /// Returns the number of elements that have been scanned.
     pub fn count(&self) -> u64 {
         self.stats.count
     }
 
-    /// Finite elements that are not fill, of those seen.
+    /// Returns the number of scanned elements that are finite and not fill.
     pub fn valid(&self) -> u64 {
         self.stats.count - self.stats.excluded - self.stats.nans - self.stats.infinities
     }
 
-    /// Elements that are -0.0, of those seen.
+    /// Returns the number of scanned elements that are -0.0.
     pub fn minus_zeros(&self) -> u64 {
         self.stats.minus_zeros
     }
 
-    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value,
-    /// -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
+    /// Returns the patterns to mask, in the order of their numbers in the stream: the first NaN of the array, the fill
+    /// value, -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
         ArrayStats::from(self).patterns(zeros)
     }
@@ -353,7 +356,7 @@ impl Scan {
 }
 
 impl From<&Scan> for ArrayStats {
-    /// The statistics of a settled scan.
+    /// Returns the statistics of a scan whose fill value has been decided.
     fn from(scan: &Scan) -> Self {
         let minus = Pattern { bits: bits_of(scan.element, -0.0), count: scan.stats.minus_zeros };
         let zero = Pattern { bits: 0, count: scan.stats.zeros };
@@ -371,7 +374,7 @@ impl From<&Scan> for ArrayStats {
     }
 }
 
-/// Bits of a value as an element, zero-extended.
+/// Returns the bits of a value as an element, zero-extended.
 pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
     match element {
         ElementType::F32 => u64::from(narrowed_bits(value)),
@@ -379,8 +382,8 @@ pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
     }
 }
 
-/// Bits of the value as f32. What becomes of a NaN's in a conversion the language leaves open: here it keeps its sign
-/// and what fits of its payload, and is quiet.
+/// Returns the bits of the value as an f32. Rust does not specify which NaN a conversion gives; here a NaN keeps its
+/// sign and the upper bits of its payload, and becomes quiet.
 fn narrowed_bits(value: f64) -> u32 {
     if value.is_nan() {
         let bits = value.to_bits();
@@ -409,7 +412,7 @@ mod tests {
 
     use super::*;
 
-    /// What a device would tell of a part.
+    /// Returns the result that a device reports for a part of the array.
     fn found(empty: &Scan, first: u64, bytes: &[u8]) -> ScanResult {
         let mut scan = empty.clone();
         scan.add(first, bytes);
@@ -433,7 +436,7 @@ mod tests {
         #[test]
         fn parts_looked_at_elsewhere_add_up(
             values in prop::collection::vec(value(), 1..300),
-            // Arrays far longer than what is looked at have every so manieth element sampled.
+            // In arrays longer than the sample, elements at regular distances are sampled.
             length in prop_oneof![Just(0u64), Just(5 << 16)],
             cuts in prop::collection::vec(0usize..300, 0..4),
             fill in prop_oneof![Just(Fill::Auto), Just(Fill::None),
@@ -471,7 +474,7 @@ mod tests {
     fn a_nan_that_is_the_fill_value_is_not_the_first_nan() {
         let words = [1.0f32.to_bits(), 0x7FC0_0001, 0x7FC0_0002, 2.0f32.to_bits()];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        // As f64 the payload is 29 bits further up.
+        // As an f64, the payload is shifted left by 29 bits.
         let mut scan =
             Scan::new(ElementType::F32, 4, Bound::Abs(1.0), Fill::Value(f64::from_bits(0x7FF8_0000_2000_0000)));
         scan.add(0, &bytes);

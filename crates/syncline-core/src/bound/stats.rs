@@ -47,11 +47,11 @@ impl ArrayStats {
         Ok(Self::from(&scan))
     }
 
-    /// States what is assumed of an array whose elements are not known yet: it may hold quiet NaN, the given fill value
-    /// and 0.0, and has this value range, if it is known.
+    /// Returns the statistics to assume for an array whose elements are not known yet: it may contain quiet NaN, the
+    /// given fill value, and 0.0, and has this value range, if it is known.
     pub fn assumed(element: ElementType, bound: Bound, fill: Fill, range: Option<(f64, f64)>) -> Self {
         let pattern = |value: f64| Some(Pattern { bits: bits_of(element, value), count: 0 });
-        // As a scan finds it: values of the element type, and no -0.0.
+        // The same conversions as in a scan: values of the element type, and no -0.0.
         let end = |value: f64| match element {
             ElementType::F32 => f64::from(value as f32) + 0.0,
             _ => value + 0.0,

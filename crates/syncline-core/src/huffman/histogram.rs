@@ -1,8 +1,9 @@
 //! Counting symbols.
 //!
-//! Consecutive symbols are counted in different copies of the histogram: on skewed data the same counter would
-//! otherwise be incremented again before its last store is through. The copies are not whole pages apart: the processor
-//! would take a counter for its copy (their addresses agree in the low 12 bits) and wait.
+//! Consecutive symbols are counted in different copies of the histogram. On skewed data, a single counter would be
+//! incremented again before its previous store has completed. The copies are not whole pages apart, because the
+//! processor compares only the low 12 bits of addresses at first: it would take a counter for the one in the other copy
+//! and wait for its store.
 
 use super::{MAX_CLASSES, Symbol};
 use crate::simd::{self, InstructionSet, Kernel};
@@ -70,7 +71,7 @@ impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
     }
 }
 
-/// The commonest symbol, the smallest of several; 0 if there is none.
+/// Returns the most frequent symbol, the smallest of several, or 0 if there are no symbols.
 pub fn commonest<S: Symbol>(symbols: &[S], scratch: &mut HistogramScratch) -> u16 {
     let largest = symbols.iter().max().map_or(0, |&s| s.into());
     let mut counts = [Vec::new()];
@@ -102,7 +103,8 @@ pub fn count<S: Symbol>(
     }
 }
 
-/// `BINS` is a power of two above every symbol, so the mask changes nothing but spares the bounds check.
+/// Counts symbols with histograms of `BINS` entries. `BINS` is a power of two above every symbol, so that masking a
+/// symbol changes nothing but removes the bounds check.
 fn count_into<S: Symbol, const BINS: usize, const ROOM: usize, const COPIES: usize>(
     symbols: &[S],
     group_len: usize,

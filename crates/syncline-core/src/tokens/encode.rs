@@ -31,7 +31,7 @@ pub struct EncodeScratch {
 pub struct Groups<'a> {
     /// Codes of all groups.
     codes: &'a [i32],
-    /// Where each group ends.
+    /// The end of each group in `codes`.
     ends: &'a [u32],
 }
 
@@ -87,7 +87,7 @@ pub fn encode(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch, out: &mu
     write_parts(header, &codebooks, live, classes, starts, words, out);
 }
 
-/// Classes and codebooks of the groups, one or four, and about how many bits all takes.
+/// Chooses the classes and codebooks of the groups, one or four codebooks, and estimates the number of bits in total.
 fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> (Vec<(Mode, Codebook)>, u64) {
     let EncodeScratch { counts, total, classes, live, activities, lengths, .. } = scratch;
     classify(groups, live, activities, classes);

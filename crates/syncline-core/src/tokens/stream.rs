@@ -12,7 +12,7 @@ use crate::huffman::index;
 /// Most classes of groups, and so codebooks, in a stream.
 pub const MAX_CLASSES: usize = 4;
 
-/// Flag: a bitmap says which groups are zeros only.
+/// Flag: a bitmap marks the groups that contain only zeros.
 const ZERO_GROUPS: u8 = 1;
 
 /// The fixed start of a stream.
@@ -44,7 +44,9 @@ impl Header {
     }
 }
 
-/// Puts a stream together. `starts` has the first bit of each live group and the end of the last one.
+/// Appends a token stream to `out`: the header with the counts of its parts filled in, the codebooks, the bitmap of
+/// zero groups, the classes, the index, and the codewords in `words`. `starts` contains the first bit of each live
+/// group, followed by the end of the last one.
 pub(super) fn write_parts(
     mut header: Header,
     codebooks: &[(Mode, Codebook)],

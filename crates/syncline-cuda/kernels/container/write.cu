@@ -30,7 +30,7 @@ struct RecordTarget {
     }
 };
 
-// Writes the header, the table of sections, and the zeros behind the table and behind each section.
+// Writes the header, the table of sections, and the zeros after the table and after each section.
 __device__ inline void write_header(const RecordTarget &record, uint64_t chunk) {
     const RecordPlan &plan = *record.plan;
     uint32_t *out = reinterpret_cast<uint32_t *>(record.out);

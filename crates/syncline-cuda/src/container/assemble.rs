@@ -64,7 +64,7 @@ impl BatchPlan {
     }
 }
 
-/// Adds a stream of `bytes` bytes of bitmaps behind `before` bytes of other streams, unless it is empty.
+/// Adds a stream of `bytes` bytes of bitmaps after `before` bytes of other streams, unless it is empty.
 fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
     if bytes > 0 {
         let first_group = *before >> BITMAP_GROUP_LOG2;
@@ -332,7 +332,7 @@ impl<'d> Assembler<'d> {
         observer("container_hash")
     }
 
-    /// Writes the header in front of the records, and the chunk table and the trailer behind them, while the records of
+    /// Writes the header in front of the records, and the chunk table and the trailer after them, while the records of
     /// the last batch on `stream` are still being hashed.
     ///
     /// # Errors

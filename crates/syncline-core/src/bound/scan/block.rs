@@ -18,24 +18,24 @@ pub trait Key: Copy + Ord + std::fmt::Debug {
     const MAX: Self;
     /// 0.
     const ZERO: Self;
-    /// Between bits and keys, both ways.
+    /// Converts bits to a key, or a key to bits.
     fn key(self) -> Self;
-    /// Without the sign bit.
+    /// Clears the sign bit.
     fn magnitude(self) -> Self;
-    /// 1 if `yes`, added.
+    /// Returns this number plus 1 if `yes`, and this number otherwise.
     fn count(self, yes: bool) -> Self;
-    /// Sign-extended.
+    /// Converts to 64 bits by sign extension.
     fn widen(self) -> i64;
-    /// The bits, zero-extended.
+    /// Returns the bits, zero-extended.
     fn bits(self) -> u64;
-    /// From bits, zero-extended.
+    /// Converts from zero-extended bits.
     fn from_bits(bits: u64) -> Self;
-    /// Whether these are the bits of a NaN.
+    /// Returns whether these are the bits of a NaN.
     #[inline(always)]
     fn is_nan(self) -> bool {
         self.magnitude() > Self::INFINITY
     }
-    /// Whether these are the bits of a finite value.
+    /// Returns whether these are the bits of a finite value.
     #[inline(always)]
     fn is_finite(self) -> bool {
         self.magnitude() < Self::INFINITY
@@ -44,9 +44,9 @@ pub trait Key: Copy + Ord + std::fmt::Debug {
 
 /// Little-endian bytes of a key.
 pub trait Bytes<K>: Sized {
-    /// The element's bits.
+    /// Returns the element's bits.
     fn load(&self) -> K;
-    /// What is in at most [`BLOCK`] elements, those with the bits `excluded` left out.
+    /// Computes the statistics of at most [`BLOCK`] elements, without those whose bits are `excluded`.
     fn block(words: &[Self], excluded: Option<K>) -> BlockStats;
 }
 
@@ -133,7 +133,7 @@ impl Default for BlockStats {
 }
 
 impl BlockStats {
-    /// Of both.
+    /// Combines the statistics of two blocks.
     pub fn merge(self, other: Self) -> Self {
         Self {
             lowest: self.lowest.min(other.lowest),
@@ -147,13 +147,14 @@ impl BlockStats {
         }
     }
 
-    /// Smallest and largest key, if there is any.
+    /// Returns the smallest and the largest key, if there is any.
     pub fn range(&self) -> Option<(i64, i64)> {
         (self.lowest <= self.highest).then_some((self.lowest, self.highest))
     }
 }
 
-/// Extremes and zeros of all elements, whatever they are: infinities and NaNs come out as extremes.
+/// Returns the extremes and the counts of zeros of all elements. Infinities and NaNs are treated as values and become
+/// the extremes.
 #[inline(always)]
 fn plain<K: Key, const N: usize>(block: &[[u8; N]]) -> (K, K, K, K)
 where
@@ -171,7 +172,7 @@ where
     (lowest, highest, minus, zeros)
 }
 
-/// Extremes and counts with everything told apart.
+/// Returns the extremes and all counts. NaNs, infinities, and excluded elements are counted separately.
 #[inline(always)]
 fn careful<K: Key, const N: usize>(block: &[[u8; N]], excluded: Option<K>) -> BlockStats
 where
@@ -179,7 +180,7 @@ where
 {
     let (mut lowest, mut highest) = (K::MAX, K::MIN);
     let [mut left_out, mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 5];
-    // Several short passes: one long one is not vectorized. What is to be skipped is made a NaN.
+    // Several short passes, because a single long one is not vectorized. Excluded elements are replaced by a NaN.
     let mut all = [K::ZERO; BLOCK];
     let all = &mut all[..block.len()];
     match excluded {
@@ -214,7 +215,7 @@ where
         highest: if lowest <= highest { highest.widen() } else { i64::MIN },
         count: block.len() as u64,
         excluded: count(left_out),
-        // Those left out were made NaN above.
+        // The excluded elements were replaced by NaN above.
         nans: count(nans) - count(left_out),
         infinities: count(infinities),
         minus_zeros: count(minus),
