@@ -40,7 +40,7 @@ struct Work {
     uint32_t address; // in shared memory, of all this, if it is there
     link_t *links;    // distance to the last position with the same hash; 0 if there is none in the window
     token_t *tokens;  // token that could start at a position, at bank_position(position)
-    uint16_t *exits; // symbols after its chunk at which the path from a position leaves it, at bank_position(position)
+    uint16_t *exits;  // symbols after its chunk at which the path from a position leaves it, at bank_position(position)
     uint32_t *starts; // bitmap of the positions in a chunk at which tokens start
     uint32_t *flags;  // flags of a chunk, and after them those of all tokens
     uint32_t *places; // tokens before a chunk, and matches in the upper half
