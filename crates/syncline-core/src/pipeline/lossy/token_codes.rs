@@ -15,9 +15,9 @@ use crate::simd::dispatched;
 use crate::tokens;
 
 /// A sample has one tile of so many consecutive ones, if there are enough of them.
-const SAMPLE_STEP: usize = 8;
+pub const SAMPLE_STEP: usize = 8;
 /// Chunks with fewer tiles are their own sample.
-const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
+pub const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
 
 /// Memory that is kept from chunk to chunk.
 #[derive(Debug, Default)]
