@@ -15,6 +15,9 @@ constexpr uint32_t MAX_INDEX_BLOCKS = (1u << 22) / TOKEN_GROUP / INDEX_BLOCK;
 // Words that the longest group may meet: each code takes a codeword and raw bits, in mode *runs* for the zeros, too.
 constexpr uint32_t MAX_TOKEN_BITS = 20 + 32, GROUP_WORDS = (TOKEN_GROUP + 1) * MAX_TOKEN_BITS / 32 + 2;
 
+// The place of a stream that is not written, as NO_OFFSET of `huffman::encode`.
+constexpr uint64_t TOKENS_NOWHERE = ~0ull;
+
 __device__ inline uint32_t class_of_word(const TokenGroups &from, uint32_t chunk, uint32_t word) {
     return from.classes[chunk * ACTIVITY_BINS + group_bin(word)];
 }
