@@ -22,8 +22,8 @@ pub use gather::SideLists;
 pub use quantized::Quantized;
 pub use quantizer::Quantizer;
 pub use structs::{ChunkSummary, SideStarts, TileSums};
-pub(crate) use token_codes::{GROUP_LOG2 as TOKEN_GROUP_LOG2, TileCodes, TokenQuantizer};
 pub(crate) use structs::{RecordInputsArgument, SideOffsets};
+pub(crate) use token_codes::{GROUP_LOG2 as TOKEN_GROUP_LOG2, TileCodes, TokenQuantizer};
 
 use self::step::KernelVariant;
 use crate::device::Specialization;

@@ -132,7 +132,8 @@ __device__ inline PlanHead plan_of(const Plans &plans, const Geometry &geometry,
 __device__ inline void store_codes(const int32_t *from, uint32_t elements, int32_t *codes, uint32_t *groups) {
 #pragma unroll
     for (uint32_t group = 0; group < GROUPS_OF_TILE; ++group) {
-        const uint32_t first = group * TOKEN_GROUP, length = elements > first ? min_of(elements - first, TOKEN_GROUP) : 0;
+        const uint32_t first = group * TOKEN_GROUP,
+                       length = elements > first ? min_of(elements - first, TOKEN_GROUP) : 0;
         uint64_t activity = 0;
         for (uint32_t i = lane_id(); i < length; i += WARP) {
             const int32_t code = from[first + i];
@@ -191,9 +192,9 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     store_residuals(0);
     for (uint32_t scheme = 1; scheme <= SCHEMES; ++scheme) {
         if (prepared.may_interpolate) {
-            const Interpolated found = interpolate(step, constants, tile, source, plans,
-                                                   plan_of(plans, geometry, tile, scheme), prepared.words,
-                                                   uint32_t(result.base), memory);
+            const Interpolated found =
+                interpolate(step, constants, tile, source, plans, plan_of(plans, geometry, tile, scheme),
+                            prepared.words, uint32_t(result.base), memory);
             if (found.cost < prepared.cost) {
                 store(scheme, false, warp_reduce_sum(uint32_t(__popc(found.verbatim))));
                 continue;
@@ -221,8 +222,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     const TileBox tile(geometry.tile(batch.first_tile + number));
     const TileSource source = chunk.of(tile);
     const uint32_t scheme = LOGARITHM ? 0 : schemes[chunk_number], elements = tile.elements();
-    PreparedTile prepared = prepare(
-        step, chunk, tile, source, scheme != 0, number - first, [](uint32_t slot) { return slot; }, memory);
+    PreparedTile prepared =
+        prepare(step, chunk, tile, source, scheme != 0, number - first, [](uint32_t slot) { return slot; }, memory);
     TileResult &result = prepared.result;
     uint32_t verbatim = prepared.words.verbatim, predictor = predictor_of(prepared.choice.order);
     bool constant = prepared.choice.cost == 0, interpolated = false;

@@ -193,10 +193,9 @@ template <typename CountOf> __device__ inline uint64_t codeword_bits(uint32_t al
     weighted = block_sum(weighted, warp_values);
     const uint64_t others = total - most;
     // If one symbol is the commonest, it takes one bit; so does what tells the others from it.
-    const uint64_t bits = most > others ? total + ((times_log2(uint32_t(others)) -
-                                                    (weighted - times_log2(uint32_t(most)))) >>
-                                                   LOG_BITS)
-                                        : (times_log2(uint32_t(total)) - weighted) >> LOG_BITS;
+    const uint64_t bits =
+        most > others ? total + ((times_log2(uint32_t(others)) - (weighted - times_log2(uint32_t(most)))) >> LOG_BITS)
+                      : (times_log2(uint32_t(total)) - weighted) >> LOG_BITS;
     return bits + 8 * (4 + used_and_runs);
 }
 

@@ -77,7 +77,8 @@ impl RecordPlan {
     fn section(&self, number: usize) -> u64 {
         let lengths = self.lengths[..number].iter().map(|&bytes| u64::from(bytes));
         let head = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()) as u64;
-        self.place + std::iter::once(head).chain(lengths).map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum::<u64>()
+        self.place
+            + std::iter::once(head).chain(lengths).map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum::<u64>()
     }
 
     fn has_tokens(&self) -> bool {

@@ -100,7 +100,12 @@ impl Pieces {
     }
 
     /// Writes patches that lie in the output.
-    pub(super) fn patch(&self, stream: &Arc<CudaStream>, patches: &Patches, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
+    pub(super) fn patch(
+        &self,
+        stream: &Arc<CudaStream>,
+        patches: &Patches,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
         if patches.0.is_empty() {
             return Ok(());
         }

@@ -299,12 +299,8 @@ impl TokenQuantizer {
         // for each chunk, and an entry for each tile in each output; all chunks before the last have as many tiles as
         // the first. The plans are those of this tiling, and `self` outlives the work of the frame's stream.
         unsafe { launch.launch(grid) }.doing("quantizing for token codebooks")?;
-        let to = FinishOutputs {
-            offsets: &mut out.offsets,
-            group_classes: None,
-            summaries: &mut out.summaries,
-            records,
-        };
+        let to =
+            FinishOutputs { offsets: &mut out.offsets, group_classes: None, summaries: &mut out.summaries, records };
         self.finish.launch(&stream, self.device_geometry, *batch, false, outputs, to)?;
         Ok(out)
     }
@@ -326,7 +322,8 @@ impl TokenQuantizer {
         }
         let (mut lists, any) = SideLists::new(frame, summaries, self.variant.element_bytes)?;
         if any {
-            let outliers = [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
+            let outliers =
+                [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
             let entries = GatherArguments {
                 outputs: quantized.outputs(&stream),
                 exact: quantized.exact.device_ptr(&stream).0,

@@ -122,7 +122,8 @@ impl TokenCodeEncoder {
         // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, u32 *). There are 256
         // codes for each group, codebooks for each chunk, and a table entry for each symbol of each codebook's mode,
         // which represents the codes of its groups.
-        unsafe { launch.launch(Kernel::grid((places as u32).div_ceil(WARPS), THREADS, 0)) }.doing("measuring groups")?;
+        unsafe { launch.launch(Kernel::grid((places as u32).div_ceil(WARPS), THREADS, 0)) }
+            .doing("measuring groups")?;
         let mut launch = stream.launch_builder(self.lay_out.function());
         launch.arg(&groups).arg(&mut sizes).arg(&layout);
         // SAFETY: the kernel's parameters are (TokenGroups, const u32 *, TokenLayout). Each array of the layout has the
@@ -171,12 +172,7 @@ impl TokenCodeEncoder {
 }
 
 impl StreamLayout {
-    fn new(
-        chunk: u64,
-        sizes: &TokenSizes,
-        codebooks: &[(Mode, Codebook)],
-        layout: &TokenLayout,
-    ) -> Self {
+    fn new(chunk: u64, sizes: &TokenSizes, codebooks: &[(Mode, Codebook)], layout: &TokenLayout) -> Self {
         let &TokenSizes { groups, live_groups, bits, index_words } = sizes;
         let mut head = Vec::new();
         write_head(StreamCounts { groups, live_groups, bits, index_bytes: 4 * index_words }, codebooks, &mut head);

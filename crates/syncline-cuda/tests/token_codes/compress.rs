@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use syncline_core::array::ElementType;
-use syncline_core::bound::{Bound, Fill};
-use syncline_core::container::HEADER_LEN;
+use syncline_core::bound::{Bound, Fill, Pipeline, Resolved};
+use syncline_core::container::{HEADER_LEN, Header, Sections, TileSection, parse_record};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::CoderOptions;
+use syncline_core::predict::interpolate::INTERPOLATION;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
 
 use super::common::streams::{Field, Options};
-use super::common::{pick, unless_tiny};
+use super::common::unless_tiny;
 use super::stream::opened;
 use super::{BALANCED, BEST};
 
@@ -87,15 +88,30 @@ fn whole_streams_of_every_bound_are_the_same() {
 /// Tiles without valid elements take the base of tiles before, from which interpolation starts.
 #[test]
 fn tiles_without_valid_elements_are_the_same() {
-    let extents = unless_tiny(&[40_u64, 64, 64][..], &[16, 16, 40]);
-    // The largest integers that are coded are 2^23, and here values are about as large.
-    let large = |i: u64| Some(8_388_000.0 + (i % 7) as f64 + if i / 3000 % 2 == 0 { 0.0 } else { 650.0 });
+    let Some((device, stream)) = super::device() else { return };
+    let extents = unless_tiny(&[40_u64, 64, 64][..], &[24, 16, 20]);
+    let layer = 8 * extents[1] * extents[2];
+    // Without interpolation, integers are below 2^23. Every other layer of tiles has values that are slightly larger.
+    let large = |i: u64| Some(8_388_500.0 + (i % 7) as f64 + if (i / layer).is_multiple_of(2) { 0.0 } else { 150.0 });
     let field = Field::smooth(ElementType::F32, extents, 0.0).with("large", large);
     let holes = field.clone().with("NaN", |i| (i / 5 % 3 == 0).then_some(f64::NAN));
     let both = holes.clone().with("fill", |i| (i % 4 == 0).then_some(-9999.0));
-    for field in [&field, &holes, &both] {
-        check(field, &Options { fill: Fill::None, ..Options::new(Bound::Abs(0.5)) }, &BALANCED);
-        check(field, &Options::new(Bound::Abs(0.5)), &BALANCED);
+    for (field, patterns) in [(&field, vec![]), (&holes, vec![]), (&both, vec![-9999_f32, 1e30])] {
+        let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(0.5)) };
+        let patterns = patterns.iter().map(|pattern: &f32| u64::from(pattern.to_bits())).collect();
+        let (pipeline, abs_bound, step) = (Pipeline::Quantized, 0.5, 1.0);
+        let header = field.header(&options, &Resolved { pipeline, abs_bound, step, ..field.resolve(&options) });
+        let (made, _) = field.stream_by(&Header { patterns, token_codes: true, ..header }, &BALANCED);
+        let (header, geometry) = opened(&made);
+        assert_eq!(header.step, 1.0);
+        let (_, payload) = parse_record(super::record(&made, 0), 0).unwrap();
+        let sections = Sections::parse(payload, "test").unwrap().0;
+        let tiles = geometry.chunk(0).count();
+        let section = TileSection::parse(sections[0], tiles, header.patterns.len(), "test").unwrap();
+        let row = tiles / (extents[0] as usize / 8);
+        let interpolated = section.tiles[row..2 * row].iter().filter(|meta| meta.predictor == INTERPOLATION).count();
+        assert!(interpolated > 0, "{}", field.name);
+        makes_the_same(device, &stream, &field.bytes, &made, &BALANCED, &field.name);
     }
 }
 
@@ -104,7 +120,7 @@ fn only_the_symbol_index_has_token_codebooks() {
     let Some((device, stream)) = super::device() else { return };
     let field = Field::smooth(ElementType::F32, &[100], 0.01);
     let input = stream.clone_htod(&field.bytes).unwrap();
-    let mut output = stream.alloc_zeros::<u8>(pick(10_000, 10_000)).unwrap();
+    let mut output = stream.alloc_zeros::<u8>(10_000).unwrap();
     let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(BALANCED);
     let options = CompressOptions { index: IndexKind::Gap, ..CompressOptions::new(Bound::Abs(0.01)) };
     let view = &mut output.as_view_mut();

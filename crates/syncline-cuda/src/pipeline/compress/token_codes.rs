@@ -148,7 +148,8 @@ impl TokenCompressor {
         let laid_out = encoder.lay_out(frame, &quantized.codes, &measured.classes.as_view(), &codebooks)?;
         observer("token_codes_lay_out")?;
 
-        let is_raw: Vec<bool> = (0..).zip(&summaries).map(|(chunk, own)| is_raw(quantizer, &batch, chunk, own)).collect();
+        let is_raw: Vec<bool> =
+            (0..).zip(&summaries).map(|(chunk, own)| is_raw(quantizer, &batch, chunk, own)).collect();
         let counted = |(summary, &is_raw): (&ChunkSummary, &bool)| {
             let nothing = ChunkSummary { radius: summary.radius, ..ChunkSummary::default() };
             if is_raw { nothing } else { *summary }
@@ -164,14 +165,8 @@ impl TokenCompressor {
         };
         let (metas, bases): (CudaView<'_, u16>, CudaView<'_, i32>) =
             (quantized.metas.as_view(), quantized.bases.as_view());
-        let contents = Contents {
-            geometry: *quantizer.geometry(),
-            batch,
-            metas: &metas,
-            bases: &bases,
-            lists: &lists,
-            slab,
-        };
+        let contents =
+            Contents { geometry: *quantizer.geometry(), batch, metas: &metas, bases: &bases, lists: &lists, slab };
         let sums: Vec<TileSums> = tile_sums.chunks(*sums_per_chunk as usize).map(added).collect();
         let input = TokenRecordInput {
             contents: &contents,

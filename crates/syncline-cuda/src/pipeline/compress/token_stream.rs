@@ -179,14 +179,8 @@ impl Compressor<'_> {
         let tokens =
             self.token_batch(geometry, chunks.clone(), slab, 0, &mut compared.tokens.as_view_mut(), observer)?;
         let others_header = Header { token_codes: false, ..header.clone() };
-        let others = self.chunk_records(
-            &others_header,
-            geometry,
-            chunks,
-            slab,
-            &mut compared.others.as_view_mut(),
-            observer,
-        )?;
+        let others =
+            self.chunk_records(&others_header, geometry, chunks, slab, &mut compared.others.as_view_mut(), observer)?;
         let mut chosen = BatchRecords::default();
         let mut copies = Copies::default();
         let mut from = [compared.tokens.device_ptr(&self.stream).0, compared.others.device_ptr(&self.stream).0];
