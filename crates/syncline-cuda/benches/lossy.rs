@@ -2,9 +2,10 @@
 //! --bench lossy`.
 //!
 //! Measures from device memory to device memory with everything included: the scan for the bound's range, the host's
-//! decisions, hashes and the chunk table; at last with token codebooks. Reports medians of CUDA-event times after warm-up; throughputs are of the
+//! decisions, hashes and the chunk table. Reports medians of CUDA-event times after warm-up; throughputs are of the
 //! array's bytes. Below each line are the times between the events after the kernels in microseconds, including gaps in
-//! which the device waits for the host. `tests/compress.rs` checks the results.
+//! which the device waits for the host. `tests/compress.rs` and `tests/token_codes` check the results. Arguments: the
+//! efforts to run, such as `balanced`.
 
 #![allow(unsafe_code)]
 
@@ -40,28 +41,35 @@ fn main() -> Result<()> {
         "array, bound: ratio, GB/s (share of C), microseconds, workspace as a share of the array (what was foreseen); \
          by kernel"
     );
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let runs = |effort: Effort| wanted.is_empty() || wanted.iter().any(|name| name == effort.name());
     let smooth = Data { noise: 0.002, fill: false };
     let rel = Bound::Rel(1e-3);
-    for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
-        bench.compress::<f32>(&[1024, 512, 512], bound, smooth)?;
+    if runs(Effort::Fast) {
+        for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
+            bench.compress::<f32>(&[1024, 512, 512], bound, smooth)?;
+        }
+        bench.compress::<f32>(&[100, 500, 500], rel, smooth)?;
+        bench.compress::<f32>(&[16384, 16384], rel, smooth)?;
+        bench.compress::<f32>(&[1 << 28], rel, smooth)?;
+        bench.compress::<f64>(&[512, 512, 512], rel, smooth)?;
+        bench.compress::<f64>(&[1 << 27], rel, smooth)?;
+        bench.compress::<f32>(&[1024, 512, 512], rel, Data { fill: true, ..smooth })?;
+        bench.compress::<f32>(&[1024, 512, 512], Bound::PwRel(1e-3), smooth)?;
     }
-    bench.compress::<f32>(&[100, 500, 500], rel, smooth)?;
-    bench.compress::<f32>(&[16384, 16384], rel, smooth)?;
-    bench.compress::<f32>(&[1 << 28], rel, smooth)?;
-    bench.compress::<f64>(&[512, 512, 512], rel, smooth)?;
-    bench.compress::<f64>(&[1 << 27], rel, smooth)?;
-    bench.compress::<f32>(&[1024, 512, 512], rel, Data { fill: true, ..smooth })?;
-    bench.compress::<f32>(&[1024, 512, 512], Bound::PwRel(1e-3), smooth)?;
-    let bench = Bench { effort: Effort::Balanced, ..bench };
-    for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
-        bench.compress::<f32>(&[256, 512, 512], bound, smooth)?;
+    for effort in [Effort::Balanced, Effort::Best].into_iter().filter(|&effort| runs(effort)) {
+        let bench = Bench { effort, stream: bench.stream.clone(), ..bench };
+        for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
+            bench.compress::<f32>(&[256, 512, 512], bound, smooth)?;
+        }
+        bench.compress::<f32>(&[8192, 8192], rel, smooth)?;
+        bench.compress::<f32>(&[1 << 26], rel, smooth)?;
+        bench.compress::<f64>(&[128, 512, 512], rel, smooth)?;
+        bench.compress::<f32>(&[256, 512, 512], rel, Data { fill: true, ..smooth })?;
+        bench.compress::<f32>(&[256, 512, 512], Bound::PwRel(1e-3), smooth)?;
+        bench.compress::<f32>(&[1024, 512, 512], rel, smooth)?;
     }
-    bench.compress::<f32>(&[8192, 8192], rel, smooth)?;
-    bench.compress::<f32>(&[1 << 26], rel, smooth)?;
-    bench.compress::<f64>(&[128, 512, 512], rel, smooth)?;
-    bench.compress::<f32>(&[256, 512, 512], rel, Data { fill: true, ..smooth })?;
-    bench.compress::<f32>(&[256, 512, 512], Bound::PwRel(1e-3), smooth)?;
-    bench.compress::<f32>(&[1024, 512, 512], rel, smooth)
+    Ok(())
 }
 
 struct Bench<'d> {
@@ -94,8 +102,8 @@ impl Bench<'_> {
             let rate = array.len() as f64 / median;
             let share = |bytes: u64| bytes as f64 / array.len() as f64;
             println!(
-                "{} {shape} {bound:?} {data:?}, effort {}, batches of {batch} MiB: {:.2}, {:.1} GB/s ({:.2} C), {:.0} us, \
-                 {:.2} ({:.2})",
+                "{} {shape} {bound:?} {data:?}, {}, batches of {batch} MiB: {:.2}, {:.1} GB/s ({:.2} C), {:.0} us, {:.2} \
+                 ({:.2})",
                 T::TYPE,
                 self.effort,
                 array.len() as f64 / made.bytes as f64,

@@ -1,5 +1,5 @@
-//! Streams with token codebooks: what the device makes of arrays, and of whole, partial, and damaged streams, equals the
-//! CPU's results.
+//! Streams with token codebooks: what the device makes of arrays, and of whole, partial, and damaged streams, equals
+//! the CPU's results.
 
 #[path = "../common/mod.rs"]
 mod common;
