@@ -16,7 +16,7 @@ use cudarc::driver::{CudaEvent, CudaSlice, CudaStream};
 use syncline_core::array::{Element, Shape};
 use syncline_core::bound::Bound;
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::{CoderOptions, Effort};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
@@ -89,7 +89,8 @@ impl Bench<'_> {
         let options = CompressOptions::new(bound);
         let input = array.as_view();
         for batch in [512_u64, 2048] {
-            let lossless = CoderOptions { effort: self.effort, ..CoderOptions::default() };
+            let coder = if self.effort == Effort::Best { Coder::Auto } else { Coder::Huffman };
+            let lossless = CoderOptions { effort: self.effort, coder, ..CoderOptions::default() };
             let compressor = Compressor::new(self.device, &self.stream)?.with_lossless(lossless);
             let mut compressor = compressor.with_batch_bytes(batch << 20);
             let mut made = None;
@@ -102,8 +103,8 @@ impl Bench<'_> {
             let rate = array.len() as f64 / median;
             let share = |bytes: u64| bytes as f64 / array.len() as f64;
             println!(
-                "{} {shape} {bound:?} {data:?}, {}, batches of {batch} MiB: {:.2}, {:.1} GB/s ({:.2} C), {:.0} us, {:.2} \
-                 ({:.2})",
+                "{} {shape} {bound:?} {data:?}, {}, batches of {batch} MiB: {:.2}, {:.1} GB/s ({:.2} C), {:.0} us, \
+                 {:.2} ({:.2})",
                 T::TYPE,
                 self.effort,
                 array.len() as f64 / made.bytes as f64,

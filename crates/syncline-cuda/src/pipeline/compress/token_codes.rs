@@ -25,8 +25,10 @@ use crate::quantize::{
 };
 use crate::token_codes::{Statistics, StreamCodebooks, TokenCodeEncoder};
 
-/// Size of a batch's codes in bytes. Larger batches take more memory and are not faster.
+/// Most bytes of a batch's codes.
 const BATCH_BYTES: u64 = 512 << 20;
+/// Most chunks of a batch, which limits the memory for counts where chunks are small.
+const MOST_CHUNKS: u64 = 1024;
 /// Bytes of workspace for each byte of codes: the codes, samples of them, and what is known of tiles and groups.
 const WORKSPACE: [u64; 2] = [7, 4];
 /// Bytes of workspace for each chunk: counts of symbols, of samples as well, and layouts.
@@ -57,10 +59,10 @@ fn chunk_bytes(geometry: &Geometry) -> u64 {
     tiles * geometry.unclipped_len() * size_of::<i32>() as u64
 }
 
-/// Returns the chunks of a batch of about `batch_bytes` bytes of elements.
+/// Returns the chunks of a batch of about `batch_bytes` bytes of codes.
 pub(super) fn chunks_of_batch(geometry: &Geometry, batch_bytes: u64) -> u64 {
     let most = (batch_bytes.min(BATCH_BYTES) / chunk_bytes(geometry)).max(1);
-    most.min(ChunkBatch::most_chunks(&DeviceGeometry::new(geometry, TOKEN_GROUP_LOG2)))
+    most.min(MOST_CHUNKS).min(ChunkBatch::most_chunks(&DeviceGeometry::new(geometry, TOKEN_GROUP_LOG2)))
 }
 
 /// Returns the bytes of device memory that compressing such an array takes in addition to input and output.

@@ -114,6 +114,9 @@ impl Compressor<'_> {
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
         }
+        if header.lzss_codes != self.lossless.coder.lzss_codes() {
+            return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the coder"));
+        }
         let element_bytes = header.element_type.size() as u32;
         let compressor = match self.token_compressor.take().filter(|own| own.element_bytes() == element_bytes) {
             Some(own) => own,
