@@ -108,7 +108,9 @@ impl RecordWriter {
         };
         let (blocks, unwritten) = (layout.blocks, layout.unwritten(stream));
         let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
+        // Records with token codebooks follow copies from the host, behind which nothing starts early.
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
+            .early(!token_codes)
             .value(contents.geometry)
             .value(contents.batch)
             .reads(&parts);
