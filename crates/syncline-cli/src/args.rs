@@ -207,8 +207,7 @@ pub struct CompressArgs {
     /// Time that compression with an error bound may take for a smaller stream.
     ///
     /// balanced predicts tiles by interpolation where that is better, and chooses among codebooks of values, of runs of
-    /// zeros, and of magnitudes. best also tries LZSS for each chunk. Both compress on the CPU and need the index
-    /// symbol.
+    /// zeros, and of magnitudes. best also tries LZSS for each chunk. Both need the index symbol.
     /// No effect with --lossless.
     #[arg(long, value_name = "EFFORT", default_value = "fast", value_parser = parse::effort(), env = "SYNCLINE_EFFORT",
         hide_env = true)]

@@ -23,7 +23,10 @@ use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
 
 #[doc(hidden)]
-pub use lossy::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
+pub use lossy::{
+    CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, FEWEST_SAMPLED_TILES, QuantizedChunk, TILE_SAMPLE_STEP, TokenCosts,
+    code_token_params,
+};
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 pub use options::{Coder, CoderOptions, Effort};

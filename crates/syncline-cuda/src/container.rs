@@ -11,6 +11,7 @@ pub mod record_inputs;
 mod stream_coder;
 pub(crate) mod structs;
 pub mod table;
+pub(crate) mod token_records;
 pub mod write;
 
 pub use structs::{ChunkParts, MAX_CHUNKS, ParsedArgument, ParsedChunk, TokenParts};

@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn a_gpu_leaves_these_streams_to_the_cpu_or_is_missing() {
+fn a_gpu_makes_the_same_streams_or_is_missing() {
     let view = ArrayView::new(&[1.0f32; 9], &[9]).unwrap();
     let options = CompressOptions::new(Bound::Abs(0.1)).with_effort(Effort::Balanced);
     let with_gpu = options.clone().with_backend(Backend::Cuda(CudaDevices::One(0)));

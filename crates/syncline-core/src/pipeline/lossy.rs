@@ -10,6 +10,8 @@ pub(super) use decode::decode;
 pub use lzss_codes::{
     PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params,
 };
+#[doc(hidden)]
+pub use token_codes::{FEWEST_SAMPLED as FEWEST_SAMPLED_TILES, SAMPLE_STEP as TILE_SAMPLE_STEP};
 
 use self::lzss_codes::CodeTokens;
 use self::quantize_tile::{QuantizedTile, TileQuantizer};

@@ -95,6 +95,11 @@ impl<T: Real> Interpolation<T> {
         Self { step, inverse: T::nearest(1.0 / step.wide()), bound: T::not_above(bound) }
     }
 
+    /// Returns the step and its inverse, both rounded to the type of the elements, and the bound, rounded down.
+    pub fn constants(&self) -> [T; 3] {
+        [self.step, self.inverse, self.bound]
+    }
+
     /// Predicts and quantizes up to eight tiles. `anchor` is the value of an integer of a lane.
     pub fn encode<const L: usize>(
         &self,

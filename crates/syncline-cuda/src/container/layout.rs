@@ -64,7 +64,7 @@ pub struct RecordLayout<'a> {
     pub(super) plans: CudaViewMut<'a, RecordPlan>,
     pub(super) starts: CudaViewMut<'a, u64>,
     /// For each narrow stream, the number of blocks that have yet to write to its record, if they are counted.
-    unwritten: Option<CudaViewMut<'a, u32>>,
+    pub(super) unwritten: Option<CudaViewMut<'a, u32>>,
     pub(super) spans: CUdeviceptr,
     pub(super) first_chunk: u64,
     pub(super) chunks: u32,

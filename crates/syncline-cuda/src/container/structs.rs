@@ -75,7 +75,8 @@ device_struct! {
         pub(super) live: u32,
         pub(super) lengths: [u32; SECTIONS],
         pub(super) status: u32,
-        pub(super) unused: u32,
+        /// The interpolation scheme of a chunk with token codebooks, else 0.
+        pub(super) scheme: u32,
     }
 }
 

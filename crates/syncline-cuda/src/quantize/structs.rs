@@ -20,6 +20,8 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     Outputs::C,
     CodesLaunch::C,
     StagedLaunch::C,
+    InterpolationStep::C,
+    TokenOutputs::C,
 ];
 
 device_struct! {
@@ -261,5 +263,37 @@ device_struct! {
         /// Blocks of work of the batch's last chunk.
         pub(super) last_chunk_blocks: u32,
         pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// The constants of interpolation, of the element's type.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub(super) struct InterpolationStep {
+        pub(super) step: f64,
+        /// Inverse of the step, rounded.
+        pub(super) inverse: f64,
+        /// The bound, rounded down.
+        pub(super) bound: f64,
+    }
+}
+
+device_struct! {
+    /// Results for each tile of a batch whose chunks have token codebooks.
+    #[derive(Clone, Copy)]
+    pub(super) struct TokenOutputs {
+        pub(super) metas: CUdeviceptr as "uint16_t *",
+        pub(super) bases: CUdeviceptr as "int32_t *",
+        pub(super) verbatim: CUdeviceptr as "uint16_t *",
+        /// Bitmaps of the verbatim values, of the tiles that have any.
+        pub(super) exact: CUdeviceptr as "uint32_t *",
+        /// Squared error of each tile; null unless squared errors are measured.
+        pub(super) errors: CUdeviceptr as "uint64_t *",
+        /// Number of elements in each squared error; null unless squared errors are measured.
+        pub(super) counted: CUdeviceptr as "uint16_t *",
+        /// Words of the groups of each tile: `token_codes/groups.cuh`.
+        pub(super) groups: CUdeviceptr as "uint32_t *",
+        /// Codes, with room for the elements of an unclipped tile for each.
+        pub(super) codes: CUdeviceptr as "int32_t *",
     }
 }

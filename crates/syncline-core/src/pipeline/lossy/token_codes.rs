@@ -14,10 +14,10 @@ use crate::quantize::{Linear, Real};
 use crate::simd::dispatched;
 use crate::tokens;
 
-/// The sample contains one tile of each of this number of consecutive tiles, if there are enough tiles.
-const SAMPLE_STEP: usize = 8;
+/// A sample has one tile of so many consecutive ones, if there are enough of them.
+pub const SAMPLE_STEP: usize = 8;
 /// Chunks with fewer tiles are their own sample.
-const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
+pub const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
 
 /// Memory that is kept from chunk to chunk.
 #[derive(Debug, Default)]

@@ -1,11 +1,14 @@
-//! Streams with token codebooks: whole arrays, parts of them, and damaged streams equal the CPU's results.
+//! Streams with token codebooks: what the device makes of arrays, and of whole, partial, and damaged streams, equals
+//! the CPU's results.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/parts.rs"]
+mod compress;
+#[path = "../common/parts.rs"]
 mod parts;
-#[path = "common/real.rs"]
+#[path = "../common/real.rs"]
 mod real;
-#[path = "common/stream.rs"]
+#[path = "../common/stream.rs"]
 mod stream;
 
 use std::collections::BTreeSet;
@@ -177,6 +180,7 @@ fn every_shape<T: Real>(mut share: Share) -> Option<Seen> {
                     seen.add(&made);
                     let what = format!("{} {extents:?}, {data:?}, {bound:?}, {lossless:?}, {chunk_tiles:?}", T::TYPE);
                     comes_back::<T>(device, &stream, &made, &what);
+                    compress::makes_the_same(device, &stream, &bytes, &made, &lossless, &what);
                 }
             }
         }
