@@ -18,8 +18,19 @@ const MATCH_BITS: u64 = 6;
 const FAST_LEVELS: u8 = 4;
 /// Bits of what is said of each block.
 const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
-/// The trial of no matches at all, where three are made.
-const LITERALS: usize = 2;
+/// What is tried of a strategy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The requested level, with the shortest match that is worth its token.
+    Own,
+    /// The requested level, with matches of at least [`MAX_MIN_MATCH`] symbols.
+    LongMatches,
+    /// No matches.
+    Literals,
+    /// A lower level, whose shorter distances can make smaller tokens.
+    Level(u8),
+}
+
 /// Symbols of which it is found out how many are different.
 const DISTINCT_SAMPLE: usize = 2048;
 /// So many of them repeat others where a plane of 16-bit symbols has about 2^15 that are different: its codebook takes
@@ -41,6 +52,8 @@ pub(in super::super) struct Choice {
     pub has_words: bool,
     /// About how many bytes the chunk will take, and what is added for being slow.
     pub bytes: u64,
+    /// About how many bytes the chunk will take.
+    pub expected: u64,
 }
 
 /// The numbers of the tiles in the sample of a chunk with these tile lengths: runs that hold at least half a block
@@ -157,9 +170,20 @@ impl ChunkModel<'_> {
         best
     }
 
-    /// How many shortest matches are tried of each strategy, no matches included.
+    /// What is tried of each strategy, in order. Levels from 5 on also try what level 1 or 4 makes, so that a higher level
+    /// is no worse.
+    fn attempts(&self) -> &'static [Attempt] {
+        match (self.entropy_coded, self.options.level <= FAST_LEVELS) {
+            (true, true) if self.is_fast() => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals],
+            (_, true) => &[Attempt::Own],
+            (true, false) => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals, Attempt::Level(1)],
+            (false, false) => &[Attempt::Own, Attempt::Level(FAST_LEVELS)],
+        }
+    }
+
+    /// How many attempts are made of each strategy.
     pub fn trials(&self) -> usize {
-        if self.is_fast() && self.entropy_coded { LITERALS + 1 } else { 1 }
+        self.attempts().len()
     }
 
     /// What the chunk comes to in one strategy, by its sample: as bytes, with so many bases beside them.
@@ -205,17 +229,19 @@ impl ChunkModel<'_> {
         let Strategy { of_residuals, width } = strategy;
         let (narrow, entropy_coded) = (self.is_narrow(strategy), self.entropy_coded);
         let side = bases * self.element_bytes;
-        let mut params = Params::new(width, self.options.level);
+        let attempt = self.attempts()[trial];
+        let level = if let Attempt::Level(level) = attempt { level } else { self.options.level };
+        let mut params = Params::new(width, level);
         if entropy_coded {
             params.min_match = shortest_worth_while(entropy, bytes, &params);
         }
-        if trial > 0 {
-            if trial < LITERALS && params.min_match == MAX_MIN_MATCH {
+        let has_matches = attempt != Attempt::Literals;
+        if matches!(attempt, Attempt::LongMatches | Attempt::Literals) {
+            if has_matches && params.min_match == MAX_MIN_MATCH {
                 return None;
             }
             params.min_match = MAX_MIN_MATCH;
         }
-        let has_matches = trial != LITERALS;
         let bits = if has_matches {
             scratch.tokenize(bytes, &params);
             if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 }
@@ -225,14 +251,17 @@ impl ChunkModel<'_> {
         let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
         // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches
         // most of all, where speed is what was asked for.
-        let slow = 2 * u64::from(of_residuals || narrow)
-            + if self.trials() > 1 {
-                u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)
-            } else {
-                0
-            };
-        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * slow };
-        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes: bytes + handicap })
+        let for_speed = self.options.level <= FAST_LEVELS || !entropy_coded;
+        let slow = if for_speed { 2 * u64::from(of_residuals || narrow) } else { 0 };
+        let slow_matches = if self.is_fast() && entropy_coded {
+            u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)
+        } else {
+            0
+        };
+        let handicap =
+            if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * (slow + slow_matches) };
+        let (expected, bytes) = (bytes, bytes + handicap);
+        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes, expected })
     }
 }
 
