@@ -1,6 +1,7 @@
 //! The command line.
 
 mod compress;
+mod estimate;
 mod files;
 mod parse;
 
@@ -11,7 +12,8 @@ use clap_complete::Shell;
 use syncline::{Backend, Decoder, ElementType, Shape};
 
 use crate::region::RegionSpec;
-pub use compress::{BoundArgs, COARSEST, CompressArgs};
+pub use compress::CompressArgs;
+pub use estimate::EstimateArgs;
 pub use files::{Files, ShortLevel};
 pub use parse::{FillChoice, SymbolChoice};
 use parse::{parse_size, parse_threads, positive};
@@ -67,8 +69,16 @@ Examples:
 ";
 
 /// The commands that have a page.
-const COMMANDS: [&str; 11] =
-    ["compress", "decompress", "test", "list", "inspect", "verify", "compare", "demo", "info", "completions", "man"];
+const COMMANDS: [&str; 12] = [
+    "compress", "decompress", "estimate", "test", "list", "inspect", "verify", "compare", "demo", "info",
+    "completions", "man",
+];
+
+const ESTIMATE_EXAMPLES: &str = "\
+Examples:
+  syncline estimate x.npy                                   some bounds, efforts, and coders
+  syncline estimate x.f32 --shape 100x500x500 --abs 0.1,0.01 --effort balanced
+";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -114,6 +124,9 @@ pub enum Command {
     /// Decompress streams, or a region of a stream.
     #[command(after_help = DECOMPRESS_EXAMPLES)]
     Decompress(DecompressArgs),
+    /// Estimate ratios and speeds of several bounds, efforts, and coders from a sample, in a table.
+    #[command(after_help = ESTIMATE_EXAMPLES)]
+    Estimate(EstimateArgs),
     /// Check streams without their originals: every checksum and every code.
     #[command(after_help = "Example:\n  syncline test packed/\n")]
     Test(TestArgs),

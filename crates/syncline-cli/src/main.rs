@@ -51,6 +51,7 @@ fn run() -> Outcome {
     match cli.command {
         Command::Compress(args) => commands::compress::run(&args, cli.talk),
         Command::Decompress(args) => commands::decompress::run(&args, cli.talk),
+        Command::Estimate(args) => commands::estimate::run(&args, cli.talk),
         Command::Test(args) => commands::test::run(&args, cli.talk),
         Command::List(args) => commands::list::run(&args, cli.talk),
         Command::Inspect(args) => commands::inspect::run(&args),

@@ -109,18 +109,14 @@ pub struct BoundArgs {
     pub lossless: bool,
     /// Find the smallest bound, relative to the value range, with which the stream is at most 1/N of the array.
     ///
-    /// The array is compressed about ten times in the search.
+    /// The bound is searched for in a sample of tiles, then checked and corrected with the whole array, which is
+    /// compressed two to seven times. The summary says what was reached.
     #[arg(long, value_name = "N", value_parser = positive, allow_hyphen_values = true)]
     pub ratio: Option<f64>,
-    /// Find the smallest bound, relative to the value range, with which the stream has at most SIZE bytes.
-    ///
-    /// The array is compressed about ten times in the search.
+    /// Find the smallest bound, relative to the value range, with which the stream has at most SIZE bytes. See --ratio.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub size: Option<u64>,
 }
-
-/// The coarsest bound that the search for a size tries.
-pub const COARSEST: f64 = 0.5;
 
 impl BoundArgs {
     /// Returns the length of the stream that the bound is searched for, if it is, for an array of this length.
@@ -136,7 +132,7 @@ impl BoundArgs {
             (_, _, Some(x), _) => Bound::Psnr(x),
             (.., Some(x)) => Bound::PwRel(x),
             // Until the search has found one.
-            _ if self.ratio.is_some() || self.size.is_some() => Bound::Rel(COARSEST),
+            _ if self.ratio.is_some() || self.size.is_some() => Bound::Rel(syncline::estimate::COARSEST),
             _ => Bound::Lossless,
         }
     }

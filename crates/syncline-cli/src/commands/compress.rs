@@ -98,10 +98,13 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
     }
     let bar = Bar::new("compressing", source.element_type(), talk);
     let mut options = options.clone();
+    let mut reached = None;
     if let Source::Whole(array, _) = &source
         && let Some(target) = args.bound.target(array.size())
     {
-        options = options.clone().with_bound(target::bound(array, target, &options)?);
+        let found = target::find(array, target, &options)?;
+        options = options.with_bound(found.bound);
+        reached = Some(target::Reached { target, found });
     }
     let options = options.with_progress(bar.callback());
     let mut remarks = source.differences().said();
@@ -137,9 +140,13 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
     }
     if !args.json && !talk.quiet {
         describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
+        reached.iter().map(|reached| reached.line()).for_each(remark);
         remarks.iter().for_each(remark);
     }
-    let json = args.json.then(|| json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()));
+    let json = args.json.then(|| {
+        let value = json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64());
+        reached.iter().fold(value, |value, reached| json::merged(value, reached.json()))
+    });
     Ok(Done { uncompressed: summary.uncompressed_bytes, compressed: summary.compressed_bytes, json })
 }
 

@@ -244,7 +244,11 @@ impl ChunkModel<'_> {
         }
         let bits = if has_matches {
             scratch.tokenize(bytes, &params);
-            if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 }
+            match (entropy_coded, self.options.level <= FAST_LEVELS) {
+                (true, true) => coded_bits(&scratch.tokens, &params),
+                (true, false) => codeword_bits(&scratch.tokens, &params),
+                (false, _) => scratch.tokens.len() as u64 * 8,
+            }
         } else {
             (as_literals >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
         };
@@ -253,13 +257,14 @@ impl ChunkModel<'_> {
         // most of all, where speed is what was asked for.
         let for_speed = self.options.level <= FAST_LEVELS || !entropy_coded;
         let slow = if for_speed { 2 * u64::from(of_residuals || narrow) } else { 0 };
-        let slow_matches = if self.is_fast() && entropy_coded {
-            u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)
-        } else {
-            0
+        let slow_matches = match (entropy_coded, self.is_fast()) {
+            (true, true) => 2 * (u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)),
+            // The estimates of these are less exact.
+            (true, false) if self.options.level > FAST_LEVELS => u64::from(has_matches) + u64::from(narrow),
+            _ => 0,
         };
-        let handicap =
-            if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * (slow + slow_matches) };
+        let parts = 2 * slow + slow_matches;
+        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * parts / 2 };
         let (expected, bytes) = (bytes, bytes + handicap);
         Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes, expected })
     }
@@ -345,6 +350,22 @@ pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
     (parts >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
 }
 
+/// The same with codewords that have no less than a bit: three quarters of one, because groups of equal symbols have
+/// none.
+fn codeword_bits(tokens: &Tokens, params: &Params) -> u64 {
+    let flags: Vec<u8> = tokens.flags.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let parts = [
+        (flags.as_slice(), 1),
+        (&tokens.lengths, 1),
+        (&tokens.distances, params.distance_bytes()),
+        (&tokens.literals, params.width.bytes()),
+    ];
+    let planes = parts.into_iter().flat_map(|(bytes, stride)| planes_of(bytes, stride));
+    let least = |symbols: u32| u64::from(symbols) * (3 << (LOG_BITS - 2));
+    let bits: u64 = planes.map(|counts| entropy_of_counts(&counts).max(least(counts.iter().sum()))).sum();
+    (bits >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
+}
+
 /// The same from how often each byte comes in each plane of the tokens, of so many blocks.
 pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u64 {
     (planes.iter().map(entropy_of_counts).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
@@ -352,6 +373,12 @@ pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u6
 
 /// Entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
+    planes_of(bytes, stride).map(|counts| entropy_of_counts(&counts)).sum()
+}
+
+/// Returns how often each byte comes in each of the `stride` planes (1, 2, 4 or 8) of `bytes` whose bytes differ. The
+/// others say nothing.
+fn planes_of(bytes: &[u8], stride: usize) -> impl Iterator<Item = [u32; 256]> {
     let varying = dispatch::run(VaryingBytes { bytes, stride });
     let count = match stride {
         1 => count::<1>,
@@ -359,9 +386,8 @@ fn entropy(bytes: &[u8], stride: usize) -> u64 {
         4 => count::<4>,
         _ => count::<8>,
     };
-    // A plane whose bytes are all the same says nothing.
-    let planes = (0..stride).filter(|plane| varying >> (8 * plane) & 0xff != 0);
-    planes.map(|plane| entropy_of_counts(&count(bytes, plane))).sum()
+    let planes = (0..stride).filter(move |plane| varying >> (8 * plane) & 0xff != 0);
+    planes.map(move |plane| count(bytes, plane))
 }
 
 /// Finds which planes have bytes that differ: the bits that do, plane 0 in the lowest byte.
