@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub mod archive;
 pub mod compare;
 pub mod compress;
 pub mod decompress;

@@ -11,6 +11,7 @@ mod json;
 mod message;
 mod names;
 mod npy;
+mod npz;
 mod output;
 mod progress;
 mod region;

@@ -14,13 +14,18 @@ use crate::json;
 use crate::message::{self, Failure, Outcome};
 use crate::names;
 use crate::npy::Differences;
+use crate::npz;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
-    let inputs = Inputs::find(&args.inputs, names::is_array, "arrays (.npy, or a name with a type such as x.f32)")?;
+    let inputs = Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
+    let inputs = inputs.with_members()?;
+    if args.files.rm && inputs.paths().any(|path| npz::member_in(path).is_some()) {
+        return Err(Failure::usage("--rm: an array in an .npz file cannot be removed alone: leave out --rm"));
+    }
     let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
     let options = options(args)?;
     warn_of_useless(args, &options, talk);
@@ -79,6 +84,17 @@ pub fn fill_of(choices: &[FillChoice]) -> Outcome<Fill> {
     }
 }
 
+/// Warns if the type is not the one in the name of the input.
+fn warn_of_type(args: &CompressArgs, task: &Task, talk: Talk) {
+    if let (Some(given), Some(named)) = (args.dtype, names::type_of(&task.input))
+        && given != named
+        && !talk.quiet
+    {
+        let name = shown(&task.input);
+        message::warn(format_args!("{name}: the name says {named}, but --dtype {given} is what is compressed"));
+    }
+}
+
 /// Compresses one file.
 fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) -> Outcome<Done> {
     json::check_stdout(args.json, is_dash(&task.output))?;
@@ -86,6 +102,7 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
     let mut output = Output::create(&task.output, args.files.force, &[&task.input])?;
     let (input_name, output_name) = (shown(&task.input).to_string(), output.name());
     let source = open(args, task)?;
+    warn_of_type(args, task, talk);
     if let Source::Whole(array, _) = &source
         && array.includes_header()?
         && !talk.quiet
@@ -118,7 +135,8 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
                      or --rel with --range avoids that",
                 );
             }
-            if args.range.is_some() {
+            let stamp = array.input.stamp();
+            let summary = if args.range.is_some() {
                 InOrder::of(&array).compress(&mut output, &output_name, &options, args.range)?
             } else {
                 let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
@@ -126,7 +144,9 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
                     .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
                     .inspect(|summary| far = far_values::warning(&array, summary))
                     .map_err(|error| Failure::between(&input_name, &output_name, error))?
-            }
+            };
+            array.input.check_unchanged(stamp)?;
+            summary
         }
     };
     output.commit()?;
