@@ -4,6 +4,7 @@ mod compress;
 mod estimate;
 mod files;
 mod parse;
+mod report;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ pub use compress::CompressArgs;
 pub use estimate::EstimateArgs;
 pub use files::{Files, ShortLevel};
 pub use parse::{FillChoice, SymbolChoice};
+pub use report::ReportArgs;
 use parse::{parse_size, parse_threads, positive};
 
 const AFTER_HELP: &str = "\
@@ -69,8 +71,8 @@ Examples:
 ";
 
 /// The commands that have a page.
-const COMMANDS: [&str; 12] = [
-    "compress", "decompress", "estimate", "test", "list", "inspect", "verify", "compare", "demo", "info",
+const COMMANDS: [&str; 13] = [
+    "compress", "decompress", "estimate", "test", "list", "inspect", "verify", "compare", "report", "demo", "info",
     "completions", "man",
 ];
 
@@ -142,6 +144,9 @@ pub enum Command {
     /// Compare two arrays without a stream. With a bound, the exit code is 0 only if it holds.
     #[command(after_help = "Example:\n  syncline compare x.npy y.npy --abs 0.01\n")]
     Compare(CompareArgs),
+    /// Write a page with slices, errors, spectra, and metrics of a stream and its original, or of two arrays.
+    #[command(after_help = "Example:\n  syncline report x.npy x.npy.syn -o report.html\n")]
+    Report(ReportArgs),
     /// Compress, decompress, and verify a built-in field of real data (the EGM96 geoid).
     #[command(after_help = "Example:\n  syncline demo -o geoid.syn\n")]
     Demo(DemoArgs),

@@ -11,6 +11,7 @@ pub mod info;
 pub mod inspect;
 pub mod list;
 pub mod manual;
+pub mod report;
 pub mod salvage;
 pub mod target;
 pub mod test;

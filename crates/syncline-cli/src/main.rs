@@ -15,6 +15,7 @@ mod npz;
 mod output;
 mod progress;
 mod region;
+mod report;
 mod shorthand;
 mod stream;
 mod swap;
@@ -58,6 +59,7 @@ fn run() -> Outcome {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args, cli.talk),
         Command::Compare(args) => commands::compare::run(&args, cli.talk),
+        Command::Report(args) => commands::report::run(&args, cli.talk),
         Command::Demo(args) => commands::demo::run(&args, cli.talk),
         Command::Info(args) => commands::info::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),
