@@ -17,8 +17,8 @@ pub use compress::CompressArgs;
 pub use estimate::EstimateArgs;
 pub use files::{Files, ShortLevel};
 pub use parse::{FillChoice, SymbolChoice};
-pub use report::ReportArgs;
 use parse::{parse_size, parse_threads, positive};
+pub use report::ReportArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -41,11 +41,11 @@ forms of gzip and zstd work as well: -d decompresses, -t tests, -l lists, -c wri
 
 Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
 names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy
-files.
+files. An array in an .npz file is named as x.npz:name.
 
-Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER, and
-SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR name the library and
-the cache folder of GPU kernels.
+Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER,
+SYNCLINE_EFFORT, and SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR
+name the library and the cache folder of GPU kernels.
 
 Exit codes: 0 success; 1 a problem with the data, a file, or the machine (such as a damaged stream, a missing file, or a
 bound that does not hold); 2 a problem with the command line (such as a wrong shape, or an existing output without
@@ -72,8 +72,19 @@ Examples:
 
 /// The commands that have a page.
 const COMMANDS: [&str; 13] = [
-    "compress", "decompress", "estimate", "test", "list", "inspect", "verify", "compare", "report", "demo", "info",
-    "completions", "man",
+    "compress",
+    "decompress",
+    "estimate",
+    "test",
+    "list",
+    "inspect",
+    "verify",
+    "compare",
+    "report",
+    "demo",
+    "info",
+    "completions",
+    "man",
 ];
 
 const ESTIMATE_EXAMPLES: &str = "\

@@ -121,9 +121,8 @@ impl<W: Write + Seek> Writer<W> {
 
     /// Starts a member of about this many bytes. What is written next are its header and its elements.
     pub fn start(&mut self, member: &str, bytes: u64) -> io::Result<()> {
-        let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Stored)
-            .large_file(bytes >= LARGE);
+        let options =
+            SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(bytes >= LARGE);
         self.0.start_file(format!("{member}.npy"), options).map_err(io::Error::from)
     }
 

@@ -122,7 +122,8 @@ impl Sample {
             None => SAMPLE_ELEMENTS,
         };
         let array = sample::take(&elements, element_type, &Geometry::new(shape), most)?;
-        let mut sample = Self { array, elements: shape.len(), range: None, fill: options.fill(), fill_bits: Vec::new() };
+        let mut sample =
+            Self { array, elements: shape.len(), range: None, fill: options.fill(), fill_bits: Vec::new() };
         if element_type.is_lossy_capable() {
             let empty = Scan::new(element_type, shape.len(), Bound::Rel(1.0), options.fill());
             let scan = scan_all(&elements, shape.len(), empty, &pool)?;

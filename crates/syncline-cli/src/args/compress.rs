@@ -6,7 +6,7 @@ use clap::Args;
 use syncline::{Bound, Coder, Effort, ElementType, IndexKind, Shape};
 
 use super::parse::{self, parse_fill, parse_range, parse_size, parse_symbol, positive};
-use super::{FillChoice, Files, Resources, ShortLevel, SymbolChoice};
+use super::{Files, FillChoice, Resources, ShortLevel, SymbolChoice};
 
 /// Arguments of `compress`.
 #[derive(Debug, Args)]

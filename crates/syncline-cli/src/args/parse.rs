@@ -92,7 +92,9 @@ pub(super) fn parse_fill(text: &str) -> Result<FillChoice, String> {
     match text {
         "none" => Ok(FillChoice::None),
         "auto" => Ok(FillChoice::Auto),
-        _ => text.parse().map(FillChoice::Value).map_err(|_| "must be none, auto, or numbers such as -9999,1e20".into()),
+        _ => {
+            text.parse().map(FillChoice::Value).map_err(|_| "must be none, auto, or numbers such as -9999,1e20".into())
+        }
     }
 }
 

@@ -21,7 +21,8 @@ use crate::tasks::{Batch, Done, Inputs, Task};
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
-    let inputs = Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
+    let inputs =
+        Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
     let inputs = inputs.with_members()?;
     if args.files.rm && inputs.paths().any(|path| npz::member_in(path).is_some()) {
         return Err(Failure::usage("--rm: an array in an .npz file cannot be removed alone: leave out --rm"));
@@ -72,8 +73,10 @@ fn warn_of_useless(args: &CompressArgs, options: &CompressOptions, talk: Talk) {
 
 /// Returns the fill values of the command line.
 pub fn fill_of(choices: &[FillChoice]) -> Outcome<Fill> {
-    let values: Vec<f64> =
-        choices.iter().filter_map(|choice| if let FillChoice::Value(value) = choice { Some(*value) } else { None }).collect();
+    let values: Vec<f64> = choices
+        .iter()
+        .filter_map(|choice| if let FillChoice::Value(value) = choice { Some(*value) } else { None })
+        .collect();
     match (choices, values.len()) {
         ([FillChoice::Auto], _) => Ok(Fill::Auto),
         ([FillChoice::None], _) => Ok(Fill::None),

@@ -26,8 +26,7 @@ pub fn run(args: &EstimateArgs, talk: Talk) -> Outcome {
     let array = ArrayInput::of(input, &args.input, args.dtype, args.shape)?;
     let failed = |error| Failure::of(&array.input, error);
     let options = options(args)?;
-    let sample =
-        Sample::of(&array.input, array.offset, array.element_type, array.shape, &options).map_err(failed)?;
+    let sample = Sample::of(&array.input, array.offset, array.element_type, array.shape, &options).map_err(failed)?;
     let mut estimates = Vec::new();
     for choice in choices(args, array.element_type) {
         let options = options.clone().with_bound(choice.bound).with_effort(choice.effort).with_coder(choice.coder);

@@ -270,7 +270,7 @@ impl<'a> Subject<'a> {
         let mut all = vec![
             Chart {
                 title: "Histogram of errors",
-                text: "Differences of all elements. The height is the logarithm of the count.".into(),
+                text: "Differences of all elements between the two arrays.".into(),
                 svg: drawn(charts::bars("difference", &statistics.errors, -limit..limit))?,
             },
             Chart {
@@ -288,8 +288,9 @@ impl<'a> Subject<'a> {
             },
             Chart {
                 title: "Autocorrelation of errors",
-                text: "Along the fastest axis. Values near 0 at all distances above 0 mean that errors look like noise."
-                    .into(),
+                text:
+                    "Along the fastest axis. Values near 0 at all distances above 0 mean that errors look like noise."
+                        .into(),
                 svg: drawn(charts::lines(
                     "distance in elements",
                     "correlation",

@@ -66,7 +66,9 @@ pub fn lines(x_name: &str, y_name: &str, y: Option<Range<f64>>, series: &[Series
                 true => chart.draw_series(points.map(|point| Circle::new(point, 5, color.filled())))?,
                 false => chart.draw_series(LineSeries::new(points, color.stroke_width(2)))?,
             };
-            drawn.label(&series.name).legend(move |(x, y)| Rectangle::new([(x, y - 4), (x + 14, y + 4)], color.filled()));
+            drawn
+                .label(&series.name)
+                .legend(move |(x, y)| Rectangle::new([(x, y - 4), (x + 14, y + 4)], color.filled()));
         }
         if series.len() > 1 {
             chart.configure_series_labels().label_font(text).border_style(TRANSPARENT).draw()?;
@@ -76,10 +78,9 @@ pub fn lines(x_name: &str, y_name: &str, y: Option<Range<f64>>, series: &[Series
     Ok(svg)
 }
 
-/// Returns a chart of counts in bins of equal width between two values. Counts are shown by their logarithm.
+/// Returns a chart of counts in bins of equal width between two values.
 pub fn bars(x_name: &str, counts: &[u64], range: Range<f64>) -> Result<String, Box<dyn Error>> {
     let highest = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
-    let level = |count: u64| if count == 0 { 0.0 } else { (count as f64).log10() + 0.3 };
     let width = (range.end - range.start) / counts.len().max(1) as f64;
     let start = range.start;
     let mut svg = String::new();
@@ -89,7 +90,7 @@ pub fn bars(x_name: &str, counts: &[u64], range: Range<f64>) -> Result<String, B
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(range, 0.0..level(highest as u64) * 1.05)?;
+            .build_cartesian_2d(range, 0.0..highest * 1.05)?;
         let text = ("sans-serif", 13).into_font().color(&INK);
         chart
             .configure_mesh()
@@ -102,11 +103,11 @@ pub fn bars(x_name: &str, counts: &[u64], range: Range<f64>) -> Result<String, B
             .y_desc("elements")
             .x_labels(5)
             .x_label_formatter(&|x| crate::format::number(*x))
-            .y_label_formatter(&|y| crate::format::number(10f64.powf(y - 0.3).round()))
+            .y_label_formatter(&|y| crate::format::grouped(*y as u64))
             .draw()?;
         let bar = |(i, &count): (usize, &u64)| {
             let x = start + i as f64 * width;
-            Rectangle::new([(x, 0.0), (x + width, level(count))], COLORS[0].filled())
+            Rectangle::new([(x, 0.0), (x + width, count as f64)], COLORS[0].filled())
         };
         chart.draw_series(counts.iter().enumerate().filter(|(_, count)| **count > 0).map(bar))?;
         area.present()?;

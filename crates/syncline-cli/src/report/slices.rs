@@ -80,9 +80,8 @@ mod tests {
 
     #[test]
     fn slices_are_spread() {
-        let labels = |extents: &[u64]| -> Vec<String> {
-            of(Shape::new(extents).unwrap()).iter().map(Slice::label).collect()
-        };
+        let labels =
+            |extents: &[u64]| -> Vec<String> { of(Shape::new(extents).unwrap()).iter().map(Slice::label).collect() };
         assert_eq!(labels(&[3, 4]), ["[0:3, 0:4]"]);
         assert_eq!(labels(&[2, 3, 4]), ["[0, 0:3, 0:4]", "[1, 0:3, 0:4]"]);
         assert_eq!(labels(&[2, 1, 2, 1, 3, 4]).last().unwrap(), "[1, 0, 1, 0, 0:3, 0:4]");

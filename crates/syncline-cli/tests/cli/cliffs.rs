@@ -41,22 +41,27 @@ fn outliers_keep_the_ratio_of_an_absolute_bound() {
     w.write("x.f32", &with(|_, x| x));
     let (plain, _) = w.compressed("--abs 1e-3");
     type Replace = fn(usize, f32) -> f32;
-    let cases: [(&str, f64, Replace); 8] = [
-        ("one -9999", 1.05, |i, x| if i == 123_456 { -9999.0 } else { x }),
-        ("one 1e6", 1.05, |i, x| if i == 123_456 { 1e6 } else { x }),
-        ("one 1e20", 1.05, |i, x| if i == 123_456 { 1e20 } else { x }),
-        ("one of each", 1.05, |i, x| if i % 90_000 == 7 { [1e9, -1e25, 3e35][i / 90_000] } else { x }),
-        ("1 %", 1.25, |i, x| if i % 97 == 5 { 1e6 + i as f32 } else { x }),
-        ("one per tile", 1.05, |i, x| if i % 32 == 3 && i / SIDE % 32 == 4 { 1e12 } else { x }),
-        ("a whole tile", 1.05, |i, x| {
+    let cases: [(&str, Replace); 8] = [
+        // It can be quantized, and its tile is predicted badly.
+        ("one -9999", |i, x| if i == 123_456 { -9999.0 } else { x }),
+        ("one 1e6", |i, x| if i == 123_456 { 1e6 } else { x }),
+        ("one 1e20", |i, x| if i == 123_456 { 1e20 } else { x }),
+        ("one of each", |i, x| if i % 90_000 == 7 { [1e9, -1e25, 3e35][i / 90_000] } else { x }),
+        ("1 %", |i, x| if i % 97 == 5 { 1e6 + i as f32 } else { x }),
+        ("one per tile", |i, x| if i % 32 == 3 && i / SIDE % 32 == 4 { 1e12 } else { x }),
+        ("a whole tile", |i, x| {
             if (64..96).contains(&(i % SIDE)) && (32..64).contains(&(i / SIDE)) { 1e15 + i as f32 * 1e10 } else { x }
         }),
-        ("two scales", 1.3, |i, x| if i % 97 == 0 { x * 1e9 } else { x }),
+        ("two scales", |i, x| if i % 97 == 0 { x * 1e9 } else { x }),
     ];
-    for (name, factor, replace) in cases {
-        w.write("x.f32", &with(replace));
+    for (name, replace) in cases {
+        let values = with(replace);
+        let outliers = floats(&values).iter().filter(|value| value.abs() > 100.0).count();
+        w.write("x.f32", &values);
         let (length, said) = w.compressed("--abs 1e-3 --fill none");
-        assert!((length as f64) < factor * plain as f64, "{name}: {length} instead of {plain}");
+        // Each takes its position, its value, and disturbs the prediction of its neighbors.
+        let most = plain * 11 / 10 + 12 * outliers;
+        assert!(length < most, "{name}: {length} instead of {plain}, with {outliers} outliers");
         assert!(said.contains("|error| <= 0.001"), "{name}: {said}");
     }
     // In f64 as well.
@@ -152,9 +157,13 @@ fn a_higher_level_is_no_worse() {
     w.write("bits.u32", &words(&|i| random(i) % 2));
     w.write("runs.i32", &words(&|i| random(i / 8) % 1000));
     w.write("noise.u32", &words(&random));
-    for (file, shape) in
-        [("bits.u8", 3_000_000), ("quarters.u8", 1_500_000), ("bits.u32", 400_000), ("runs.i32", 400_000), ("noise.u32", 400_000)]
-    {
+    for (file, shape) in [
+        ("bits.u8", 3_000_000),
+        ("quarters.u8", 1_500_000),
+        ("bits.u32", 400_000),
+        ("runs.i32", 400_000),
+        ("noise.u32", 400_000),
+    ] {
         for coder in ["lzss", "lzss+huffman", "auto"] {
             let found = lengths(&w, file, &format!("--shape {shape} --coder {coder}"), &[1, 5, 9]);
             assert!(found[2] <= found[0] && found[1] <= found[0], "{file} {coder}: {found:?}");

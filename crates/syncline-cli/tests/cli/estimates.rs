@@ -68,7 +68,9 @@ fn estimates_are_a_table() {
 #[test]
 fn sizes_are_reached() {
     let w = workshop();
-    for (options, most) in [("--ratio 20", 4 * COUNT / 20), ("--size 300K", 300 << 10), ("--ratio 8 --effort balanced", COUNT / 2)] {
+    for (options, most) in
+        [("--ratio 20", 4 * COUNT / 20), ("--size 300K", 300 << 10), ("--ratio 8 --effort balanced", COUNT / 2)]
+    {
         let line = format!("compress x.f32 --shape {SHAPE} {options} -o y.syn --force");
         let output = w.run(&line);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -2,8 +2,8 @@
 
 use super::scan::{Scan, bits_of};
 use super::{Bound, Fill, MAX_FILLS, Pattern};
-use crate::container::MAX_PATTERNS;
 use crate::array::{ArrayView, ElementType};
+use crate::container::MAX_PATTERNS;
 use crate::error::{Error, Result};
 
 /// The value range of an array of `f32` or `f64`, which special values it holds, and whether its values suit a bound.

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn tiles_of_the_sample_are_tiles_of_the_array() {
-        for extents in [&[50_000][..], &[300, 310], &[1, 300, 310], &[30, 40, 50], &[7, 20, 33, 41], &[2, 3, 20, 9, 40]] {
+        for extents in [&[50_000][..], &[300, 310], &[1, 300, 310], &[30, 40, 50], &[7, 20, 33, 41], &[2, 3, 20, 9, 40]]
+        {
             let (array, geometry) = sample(extents, 20_000);
             let own = Geometry::new(array.shape());
             assert!(array.shape().len() <= 20_000, "{extents:?}");

@@ -127,10 +127,13 @@ fn bisect(sample: &Sample, options: &CompressOptions, goal: u64, lower: f64, upp
             }
         }
     }
-    Ok((coarse, match found {
-        Some(expected) => expected,
-        None => length(coarse)?,
-    }))
+    Ok((
+        coarse,
+        match found {
+            Some(expected) => expected,
+            None => length(coarse)?,
+        },
+    ))
 }
 
 fn unreachable(target: u64, least: u64) -> Error {
