@@ -1,5 +1,6 @@
 //! Error bounds, and the quantization steps that hold them.
 
+mod fill;
 mod psnr;
 pub mod scan;
 mod stats;
@@ -8,6 +9,7 @@ use crate::array::ElementType;
 use crate::error::{Error, Result};
 use crate::quantize::log;
 
+pub use fill::{Fill, FillValues, MAX_FILLS};
 pub use psnr::{ErrorSummary, PsnrGoal};
 pub use scan::Scan;
 pub use stats::ArrayStats;
@@ -100,21 +102,6 @@ impl Bound {
         }
         Ok(())
     }
-}
-
-/// The value, in addition to NaN, that marks missing data. Fill values are restored exactly and are not part of the
-/// value range.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub enum Fill {
-    /// No value.
-    None,
-    /// The given value.
-    Value(f64),
-    /// A value that is detected: the smallest or largest value, if it occurs often and lies far from all others. See
-    /// "Fill values" in `docs/ENCODER.md`.
-    #[default]
-    Auto,
 }
 
 /// The kind of a stream: how elements become integers. The discriminant is the code in the stream.
@@ -332,15 +319,7 @@ mod tests {
 
     fn scan<T: Real>(x: &[T], bound: Bound, fill: Fill) -> Scan {
         let bytes: Vec<u8> = x.iter().flat_map(|v| v.bits().to_le_bytes()[..size_of::<T>()].to_vec()).collect();
-        let mut first = Scan::new(T::TYPE, x.len() as u64, bound, fill);
-        first.add(0, &bytes);
-        match first.second_pass() {
-            Some(mut second) => {
-                second.add(0, &bytes);
-                first.settle(second)
-            }
-            None => first,
-        }
+        Scan::of(T::TYPE, &bytes, bound, fill)
     }
 
     fn f32s(n: u32, f: impl Fn(u32) -> f32) -> Vec<f32> {
@@ -417,11 +396,31 @@ mod tests {
             (-9999.0, 100, true),
             (-999.0, 100, true), // well known, gap 1 range
             (-32768.0, 100, true),
-            (-9999.0, 10_000, false), // twice only
+            (-9999.0, 10_000, true), // twice, well known, gap 10 ranges
+            (-999.0, 10_000, false), // twice, gap 1 range
+            (1e9, 10_000, false),    // twice, not well known
+            (1e9, 4_000, true),      // five times
+            (1e20, 100_000, false),  // once
         ] {
             let found = scan(&with(value, every), Bound::Rel(1e-3), Fill::Auto).patterns(false);
             assert_eq!(found.len(), usize::from(expected), "{value} every {every}");
         }
+        // Several at either end, also where they lie closer to each other than to the rest.
+        let several = f32s(20_000, |i| match i {
+            17 | 4_017 | 9_017 => 1e20,
+            _ if i % 500 == 3 => -32768.0,
+            _ if i % 700 == 5 => -32767.0,
+            _ => (i % 1000) as f32,
+        });
+        let found = scan(&several, Bound::Rel(1e-3), Fill::Auto);
+        assert_eq!(found.range(), Some((0.0, 999.0)));
+        let values: Vec<f32> =
+            found.patterns(false).iter().map(|pattern| f32::from_bits(pattern.bits as u32)).collect();
+        assert_eq!(values, [1e20, -32768.0, -32767.0]);
+        // One that occurs once is a value like others, and the others are fill all the same if it is well known.
+        let once = f32s(20_000, |i| if i == 17 { 1e20 } else { several[i as usize].min(1e3) });
+        let found = scan(&once, Bound::Rel(1e-3), Fill::Auto);
+        assert_eq!((found.patterns(false).len(), found.range()), (2, Some((0.0, 1e20f32.into()))));
         // Two values: nothing says which is data.
         assert!(
             scan(&f32s(1000, |i| if i % 2 == 0 { -9999.0 } else { 5.0 }), Bound::Rel(1e-3), Fill::Auto)
@@ -477,7 +476,8 @@ mod tests {
         fn splitting_changes_nothing(
             special in prop::collection::vec((0usize..3000,
                 prop::sample::select(vec![f64::NAN, -f64::NAN, 1e30, -0.0, 0.0, f64::INFINITY, -9999.0])), 0..60),
-            fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0)]),
+            fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0),
+                Fill::of(&[1e30, -9999.0]).unwrap()]),
             cuts in prop::collection::vec(0usize..3000, 0..5), n in 1usize..3000, reverse in any::<bool>(),
         ) {
             let mut x: Vec<f64> = (0..n).map(|i| (i as f64 * 0.01).sin()).collect();
@@ -500,10 +500,7 @@ mod tests {
                 parts.into_iter().fold(empty, Scan::merge)
             };
             let first = pass(Scan::new(ElementType::F64, n as u64, Bound::Abs(1e-3), fill));
-            let split = match first.second_pass() {
-                Some(second) => first.settle(pass(second)),
-                None => first,
-            };
+            let split = first.settle(|empty| Ok::<_, Error>(pass(empty))).unwrap();
             prop_assert_eq!(ArrayStats::from(&whole), ArrayStats::from(&split));
         }
     }

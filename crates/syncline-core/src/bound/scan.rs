@@ -3,19 +3,25 @@
 //! A scan may be made in parts, in any order and of any size; the result is the same.
 
 mod block;
+mod settle;
+
+use std::convert::Infallible;
 
 pub use block::BlockStats;
 use block::{Bytes, Key};
 
-use super::{ArrayStats, Bound, Fill, Pattern, quantizable_magnitude};
+use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern, quantizable_magnitude};
 use crate::array::ElementType;
 
 /// The approximate number of values that are sampled. They show whether an extreme repeats, and how many values are too
 /// large for the bound to be quantized.
 const SAMPLES: u64 = 1 << 16;
 
-/// Values that are commonly used for missing data. They need a smaller gap to be detected as fill. 9.96921e36 is
-/// netCDF's default, 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's; -32768 and -32767 are common for packed 16-bit data.
+/// The most fill values that are detected, which leaves a pattern for NaN.
+const MAX_DETECTED: usize = 3;
+
+/// Values commonly used for missing data; they need a smaller gap to be taken for fill. 9.96921e36 is netCDF's default,
+/// 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's, -32768 and -32767 those of packed 16-bit data.
 pub const WELL_KNOWN_FILLS: [f64; 26] = [
     -9999.0,
     -999.0,
@@ -52,10 +58,13 @@ pub struct Scan {
     len: u64,
     bound: Bound,
     fill: Fill,
-    excluded: Option<u64>,
+    /// Bits of the values that are left out, all different.
+    excluded: Vec<u64>,
     stats: BlockStats,
     first_nan: Option<(u64, u64)>,
     samples: Vec<i64>,
+    /// What the samples tell, if they were looked at elsewhere.
+    samples_elsewhere: Option<Samples>,
     /// Number of samples, and how many of them are too large to be quantized.
     sampled: u64,
     sampled_too_large: u64,
@@ -143,10 +152,12 @@ impl Scan {
     /// `element` is not f32 or f64.
     pub fn new(element: ElementType, len: u64, bound: Bound, fill: Fill) -> Self {
         assert!(element.is_lossy_capable(), "scan of {element}");
-        let excluded = match fill {
-            Fill::Value(v) => Some(bits_of(element, v)),
-            Fill::None | Fill::Auto => None,
-        };
+        let mut excluded: Vec<u64> = Vec::new();
+        for bits in fill.values().iter().map(|&value| bits_of(element, value)) {
+            if !excluded.contains(&bits) {
+                excluded.push(bits);
+            }
+        }
         Self {
             element,
             len,
@@ -156,9 +167,24 @@ impl Scan {
             stats: BlockStats::default(),
             first_nan: None,
             samples: Vec::new(),
+            samples_elsewhere: None,
             sampled: 0,
             sampled_too_large: 0,
         }
+    }
+
+    /// Scans a whole array in memory, given as little-endian bytes, as often as its fill values require.
+    ///
+    /// # Panics
+    /// `bytes` is not a whole number of elements, or `element` is not f32 or f64.
+    pub fn of(element: ElementType, bytes: &[u8], bound: Bound, fill: Fill) -> Self {
+        let pass = |mut empty: Self| {
+            empty.add(0, bytes);
+            empty
+        };
+        let first = pass(Self::new(element, (bytes.len() / element.size()) as u64, bound, fill));
+        let Ok(scan) = first.settle(|empty| Ok::<_, Infallible>(pass(empty)));
+        scan
     }
 
     /// Adds the elements from number `first` of the array on, as little-endian bytes.
@@ -173,12 +199,16 @@ impl Scan {
     }
 
     fn add_words<K: Key, W: Bytes<K>>(&mut self, first: u64, words: &[W]) {
-        let excluded = self.excluded.map(K::from_bits);
+        let mut patterns = [K::ZERO; MAX_FILLS];
+        for (pattern, &bits) in patterns.iter_mut().zip(&self.excluded) {
+            *pattern = K::from_bits(bits);
+        }
+        let excluded = &patterns[..self.excluded.len().min(MAX_FILLS)];
         for (i, block) in words.chunks(block::BLOCK).enumerate() {
             let found = W::block(block, excluded);
             if found.nans > 0 {
                 let at = first + (i * block::BLOCK) as u64;
-                let nan = block.iter().map(W::load).position(|w| w.is_nan() && Some(w) != excluded);
+                let nan = block.iter().map(W::load).position(|w| w.is_nan() && !excluded.contains(&w));
                 let nan = nan.map(|p| (at + p as u64, block[p].load().bits()));
                 self.first_nan = earlier(self.first_nan, nan);
             }
@@ -187,7 +217,7 @@ impl Scan {
         let (stride, limit) = (self.sample_stride(), K::from_bits(self.magnitude_limit()));
         let skip = usize::try_from((stride - first % stride) % stride).unwrap_or(usize::MAX);
         for word in words.iter().skip(skip).step_by(usize::try_from(stride).unwrap_or(usize::MAX)).map(W::load) {
-            if word.is_finite() && Some(word) != excluded {
+            if word.is_finite() && !excluded.contains(&word) {
                 self.sampled += 1;
                 self.sampled_too_large += u64::from(word.magnitude() >= limit);
                 if self.detects_fill() {
@@ -207,33 +237,9 @@ impl Scan {
         self
     }
 
-    /// Returns the scan of an array that another implementation has scanned. `self` is the empty scan, and `found`
-    /// covers all elements. If an extreme value may be fill, `look_again` must scan all elements a second time with the
-    /// empty scan that it receives, which excludes that value.
-    ///
-    /// # Errors
-    /// Those of `look_again`.
-    pub fn settle_result<E>(
-        self,
-        found: &ScanResult,
-        look_again: impl FnOnce(&Self) -> Result<ScanResult, E>,
-    ) -> Result<Self, E> {
-        let with = |empty: Self, found: &ScanResult| Self {
-            stats: found.stats,
-            first_nan: found.first_nan,
-            sampled: found.samples.count,
-            sampled_too_large: found.samples.too_large,
-            ..empty
-        };
-        let first = with(self, found);
-        let Some(second) = first.second_pass_for(&found.samples) else { return Ok(first) };
-        let found = look_again(&second)?;
-        Ok(first.settle(with(second, &found)))
-    }
-
-    /// Returns the bits of the value that the scan excludes, if there is one.
-    pub fn excluded(&self) -> Option<u64> {
-        self.excluded
+    /// Returns the bits of the values that the scan leaves out, at most four.
+    pub fn excluded(&self) -> &[u64] {
+        &self.excluded
     }
 
     /// Returns the distance between sampled elements in elements. An element is sampled if its index is a multiple of
@@ -254,59 +260,7 @@ impl Scan {
 
     /// Returns whether the scan looks for a fill value among the extremes: detection is on, and none is excluded yet.
     fn detects_fill(&self) -> bool {
-        self.fill == Fill::Auto && self.excluded.is_none()
-    }
-
-    /// Returns an empty scan for a second pass over the whole array if an extreme value may be fill. Only a pass that
-    /// excludes the value can decide that.
-    pub fn second_pass(&self) -> Option<Self> {
-        let (low, high) = self.stats.range()?;
-        self.second_pass_for(&Samples::of(&self.samples, self.sampled_too_large, low, high))
-    }
-
-    /// Computes [`Self::second_pass`] for a scan whose samples another implementation has collected.
-    fn second_pass_for(&self, samples: &Samples) -> Option<Self> {
-        if !self.detects_fill() {
-            return None;
-        }
-        let (low, high) = self.stats.range()?;
-        let lowest = if samples.at_lowest > 0 { Some(low) } else { samples.least_above };
-        let highest = if samples.at_highest > 0 { Some(high) } else { samples.greatest_below };
-        let candidates = [(low, false), (high, true)].into_iter().filter_map(|(extreme, above)| {
-            let (repeats, first, last) = if above {
-                (samples.at_highest, lowest.filter(|&key| key < extreme)?, samples.greatest_below?)
-            } else {
-                (samples.at_lowest, samples.least_above?, highest.filter(|&key| key > extreme)?)
-            };
-            let plausible = repeats >= 2
-                && repeats * 2000 >= samples.count
-                && self.stands_out(self.value(extreme), self.value(first), self.value(last));
-            let gap =
-                if above { self.value(extreme) - self.value(last) } else { self.value(first) - self.value(extreme) };
-            plausible.then_some((extreme, gap))
-        });
-        // The lower extreme wins a tie.
-        let (key, _) = candidates.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-        Some(Self { excluded: Some(self.bits(key)), ..Self::new(self.element, self.len, self.bound, self.fill) })
-    }
-
-    /// Chooses between the two passes: returns the second one if the value that it excludes is fill, and this one
-    /// otherwise.
-    pub fn settle(self, second: Self) -> Self {
-        let is_fill = || {
-            let fill = self.value_of_bits(second.excluded?);
-            let (low, high) = second.range()?;
-            let often = second.stats.excluded >= 8.max(self.len / 1000);
-            (often && self.stands_out(fill, low, high)).then_some(())
-        };
-        if is_fill().is_some() { second } else { self }
-    }
-
-    /// Returns whether a value outside `low..=high` is far from that range.
-    fn stands_out(&self, value: f64, low: f64, high: f64) -> bool {
-        let (gap, range) = ((low - value).max(value - high), high - low);
-        let known = WELL_KNOWN_FILLS.iter().any(|&v| bits_of(self.element, v) == bits_of(self.element, value));
-        range > 0.0 && gap > if known { 0.5 } else { 4.0 } * range
+        self.fill == Fill::Auto && self.excluded.len() < MAX_DETECTED
     }
 
     /// Returns the smallest and the largest finite value that is not fill.
@@ -322,7 +276,7 @@ impl Scan {
 
     /// Returns the number of scanned elements that are finite and not fill.
     pub fn valid(&self) -> u64 {
-        self.stats.count - self.stats.excluded - self.stats.nans - self.stats.infinities
+        self.stats.count - self.stats.excluded.iter().sum::<u64>() - self.stats.nans - self.stats.infinities
     }
 
     /// Returns the number of scanned elements that are -0.0.
@@ -330,8 +284,8 @@ impl Scan {
         self.stats.minus_zeros
     }
 
-    /// Returns the patterns to mask, in the order of their numbers in the stream: the first NaN of the array, the fill
-    /// value, -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
+    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill values,
+    /// -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
         ArrayStats::from(self).patterns(zeros)
     }
@@ -360,14 +314,14 @@ impl From<&Scan> for ArrayStats {
     fn from(scan: &Scan) -> Self {
         let minus = Pattern { bits: bits_of(scan.element, -0.0), count: scan.stats.minus_zeros };
         let zero = Pattern { bits: 0, count: scan.stats.zeros };
-        let fill = scan.excluded.map(|bits| Pattern { bits, count: scan.stats.excluded });
+        let fill = |i: usize| Some(Pattern { bits: *scan.excluded.get(i)?, count: scan.stats.excluded[i] });
         Self {
             element: scan.element,
             bound: scan.bound,
             range: scan.range(),
             samples: Some((scan.sampled, scan.sampled_too_large)),
             nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
-            fill: fill.filter(|pattern| pattern.count > 0),
+            fills: std::array::from_fn(|i| fill(i).filter(|pattern| pattern.count > 0)),
             minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 1024),
             zero: Some(zero).filter(|pattern| pattern.count > 0),
         }
@@ -426,7 +380,9 @@ mod tests {
         prop_oneof![
             8 => -1.0f32..1.0,
             4 => Just(-9999.0f32),
-            1 => Just(1e20f32),
+            2 => Just(1e20f32),
+            1 => Just(-32768.0f32),
+            1 => Just(-32767.0f32),
             1 => any::<u32>().prop_map(f32::from_bits),
             1 => Just(f32::from_bits(0x7FC0_0001)),
         ]
@@ -440,7 +396,8 @@ mod tests {
             length in prop_oneof![Just(0u64), Just(5 << 16)],
             cuts in prop::collection::vec(0usize..300, 0..4),
             fill in prop_oneof![Just(Fill::Auto), Just(Fill::None),
-                Just(Fill::Value(f64::from(f32::from_bits(0x7FC0_0001))))],
+                Just(Fill::Value(f64::from(f32::from_bits(0x7FC0_0001)))),
+                Just(Fill::of(&[-9999.0, 1e20, f64::NAN]).unwrap())],
             error in prop::sample::select(vec![1e-7, 1e-3, 1e20]),
         ) {
             let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -454,18 +411,14 @@ mod tests {
             };
             prop_assert_eq!(look(&empty), found(&empty, 0, &bytes));
 
-            let mut first = empty.clone();
-            first.add(0, &bytes);
-            let whole = match first.second_pass() {
-                Some(mut second) => {
-                    second.add(0, &bytes);
-                    first.settle(second)
-                }
-                None => first,
+            let pass = |mut empty: Scan| {
+                empty.add(0, &bytes);
+                empty
             };
-            let settled = empty.clone().settle_result(&look(&empty), |second| Ok::<_, ()>(look(second))).unwrap();
+            let whole = pass(empty.clone()).settle(|empty| Ok::<_, ()>(pass(empty))).unwrap();
+            let settled = empty.clone().settle_result(&look(&empty), |again| Ok::<_, ()>(look(again))).unwrap();
             prop_assert_eq!(settled.stats, whole.stats);
-            prop_assert_eq!(settled.excluded, whole.excluded);
+            prop_assert_eq!(&settled.excluded, &whole.excluded);
             prop_assert_eq!(ArrayStats::from(&settled), ArrayStats::from(&whole));
         }
     }

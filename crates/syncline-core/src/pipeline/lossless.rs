@@ -77,10 +77,10 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             write_planes(header, chunk, &residuals, huffman, out);
             let choice = choose(true);
             let planes_len = out.len() - start;
-            // LZSS takes more time than planes, which savings of a few percent do not justify.
-            if choice.bytes < planes_len as u64 * 15 / 16 {
+            // The estimate can be a little too large. LZSS takes longer than planes: less than 1 % is not worth it.
+            if choice.expected < planes_len as u64 * 65 / 64 {
                 lzss::encode(header, chunk, &choice, elements, Some(&residuals), (buffers, huffman), out);
-                if out.len() - start < 2 * planes_len {
+                if out.len() - start - planes_len < planes_len / 128 * 127 {
                     out.drain(start..start + planes_len);
                 } else {
                     out.truncate(start + planes_len);

@@ -10,6 +10,7 @@ use crate::geometry::Divider32;
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
     Step::C,
     BoundRequest::C,
+    ExcludedBits::C,
     ScanReport::C,
     ChunkSummary::C,
     TileSums::C,
@@ -67,6 +68,14 @@ device_struct! {
 }
 
 device_struct! {
+    /// Bit patterns of elements that a scan leaves out.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct ExcludedBits {
+        pub(super) patterns: [u64; MAX_PATTERNS],
+    }
+}
+
+device_struct! {
     /// The report of the kernel that scans an array, for the host. Extremes, and the number of the first NaN, are
     /// stored such that larger numbers are more extreme and 0 means none.
     #[derive(Clone, Copy, Debug, Default)]
@@ -74,8 +83,10 @@ device_struct! {
         /// Complement of the lowest ordered number.
         pub(super) lowest: u64,
         pub(super) highest: u64,
-        /// Excluded elements, NaN, infinities, -0.0 and 0.0.
-        pub(super) counts: [u64; 5],
+        /// Elements with each of the excluded bit patterns.
+        pub(super) excluded: [u64; MAX_PATTERNS],
+        /// NaN, infinities, -0.0 and 0.0.
+        pub(super) counts: [u64; 4],
         /// Complement of the number of the first NaN.
         pub(super) first_nan: u64,
         /// Number of samples, all finite.

@@ -84,16 +84,7 @@ impl Field {
 
     /// Resolves a bound as the library does.
     pub fn resolve(&self, options: &Options) -> Resolved {
-        let pass = |mut scan: Scan| {
-            scan.add(0, &self.bytes);
-            scan
-        };
-        let first = pass(Scan::new(self.element, self.shape.len(), options.bound, options.fill));
-        let scan = match first.second_pass() {
-            Some(second) => first.settle(pass(second)),
-            None => first,
-        };
-        resolve(&scan).unwrap()
+        resolve(&Scan::of(self.element, &self.bytes, options.bound, options.fill)).unwrap()
     }
 
     /// Returns the header of the stream for a resolved bound.

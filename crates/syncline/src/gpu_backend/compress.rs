@@ -189,7 +189,7 @@ impl<'g> Compression<'g> {
         let empty = empty_scan(self.element_type, len, options)?;
         let found = self.look(&empty, Some((array, pool.threads())))?;
         let nothing_to_load = None::<(&ArraySource<S>, usize)>;
-        let scan = empty.settle_result(&found, |second| self.look(second, nothing_to_load))?;
+        let scan = empty.settle_result(&found, |again| self.look(again, nothing_to_load))?;
         resolve(&scan)
     }
 

@@ -3,6 +3,7 @@
 //! Floating-point bits are compared as integers: flipping the magnitude of negative ones makes signed order the order
 //! of the values.
 
+use crate::bound::MAX_FILLS;
 use crate::simd::dispatched;
 
 /// Elements in a block; its counters are as narrow as the elements.
@@ -46,8 +47,8 @@ pub trait Key: Copy + Ord + std::fmt::Debug {
 pub trait Bytes<K>: Sized {
     /// Returns the element's bits.
     fn load(&self) -> K;
-    /// Computes the statistics of at most [`BLOCK`] elements, without those whose bits are `excluded`.
-    fn block(words: &[Self], excluded: Option<K>) -> BlockStats;
+    /// What is in at most [`BLOCK`] elements, those with one of the bits `excluded` left out.
+    fn block(words: &[Self], excluded: &[K]) -> BlockStats;
 }
 
 macro_rules! keys {
@@ -88,7 +89,7 @@ macro_rules! keys {
                 <$key>::from_le_bytes(*self)
             }
             #[inline]
-            fn block(words: &[Self], excluded: Option<$key>) -> BlockStats {
+            fn block(words: &[Self], excluded: &[$key]) -> BlockStats {
                 $block(words, excluded)
             }
         }
@@ -105,8 +106,8 @@ pub struct BlockStats {
     pub highest: i64,
     /// Elements.
     pub count: u64,
-    /// Excluded elements; they are not counted further.
-    pub excluded: u64,
+    /// Elements that hold each of the excluded bit patterns; they are not counted further.
+    pub excluded: [u64; MAX_FILLS],
     /// NaNs of any payload.
     pub nans: u64,
     /// Infinities of either sign.
@@ -123,7 +124,7 @@ impl Default for BlockStats {
             lowest: i64::MAX,
             highest: i64::MIN,
             count: 0,
-            excluded: 0,
+            excluded: [0; MAX_FILLS],
             nans: 0,
             infinities: 0,
             minus_zeros: 0,
@@ -139,7 +140,7 @@ impl BlockStats {
             lowest: self.lowest.min(other.lowest),
             highest: self.highest.max(other.highest),
             count: self.count + other.count,
-            excluded: self.excluded + other.excluded,
+            excluded: std::array::from_fn(|i| self.excluded[i] + other.excluded[i]),
             nans: self.nans + other.nans,
             infinities: self.infinities + other.infinities,
             minus_zeros: self.minus_zeros + other.minus_zeros,
@@ -174,23 +175,22 @@ where
 
 /// Returns the extremes and all counts. NaNs, infinities, and excluded elements are counted separately.
 #[inline(always)]
-fn careful<K: Key, const N: usize>(block: &[[u8; N]], excluded: Option<K>) -> BlockStats
+fn careful<K: Key, const N: usize>(block: &[[u8; N]], excluded: &[K]) -> BlockStats
 where
     [u8; N]: Bytes<K>,
 {
     let (mut lowest, mut highest) = (K::MAX, K::MIN);
-    let [mut left_out, mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 5];
-    // Several short passes, because a single long one is not vectorized. Excluded elements are replaced by a NaN.
+    let [mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 4];
+    let mut left_out = [K::ZERO; MAX_FILLS];
+    // Several short passes: one long one is not vectorized. What is to be skipped is made a NaN.
     let mut all = [K::ZERO; BLOCK];
     let all = &mut all[..block.len()];
-    match excluded {
-        None => all.iter_mut().zip(block).for_each(|(bits, word)| *bits = word.load()),
-        Some(pattern) => {
-            for (bits, word) in all.iter_mut().zip(block) {
-                let skip = word.load() == pattern;
-                *bits = if skip { K::MAX } else { word.load() };
-                left_out = left_out.count(skip);
-            }
+    all.iter_mut().zip(block).for_each(|(bits, word)| *bits = word.load());
+    for (pattern, left_out) in excluded.iter().zip(&mut left_out) {
+        for (bits, word) in all.iter_mut().zip(block) {
+            let skip = word.load() == *pattern;
+            *bits = if skip { K::MAX } else { *bits };
+            *left_out = left_out.count(skip);
         }
     }
     for bits in &*all {
@@ -210,13 +210,14 @@ where
         zeros = zeros.count(*bits == K::ZERO);
     }
     let count = |k: K| k.widen() as u64;
+    let left_out = left_out.map(count);
     BlockStats {
         lowest: if lowest <= highest { lowest.widen() } else { i64::MAX },
         highest: if lowest <= highest { highest.widen() } else { i64::MIN },
         count: block.len() as u64,
-        excluded: count(left_out),
-        // The excluded elements were replaced by NaN above.
-        nans: count(nans) - count(left_out),
+        excluded: left_out,
+        // Those left out were made NaN above.
+        nans: count(nans) - left_out.iter().sum::<u64>(),
         infinities: count(infinities),
         minus_zeros: count(minus),
         zeros: count(zeros),
@@ -224,11 +225,11 @@ where
 }
 
 #[inline(always)]
-fn block_body<K: Key, const N: usize>(block: &[[u8; N]], excluded: Option<K>) -> BlockStats
+fn block_body<K: Key, const N: usize>(block: &[[u8; N]], excluded: &[K]) -> BlockStats
 where
     [u8; N]: Bytes<K>,
 {
-    if excluded.is_none() && !block.is_empty() {
+    if excluded.is_empty() && !block.is_empty() {
         let (lowest, highest, minus, zeros) = plain::<K, N>(block);
         // Keys ascend from -NaN over -inf to +inf and +NaN: finite extremes mean that all is finite.
         if highest < K::INFINITY && lowest.key().magnitude() < K::INFINITY {
@@ -246,8 +247,8 @@ where
 }
 
 dispatched! {
-    fn block_f32(block: &[[u8; 4]], excluded: Option<i32>) -> BlockStats = block_body::<i32, 4>
+    fn block_f32(block: &[[u8; 4]], excluded: &[i32]) -> BlockStats = block_body::<i32, 4>
 }
 dispatched! {
-    fn block_f64(block: &[[u8; 8]], excluded: Option<i64>) -> BlockStats = block_body::<i64, 8>
+    fn block_f64(block: &[[u8; 8]], excluded: &[i64]) -> BlockStats = block_body::<i64, 8>
 }

@@ -19,9 +19,20 @@ const MATCH_BITS: u64 = 6;
 const FAST_LEVELS: u8 = 4;
 /// Bits that the counts of a block take.
 const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
-/// Number of the trial without matches, if three trials are made.
-const LITERALS: usize = 2;
-/// Number of symbols among which distinct values are counted.
+/// What is tried of a strategy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The requested level, with the shortest match that is worth its token.
+    Own,
+    /// The requested level, with matches of at least [`MAX_MIN_MATCH`] symbols.
+    LongMatches,
+    /// No matches.
+    Literals,
+    /// A lower level, whose shorter distances can make smaller tokens.
+    Level(u8),
+}
+
+/// Symbols of which it is found out how many are different.
 const DISTINCT_SAMPLE: usize = 2048;
 /// Minimum number of sampled symbols that repeat others. In a plane with fewer repeats, about 2^15 of the 16-bit
 /// symbols are distinct, and the codebook takes as many bits as 16-bit symbols save.
@@ -42,6 +53,8 @@ pub(in super::super) struct Choice {
     pub has_words: bool,
     /// Estimated number of bytes of the chunk, plus a penalty for slow strategies.
     pub bytes: u64,
+    /// About how many bytes the chunk will take.
+    pub expected: u64,
 }
 
 /// Returns the numbers of the tiles in the sample of a chunk with these tile lengths in elements. The sample consists
@@ -161,10 +174,20 @@ impl ChunkModel<'_> {
         best
     }
 
-    /// Returns the number of trials per strategy. Trials differ in the minimum match length; the last of three has no
-    /// matches.
+    /// What is tried of each strategy, in order. Levels from 5 on also try what level 1 or 4 makes, so that a higher level
+    /// is no worse.
+    fn attempts(&self) -> &'static [Attempt] {
+        match (self.entropy_coded, self.options.level <= FAST_LEVELS) {
+            (true, true) if self.is_fast() => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals],
+            (_, true) => &[Attempt::Own],
+            (true, false) => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals, Attempt::Level(1)],
+            (false, false) => &[Attempt::Own, Attempt::Level(FAST_LEVELS)],
+        }
+    }
+
+    /// How many attempts are made of each strategy.
     pub fn trials(&self) -> usize {
-        if self.is_fast() && self.entropy_coded { LITERALS + 1 } else { 1 }
+        self.attempts().len()
     }
 
     /// Estimates the size of the chunk with one strategy from the bytes of its sample. `bases` is the number of bases
@@ -211,34 +234,44 @@ impl ChunkModel<'_> {
         let Strategy { of_residuals, width } = strategy;
         let (narrow, entropy_coded) = (self.is_narrow(strategy), self.entropy_coded);
         let side = bases * self.element_bytes;
-        let mut params = Params::new(width, self.options.level);
+        let attempt = self.attempts()[trial];
+        let level = if let Attempt::Level(level) = attempt { level } else { self.options.level };
+        let mut params = Params::new(width, level);
         if entropy_coded {
             params.min_match = shortest_worth_while(entropy, bytes, &params);
         }
-        if trial > 0 {
-            if trial < LITERALS && params.min_match == MAX_MIN_MATCH {
+        let has_matches = attempt != Attempt::Literals;
+        if matches!(attempt, Attempt::LongMatches | Attempt::Literals) {
+            if has_matches && params.min_match == MAX_MIN_MATCH {
                 return None;
             }
             params.min_match = MAX_MIN_MATCH;
         }
-        let has_matches = trial != LITERALS;
         let bits = if has_matches {
             scratch.tokenize(bytes, &params);
-            if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 }
+            match (entropy_coded, self.options.level <= FAST_LEVELS) {
+                (true, true) => coded_bits(&scratch.tokens, &params),
+                (true, false) => codeword_bits(&scratch.tokens, &params),
+                (false, _) => scratch.tokens.len() as u64 * 8,
+            }
         } else {
             (as_literals >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
         };
         let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
-        // If speed is favored, a strategy that takes more time has to save enough to be chosen. That applies to
-        // prediction, narrow symbols, and matches, and most of all to short matches.
-        let slow = 2 * u64::from(of_residuals || narrow)
-            + if self.trials() > 1 {
-                u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)
-            } else {
-                0
-            };
-        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * slow };
-        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes: bytes + handicap })
+        // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches
+        // most of all, where speed is what was asked for.
+        let for_speed = self.options.level <= FAST_LEVELS || !entropy_coded;
+        let slow = if for_speed { 2 * u64::from(of_residuals || narrow) } else { 0 };
+        let slow_matches = match (entropy_coded, self.is_fast()) {
+            (true, true) => 2 * (u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)),
+            // The estimates of these are less exact.
+            (true, false) if self.options.level > FAST_LEVELS => u64::from(has_matches) + u64::from(narrow),
+            _ => 0,
+        };
+        let parts = 2 * slow + slow_matches;
+        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * parts / 2 };
+        let (expected, bytes) = (bytes, bytes + handicap);
+        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes, expected })
     }
 }
 
@@ -323,23 +356,44 @@ pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
     (parts >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
 }
 
-/// Computes [`coded_bits`] from the byte histograms of the token planes and the number of blocks.
+/// The same with codewords that have no less than a bit: three quarters of one, because groups of equal symbols have
+/// none.
+fn codeword_bits(tokens: &Tokens, params: &Params) -> u64 {
+    let flags: Vec<u8> = tokens.flags.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let parts = [
+        (flags.as_slice(), 1),
+        (&tokens.lengths, 1),
+        (&tokens.distances, params.distance_bytes()),
+        (&tokens.literals, params.width.bytes()),
+    ];
+    let planes = parts.into_iter().flat_map(|(bytes, stride)| planes_of(bytes, stride));
+    let least = |symbols: u32| u64::from(symbols) * (3 << (LOG_BITS - 2));
+    let bits: u64 = planes.map(|counts| entropy_of_counts(&counts).max(least(counts.iter().sum()))).sum();
+    (bits >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
+}
+
+/// The same from how often each byte comes in each plane of the tokens, of so many blocks.
 pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u64 {
     (planes.iter().map(entropy_of_counts).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
 }
 
 /// Returns the entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in units of 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
-    let varying = simd::run(VaryingBytes { bytes, stride });
+    planes_of(bytes, stride).map(|counts| entropy_of_counts(&counts)).sum()
+}
+
+/// Returns how often each byte comes in each of the `stride` planes (1, 2, 4 or 8) of `bytes` whose bytes differ. The
+/// others say nothing.
+fn planes_of(bytes: &[u8], stride: usize) -> impl Iterator<Item = [u32; 256]> {
+    let varying = dispatch::run(VaryingBytes { bytes, stride });
     let count = match stride {
         1 => count::<1>,
         2 => count::<2>,
         4 => count::<4>,
         _ => count::<8>,
     };
-    // A plane whose bytes are all equal has entropy 0.
-    let planes = (0..stride).filter(|plane| varying >> (8 * plane) & 0xff != 0);
-    planes.map(|plane| entropy_of_counts(&count(bytes, plane))).sum()
+    let planes = (0..stride).filter(move |plane| varying >> (8 * plane) & 0xff != 0);
+    planes.map(move |plane| count(bytes, plane))
 }
 
 /// Finds the planes whose bytes differ. The result contains the differing bits, those of plane 0 in the lowest byte.

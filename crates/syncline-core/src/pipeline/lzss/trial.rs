@@ -72,7 +72,7 @@ pub fn best_lzss(
     }
     let choice = |estimates: LzssEstimate| {
         let LzssEstimate { choice: LzssChoice { of_residuals, params, has_matches, has_words }, bytes } = estimates;
-        Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes }
+        Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes, expected: bytes }
     };
     let best = model.best(|number, _| {
         // The first trial of a strategy always has an estimate.
