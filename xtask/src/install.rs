@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 /// Major version of the binary interface, as in the name of the shared library.
@@ -15,6 +16,9 @@ pub struct Arguments {
     /// Folder to install to, such as /usr/local
     #[arg(long)]
     prefix: PathBuf,
+    /// Then compile and run the example as users do, with pkg-config and with CMake, where they are installed
+    #[arg(long)]
+    test: bool,
 }
 
 /// Builds the libraries and writes them, the header, and the files for pkg-config and CMake.
@@ -34,10 +38,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     link(&format!("../../{shared}"), &lib.join("syncline/hdf5/libsyncline.so"))?;
     copy(&root.join("crates/syncline-capi/include/syncline.h"), &prefix.join("include/syncline.h"))?;
     write(&lib.join("pkgconfig/syncline.pc"), &pkg_config(&prefix, version))?;
-    write(&lib.join("cmake/syncline/synclineConfig.cmake"), CMAKE)?;
-    write(&lib.join("cmake/syncline/synclineConfigVersion.cmake"), &cmake_version(version))?;
+    // With names in lower case, `find_package` finds the files for `syncline` and for `Syncline`.
+    write(&lib.join("cmake/syncline/syncline-config.cmake"), &CMAKE.replace("@INTERFACE@", INTERFACE))?;
+    write(&lib.join("cmake/syncline/syncline-config-version.cmake"), &cmake_version(version))?;
     println!("installed to {}", prefix.display());
-    Ok(())
+    if arguments.test { test(&prefix, version) } else { Ok(()) }
 }
 
 fn pkg_config(prefix: &Path, version: &str) -> String {
@@ -54,6 +59,7 @@ if(NOT TARGET syncline::syncline)
   add_library(syncline::syncline SHARED IMPORTED)
   set_target_properties(syncline::syncline PROPERTIES
     IMPORTED_LOCATION "${SYNCLINE_PREFIX}/lib/libsyncline.so"
+    IMPORTED_SONAME "libsyncline.so.@INTERFACE@"
     INTERFACE_INCLUDE_DIRECTORIES "${SYNCLINE_PREFIX}/include")
   add_library(syncline::syncline-static STATIC IMPORTED)
   set_target_properties(syncline::syncline-static PROPERTIES
@@ -66,8 +72,72 @@ endif()
 fn cmake_version(version: &str) -> String {
     format!(
         "set(PACKAGE_VERSION \"{version}\")\nif(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)\n  \
-         set(PACKAGE_VERSION_COMPATIBLE FALSE)\nelse()\n  set(PACKAGE_VERSION_COMPATIBLE TRUE)\nendif()\n"
+         set(PACKAGE_VERSION_COMPATIBLE FALSE)\nelse()\n  set(PACKAGE_VERSION_COMPATIBLE TRUE)\nendif()\n\
+         if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)\n  set(PACKAGE_VERSION_EXACT TRUE)\nendif()\n"
     )
+}
+
+/// Compiles and runs the example in C with what was installed. What is not on this system is skipped, which is said.
+fn test(prefix: &Path, version: &str) -> Result<()> {
+    let folder = crate::root().join("target/install-c");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot clear {}", folder.display()))?;
+    }
+    let example = crate::root().join("crates/syncline-capi/examples/region.c");
+    copy(&example, &folder.join("region.c"))?;
+    if !is_installed("cc") {
+        return Ok(());
+    }
+    if is_installed("pkg-config") {
+        test_with_pkg_config(prefix, &folder)?;
+    }
+    if is_installed("cmake") {
+        test_with_cmake(prefix, &folder, version)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a program starts, and says so if it does not.
+fn is_installed(program: &str) -> bool {
+    let status = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let installed = status.is_ok_and(|status| status.success());
+    if !installed {
+        println!("skipped: {program} is not installed");
+    }
+    installed
+}
+
+/// Compiles the example with the flags of pkg-config, and runs it.
+fn test_with_pkg_config(prefix: &Path, folder: &Path) -> Result<()> {
+    let mut tool = Command::new("pkg-config");
+    tool.args(["--cflags", "--libs", "syncline"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let output = tool.output().context("cannot start pkg-config")?;
+    ensure!(output.status.success(), "pkg-config: {}", String::from_utf8_lossy(&output.stderr));
+    let flags = String::from_utf8(output.stdout).context("the flags of pkg-config are no text")?;
+    let program = folder.join("region-pkg-config");
+    let mut compile = Command::new("cc");
+    compile.arg(folder.join("region.c")).arg("-o").arg(&program).args(flags.split_whitespace()).arg("-lm");
+    crate::run(&mut compile)?;
+    crate::run(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")))
+}
+
+/// Builds the example with CMake, with the shared and with the static library, and runs it.
+fn test_with_cmake(prefix: &Path, folder: &Path, version: &str) -> Result<()> {
+    let text = format!(
+        "cmake_minimum_required(VERSION 3.10)\nproject(region C)\nfind_package(syncline {version} EXACT REQUIRED)\n\
+         find_package(Syncline {version} REQUIRED)\nadd_executable(region-shared region.c)\n\
+         target_link_libraries(region-shared syncline::syncline m)\nadd_executable(region-static region.c)\n\
+         target_link_libraries(region-static syncline::syncline-static m)\n"
+    );
+    write(&folder.join("CMakeLists.txt"), &text)?;
+    let build = folder.join("build");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(folder).arg("-B").arg(&build);
+    crate::run(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
+    crate::run(Command::new("cmake").arg("--build").arg(&build))?;
+    // CMake has put the folder of the shared library into the program.
+    crate::run(&mut Command::new(build.join("region-shared")))?;
+    crate::run(&mut Command::new(build.join("region-static")))
 }
 
 /// Creates the folder of a file.

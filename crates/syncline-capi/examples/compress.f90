@@ -4,7 +4,7 @@ module syncline
   use iso_c_binding
   implicit none
 
-  integer(c_int32_t), parameter :: syncline_f64 = 2, syncline_abs = 1
+  integer(c_int32_t), parameter :: syncline_f64 = 2, syncline_abs = 1, syncline_effort_balanced = 2
 
   type, bind(c) :: syncline_compress_options
     integer(c_size_t) :: struct_size
@@ -19,6 +19,8 @@ module syncline
     integer(c_int64_t) :: memory_limit
     type(c_funptr) :: progress
     type(c_ptr) :: progress_user
+    integer(c_int32_t) :: effort
+    integer(c_int32_t) :: reserved
   end type
 
   interface
@@ -75,6 +77,7 @@ program compress
   if (syncline_is_error(syncline_init_compress_options(options, c_sizeof(options))) /= 0) error stop 1
   options%bound_mode = syncline_abs
   options%bound_value = 1d-4
+  options%effort = syncline_effort_balanced
   allocate (stream(syncline_compress_bound(syncline_f64, extents, 2_c_size_t)))
   size_of_stream = syncline_compress(c_null_ptr, c_loc(stream), size(stream, kind=c_size_t), c_loc(field), bytes, &
       syncline_f64, extents, 2_c_size_t, options)

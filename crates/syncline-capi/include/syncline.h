@@ -120,6 +120,18 @@ typedef enum syncline_coder {
   SYNCLINE_CODER_LZSS_HUFFMAN = 4,
 } syncline_coder;
 
+// How much time compression with an error bound may take for a smaller stream. Lossless streams are the same with all.
+typedef enum syncline_effort {
+  // `SYNCLINE_EFFORT_FAST`.
+  SYNCLINE_EFFORT_DEFAULT = 0,
+  // The fastest.
+  SYNCLINE_EFFORT_FAST = 1,
+  // Smaller streams, by prediction from more neighbors and by codes for runs.
+  SYNCLINE_EFFORT_BALANCED = 2,
+  // The smallest streams.
+  SYNCLINE_EFFORT_BEST = 3,
+} syncline_effort;
+
 // Keeps the message of the last error of the calls that it was passed to.
 typedef struct syncline_context syncline_context;
 
@@ -157,6 +169,10 @@ typedef struct syncline_compress_options {
   syncline_progress progress;
   // First argument of `progress`.
   void *progress_user;
+  // One of `enum syncline_effort`. The default is `SYNCLINE_EFFORT_DEFAULT`.
+  uint32_t effort;
+  // Must be 0.
+  uint32_t reserved;
 } syncline_compress_options;
 
 // Options of decompression. Initialize them with `syncline_init_decompress_options`.

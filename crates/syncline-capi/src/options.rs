@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-use syncline::{Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Fill};
+use syncline::{Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill};
 
 use crate::status::{Failure, guard};
 use crate::structs::{Versioned, init, read};
@@ -58,6 +58,21 @@ pub enum syncline_coder {
     SYNCLINE_CODER_LZSS_HUFFMAN = 4,
 }
 
+/// How much time compression with an error bound may take for a smaller stream. Lossless streams are the same with all.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "numbers that C programs name")]
+pub enum syncline_effort {
+    /// `SYNCLINE_EFFORT_FAST`.
+    SYNCLINE_EFFORT_DEFAULT = 0,
+    /// The fastest.
+    SYNCLINE_EFFORT_FAST = 1,
+    /// Smaller streams, by prediction from more neighbors and by codes for runs.
+    SYNCLINE_EFFORT_BALANCED = 2,
+    /// The smallest streams.
+    SYNCLINE_EFFORT_BEST = 3,
+}
+
 /// Value of `device`: the CPU.
 pub const SYNCLINE_DEVICE_CPU: i32 = -1;
 
@@ -96,6 +111,10 @@ pub struct syncline_compress_options {
     pub progress: syncline_progress,
     /// First argument of `progress`.
     pub progress_user: *mut c_void,
+    /// One of `enum syncline_effort`. The default is `SYNCLINE_EFFORT_DEFAULT`.
+    pub effort: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// Options of decompression. Initialize them with `syncline_init_decompress_options`.
@@ -136,6 +155,8 @@ unsafe impl Versioned for syncline_compress_options {
             memory_limit: 0,
             progress: None,
             progress_user: std::ptr::null_mut(),
+            effort: syncline_effort::SYNCLINE_EFFORT_DEFAULT as u32,
+            reserved: 0,
         }
     }
 }
@@ -202,8 +223,19 @@ pub unsafe fn compress_options(options: *const syncline_compress_options) -> Res
         4 => Some(Coder::LzssHuffman),
         other => return Err(Failure::invalid(format!("coder is {other}, not 0 to 4"))),
     };
+    let effort = match given.effort {
+        0 => Effort::default(),
+        1 => Effort::Fast,
+        2 => Effort::Balanced,
+        3 => Effort::Best,
+        other => return Err(Failure::invalid(format!("effort is {other}, not 0 to 3"))),
+    };
+    if given.reserved != 0 {
+        return Err(Failure::invalid(format!("reserved is {}, not 0", given.reserved)));
+    }
     let mut made = CompressOptions::new(bound)
         .with_fill(fill)
+        .with_effort(effort)
         .with_threads(given.threads as usize)
         .with_backend(backend(given.device)?);
     if let Some(coder) = coder {

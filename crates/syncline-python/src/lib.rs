@@ -33,6 +33,7 @@ struct Choices {
     detect_fill: bool,
     coder: Option<String>,
     level: Option<u8>,
+    effort: Option<String>,
     index: String,
     threads: usize,
     device: String,
@@ -63,6 +64,9 @@ impl Choices {
         }
         if let Some(level) = self.level {
             options = options.with_level(level);
+        }
+        if let Some(effort) = &self.effort {
+            options = options.with_effort(effort.parse()?);
         }
         if let Some(limit) = self.memory_limit {
             options = options.with_memory_limit(limit);

@@ -19,6 +19,8 @@ pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bou
     fields.set_item("version", report.version)?;
     fields.set_item("pipeline", report.pipeline.to_string())?;
     fields.set_item("index", report.index.to_string())?;
+    fields.set_item("lzss_codes", report.lzss_codes)?;
+    fields.set_item("token_codes", report.token_codes)?;
     let totals = &report.totals;
     for (name, count) in [
         ("chunks", totals.chunks),

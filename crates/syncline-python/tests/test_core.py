@@ -112,6 +112,7 @@ def test_types_that_have_no_stream():
         {"coder": "lzss"},
         {"coder": "lzss+huffman"},
         {"level": 9},
+        {"effort": "best"},
         {"threads": 1},
         {"threads": 3},
         {"index": "gap"},
@@ -125,8 +126,44 @@ def test_options(options):
     np.testing.assert_array_equal(syncline.decompress(syncline.compress(array, **options)), array)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("bound", [{"abs": 1e-3}, {"rel": 1e-4}, {"pw_rel": 1e-3}])
+def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
+    z, y, x = np.ogrid[:40, :50, :60]
+    array = (5 + np.sin(z / 9) + np.sin(y / 8) * np.cos(x / 7)).astype(dtype)
+    sizes = []
+    for effort in (None, "fast", "balanced", "best"):
+        stream = syncline.compress(array, effort=effort, **bound)
+        assert syncline.verify(array, stream).holds
+        assert syncline.inspect(stream)["token_codes"] == (effort in ("balanced", "best"))
+        region = np.s_[3:20, ::-7, 5]
+        np.testing.assert_array_equal(
+            syncline.decompress(stream, region=region), syncline.decompress(stream)[region]
+        )
+        syncline.save(tmp_path / "saved.syn", array, effort=effort, **bound)
+        assert (tmp_path / "saved.syn").read_bytes() == stream
+        assert syncline.estimate(array, effort=effort, **bound).compressed_bytes == len(stream)
+        if "rel" not in bound:
+            with syncline.Writer(tmp_path / "parts.syn", array.shape, dtype, effort=effort, **bound) as writer:
+                for part in array:
+                    writer.append(part)
+            written = (tmp_path / "parts.syn").read_bytes()
+            assert syncline.verify(array, written).holds
+            assert syncline.inspect(written)["token_codes"] == syncline.inspect(stream)["token_codes"]
+        sizes.append(len(stream))
+    assert sizes[0] == sizes[1] > sizes[2] >= sizes[3], sizes
+
+
 def test_wrong_options():
-    for options in ({"coder": "zip"}, {"level": 10}, {"index": "all"}, {"device": "tpu"}, {"fill": "nan"}):
+    for options in (
+        {"coder": "zip"},
+        {"level": 10},
+        {"effort": "slow"},
+        {"index": "all"},
+        {"device": "tpu"},
+        {"fill": "nan"},
+        {"abs": 1, "effort": "balanced", "index": "gap"},
+    ):
         with pytest.raises(ValueError):
             syncline.compress(field((9,)), **options)
     with pytest.raises(MemoryError):

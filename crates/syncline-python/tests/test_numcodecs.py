@@ -55,6 +55,24 @@ def test_other_buffers():
         codec.decode(b"not a stream")
 
 
+def test_efforts():
+    values = np.fromfunction(lambda y, x: np.sin(y / 9) * np.cos(x / 7), (200, 200)).astype("f4")
+    sizes = []
+    for effort in (None, "fast", "balanced", "best"):
+        codec = Syncline("abs", 1e-3, effort=effort)
+        assert codec.get_config()["effort"] == effort
+        again = numcodecs.get_codec(json.loads(json.dumps(codec.get_config())))
+        assert again == codec and again.encode(values) == codec.encode(values)
+        back = np.asarray(codec.decode(codec.encode(values))).reshape(values.shape)
+        assert np.abs(back - values).max() <= 1e-3
+        sizes.append(len(codec.encode(values)))
+    assert sizes[0] == sizes[1] > sizes[2] >= sizes[3], sizes
+    # Metadata of versions that had no efforts.
+    assert numcodecs.get_codec({"id": "syncline", "mode": "abs", "value": 1e-3}) == Syncline("abs", 1e-3)
+    with pytest.raises(ValueError, match="effort"):
+        Syncline("abs", 1e-3, effort="slow")
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["f4", ">f4", "f8", "i2", "M8[s]"])
 def test_zarr_format_2(order, dtype):

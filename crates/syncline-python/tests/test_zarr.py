@@ -161,10 +161,29 @@ def test_configuration():
         {"mode": "abs"},
         {"coder": "zip"},
         {"level": 17},
+        {"effort": "slow"},
+        {"effort": 2},
         {"mode": "abs", "value": float("nan")},
     ):
         with pytest.raises((ValueError, TypeError)):
             SynclineCodec.from_dict({"name": "syncline", "configuration": configuration})
+
+
+def test_efforts(pipeline, tmp_path):
+    values = np.fromfunction(lambda y, x: np.sin(y / 9) * np.cos(x / 7), (200, 200)).astype("f4")
+    sizes = []
+    for effort in (None, "fast", "balanced", "best"):
+        store = LocalStore(tmp_path / str(effort))
+        stored = create_array(store, shape=values.shape, chunks=(200, 200), dtype="f4", abs=1e-3, effort=effort)
+        codec = stored.metadata.to_dict()["codecs"][0]
+        assert codec["configuration"].get("effort") == effort
+        assert SynclineCodec.from_dict(json.loads(json.dumps(codec))) == SynclineCodec("abs", 1e-3, effort=effort)
+        stored[...] = values
+        opened = zarr.open_array(store)
+        assert np.abs(opened[...] - values).max() <= 1e-3
+        np.testing.assert_array_equal(opened[3:50:7, 100:], opened[...][3:50:7, 100:])
+        sizes.append((tmp_path / str(effort) / "c/0/0").stat().st_size)
+    assert sizes[0] == sizes[1] > sizes[2] >= sizes[3], sizes
 
 
 def test_what_cannot_be_compressed_is_refused_at_creation():

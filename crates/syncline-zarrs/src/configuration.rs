@@ -1,7 +1,7 @@
 //! The settings of the codec in array metadata.
 
 use serde::{Deserialize, Serialize};
-use syncline::{Bound, Coder, CompressOptions, ElementType, Error, Fill, Result};
+use syncline::{Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, Result};
 
 /// The settings of the codec, as they are written in array metadata:
 /// `{"name": "syncline", "configuration": {"mode": "abs", "value": 0.001}}`.
@@ -21,6 +21,9 @@ pub struct SynclineConfiguration {
     /// Level of LZSS from 1 to 9, if it is not the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u8>,
+    /// Effort (`fast`, `balanced`, or `best`), if it is not the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
     /// Value that stands for missing data, if it is not the fill value of the array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<f64>,
@@ -40,7 +43,7 @@ impl SynclineConfiguration {
             Bound::PwRel(value) => ("pw_rel", Some(value)),
             _ => ("lossless", None),
         };
-        Self { mode: mode.into(), value, coder: None, level: None, fill: None }
+        Self { mode: mode.into(), value, coder: None, level: None, effort: None, fill: None }
     }
 
     /// Returns the bound.
@@ -83,6 +86,9 @@ impl SynclineConfiguration {
             Some(level @ 1..=9) => options = options.with_level(level),
             Some(level) => return Err(invalid(format!("the level must be from 1 to 9, not {level}"))),
             None => {}
+        }
+        if let Some(effort) = &self.effort {
+            options = options.with_effort(effort.parse::<Effort>()?);
         }
         Ok(options)
     }

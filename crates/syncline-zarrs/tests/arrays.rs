@@ -124,11 +124,13 @@ fn settings_are_checked() {
         r#"{"mode": "lossless", "value": 1}"#,
         r#"{"mode": "abs", "value": 1, "coder": "zip"}"#,
         r#"{"mode": "abs", "value": 1, "level": 10}"#,
+        r#"{"mode": "abs", "value": 1, "effort": "slow"}"#,
     ] {
         assert!(made(wrong).is_err(), "{wrong}");
     }
-    let settings = parse(r#"{"mode":"abs","value":0.1,"fill":-9999.0}"#).unwrap();
-    assert_eq!(serde_json::to_string(&settings).unwrap(), r#"{"mode":"abs","value":0.1,"fill":-9999.0}"#);
+    for text in [r#"{"mode":"abs","value":0.1,"fill":-9999.0}"#, r#"{"mode":"abs","value":0.1,"effort":"balanced"}"#] {
+        assert_eq!(serde_json::to_string(&parse(text).unwrap()).unwrap(), text);
+    }
     let mut builder = ArrayBuilder::new(vec![8], vec![8], data_type::int32(), 0i32);
     builder.array_to_bytes_codec(codec(Bound::Abs(0.1))).bytes_to_bytes_codecs(vec![]);
     let error = match builder.build(Arc::new(MemoryStore::new()), "/a") {
@@ -136,6 +138,28 @@ fn settings_are_checked() {
         Err(error) => error.to_string(),
     };
     assert!(error.contains("float32"), "{error}");
+}
+
+#[test]
+fn more_effort_makes_smaller_chunks() {
+    let value = |at: usize| ((at / 128) as f32 / 9.0).sin() * ((at % 128) as f32 / 7.0).cos();
+    let smooth: Vec<f32> = (0..128 * 128).map(value).collect();
+    let sizes = [None, Some("fast"), Some("balanced"), Some("best")].map(|effort| {
+        let mut settings = SynclineConfiguration::new(Bound::Abs(1e-3));
+        settings.effort = effort.map(str::to_owned);
+        let store = Arc::new(MemoryStore::new());
+        let mut builder = ArrayBuilder::new(vec![128, 128], vec![128, 128], data_type::float32(), f32::NAN);
+        let codec = Arc::new(SynclineCodec::with_configuration(settings).unwrap());
+        builder.array_to_bytes_codec(codec).bytes_to_bytes_codecs(vec![]);
+        let made = builder.build(store.clone(), "/a").unwrap();
+        made.store_metadata().unwrap();
+        made.store_array_subset(&made.subset_all(), &smooth).unwrap();
+        let opened = Array::open(store.clone(), "/a").unwrap();
+        let back: Vec<f32> = opened.retrieve_array_subset(&opened.subset_all()).unwrap();
+        assert!(smooth.iter().zip(&back).all(|(a, b)| (a - b).abs() <= 1e-3), "{effort:?}");
+        store.get(&StoreKey::new("a/c/0/0").unwrap()).unwrap().unwrap().len()
+    });
+    assert!(sizes[0] == sizes[1] && sizes[2] < sizes[1] && sizes[3] <= sizes[2], "{sizes:?}");
 }
 
 #[test]

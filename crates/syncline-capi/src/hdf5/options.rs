@@ -7,16 +7,18 @@
 //! | 2, 3 | the bound, an IEEE 754 binary64: lower and upper half |
 //! | 4 | fill value: 0 that of the dataset, or else a detected one; 1 none; 2 the following |
 //! | 5, 6 | the fill value, as the bound |
-//! | 7 | coder (0 default, 1 auto, 2 Huffman, 3 LZSS, 4 LZSS and Huffman) + 256 * level (0 default) |
+//! | 7 | coder + 256 * level + 65536 * effort, each 0 for the default |
 //! | 8 | element type of the stream + 256 if elements are big-endian |
 //! | 9 | number of axes of a chunk, 1 to 32 |
 //! | 10... | extents of a chunk, slowest axis first: lower and upper half of each |
+//!
+//! Coders are 1 auto, 2 Huffman, 3 LZSS, and 4 LZSS and Huffman; efforts are 1 fast, 2 balanced, and 3 best.
 //!
 //! Users give the first eight or fewer; missing ones are 0. `set_local` appends the others.
 
 use std::ffi::c_int;
 
-use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Error, Fill, Shape};
+use syncline::{Backend, Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, Shape};
 
 /// The number of the filter, from the range that HDF5 leaves to filters that are not registered (docs/HDF5.md).
 pub const ID: c_int = 47_501;
@@ -127,12 +129,17 @@ impl Parameters {
             4 => options.with_coder(Coder::LzssHuffman),
             other => return Err(Error::InvalidArgument(format!("coder {other} is unknown"))),
         };
-        match self.values[7] >> 8 {
+        let options = match (self.values[7] >> 8) as u8 {
+            0 => options,
+            level @ 1..=9 => options.with_level(level),
+            other => return Err(Error::InvalidArgument(format!("level {other} is unknown"))),
+        };
+        match self.values[7] >> 16 {
             0 => Ok(options),
-            level => match u8::try_from(level) {
-                Ok(level) => Ok(options.with_level(level)),
-                Err(_) => Err(Error::InvalidArgument(format!("level {level} is unknown"))),
-            },
+            1 => Ok(options.with_effort(Effort::Fast)),
+            2 => Ok(options.with_effort(Effort::Balanced)),
+            3 => Ok(options.with_effort(Effort::Best)),
+            other => Err(Error::InvalidArgument(format!("effort {other} is unknown"))),
         }
     }
 

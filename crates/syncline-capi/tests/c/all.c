@@ -1,5 +1,6 @@
 /* Calls every function of the library, with what is right and with what is wrong. */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,46 @@ static void test_bounds(void) {
         round_trip(wide, sizeof wide, SYNCLINE_F64, &options, &stream, restored_wide);
         free(stream);
     }
+}
+
+/* More effort makes smaller streams of a smooth field; the bound holds with each. */
+static void test_efforts(void) {
+    static const uint32_t efforts[] = {SYNCLINE_EFFORT_DEFAULT, SYNCLINE_EFFORT_FAST, SYNCLINE_EFFORT_BALANCED,
+                                       SYNCLINE_EFFORT_BEST};
+    static float smooth[COUNT], restored[COUNT];
+    for (int k = 0; k < COUNT; k++) {
+        smooth[k] = (float)(sin(k / 1200 / 9.0) + sin(k / 40 % 30 / 8.0) * cos(k % 40 / 7.0));
+    }
+    size_t made[4];
+    syncline_compress_options options;
+    for (int i = 0; i < 4; i++) {
+        options = options_of(SYNCLINE_ABS, 1e-3);
+        options.effort = efforts[i];
+        void *stream;
+        made[i] = round_trip(smooth, sizeof smooth, SYNCLINE_F32, &options, &stream, restored);
+        for (int k = 0; k < COUNT; k++) {
+            CHECK(fabs((double)smooth[k] - (double)restored[k]) <= 1e-3);
+        }
+        free(stream);
+    }
+    CHECK(made[0] == made[1] && made[2] < made[1] && made[3] <= made[2]);
+
+    /* A program that was compiled before there were efforts. */
+    options.struct_size = offsetof(syncline_compress_options, effort);
+    void *stream;
+    CHECK(round_trip(smooth, sizeof smooth, SYNCLINE_F32, &options, &stream, restored) == made[0]);
+    free(stream);
+
+    unsigned char small[300];
+    options = options_of(SYNCLINE_ABS, 1e-3);
+    options.effort = 4;
+    size_t result = syncline_compress(context, small, 300, smooth, sizeof smooth, SYNCLINE_F32, shape, 3, &options);
+    CHECK(syncline_error_code(result) == SYNCLINE_ERROR_INVALID_ARGUMENT);
+    CHECK(strstr(syncline_error_message(context), "effort is 4") != NULL);
+    options = options_of(SYNCLINE_ABS, 1e-3);
+    options.reserved = 1;
+    result = syncline_compress(context, small, 300, smooth, sizeof smooth, SYNCLINE_F32, shape, 3, &options);
+    CHECK(syncline_error_code(result) == SYNCLINE_ERROR_INVALID_ARGUMENT);
 }
 
 static void test_lossless_types(void) {
@@ -236,6 +277,7 @@ int main(void) {
         field[i] = (float)wide[i];
     }
     test_bounds();
+    test_efforts();
     test_lossless_types();
     test_region();
     test_progress_and_structs();

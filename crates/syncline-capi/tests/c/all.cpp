@@ -17,6 +17,7 @@ int main() {
     }
     options.bound_mode = SYNCLINE_REL;
     options.bound_value = 1e-3;
+    options.effort = SYNCLINE_EFFORT_BEST;
     std::vector<unsigned char> stream(syncline_compress_bound(SYNCLINE_F32, shape, 2));
     const std::size_t size = syncline_compress(nullptr, stream.data(), stream.size(), field.data(), 40000,
                                                SYNCLINE_F32, shape, 2, &options);

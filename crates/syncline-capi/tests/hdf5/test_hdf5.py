@@ -19,10 +19,14 @@ def test_keywords_of_the_python_package(tmp_path):
     assert options == {"compression": ID, "compression_opts": (*parameters(1, 1e-3), 0, 0, 0, 0)}
     fill = syncline_h5py.filter(rel=1e-3, fill=-9999, coder="lzss+huffman", level=3)["compression_opts"]
     assert fill == (*parameters(2, 1e-3), 2, *parameters(0, -9999)[2:], 4 + 256 * 3)
+    efforts = [syncline_h5py.filter(abs=1, level=2, effort=name) for name in (None, "fast", "balanced", "best")]
+    assert [words["compression_opts"][7] for words in efforts] == [256 * 2 + 65536 * number for number in range(4)]
     with pytest.raises(TypeError):
         syncline_h5py.filter(abs=1, rel=1)
     with pytest.raises(ValueError, match="coder"):
         syncline_h5py.filter(coder="zip")
+    with pytest.raises(ValueError, match="effort"):
+        syncline_h5py.filter(effort="slow")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         dataset = file.create_dataset("x", data=FIELD, chunks=(20, 25, 60), **syncline_h5py.filter(rel=1e-3))
         assert np.abs(dataset[...] - FIELD).max() <= 4e-3
@@ -53,6 +57,20 @@ def test_bounds_hold(tmp_path, dtype):
         assert dataset.dtype == data.dtype
         assert np.abs(dataset[...].astype("f8") - data.astype("f8")).max() <= 1e-3
         assert dataset.id.get_storage_size() < data.nbytes / 4
+
+
+def test_more_effort_makes_smaller_chunks(tmp_path):
+    z, y, x = np.ogrid[:40, :50, :60]
+    smooth = (np.sin(z / 9) + np.sin(y / 8) * np.cos(x / 7)).astype("f4")
+    sizes = []
+    for effort in range(4):
+        options = (*parameters(1, 1e-3), 0, 0, 0, 65536 * effort)
+        write(tmp_path / "a.h5", name=str(effort), data=smooth, chunks=(40, 50, 60), options=options)
+        with h5py.File(tmp_path / "a.h5") as file:
+            dataset = file[str(effort)]
+            assert np.abs(dataset[...] - smooth).max() <= 1e-3
+            sizes.append(dataset.id.get_storage_size())
+    assert sizes[0] == sizes[1] > sizes[2] >= sizes[3], sizes
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", ">i2", "u2", "i4", "u4", "i8", ">u8", "f2", "?", "f4", "f8"])
@@ -93,7 +111,15 @@ def test_other_types_fail_when_the_dataset_is_created(tmp_path, data):
         write(tmp_path / "a.h5", data=data, chunks=(5,), options=None)
 
 
-@pytest.mark.parametrize("options", [(2,), parameters(9, 1), parameters(1, -1), (1, 1, 0, 0, 0, 0, 0, 9)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (2,),
+        parameters(9, 1),
+        parameters(1, -1),
+        *((*parameters(1, 1e-3), 0, 0, 0, last) for last in (9, 256 * 10, 65536 * 4, 1 << 31)),
+    ],
+)
 def test_wrong_parameters_fail_when_the_dataset_is_created(tmp_path, options):
     with pytest.raises((ValueError, RuntimeError), match="Syncline"):
         write(tmp_path / "a.h5", options=options)

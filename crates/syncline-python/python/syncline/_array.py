@@ -13,6 +13,7 @@ from . import _core, _device
 from ._index import basic_index
 
 Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
+Effort = Literal["fast", "balanced", "best"]
 Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
@@ -154,6 +155,7 @@ def compress(
     fill: float | Literal["auto", "none"] | None = "auto",
     coder: Coder | None = None,
     level: int | None = None,
+    effort: Effort | None = None,
     index: Index = "symbol",
     threads: int = 0,
     device: str = "auto",
@@ -168,8 +170,11 @@ def compress(
     ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, which is kept exactly
     and excluded from the range.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
-    of LZSS. ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times
-    a second; an exception that it raises cancels the work.
+    of LZSS. ``effort`` is ``"fast"`` (the default), or ``"balanced"`` or ``"best"``, which take more time with a bound
+    and make smaller streams; they need ``index="symbol"``, and lossless streams are the same with each.
+
+    ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
+    an exception that it raises cancels the work.
 
     Arrays of any strides and byte order are accepted; those that are not C-contiguous and little-endian are copied.
 
@@ -188,7 +193,7 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(bound, fill, coder, level, index, threads, device, memory_limit)
+    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream, codec=_device.codec(ordinal))
@@ -211,11 +216,20 @@ def one_bound(
     return bound
 
 
+def check_effort(effort: Any) -> Effort | None:
+    """Returns an effort, or raises an error if it is unknown. For codecs, which are made before they compress."""
+    if effort not in (None, "fast", "balanced", "best"):
+        raise ValueError(f"unknown effort {effort!r}: use fast, balanced, or best")
+    checked: Effort | None = effort
+    return checked
+
+
 def core_choices(
     bound: Bound,
     fill: float | Literal["auto", "none"] | None,
     coder: Coder | None,
     level: int | None,
+    effort: Effort | None,
     index: Index,
     threads: int,
     device: str,
@@ -231,6 +245,7 @@ def core_choices(
         "detect_fill": fill == "auto",
         "coder": coder,
         "level": level,
+        "effort": effort,
         "index": index,
         "threads": threads,
         "device": device,
@@ -285,7 +300,7 @@ def verify(array: ArrayLike, data: Any, *, threads: int = 0, device: str = "auto
 
 def inspect(data: Any) -> dict[str, Any]:
     """Returns the header of a stream as a dictionary, with the counts and the sizes in bytes of its parts. Every chunk
-    is checked.
+    is checked. ``token_codes`` tells whether the effort was ``"balanced"`` or ``"best"``.
 
     >>> import numpy as np, syncline
     >>> syncline.inspect(syncline.compress(np.zeros((64, 64), "f4"), abs=0.5))["tiles"]

@@ -14,6 +14,7 @@ from . import _core, _device
 from ._array import (
     Bound,
     Coder,
+    Effort,
     Index,
     as_bytes,
     compress,
@@ -55,6 +56,7 @@ class Writer:
         fill: float | Literal["auto", "none"] | None = None,
         coder: Coder | None = None,
         level: int | None = None,
+        effort: Effort | None = None,
         index: Index = "symbol",
         threads: int = 0,
         memory_limit: int | None = None,
@@ -67,7 +69,7 @@ class Writer:
         self.appended = 0
         self._path = os.fspath(path)
         self._temporary = _temporary_name(path)
-        choices = core_choices(bound, fill, coder, level, index, threads, "cpu", memory_limit)
+        choices = core_choices(bound, fill, coder, level, effort, index, threads, "cpu", memory_limit)
         self._writer = _core.Writer(self._temporary, core_name(self.dtype), self.shape, choices, range)
 
     def append(self, array: ArrayLike) -> None:

@@ -15,6 +15,7 @@ from . import _device
 from ._array import (
     Bound,
     Coder,
+    Effort,
     Header,
     Index,
     Quality,
@@ -53,6 +54,7 @@ def estimate(
     fill: float | Literal["auto", "none"] | None = "auto",
     coder: Coder | None = None,
     level: int | None = None,
+    effort: Effort | None = None,
     index: Index = "symbol",
     threads: int = 0,
     sample: int = 1 << 20,
@@ -71,7 +73,15 @@ def estimate(
     windows = elements if elements.size <= max(1, sample) else _windows(elements, sample)
     def stream_of(wanted: Bound) -> bytes:
         stream: bytes = compress(
-            windows, bound=wanted, fill=fill, coder=coder, level=level, index=index, threads=threads, device="cpu"
+            windows,
+            bound=wanted,
+            fill=fill,
+            coder=coder,
+            level=level,
+            effort=effort,
+            index=index,
+            threads=threads,
+            device="cpu",
         )
         return stream
 

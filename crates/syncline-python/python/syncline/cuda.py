@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
-from ._array import Bound, Coder, Header, Index, as_bytes, core_choices, core_name
+from ._array import Bound, Coder, Effort, Header, Index, as_bytes, core_choices, core_name
 from ._array import header_of_fields, little_endian, one_bound
 from ._core import DeviceArray
 
@@ -94,12 +94,13 @@ class Compressor:
         fill: float | Literal["auto", "none"] | None = "auto",
         coder: Coder | None = None,
         level: int | None = None,
+        effort: Effort | None = None,
         index: Index = "symbol",
         fallback: bool = True,
     ) -> None:
         where = "auto" if fallback else "cuda"
         chosen = one_bound(bound, abs, rel, psnr, pw_rel)
-        self._choices = core_choices(chosen, fill, coder, level, index, 0, where, None)
+        self._choices = core_choices(chosen, fill, coder, level, effort, index, 0, where, None)
         self._codec = _device.codec(device)
         self.device = device
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._array import Bound, resolve
+from ._array import Bound, Effort, resolve
 from .zarr import SynclineCodec
 
 __all__ = ["to_zarr"]
@@ -18,14 +18,15 @@ def to_zarr(
     rel: float | None = None,
     psnr: float | None = None,
     pw_rel: float | None = None,
+    effort: Effort | None = None,
     compute: bool = True,
     **options: Any,
 ) -> Any:
     """Compresses a Dask array into a Zarr array whose chunks are those of the Dask array.
 
     A relative bound takes two passes over the array: one for its value range, one for compression, so that each element
-    has the same absolute bound whatever chunk it is in. ``options`` are those of ``zarr.create_array``. With
-    ``compute=False`` the second pass is returned as a delayed object.
+    has the same absolute bound whatever chunk it is in. ``effort`` is that of :func:`syncline.compress`; ``options``
+    are those of ``zarr.create_array``. With ``compute=False`` the second pass is returned as a delayed object.
 
     >>> import dask.array, syncline.dask, zarr
     >>> array = dask.array.arange(1000, chunks=100, dtype="f8")
@@ -48,7 +49,7 @@ def to_zarr(
         shape=array.shape,
         dtype=array.dtype,
         chunks=options.pop("chunks", array.chunksize),
-        serializer=SynclineCodec(bound.mode, bound.value),
+        serializer=SynclineCodec(bound.mode, bound.value, effort=effort),
         compressors=None,
         **options,
     )

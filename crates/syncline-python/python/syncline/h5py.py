@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Literal
 
-from ._array import Bound, Coder
+from ._array import Bound, Coder, Effort, check_effort
 
 #: Number of the filter, from the range that HDF5 leaves to filters that are not registered.
 FILTER_ID = 47501
@@ -16,6 +16,7 @@ FILTER_ID = 47501
 _VERSION = 1
 _MODES = ("lossless", "abs", "rel", "psnr", "pw_rel")
 _CODERS = (None, "auto", "huffman", "lzss", "lzss+huffman")
+_EFFORTS = (None, "fast", "balanced", "best")
 
 
 def parameters(
@@ -24,6 +25,7 @@ def parameters(
     fill: float | Literal["file", "none"] = "file",
     coder: Coder | None = None,
     level: int | None = None,
+    effort: Effort | None = None,
 ) -> tuple[int, ...]:
     """Returns the numbers that HDF5 stores with a dataset and passes to the filter (its ``cd_values``).
 
@@ -38,13 +40,14 @@ def parameters(
         raise ValueError(f"unknown coder {coder!r}: use auto, huffman, lzss, or lzss+huffman")
     if level is not None and not 1 <= level <= 9:
         raise ValueError(f"level must be from 1 to 9, not {level}")
+    check_effort(effort)
     if isinstance(fill, str):
         if fill not in ("file", "none"):
             raise ValueError(f"fill must be a number, 'file', or 'none', not {fill!r}")
         fills = (0 if fill == "file" else 1, 0, 0)
     else:
         fills = (2, *_halves(fill))
-    choice = _CODERS.index(coder) + 256 * (level or 0)
+    choice = _CODERS.index(coder) + 256 * (level or 0) + 65536 * _EFFORTS.index(effort)
     return (_VERSION, _MODES.index(bound.mode), *_halves(bound.value), *fills, choice)
 
 
@@ -57,17 +60,20 @@ def filter(
     fill: float | Literal["file", "none"] = "file",
     coder: Coder | None = None,
     level: int | None = None,
+    effort: Effort | None = None,
 ) -> dict[str, Any]:
     """Returns the keywords of ``create_dataset`` for one error bound; without one, the dataset is lossless.
 
     ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
-    same for all chunks. Integers are always lossless.
+    same for all chunks. Integers are always lossless. ``coder``, ``level``, and ``effort`` are those of
+    :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]
     47501
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    return {"compression": FILTER_ID, "compression_opts": parameters(bound, fill=fill, coder=coder, level=level)}
+    values = parameters(bound, fill=fill, coder=coder, level=level, effort=effort)
+    return {"compression": FILTER_ID, "compression_opts": values}
 
 
 def _halves(value: float) -> tuple[int, int]:

@@ -9,20 +9,29 @@ from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 from . import _core
-from ._array import Bound, as_bytes, compress, decompress
+from ._array import Bound, as_bytes, check_effort, compress, decompress
 
 
 class Syncline(Codec):
-    """Compresses chunks with Syncline. ``mode`` and ``value`` are those of :class:`syncline.Bound`.
+    """Compresses chunks with Syncline. ``mode`` and ``value`` are those of :class:`syncline.Bound`, and ``coder``,
+    ``level``, and ``effort`` those of :func:`syncline.compress`.
 
     ``rel`` and ``psnr`` bounds refer to the values of each chunk, since a codec sees one chunk at a time.
     """
 
     codec_id = "syncline"
 
-    def __init__(self, mode: str = "lossless", value: float = 0.0, coder: str | None = None, level: int | None = None):
+    def __init__(
+        self,
+        mode: str = "lossless",
+        value: float = 0.0,
+        coder: str | None = None,
+        level: int | None = None,
+        effort: str | None = None,
+    ):
         bound = Bound(mode, value)  # type: ignore[arg-type]
         self.mode, self.value, self.coder, self.level = bound.mode, bound.value, coder, level
+        self.effort = check_effort(effort)
 
     def encode(self, buf: Any) -> bytes:
         """Compresses an array, or the bytes of another buffer as `uint8`."""
@@ -43,7 +52,9 @@ class Syncline(Codec):
             array = array.T
         bound = Bound(self.mode, self.value)
         coder: Any = self.coder
-        stream: bytes = compress(array, bound=bound, coder=coder, level=self.level, threads=1, device="cpu")
+        stream: bytes = compress(
+            array, bound=bound, coder=coder, level=self.level, effort=self.effort, threads=1, device="cpu"
+        )
         return stream
 
     def decode(self, buf: Any, out: Any = None) -> Any:

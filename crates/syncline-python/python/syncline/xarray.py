@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import __version__
-from ._array import Bound, core_name, resolve
+from ._array import Bound, Effort, core_name, resolve
 from .zarr import SynclineCodec
 
 __all__ = ["annotate", "encoding"]
@@ -24,13 +24,14 @@ def encoding(
     rel: float | None = None,
     pw_rel: float | None = None,
     per_variable: Mapping[str, Bound] | None = None,
+    effort: Effort | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Returns the ``encoding`` argument of ``Dataset.to_zarr`` for all data variables of a dataset.
 
     Variables of ``float32`` and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A relative
     bound refers to the value range of the whole variable, which is computed here, once. Other variables are lossless,
     and types that Syncline does not have keep Zarr's defaults. A ``_FillValue`` in the encoding of a variable is kept
-    exactly.
+    exactly. ``effort`` is that of :func:`syncline.compress` for variables with a bound.
 
     >>> import numpy as np, syncline, syncline.xarray, xarray
     >>> temperature = 280 + np.random.default_rng(0).normal(size=(20, 30)).astype("f4")
@@ -66,7 +67,8 @@ def encoding(
         fill = None if fill is None or np.isnan(fill) else float(fill)
         # The argument of `to_zarr` replaces the encoding of a variable, so that these would be lost.
         kept = {key: variable.encoding[key] for key in _KEPT if key in variable.encoding}
-        codec = SynclineCodec(bound.mode, bound.value, fill=fill)
+        chosen = None if bound.mode == "lossless" else effort
+        codec = SynclineCodec(bound.mode, bound.value, effort=chosen, fill=fill)
         encodings[name] = {**kept, "serializer": codec, "compressors": None}
     return encodings
 

@@ -15,13 +15,16 @@ from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.core.common import parse_named_configuration
 
 from . import _core
-from ._array import Bound, as_bytes, compress, core_name, decompress, numpy_dtype
+from ._array import Bound, Effort, as_bytes, check_effort, compress, core_name, decompress, numpy_dtype
 from ._core import Corrupt
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
 
 #: Bytes that are fetched from the end of a chunk to read a part of it. A chunk that is shorter is fetched whole.
 _TAIL_BYTES = 16 << 10
+
+#: Settings that a configuration has only if they are not the default.
+_OPTIONAL = ("coder", "level", "effort", "fill")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     value: float = 0.0
     coder: str | None = None
     level: int | None = None
+    effort: str | None = None
     #: The value that stands for missing data, if it is not the fill value of the array.
     fill: float | None = None
 
@@ -51,6 +55,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             raise ValueError(f"the {self.mode} bound must be a positive number, not {self.value}")
         if self.coder not in (None, "auto", "huffman", "lzss", "lzss+huffman"):
             raise ValueError(f"unknown coder {self.coder!r}: use auto, huffman, lzss, or lzss+huffman")
+        check_effort(self.effort)
         if self.fill is not None:
             object.__setattr__(self, "fill", float(self.fill))
         if self.level is not None and not (isinstance(self.level, int) and 1 <= self.level <= 9):
@@ -66,7 +71,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         """Makes the codec of a configuration in array metadata."""
         _, configuration = parse_named_configuration(data, "syncline", require_configuration=False)
         configuration = dict(configuration or {})
-        unknown = sorted(configuration.keys() - {"mode", "value", "coder", "level", "fill"})
+        unknown = sorted(configuration.keys() - {"mode", "value", *_OPTIONAL})
         if unknown:
             from . import __version__
 
@@ -78,7 +83,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         configuration: dict[str, Any] = {"mode": self.mode}
         if self.mode != "lossless":
             configuration["value"] = self.value
-        configuration |= {key: value for key in ("coder", "level", "fill") if (value := getattr(self, key)) is not None}
+        configuration |= {key: value for key in _OPTIONAL if (value := getattr(self, key)) is not None}
         return {"name": "syncline", "configuration": configuration}
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
@@ -104,7 +109,16 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         fill = float(fill) if self.mode != "lossless" and fill is not None and fill != 0 else "auto"
         array = _at_most_four_axes(chunk_data.as_numpy_array())
         coder: Any = self.coder
-        stream = compress(array, bound=self.bound, fill=fill, coder=coder, level=self.level, threads=1, device="cpu")
+        stream = compress(
+            array,
+            bound=self.bound,
+            fill=fill,
+            coder=coder,
+            level=self.level,
+            effort=check_effort(self.effort),
+            threads=1,
+            device="cpu",
+        )
         return chunk_spec.prototype.buffer.from_bytes(stream)
 
     def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
@@ -217,8 +231,10 @@ def encoding(
     rel: float | None = None,
     psnr: float | None = None,
     pw_rel: float | None = None,
+    effort: Effort | None = None,
 ) -> dict[str, Any]:
-    """Returns keyword arguments for ``zarr.create_array``, or an Xarray encoding, that compress with this bound.
+    """Returns keyword arguments for ``zarr.create_array``, or an Xarray encoding, that compress with this bound and
+    this effort of :func:`syncline.compress`.
 
     >>> import numpy as np, syncline.zarr, zarr
     >>> array = zarr.create_array({}, shape=(64, 64), chunks=(32, 32), dtype="f4", **syncline.zarr.encoding(abs=1e-3))
@@ -227,7 +243,7 @@ def encoding(
     1.0
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    return {"serializer": SynclineCodec(bound.mode, bound.value), "compressors": None}
+    return {"serializer": SynclineCodec(bound.mode, bound.value, effort=effort), "compressors": None}
 
 
 def create_array(
@@ -237,14 +253,16 @@ def create_array(
     rel: float | None = None,
     psnr: float | None = None,
     pw_rel: float | None = None,
+    effort: Effort | None = None,
     **options: Any,
 ) -> Any:
-    """Creates a Zarr array whose chunks are compressed with this bound, as ``zarr.create_array`` with
+    """Creates a Zarr array whose chunks are compressed with this bound and this effort, as ``zarr.create_array`` with
     :func:`encoding`; ``options`` are those of ``zarr.create_array``.
     """
     import zarr
 
-    return zarr.create_array(store, **encoding(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel), **options)
+    codec = encoding(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel, effort=effort)
+    return zarr.create_array(store, **codec, **options)
 
 
 def _box_of(selection: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[Any, ...]] | None:
