@@ -385,7 +385,7 @@ fn entropy(bytes: &[u8], stride: usize) -> u64 {
 /// Returns how often each byte comes in each of the `stride` planes (1, 2, 4 or 8) of `bytes` whose bytes differ. The
 /// others say nothing.
 fn planes_of(bytes: &[u8], stride: usize) -> impl Iterator<Item = [u32; 256]> {
-    let varying = dispatch::run(VaryingBytes { bytes, stride });
+    let varying = simd::run(VaryingBytes { bytes, stride });
     let count = match stride {
         1 => count::<1>,
         2 => count::<2>,
