@@ -1,6 +1,7 @@
 // The steps from sorted counts to a codebook, by a warp or a block: trees, the best code, and the serialized codebook.
 // See huffman/codebook/small_alphabet.cu.
 #pragma once
+#include "device/sync.cuh"
 #include "huffman/codebook/small_alphabet_sort.cuh"
 
 // A code: the number of codewords of each length, one length per lane, and the bits of all codewords.
