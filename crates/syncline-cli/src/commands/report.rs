@@ -286,9 +286,9 @@ impl<'a> Subject<'a> {
                 title: "Spectrum along the fastest axis",
                 text: "Mean power of rows of the slices, with a Hann window.".into(),
                 svg: drawn(charts::lines(
-                    "cycles per element",
-                    "log10 of the power",
+                    ("cycles per element", "log10 of the power"),
                     None,
+                    true,
                     &[
                         Series::line("original", signal.spectrum(false)),
                         Series::line("difference", signal.spectrum(true)),
@@ -301,9 +301,9 @@ impl<'a> Subject<'a> {
                     "Along the fastest axis. Values near 0 at all distances above 0 mean that errors look like noise."
                         .into(),
                 svg: drawn(charts::lines(
-                    "distance in elements",
-                    "correlation",
+                    ("distance in elements", "correlation"),
                     Some(-1.05..1.05),
+                    true,
                     &[Series::line("difference", signal.autocorrelation())],
                 ))?,
             },
@@ -360,7 +360,7 @@ impl<'a> Subject<'a> {
         Ok(Some(Chart {
             title: "Rate and distortion",
             text: format!("Bounds from 0.1 to 1e-6 of the value range, estimated from {share}."),
-            svg: drawn(charts::lines("bits per value", "PSNR in dB", None, &series))?,
+            svg: drawn(charts::lines(("bits per value", "PSNR in dB"), None, false, &series))?,
         }))
     }
 }
