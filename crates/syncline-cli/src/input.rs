@@ -107,7 +107,7 @@ impl Input {
         match self.stamp() == before {
             true => Ok(()),
             false => Err(Failure::data(format!(
-                "{self}: was changed while it was read: wait until the program that writes it has ended, and start again"
+                "{self}: was changed while it was read: start again when the program that writes it has ended"
             ))),
         }
     }

@@ -196,7 +196,10 @@ impl Sample {
         let mut inner = options.clone().with_coder(options.coder());
         inner = inner.with_bound(self.absolute(options.bound())).with_fill(self.fill).with_backend(Backend::Cpu);
         inner.progress = Progress::default();
-        inner
+        match options.memory_limit() {
+            Some(limit) => inner.with_memory_limit(beside_sample(limit)),
+            None => inner,
+        }
     }
 
     /// Returns a bound that means for the sample what `bound` means for the whole array.
@@ -239,6 +242,11 @@ impl Sample {
         comparison.push(self.array.bytes(), back.bytes())?;
         Ok(comparison.finish()?.psnr)
     }
+}
+
+/// Returns the part of a memory limit that is left beside a sample and its stream.
+fn beside_sample(limit: u64) -> u64 {
+    limit - limit / 4
 }
 
 /// Runs a piece of work a few times, and returns the result with the shortest time in seconds.

@@ -44,8 +44,8 @@ pub struct CompressArgs {
     /// Several are separated by commas, or the option is repeated. They are kept exactly and do not count in the value
     /// range. NaN is always kept. auto takes extreme values that repeat and lie far from all others: those that at
     /// least 0.1 % of the elements (and 8) hold, if the gap is more than 4 times the range of the others; and those
-    /// that make up more than 90 % of the range, if at least 4 elements hold them. Customary values such as -9999, 1e20,
-    /// 9.96921e36, and -32768 need only half the range of the others as a gap, or 2 elements.
+    /// that make up more than 90 % of the range, if at least 4 elements hold them. Customary values such as -9999,
+    /// 1e20, 9.96921e36, and -32768 need only half the range of the others as a gap, or 2 elements.
     #[arg(long, value_name = "none|auto|VALUES", default_value = "auto", value_parser = parse_fill,
         value_delimiter = ',', allow_hyphen_values = true)]
     pub fill: Vec<FillChoice>,

@@ -29,6 +29,11 @@ use crate::stream::{OpenStream, decode_options};
 /// Bounds of the rate-distortion curve, relative to the value range.
 const BOUNDS: [f64; 6] = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
 
+/// Elements that are converted to numbers at a time.
+const BLOCK: usize = 1 << 16;
+/// Bytes of memory for each element of the window of a slice.
+const SLICE_BYTES: u64 = 64;
+
 /// Runs the command.
 pub fn run(args: &ReportArgs, talk: Talk) -> Outcome {
     if is_dash(&args.original) || is_dash(&args.other) {
@@ -169,8 +174,11 @@ impl<'a> Subject<'a> {
     fn statistics(&self, quality: &Quality) -> Outcome<Statistics> {
         let limit = quality.max_absolute.map_or(0.0, |peak| peak.value);
         let mut statistics = Statistics::new(limit, quality.range);
+        let block = BLOCK * self.original.element_type.size();
         self.for_each_piece(&whole(self.original.shape), |original, other, _| {
-            statistics.push(&self.values(original), &self.values(other));
+            for (original, other) in original.chunks(block).zip(other.chunks(block)) {
+                statistics.push(&self.values(original), &self.values(other));
+            }
             Ok(())
         })?;
         Ok(statistics)
@@ -180,7 +188,8 @@ impl<'a> Subject<'a> {
     fn slices(&self, quality: &Quality, limit: f64, page: &mut Page) -> Outcome<Signal> {
         let range = quality.range.unwrap_or((0.0, 1.0));
         let mut signal = Signal::default();
-        for slice in slices::of(self.original.shape) {
+        let most = self.args.resources.limits.memory_limit.map_or(u64::MAX, |limit| limit / SLICE_BYTES);
+        for slice in slices::of(self.original.shape, most) {
             let (mut before, mut after) = (Vec::new(), Vec::new());
             self.for_each_piece(&slice.region, |original, other, _| {
                 before.extend(self.values(original));
@@ -277,9 +286,9 @@ impl<'a> Subject<'a> {
                 title: "Spectrum along the fastest axis",
                 text: "Mean power of rows of the slices, with a Hann window.".into(),
                 svg: drawn(charts::lines(
-                    "cycles per element",
-                    "log10 of the power",
+                    ("cycles per element", "log10 of the power"),
                     None,
+                    true,
                     &[
                         Series::line("original", signal.spectrum(false)),
                         Series::line("difference", signal.spectrum(true)),
@@ -292,9 +301,9 @@ impl<'a> Subject<'a> {
                     "Along the fastest axis. Values near 0 at all distances above 0 mean that errors look like noise."
                         .into(),
                 svg: drawn(charts::lines(
-                    "distance in elements",
-                    "correlation",
+                    ("distance in elements", "correlation"),
                     Some(-1.05..1.05),
+                    true,
                     &[Series::line("difference", signal.autocorrelation())],
                 ))?,
             },
@@ -351,7 +360,7 @@ impl<'a> Subject<'a> {
         Ok(Some(Chart {
             title: "Rate and distortion",
             text: format!("Bounds from 0.1 to 1e-6 of the value range, estimated from {share}."),
-            svg: drawn(charts::lines("bits per value", "PSNR in dB", None, &series))?,
+            svg: drawn(charts::lines(("bits per value", "PSNR in dB"), None, false, &series))?,
         }))
     }
 }

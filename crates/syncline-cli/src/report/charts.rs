@@ -36,8 +36,14 @@ impl Series {
     }
 }
 
-/// Returns a chart of lines. `y` is its vertical range, if that does not follow from the points.
-pub fn lines(x_name: &str, y_name: &str, y: Option<Range<f64>>, series: &[Series]) -> Result<String, Box<dyn Error>> {
+/// Returns a chart of lines. `y` is its vertical range, if that does not follow from the points. The legend is where
+/// lines are not: at the top or at the bottom.
+pub fn lines(
+    (x_name, y_name): (&str, &str),
+    y: Option<Range<f64>>,
+    is_falling: bool,
+    series: &[Series],
+) -> Result<String, Box<dyn Error>> {
     let all = || series.iter().flat_map(|series| &series.points);
     let x_range = extent(all().map(|point| point.0));
     let y_range = y.unwrap_or_else(|| extent(all().map(|point| point.1)));
@@ -71,7 +77,8 @@ pub fn lines(x_name: &str, y_name: &str, y: Option<Range<f64>>, series: &[Series
                 .legend(move |(x, y)| Rectangle::new([(x, y - 4), (x + 14, y + 4)], color.filled()));
         }
         if series.len() > 1 {
-            chart.configure_series_labels().label_font(text).border_style(TRANSPARENT).draw()?;
+            let position = if is_falling { SeriesLabelPosition::UpperRight } else { SeriesLabelPosition::LowerRight };
+            chart.configure_series_labels().position(position).label_font(text).border_style(TRANSPARENT).draw()?;
         }
         area.present()?;
     }
@@ -133,7 +140,8 @@ mod tests {
 
     #[test]
     fn charts_are_drawn_without_points_too() {
-        let chart = lines("x", "y", None, &[Series::line("none", vec![]), Series::marks("one", vec![(1.0, 2.0)])]);
+        let chart =
+            lines(("x", "y"), None, true, &[Series::line("none", vec![]), Series::marks("one", vec![(1.0, 2.0)])]);
         assert!(chart.unwrap().contains("one"));
         assert!(bars("error", &[0; 5], -1.0..1.0).unwrap().starts_with("<svg"));
         assert!(bars("error", &[1, 10, 100], -1.0..1.0).unwrap().matches("<rect").count() >= 3);

@@ -8,6 +8,8 @@ use crate::format::number;
 
 /// The most cells of the map; more chunks share cells.
 const CELLS: usize = 2048;
+/// The fewest columns, so that cells are not too large.
+const FEWEST_COLUMNS: usize = 24;
 /// The side of a cell.
 const SIDE: usize = 14;
 
@@ -34,7 +36,7 @@ pub fn cells(chunks: &[(u64, u64)], element_bytes: u64) -> Vec<Cell> {
 pub fn map(cells: &[Cell]) -> Result<Markup, png::EncodingError> {
     let ratios = || cells.iter().map(|cell| cell.ratio);
     let (low, high) = (ratios().fold(f64::INFINITY, f64::min), ratios().fold(0.0, f64::max));
-    let columns = ((cells.len() as f64 * 2.0).sqrt().ceil() as usize).max(1);
+    let columns = ((cells.len() as f64 * 2.0).sqrt().ceil() as usize).max(FEWEST_COLUMNS);
     let (width, height) = (columns * SIDE, cells.len().div_ceil(columns) * SIDE);
     let bar = color_bar(VIRIDIS)?;
     Ok(html! {

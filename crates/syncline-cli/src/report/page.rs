@@ -83,8 +83,8 @@ impl Page {
                     (self.slices())
                     h2 { "Metrics" }
                     p {
-                        "Errors are those of finite elements that are not fill. NRMSE and PSNR refer to the value range \
-                         of the original. Distances of distributions are those of the cumulative distributions."
+                        "Errors are those of finite elements that are not fill. NRMSE and PSNR refer to the value \
+                         range of the original. Distances of distributions are those of the cumulative distributions."
                     }
                     table { @for (name, value) in &self.metrics { tr { td { (name) } td { (value) } } } }
                     h2 { "Charts" }
@@ -113,7 +113,10 @@ impl Page {
             @for slice in &self.slices {
                 div class="slice grid" hidden data-label=(slice.label) {
                     @for (title, address) in ["Before", "After", "Difference"].iter().zip(&slice.addresses) {
-                        figure { h3 { (title) } img class="picture" src=(address) alt=(format!("{title} {}", slice.label)); }
+                        figure {
+                            h3 { (title) }
+                            img class="picture" src=(address) alt=(format!("{title} {}", slice.label));
+                        }
                     }
                 }
             }

@@ -8,6 +8,8 @@ use syncline::Shape;
 const SLICES: u64 = 12;
 /// The largest side of the window of a slice that is shown.
 const WINDOW: u64 = 2048;
+/// The smallest with a low memory limit.
+const SMALLEST: u64 = 64;
 /// Elements of a row of an array with one axis.
 const ROW: u64 = 1024;
 
@@ -31,8 +33,9 @@ impl Slice {
     }
 }
 
-/// Returns slices that are evenly spread over all others.
-pub fn of(shape: Shape) -> Vec<Slice> {
+/// Returns slices that are evenly spread over all others. Their windows have about `most` elements at most.
+pub fn of(shape: Shape, most: u64) -> Vec<Slice> {
+    let window = most.isqrt().clamp(SMALLEST, WINDOW);
     let extents = shape.extents();
     if shape.is_empty() {
         return Vec::new();
@@ -50,12 +53,12 @@ pub fn of(shape: Shape) -> Vec<Slice> {
         [axis] => {
             region[axis] = match extents[axis] {
                 extent @ ..=ROW => 0..extent,
-                extent => middle(extent / ROW * ROW, ROW * ROW),
+                extent => middle(extent / ROW * ROW, (window * window / ROW).max(1) * ROW),
             };
             (region[axis].end - region[axis].start).min(ROW)
         }
         [y, x] => {
-            (region[y], region[x]) = (middle(extents[y], WINDOW), middle(extents[x], WINDOW));
+            (region[y], region[x]) = (middle(extents[y], window), middle(extents[x], window));
             region[x].end - region[x].start
         }
         _ => 1,
@@ -80,15 +83,16 @@ mod tests {
 
     #[test]
     fn slices_are_spread() {
-        let labels =
-            |extents: &[u64]| -> Vec<String> { of(Shape::new(extents).unwrap()).iter().map(Slice::label).collect() };
+        let labels = |extents: &[u64]| -> Vec<String> {
+            of(Shape::new(extents).unwrap(), u64::MAX).iter().map(Slice::label).collect()
+        };
         assert_eq!(labels(&[3, 4]), ["[0:3, 0:4]"]);
         assert_eq!(labels(&[2, 3, 4]), ["[0, 0:3, 0:4]", "[1, 0:3, 0:4]"]);
         assert_eq!(labels(&[2, 1, 2, 1, 3, 4]).last().unwrap(), "[1, 0, 1, 0, 0:3, 0:4]");
         assert_eq!((labels(&[100, 3, 4]).len(), labels(&[100, 3, 4])[0].as_str()), (12, "[4, 0:3, 0:4]"));
         assert_eq!(labels(&[5000, 3000]), ["[1476:3524, 476:2524]"]);
         assert_eq!((labels(&[7]), labels(&[0, 3]).len(), labels(&[]).len()), (vec!["[0:7]".to_string()], 0, 1));
-        let long = &of(Shape::new(&[5000]).unwrap())[0];
+        let long = &of(Shape::new(&[5000]).unwrap(), 1 << 22)[0];
         assert_eq!((long.label().as_str(), long.width), ("[0:4096]", 1024));
     }
 }

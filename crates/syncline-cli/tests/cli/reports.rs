@@ -131,7 +131,7 @@ fn demo_needs_nothing_and_leaves_nothing() {
 #[test]
 fn help_completions_and_manual() {
     let w = Workshop::new();
-    for command in ["", "compress", "decompress", "inspect", "verify", "demo", "completions"] {
+    for command in ["", "compress", "decompress", "estimate", "inspect", "verify", "report", "demo", "completions"] {
         let text = String::from_utf8(w.ok(&format!("{command} --help"))).unwrap();
         assert!(text.contains("Usage: syncline"), "{text}");
     }
@@ -141,6 +141,9 @@ fn help_completions_and_manual() {
     }
     assert!(String::from_utf8(w.ok("man")).unwrap().contains(".TH syncline 1"));
     assert!(String::from_utf8(w.ok("man compress")).unwrap().contains("pw\\-rel"));
+    for command in ["estimate", "report"] {
+        assert!(String::from_utf8(w.ok(&format!("man {command}"))).unwrap().contains("syncline"), "{command}");
+    }
     w.fails("man nothing", 2, "possible values: compress");
 }
 

@@ -284,8 +284,8 @@ impl Scan {
         self.stats.minus_zeros
     }
 
-    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill values,
-    /// -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
+    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill
+    /// values, -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
         ArrayStats::from(self).patterns(zeros)
     }

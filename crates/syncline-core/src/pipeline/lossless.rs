@@ -77,8 +77,10 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             write_planes(header, chunk, &residuals, huffman, out);
             let choice = choose(true);
             let planes_len = out.len() - start;
-            // The estimate can be a little too large. LZSS takes longer than planes: less than 1 % is not worth it.
-            if choice.expected < planes_len as u64 * 65 / 64 {
+            // The estimate can be a little too large, and does not know what planes of 16-bit symbols save. LZSS takes
+            // longer than planes: less than 1 % is not worth it.
+            let may_save_more = choice.has_words && choice.params.width.bytes() > 1;
+            if may_save_more || choice.expected < planes_len as u64 * 65 / 64 {
                 lzss::encode(header, chunk, &choice, elements, Some(&residuals), (buffers, huffman), out);
                 if out.len() - start - planes_len < planes_len / 128 * 127 {
                     out.drain(start..start + planes_len);

@@ -4,7 +4,7 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Bound;
 use syncline_core::error::{Error, Result};
 
-use super::Sample;
+use super::{Sample, beside_sample};
 use crate::compress::compress_from;
 use crate::io::ReadAt;
 use crate::options::{CompressOptions, Progress};
@@ -53,7 +53,10 @@ pub fn find_bound<S: ReadAt + ?Sized>(
     options.bound().validate(element_type)?;
     let sample = Sample::of(source, offset, element_type, shape, &options)?;
     let whole = |share: f64| {
-        let options = options.clone().with_bound(Bound::Rel(share));
+        let mut options = options.clone().with_bound(Bound::Rel(share));
+        if let Some(limit) = options.memory_limit() {
+            options = options.with_memory_limit(beside_sample(limit));
+        }
         compress_from(source, offset, element_type, shape, &options, std::io::sink())
             .map(|summary| summary.compressed_bytes)
     };

@@ -174,8 +174,8 @@ impl ChunkModel<'_> {
         best
     }
 
-    /// What is tried of each strategy, in order. Levels from 5 on also try what level 1 or 4 makes, so that a higher level
-    /// is no worse.
+    /// What is tried of each strategy, in order. Levels from 5 on also try what level 1 or 4 makes, so that a higher
+    /// level is no worse.
     fn attempts(&self) -> &'static [Attempt] {
         match (self.entropy_coded, self.options.level <= FAST_LEVELS) {
             (true, true) if self.is_fast() => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals],
