@@ -66,7 +66,7 @@ impl Stream {
     }
 }
 
-/// The output function of splitmix64: a bijection of 64 bits in which each input bit affects all output bits.
+/// Applies the output function of splitmix64, a bijection of 64 bits in which each input bit affects all output bits.
 const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -107,7 +107,7 @@ pub unsafe extern "C" fn syncline_cuda_decompress(
     unsafe { guard(context, work) }
 }
 
-/// The error of calls without a codec.
+/// Returns the error of calls without a codec.
 fn no_codec() -> Failure {
     Failure::invalid("codec is NULL")
 }

@@ -1,18 +1,24 @@
 //! The command line.
 
+mod compress;
+mod estimate;
 mod files;
 mod parse;
+mod report;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use syncline::{Backend, Bound, Coder, Decoder, Effort, ElementType, Fill, IndexKind, Shape};
+use syncline::{Backend, Decoder, ElementType, Shape};
 
 use crate::region::RegionSpec;
+pub use compress::CompressArgs;
+pub use estimate::EstimateArgs;
 pub use files::{Files, ShortLevel};
-pub use parse::SymbolChoice;
-use parse::{parse_fill, parse_range, parse_size, parse_symbol, parse_threads, positive};
+pub use parse::{FillChoice, SymbolChoice};
+use parse::{parse_size, parse_threads, positive};
+pub use report::ReportArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -35,11 +41,11 @@ forms of gzip and zstd work as well: -d decompresses, -t tests, -l lists, -c wri
 
 Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
 names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy
-files.
+files. An array in an .npz file is named as x.npz:name.
 
-Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER, and
-SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR name the library and
-the cache folder of GPU kernels.
+Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER,
+SYNCLINE_EFFORT, and SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR
+name the library and the cache folder of GPU kernels.
 
 Exit codes: 0 success; 1 a problem with the data, a file, or the machine (such as a damaged stream, a missing file, or a
 bound that does not hold); 2 a problem with the command line (such as a wrong shape, or an existing output without
@@ -65,8 +71,27 @@ Examples:
 ";
 
 /// The commands that have a page.
-const COMMANDS: [&str; 11] =
-    ["compress", "decompress", "test", "list", "inspect", "verify", "compare", "demo", "info", "completions", "man"];
+const COMMANDS: [&str; 13] = [
+    "compress",
+    "decompress",
+    "estimate",
+    "test",
+    "list",
+    "inspect",
+    "verify",
+    "compare",
+    "report",
+    "demo",
+    "info",
+    "completions",
+    "man",
+];
+
+const ESTIMATE_EXAMPLES: &str = "\
+Examples:
+  syncline estimate x.npy                                   some bounds, efforts, and coders
+  syncline estimate x.f32 --shape 100x500x500 --abs 0.1,0.01 --effort balanced
+";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -112,6 +137,9 @@ pub enum Command {
     /// Decompress streams, or a region of a stream.
     #[command(after_help = DECOMPRESS_EXAMPLES)]
     Decompress(DecompressArgs),
+    /// Estimate ratios and speeds of several bounds, efforts, and coders from a sample, in a table.
+    #[command(after_help = ESTIMATE_EXAMPLES)]
+    Estimate(EstimateArgs),
     /// Check streams without their originals: every checksum and every code.
     #[command(after_help = "Example:\n  syncline test packed/\n")]
     Test(TestArgs),
@@ -127,6 +155,9 @@ pub enum Command {
     /// Compare two arrays without a stream. With a bound, the exit code is 0 only if it holds.
     #[command(after_help = "Example:\n  syncline compare x.npy y.npy --abs 0.01\n")]
     Compare(CompareArgs),
+    /// Write a page with slices, errors, spectra, and metrics of a stream and its original, or of two arrays.
+    #[command(after_help = "Example:\n  syncline report x.npy x.npy.syn -o report.html\n")]
+    Report(ReportArgs),
     /// Compress, decompress, and verify a built-in field of real data (the EGM96 geoid).
     #[command(after_help = "Example:\n  syncline demo -o geoid.syn\n")]
     Demo(DemoArgs),
@@ -154,137 +185,6 @@ pub struct InfoArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-/// Arguments of `compress`.
-#[derive(Debug, Args)]
-pub struct CompressArgs {
-    /// Arrays to compress: raw or .npy files, folders with such files, or '-' for stdin.
-    #[arg(value_name = "IN", required = true)]
-    pub inputs: Vec<PathBuf>,
-    /// Stream to write [default: IN.syn, or stdout if IN is '-'].
-    #[arg(short, long, value_name = "OUT")]
-    pub output: Option<PathBuf>,
-    /// What becomes of several outputs and of the inputs.
-    #[command(flatten)]
-    pub files: Files,
-    /// Element type [default: from the name].
-    #[arg(long, value_name = "TYPE", value_parser = parse::element_type())]
-    pub dtype: Option<ElementType>,
-    /// Extents, slowest axis first, such as 100x500x500.
-    ///
-    /// Write those of a Fortran array in reverse.
-    #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
-    pub shape: Option<Shape>,
-    /// The error bound.
-    #[command(flatten)]
-    pub bound: BoundArgs,
-    /// Value range that --rel refers to, such as -1.5:20.
-    ///
-    /// With it, an array from a pipe is compressed while it is read, in little memory. With --abs, --pw-rel, and
-    /// --lossless that is always so. Otherwise --rel and --psnr keep a pipe's array in memory or in a temporary file,
-    /// because they need all values first. Fill values are not detected while reading: name them with --fill.
-    #[arg(long, value_name = "MIN:MAX", value_parser = parse_range, allow_hyphen_values = true,
-        conflicts_with_all = ["abs", "psnr", "pw_rel", "lossless", "ratio", "size"])]
-    pub range: Option<(f64, f64)>,
-    /// Value that means "no data": none, auto (detects one value), or a number.
-    ///
-    /// It is kept exactly and does not count in the value range. NaN is always kept.
-    #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill,
-        allow_hyphen_values = true)]
-    pub fill: Fill,
-    /// Index for parallel decompression: none (smallest stream), gap, or symbol (fastest).
-    #[arg(long, value_name = "KIND", default_value = "symbol", value_parser = parse::index(), env = "SYNCLINE_INDEX",
-        hide_env = true)]
-    pub index: IndexKind,
-    /// Lossless stage [default: auto with --lossless, else huffman].
-    ///
-    /// huffman compresses fastest. lzss+huffman also finds repetitions. auto takes the smaller of both for each chunk;
-    /// with an error bound, lzss+huffman is tried only where a sample promises a gain. lzss decompresses fastest and is
-    /// lossless only.
-    #[arg(long, value_name = "CODER", value_parser = parse::coder(), env = "SYNCLINE_CODER", hide_env = true)]
-    pub coder: Option<Coder>,
-    /// Time that compression with an error bound may take for a smaller stream.
-    ///
-    /// balanced predicts tiles by interpolation where that is better, and chooses among codebooks of values, of runs of
-    /// zeros, and of magnitudes. best also tries LZSS for each chunk. Both compress on the CPU and need the index
-    /// symbol.
-    /// No effect with --lossless.
-    #[arg(long, value_name = "EFFORT", default_value = "fast", value_parser = parse::effort(), env = "SYNCLINE_EFFORT",
-        hide_env = true)]
-    pub effort: Effort,
-    /// Bytes of an LZSS symbol: auto, 1, 2, 4, or 8.
-    #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
-    pub symbol: SymbolChoice,
-    /// LZSS level, from 1 (fastest) to 9 (smallest) [default: 3].
-    ///
-    /// Without effect unless LZSS is used, which is said.
-    #[arg(long, value_name = "1-9", value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true,
-        env = "SYNCLINE_LEVEL", hide_env = true)]
-    pub level: Option<u8>,
-    /// The level as one of the options -1 to -9.
-    #[command(flatten)]
-    pub short_level: ShortLevel,
-    /// Print the summary as JSON on stdout.
-    #[arg(long)]
-    pub json: bool,
-    /// Processor, threads, and memory.
-    #[command(flatten)]
-    pub resources: Resources,
-}
-
-/// The error bound. Exactly one is required.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct BoundArgs {
-    /// Limit the absolute error of every value to X.
-    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
-    pub abs: Option<f64>,
-    /// Limit the absolute error of every value to X times the value range.
-    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
-    pub rel: Option<f64>,
-    /// Reach a peak signal-to-noise ratio of at least X dB.
-    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
-    pub psnr: Option<f64>,
-    /// Limit the error of every value to X times its magnitude.
-    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
-    pub pw_rel: Option<f64>,
-    /// Restore every bit.
-    #[arg(long)]
-    pub lossless: bool,
-    /// Find the smallest bound, relative to the value range, with which the stream is at most 1/N of the array.
-    ///
-    /// The array is compressed about ten times in the search.
-    #[arg(long, value_name = "N", value_parser = positive, allow_hyphen_values = true)]
-    pub ratio: Option<f64>,
-    /// Find the smallest bound, relative to the value range, with which the stream has at most SIZE bytes.
-    ///
-    /// The array is compressed about ten times in the search.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
-    pub size: Option<u64>,
-}
-
-/// The coarsest bound that the search for a size tries.
-pub const COARSEST: f64 = 0.5;
-
-impl BoundArgs {
-    /// Returns the length of the stream that the bound is searched for, if it is, for an array of this length.
-    pub fn target(&self, array_bytes: u64) -> Option<u64> {
-        self.size.or(self.ratio.map(|ratio| (array_bytes as f64 / ratio) as u64))
-    }
-
-    /// Returns the bound that was given.
-    pub fn bound(&self) -> Bound {
-        match (self.abs, self.rel, self.psnr, self.pw_rel) {
-            (Some(x), ..) => Bound::Abs(x),
-            (_, Some(x), ..) => Bound::Rel(x),
-            (_, _, Some(x), _) => Bound::Psnr(x),
-            (.., Some(x)) => Bound::PwRel(x),
-            // Until the search has found one.
-            _ if self.ratio.is_some() || self.size.is_some() => Bound::Rel(COARSEST),
-            _ => Bound::Lossless,
-        }
-    }
 }
 
 /// Arguments of `decompress`.
@@ -465,6 +365,8 @@ pub struct Limits {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+
+    use syncline::Bound;
 
     use super::parse::parse_size;
     use super::*;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use syncline::{ElementType, ReadAt, Shape};
 
@@ -11,6 +12,7 @@ use crate::format::counted;
 use crate::message::{Failure, Outcome};
 use crate::names;
 use crate::npy::{self, Differences, NpyHeader};
+use crate::npz;
 use crate::swap::reverse;
 
 /// The largest part of stdin that is kept in memory. More goes to a temporary file.
@@ -93,12 +95,36 @@ impl Input {
         Ok(self.start(npy::MAGIC.len())? == npy::MAGIC)
     }
 
+    /// Returns what shows whether a file is changed while it is read: its length and its time of modification.
+    pub fn stamp(&self) -> Option<Stamp> {
+        let (Self::File(file, _) | Self::Swapped(file, ..)) = self else { return None };
+        let metadata = file.metadata().ok()?;
+        Some(Stamp { length: metadata.len(), modified: metadata.modified().ok()? })
+    }
+
+    /// Fails if the file was changed since it had this stamp.
+    pub fn check_unchanged(&self, before: Option<Stamp>) -> Outcome {
+        match self.stamp() == before {
+            true => Ok(()),
+            false => Err(Failure::data(format!(
+                "{self}: was changed while it was read: wait until the program that writes it has ended, and start again"
+            ))),
+        }
+    }
+
     /// Reads the bytes at a position.
     pub fn bytes(&self, offset: u64, length: usize) -> Outcome<Vec<u8>> {
         let mut bytes = vec![0; length];
         self.read_exact_at(&mut bytes, offset).map_err(|error| Failure::io(self, &error))?;
         Ok(bytes)
     }
+}
+
+/// The state of a file at some time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stamp {
+    length: u64,
+    modified: SystemTime,
 }
 
 /// A file, or what can only be read from start to end.
@@ -115,6 +141,12 @@ impl Opened {
         if is_dash(path) {
             let file = redirected_file().map_err(|error| Failure::io("stdin", &error))?;
             return Ok(file.map_or_else(|| Self::Pipe(Box::new(io::stdin().lock())), Self::File));
+        }
+        if let Some((file, member)) = npz::member_in(path) {
+            return npz::extract(&file, Some(&member)).map(Self::File);
+        }
+        if names::is_npz(path) {
+            return npz::extract(path, None).map(Self::File);
         }
         let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
         let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;

@@ -11,9 +11,11 @@ mod json;
 mod message;
 mod names;
 mod npy;
+mod npz;
 mod output;
 mod progress;
 mod region;
+mod report;
 mod shorthand;
 mod stream;
 mod swap;
@@ -51,11 +53,13 @@ fn run() -> Outcome {
     match cli.command {
         Command::Compress(args) => commands::compress::run(&args, cli.talk),
         Command::Decompress(args) => commands::decompress::run(&args, cli.talk),
+        Command::Estimate(args) => commands::estimate::run(&args, cli.talk),
         Command::Test(args) => commands::test::run(&args, cli.talk),
         Command::List(args) => commands::list::run(&args, cli.talk),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args, cli.talk),
         Command::Compare(args) => commands::compare::run(&args, cli.talk),
+        Command::Report(args) => commands::report::run(&args, cli.talk),
         Command::Demo(args) => commands::demo::run(&args, cli.talk),
         Command::Info(args) => commands::info::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),

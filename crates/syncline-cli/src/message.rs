@@ -47,6 +47,9 @@ impl Failure {
             ErrorKind::StorageFull => {
                 Self::Data(format!("{what}: no space left on the device: free some space and retry"))
             }
+            ErrorKind::UnexpectedEof => Self::Data(format!(
+                "{what}: ended early: it became shorter while it was read, or is truncated: start again when it is complete"
+            )),
             _ => Self::Data(format!("{what}: {error}")),
         }
     }

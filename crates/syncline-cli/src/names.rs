@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use syncline::{ElementType, Shape};
 
+use crate::npz;
+
 /// The suffix of streams.
 pub const SUFFIX: &str = "syn";
 
@@ -43,9 +45,14 @@ pub fn is_stream(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == SUFFIX)
 }
 
-/// Returns whether a file in a folder is an array, by its name: `.npy`, or with an element type.
+/// Returns whether the name ends in `.npz`.
+pub fn is_npz(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npz"))
+}
+
+/// Returns whether a file in a folder is an array, by its name: `.npy`, `.npz`, or with an element type.
 pub fn is_array(path: &Path) -> bool {
-    !is_stream(path) && (is_npy(path) || type_of(path).is_some())
+    !is_stream(path) && (is_npy(path) || is_npz(path) || type_of(path).is_some())
 }
 
 /// Returns a shape in the name of the file or of its folder that fits `elements`: `x_100x500x500.f32`,
@@ -82,9 +89,16 @@ fn shape_in(name: &str, elements: u64) -> Option<Shape> {
         .max_by_key(Shape::rank)
 }
 
-/// Returns the default name of the stream of an array: `IN.syn`.
+/// Returns the default name of the stream of an array: `IN.syn`, or `x.npz.name.npy.syn` of `x.npz:name`.
 pub fn stream_name(input: &Path) -> PathBuf {
-    let mut name = OsString::from(input);
+    let mut name = match npz::member_in(input) {
+        Some((file, member)) => {
+            let mut name = file.into_os_string();
+            name.push(format!(".{}.npy", member.replace(['/', '\\'], "_")));
+            name
+        }
+        None => OsString::from(input),
+    };
     name.push(".");
     name.push(SUFFIX);
     name.into()
@@ -138,6 +152,7 @@ mod tests {
     #[test]
     fn output_names() {
         assert_eq!(stream_name(Path::new("a/x.npy")), Path::new("a/x.npy.syn"));
+        assert_eq!(stream_name(Path::new("a/x.npz:t/u")), Path::new("a/x.npz.t_u.npy.syn"));
         assert_eq!(array_name(Path::new("a/x.npy.syn")), Some("a/x.npy".into()));
         assert_eq!(array_name(Path::new("x.f32")), None);
         assert_eq!(array_name(Path::new(".syn")), None);

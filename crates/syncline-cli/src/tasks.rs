@@ -14,6 +14,7 @@ use crate::format::{self, counted};
 use crate::input::is_dash;
 use crate::json;
 use crate::message::{Failure, Outcome};
+use crate::{names, npz};
 
 /// The files named on a command line, with those in the folders that it names.
 #[derive(Debug)]
@@ -48,6 +49,21 @@ impl Inputs {
             }
         }
         Ok(Self { several: folders || files.len() > 1, files })
+    }
+
+    /// Replaces each `.npz` file by its members.
+    pub fn with_members(self) -> Outcome<Self> {
+        let mut files = Vec::new();
+        for (path, below) in self.files {
+            if !names::is_npz(&path) || !path.is_file() {
+                files.push((path, below));
+                continue;
+            }
+            for member in npz::members(&path)? {
+                files.push((npz::member_path(&path, &member), below.clone()));
+            }
+        }
+        Ok(Self { several: self.several || files.len() > 1, files })
     }
 
     /// Returns the paths of the files.

@@ -166,7 +166,7 @@ impl Shape {
                 extents.len()
             )));
         }
-        // Even with an extent of 0 the others are limited, so that strides never overflow.
+        // Even if an extent is 0, the product of the others is limited, so that strides never overflow.
         let product = extents.iter().try_fold(1u64, |p, &e| p.checked_mul(e.max(1)));
         if product.is_none_or(|p| p > 1 << 60) {
             return Err(Error::invalid(format!("shape {extents:?} has more than 2^60 elements")));

@@ -1,7 +1,6 @@
 //! Bits in 32-bit little-endian words: reading and writing codewords (most significant bit first) and packing small
-//! integers (from bit 0 up), integer logarithms, and the run-time choice of the instruction set for loops that need it.
+//! integers (from bit 0 up), and integer logarithms.
 
-pub mod dispatch;
 pub mod logarithm;
 pub mod pack;
 pub mod reader;

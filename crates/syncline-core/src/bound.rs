@@ -1,5 +1,6 @@
 //! Error bounds, and the quantization steps that hold them.
 
+mod fill;
 mod psnr;
 pub mod scan;
 mod stats;
@@ -8,6 +9,7 @@ use crate::array::ElementType;
 use crate::error::{Error, Result};
 use crate::quantize::log;
 
+pub use fill::{Fill, FillValues, MAX_FILLS};
 pub use psnr::{ErrorSummary, PsnrGoal};
 pub use scan::Scan;
 pub use stats::ArrayStats;
@@ -102,20 +104,6 @@ impl Bound {
     }
 }
 
-/// Which value, besides NaN, stands for missing data. Fill values are kept exactly and do not count in the value range.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub enum Fill {
-    /// No value.
-    None,
-    /// The given value.
-    Value(f64),
-    /// A value that is detected: the smallest or largest value, if it occurs often and lies far from all others. See
-    /// "Fill values" in `docs/ENCODER.md`.
-    #[default]
-    Auto,
-}
-
 /// The kind of a stream: how elements become integers. The discriminant is the code in the stream.
 ///
 /// The kinds are those of a format version, so that a match may name them all.
@@ -131,7 +119,7 @@ pub enum Pipeline {
 }
 
 impl Pipeline {
-    /// Pipeline with this code.
+    /// Returns the pipeline with this code in a stream.
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Lossless, Self::Quantized, Self::LogQuantized].into_iter().find(|p| *p as u8 == code)
     }
@@ -152,7 +140,8 @@ impl std::fmt::Display for Pipeline {
 pub struct Pattern {
     /// The element's bits, zero-extended.
     pub bits: u64,
-    /// Number of elements that hold it, as far as counted; for NaN, of elements that hold any NaN.
+    /// Number of elements that hold the value, if they have been counted; for NaN, the number of elements that hold any
+    /// NaN.
     pub count: u64,
 }
 
@@ -201,7 +190,8 @@ impl Resolved {
     fn quantize(&mut self, element: ElementType, stats: Option<&ArrayStats>) {
         let limits = Limits::of(element);
         let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
-        // A bound above every magnitude makes every value 0 as it is; a larger step could overflow.
+        // With a bound above every magnitude, every value is reconstructed as 0. The bound is reduced, because a larger
+        // step could overflow.
         let bound = self.abs_bound.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
         let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
         let mut step =
@@ -222,8 +212,9 @@ impl Resolved {
     /// Takes the step in log2 for the resolved relative bound, or lossless if no step will do.
     fn quantize_logarithm(&mut self, element: ElementType) {
         let step = log::step(self.abs_bound, Limits::of(element).rounding);
-        // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x'
-        // takes the whole bound. A bound that the logarithm's own error takes whole has no step above 0.
+        // The logarithm of every finite f64 is between -1,100 and 1,100. If the bound is a few units in the last place,
+        // the rounding of x' alone exceeds it. If the error of the logarithm alone exceeds the bound, the step is not
+        // above 0.
         if step > 0.0 && 1100.0 / step < 1_073_741_824.0 && self.abs_bound > 4.0 * Limits::of(element).rounding {
             (self.pipeline, self.step) = (Pipeline::LogQuantized, step);
         } else {
@@ -237,7 +228,7 @@ impl Resolved {
     }
 }
 
-/// What linear quantization of a type can do.
+/// Limits of the linear quantization of a type.
 struct Limits {
     /// Half a unit in the last place, relative.
     rounding: f64,
@@ -268,7 +259,7 @@ impl Limits {
     }
 }
 
-/// `share` times the extent of a range, which in f64 may be beyond all numbers where the share of it is not.
+/// Returns `share` times the extent of a range. The extent itself may overflow an f64 although its share does not.
 fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
     let extent = high - low;
     if extent.is_finite() { share * extent } else { share * high - share * low }
@@ -280,10 +271,10 @@ fn quantizable_magnitude(element: ElementType, error: f64) -> f64 {
     2.0 * error.min(limits.largest_bound) * limits.largest_integer
 }
 
-/// Resolves the bound for which an array with these statistics, or this settled scan, was examined. This function alone
-/// decides the header of a stream, so that all encoders that know the same about an array write the same stream.
+/// Resolves the bound of an array with these statistics. This function alone decides the header of a stream, so that
+/// all encoders with the same knowledge of an array write the same stream.
 ///
-/// Where no quantization can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is
+/// If no quantization satisfies the bound (a range of 0, or a bound near the precision of the values), the pipeline is
 /// lossless.
 ///
 /// # Errors
@@ -310,7 +301,7 @@ pub fn resolve(stats: impl Into<ArrayStats>) -> Result<Resolved> {
     }
     match bound {
         Bound::PwRel(_) => resolved.quantize_logarithm(element),
-        // Without a single finite value any step serves, unless the bound is relative to their range.
+        // If there are no finite values, any step is valid, unless the bound is relative to their range.
         _ if resolved.abs_bound > 0.0 => {
             resolved.quantize(element, Some(&stats).filter(|_| matches!(bound, Bound::Abs(_))));
         }
@@ -328,15 +319,7 @@ mod tests {
 
     fn scan<T: Real>(x: &[T], bound: Bound, fill: Fill) -> Scan {
         let bytes: Vec<u8> = x.iter().flat_map(|v| v.bits().to_le_bytes()[..size_of::<T>()].to_vec()).collect();
-        let mut first = Scan::new(T::TYPE, x.len() as u64, bound, fill);
-        first.add(0, &bytes);
-        match first.second_pass() {
-            Some(mut second) => {
-                second.add(0, &bytes);
-                first.settle(second)
-            }
-            None => first,
-        }
+        Scan::of(T::TYPE, &bytes, bound, fill)
     }
 
     fn f32s(n: u32, f: impl Fn(u32) -> f32) -> Vec<f32> {
@@ -413,11 +396,31 @@ mod tests {
             (-9999.0, 100, true),
             (-999.0, 100, true), // well known, gap 1 range
             (-32768.0, 100, true),
-            (-9999.0, 10_000, false), // twice only
+            (-9999.0, 10_000, true), // twice, well known, gap 10 ranges
+            (-999.0, 10_000, false), // twice, gap 1 range
+            (1e9, 10_000, false),    // twice, not well known
+            (1e9, 4_000, true),      // five times
+            (1e20, 100_000, false),  // once
         ] {
             let found = scan(&with(value, every), Bound::Rel(1e-3), Fill::Auto).patterns(false);
             assert_eq!(found.len(), usize::from(expected), "{value} every {every}");
         }
+        // Several at either end, also where they lie closer to each other than to the rest.
+        let several = f32s(20_000, |i| match i {
+            17 | 4_017 | 9_017 => 1e20,
+            _ if i % 500 == 3 => -32768.0,
+            _ if i % 700 == 5 => -32767.0,
+            _ => (i % 1000) as f32,
+        });
+        let found = scan(&several, Bound::Rel(1e-3), Fill::Auto);
+        assert_eq!(found.range(), Some((0.0, 999.0)));
+        let values: Vec<f32> =
+            found.patterns(false).iter().map(|pattern| f32::from_bits(pattern.bits as u32)).collect();
+        assert_eq!(values, [1e20, -32768.0, -32767.0]);
+        // One that occurs once is a value like others, and the others are fill all the same if it is well known.
+        let once = f32s(20_000, |i| if i == 17 { 1e20 } else { several[i as usize].min(1e3) });
+        let found = scan(&once, Bound::Rel(1e-3), Fill::Auto);
+        assert_eq!((found.patterns(false).len(), found.range()), (2, Some((0.0, 1e20f32.into()))));
         // Two values: nothing says which is data.
         assert!(
             scan(&f32s(1000, |i| if i % 2 == 0 { -9999.0 } else { 5.0 }), Bound::Rel(1e-3), Fill::Auto)
@@ -473,7 +476,8 @@ mod tests {
         fn splitting_changes_nothing(
             special in prop::collection::vec((0usize..3000,
                 prop::sample::select(vec![f64::NAN, -f64::NAN, 1e30, -0.0, 0.0, f64::INFINITY, -9999.0])), 0..60),
-            fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0)]),
+            fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0),
+                Fill::of(&[1e30, -9999.0]).unwrap()]),
             cuts in prop::collection::vec(0usize..3000, 0..5), n in 1usize..3000, reverse in any::<bool>(),
         ) {
             let mut x: Vec<f64> = (0..n).map(|i| (i as f64 * 0.01).sin()).collect();
@@ -496,10 +500,7 @@ mod tests {
                 parts.into_iter().fold(empty, Scan::merge)
             };
             let first = pass(Scan::new(ElementType::F64, n as u64, Bound::Abs(1e-3), fill));
-            let split = match first.second_pass() {
-                Some(second) => first.settle(pass(second)),
-                None => first,
-            };
+            let split = first.settle(|empty| Ok::<_, Error>(pass(empty))).unwrap();
             prop_assert_eq!(ArrayStats::from(&whole), ArrayStats::from(&split));
         }
     }

@@ -39,12 +39,12 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Cursor at the start of `bytes`; `place` names them in errors.
+    /// Returns a cursor at the start of `bytes`. Errors contain `place` as the name of the bytes.
     pub fn new(bytes: &'a [u8], place: &'a str) -> Self {
         Self { bytes, position: 0, place }
     }
 
-    /// The next `len` bytes.
+    /// Returns the next `len` bytes and moves past them.
     ///
     /// # Errors
     /// [`Error::Truncated`] if fewer are left.
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         Ok(bytes)
     }
 
-    /// Next byte.
+    /// Reads the next u8.
     ///
     /// # Errors
     /// As [`Fields::take`].
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Next u16.
+    /// Reads the next u16.
     ///
     /// # Errors
     /// As [`Fields::take`].
@@ -78,7 +78,7 @@ impl<'a> Fields<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// Next u32.
+    /// Reads the next u32.
     ///
     /// # Errors
     /// As [`Fields::take`].
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Next u64.
+    /// Reads the next u64.
     ///
     /// # Errors
     /// As [`Fields::take`].
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Next f64.
+    /// Reads the next f64.
     ///
     /// # Errors
     /// As [`Fields::take`].
@@ -114,12 +114,12 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Bytes consumed so far.
+    /// Returns the number of bytes consumed so far.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// All bytes that are left.
+    /// Returns all remaining bytes.
     pub fn rest(self) -> &'a [u8] {
         &self.bytes[self.position..]
     }

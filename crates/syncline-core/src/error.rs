@@ -58,7 +58,7 @@ pub enum Error {
     /// The requested GPU cannot be used, or its work failed; the text says what to do.
     #[error("{message}")]
     Gpu {
-        /// What failed.
+        /// The operation that failed.
         message: String,
         /// The error of the GPU backend, if there is one.
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -119,12 +119,12 @@ pub struct Location {
 }
 
 impl Location {
-    /// The record of chunk number `chunk`, which starts at byte `offset` of the stream.
+    /// Returns the location of the record of chunk number `chunk`, which starts at byte `offset` of the stream.
     pub const fn of_chunk(chunk: u64, offset: u64) -> Self {
         Self { chunk: Some(chunk), offset: Some(offset) }
     }
 
-    /// Byte `offset` of the stream, outside the chunks.
+    /// Returns the location of byte `offset` of the stream, outside of the chunks.
     pub const fn at(offset: u64) -> Self {
         Self { chunk: None, offset: Some(offset) }
     }

@@ -1,4 +1,4 @@
-//! How an array is cut into tiles and chunks (`docs/FORMAT.md`, "Tiles and chunks").
+//! Divides arrays into tiles and chunks (`docs/FORMAT.md`, "Tiles and chunks").
 
 mod region;
 mod window;
@@ -18,8 +18,8 @@ pub const MAX_TILE_ELEMENTS: usize = 1024;
 
 /// The tiling of one array. Axes are `[b, z, y, x]` throughout, slowest first.
 ///
-/// Axes of extent 1 are left out. If more than four axes remain, all but the last three are merged into `b`. This is
-/// the only place that knows the array's own axes: all other parts of the codec work with `[b, z, y, x]`.
+/// Axes of extent 1 are removed. If more than four axes remain, all but the last three are merged into `b`. This is the
+/// only place that knows the array's own axes: all other parts of the codec work with `[b, z, y, x]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     shape: Shape,
@@ -43,20 +43,20 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// Elements in the tile.
+    /// Returns the number of elements in the tile.
     #[expect(clippy::len_without_is_empty, reason = "a tile has at least one element")]
     pub fn len(&self) -> usize {
         self.extent[0] * self.extent[1] * self.extent[2]
     }
 
-    /// Groups of `k` codes that the tile takes when it is not constant.
+    /// Returns the number of groups of `k` codes that the tile takes if it is not constant.
     pub fn groups(&self, k: usize) -> usize {
         self.len().div_ceil(k)
     }
 }
 
 impl Geometry {
-    /// Tiling of an array with the writer's default number of tiles in a chunk.
+    /// Divides an array into tiles, with the default number of tiles in a chunk.
     pub fn new(shape: Shape) -> Self {
         let target: u64 = match shape.len() {
             // Small arrays give every thread a few chunks.
@@ -68,7 +68,7 @@ impl Geometry {
         Self::build(shape, |tile_elements| target / tile_elements)
     }
 
-    /// Tiling with this many tiles in a chunk, as a stream's header states it.
+    /// Divides an array into tiles, with the number of tiles in a chunk that a stream's header contains.
     ///
     /// # Errors
     /// No tile in a chunk, or so many that a chunk may have more than [`MAX_CHUNK_ELEMENTS`] elements.
@@ -105,7 +105,7 @@ impl Geometry {
         Self { shape, dims, tile, grid, axes, tiles: grid.iter().product(), chunk_tiles: chunk_tiles(elements) }
     }
 
-    /// The array's shape.
+    /// Returns the array's shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -115,7 +115,7 @@ impl Geometry {
         self.dims
     }
 
-    /// Elements in the array.
+    /// Returns the number of elements in the array.
     pub fn elements(&self) -> u64 {
         self.dims.iter().product()
     }
@@ -125,7 +125,7 @@ impl Geometry {
         self.axes
     }
 
-    /// Elements of a tile that no edge clips.
+    /// Returns the number of elements of a tile that the array's edges do not clip.
     pub fn unclipped_len(&self) -> u64 {
         self.tile.iter().product::<usize>() as u64
     }
@@ -135,12 +135,12 @@ impl Geometry {
         self.tile
     }
 
-    /// Tiles in the array.
+    /// Returns the number of tiles in the array.
     pub fn tiles(&self) -> u64 {
         self.tiles
     }
 
-    /// Tiles in each chunk but the last.
+    /// Returns the number of tiles in each chunk except the last.
     pub fn tiles_per_chunk(&self) -> u32 {
         // At most 2^22 by construction.
         self.chunk_tiles as u32
@@ -157,24 +157,24 @@ impl Geometry {
         first..first.saturating_add(self.chunk_tiles).min(self.tiles)
     }
 
-    /// Elements of chunk `chunk`.
+    /// Returns the number of elements of chunk `chunk`.
     pub fn chunk_elements(&self, chunk: u64) -> u64 {
         self.chunk(chunk).map(|t| t.len() as u64).sum()
     }
 
-    /// The tiles of chunk `chunk`, in order.
+    /// Returns the tiles of chunk `chunk`, in order.
     pub fn chunk(&self, chunk: u64) -> Tiles<'_> {
         self.range(self.chunk_range(chunk))
     }
 
-    /// Tiles with these numbers, in order. Numbers past the last tile are left out.
+    /// Returns the tiles with these numbers, in order. Numbers past the last tile are skipped.
     pub fn range(&self, numbers: Range<u64>) -> Tiles<'_> {
         let end = numbers.end.min(self.tiles);
         let next = numbers.start.min(end);
         Tiles { geometry: self, at: if next < end { self.grid_coordinates(next) } else { [0; 4] }, next, end }
     }
 
-    /// Tile `number`.
+    /// Returns tile `number`.
     ///
     /// # Panics
     /// There is no such tile.
@@ -202,13 +202,13 @@ impl Geometry {
         [z * y * x, y * x, x]
     }
 
-    /// Raster number of the element at `[b, z, y, x]`.
+    /// Returns the raster index of the element at `[b, z, y, x]`.
     pub fn element(&self, at: [u64; 4]) -> u64 {
         let [sb, sz, sy] = self.strides();
         at[0] * sb + at[1] * sz + at[2] * sy + at[3]
     }
 
-    /// The smallest range of raster element indices of the array that holds all of chunk `chunk`.
+    /// Returns the smallest range of raster indices that contains all elements of chunk `chunk`.
     pub fn chunk_span(&self, chunk: u64) -> Range<u64> {
         let (mut start, mut end) = (u64::MAX, 0);
         for tile in self.chunk(chunk) {
@@ -219,12 +219,13 @@ impl Geometry {
         start.min(end)..end
     }
 
-    /// Extent of a tile along the slowest axis along which tiles extend: how thick a layer of tiles is.
+    /// Returns the thickness of a layer of tiles in elements: the extent of a tile along the slowest axis along which
+    /// tiles extend.
     pub fn layer_side(&self) -> u64 {
         self.tile[3 - self.axes] as u64
     }
 
-    /// Elements of a region in one layer of tiles.
+    /// Returns the number of elements of a region in one layer of tiles.
     pub fn layer_len(&self, region: &Region) -> u64 {
         let extent = region.extent();
         let faster = &extent[5 - self.axes..];

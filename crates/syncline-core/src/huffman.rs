@@ -1,8 +1,9 @@
 //! The Huffman stage: symbols of one or two bytes to a dense sequence of codewords and back.
 //!
-//! Symbols come in groups of K (64 or 128). A group of nothing but the zero-bit symbol takes no bits; the others
-//! ("live") are coded with one codebook, or with one of up to four by a class that both sides know.
-//! [`encode`](fn@encode) writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman stream".
+//! Symbols come in groups of K (64 or 128). A group that contains only the zero-bit symbol takes no bits. The other
+//! groups ("live") are coded with one codebook, or with one of up to four according to a class that encoder and decoder
+//! know. [`encode`](fn@encode) writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman
+//! stream".
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,15 +45,15 @@ mod sealed {
     impl Sealed for u16 {}
 }
 
-/// What the stage codes: `u8` or `u16`.
+/// A symbol of the Huffman stage: `u8` or `u16`.
 pub trait Symbol: sealed::Sealed + bytemuck::Pod + Into<u32> + Into<u16> + Ord + Send + Sync + fmt::Debug {
     /// Bytes of a symbol.
     const BYTES: usize;
 
-    /// The symbol with this number; the bits above its width are dropped.
+    /// Returns the symbol with this number; the bits above its width are dropped.
     fn truncate(number: u16) -> Self;
 
-    /// Its number as an index.
+    /// Returns the symbol's number as an index.
     #[inline(always)]
     fn index(self) -> usize {
         let number: u16 = self.into();

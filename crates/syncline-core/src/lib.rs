@@ -1,8 +1,8 @@
 //! Syncline's stream format and every algorithm of it on the CPU.
 //!
-//! The crate `syncline` is the door for users; this one has the stages, in the order data flows: [`mod@array`],
-//! [`bound`], [`geometry`], [`quantize`], [`predict`], [`lzss`], [`huffman`], [`container`]; [`pipeline`] wires them
-//! for one chunk. `ARCHITECTURE.md` in the repository is the map.
+//! The crate `syncline` is the public interface. This crate contains the stages, in the order of the data flow:
+//! [`mod@array`], [`bound`], [`geometry`], [`quantize`], [`predict`], [`lzss`], [`huffman`], [`container`].
+//! [`pipeline`] combines them for one chunk. `ARCHITECTURE.md` in the repository gives an overview.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, missing_debug_implementations)]
 

@@ -70,7 +70,8 @@ pub struct Params {
 }
 
 impl Params {
-    /// Returns parameters with the shortest match that takes fewer bytes than its symbols.
+    /// Returns parameters whose minimum match length is the smallest one for which a match takes fewer bytes than its
+    /// symbols.
     ///
     /// # Panics
     /// `level` is not in [`LEVELS`].

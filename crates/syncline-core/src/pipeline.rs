@@ -23,26 +23,30 @@ use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
 
 #[doc(hidden)]
-pub use lossy::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
+pub use lossy::{
+    CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, FEWEST_SAMPLED_TILES, QuantizedChunk, TILE_SAMPLE_STEP, TokenCosts,
+    code_token_params,
+};
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
 pub use options::{Coder, CoderOptions, Effort};
 pub use report::{ChunkReport, inspect_chunk};
 
-/// Where the encoder's elements come from.
+/// A source of the encoder's elements.
 pub trait ElementSource: Sync {
-    /// A window that holds the tiles of `run`: consecutive tiles in one row of tiles. `buffer` is memory to use for it.
+    /// Returns a window that contains the tiles of `run`, which are consecutive tiles of one row of tiles. `buffer` may
+    /// be used as its memory.
     ///
     /// # Errors
     /// Whatever keeps the source from giving them.
     fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>>;
 }
 
-/// Where the decoder's elements go: the tiles of one chunk, each put or skipped, in order.
+/// A destination of the decoder's elements: the tiles of one chunk, each written or skipped, in order.
 pub trait TileSink {
-    /// The tile that comes next, and whether it is wanted.
+    /// Returns the next tile, and whether its values are needed.
     fn peek(&self) -> Option<(Tile, bool)>;
-    /// As [`ChunkSink::fill`]; a sink need not be able to.
+    /// Fills memory like [`ChunkSink::fill`]. A sink may return `None` if it does not support this.
     fn fill<E>(
         &mut self,
         bytes: usize,
@@ -93,7 +97,7 @@ pub struct EncodeScratch {
     huffman: crate::huffman::EncodeScratch,
     quantized: lossy::EncodeBuffers,
     lzss: lzss::EncodeBuffers,
-    /// Of a lossless chunk, as words for their alignment.
+    /// Elements of a lossless chunk, as words because of their alignment.
     elements: Vec<u64>,
     residuals: Vec<u64>,
 }
@@ -145,7 +149,7 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     Ok(summary)
 }
 
-/// A chunk of a quantized stream before entropy coding, for tests of other implementations.
+/// Returns a chunk of a quantized stream before entropy coding, for tests of other implementations.
 ///
 /// # Errors
 /// The source's, or a stream that is not quantized.
@@ -168,7 +172,7 @@ pub fn quantize_chunk<S: ElementSource + ?Sized>(
     }
 }
 
-/// Decodes the tiles that `sink` wants out of a chunk's record.
+/// Decodes from a chunk's record the tiles that `sink` needs.
 ///
 /// # Errors
 /// A damaged record, a decoder that the stream does not allow, or the sink's.
@@ -183,7 +187,7 @@ pub fn decode_chunk<K: TileSink>(
 ) -> Result<()> {
     let Unchecked { kind, payload, mut checksum } = parse_unchecked(record, chunk)?;
     let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
-    // Whatever else is wrong with a damaged record is not worth saying.
+    // An error of the checksum takes precedence over other errors, which are consequences of the damage.
     if matches!(kind, Ok(ChunkKind::Raw)) {
         let decoded = raw::decode(&context, payload, &mut checksum, sink);
         return checksum.verify().and(decoded);
@@ -224,7 +228,7 @@ pub fn decode_chunk<K: TileSink>(
     }
 }
 
-/// What decoding a chunk needs to know.
+/// The context of decoding a chunk.
 struct Context<'a> {
     header: &'a Header,
     geometry: &'a Geometry,

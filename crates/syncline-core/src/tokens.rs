@@ -1,9 +1,9 @@
-//! Token codebooks: quantization codes as symbols of Huffman codebooks with raw bits behind the codewords
+//! Token codebooks: quantization codes as symbols of Huffman codebooks, with raw bits after the codewords
 //! (`docs/FORMAT.md`, "Token stream").
 //!
-//! A codeword for each value takes at least one bit, and values far from zero need a codebook entry each. A [`Mode`]
-//! avoids both: by runs of zeros, or by bins of magnitudes. One [`Entry`] describes a symbol of any mode, so one reader
-//! serves all of them.
+//! With one codeword per value, each value takes at least one bit, and values far from zero need a codebook entry each.
+//! A [`Mode`] avoids both, by runs of zeros or by bins of magnitudes. One [`Entry`] describes a symbol of any mode, so
+//! that all modes share one reader.
 
 mod encode;
 mod estimate;
@@ -13,7 +13,7 @@ mod stream;
 mod tests;
 
 pub use encode::{EncodeScratch, encode, estimate};
-pub use stream::{MAX_CLASSES, TokenStream};
+pub use stream::{MAX_CLASSES, StreamCounts, TokenStream, write_head};
 
 /// Codes of a group. The last group of a tile may have fewer.
 ///
@@ -21,10 +21,10 @@ pub use stream::{MAX_CLASSES, TokenStream};
 /// groups to decode at the same time.
 pub const GROUP_LEN: usize = 256;
 
-/// Symbols of mode *plain* stand for codes from minus this to one below it.
+/// Symbols of mode *plain* represent the codes from `-PLAIN_RADIUS` to `PLAIN_RADIUS - 1`.
 pub const PLAIN_RADIUS: i32 = 512;
 
-/// The same of mode *wide*.
+/// Symbols of mode *wide* represent the codes from `-WIDE_RADIUS` to `WIDE_RADIUS - 1`.
 pub const WIDE_RADIUS: i32 = 1 << 15;
 
 /// Bits of the largest magnitude.
@@ -42,7 +42,7 @@ pub const REST_IS_ZERO: u32 = ZERO_RUN + 1;
 /// Bits of a magnitude that mode *bins* keeps in the symbol.
 const BIN_BITS: u32 = 3;
 
-/// What the symbols of a codebook stand for. The discriminant is its code in a stream.
+/// The meaning of the symbols of a codebook. The discriminant is its code in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
@@ -85,18 +85,18 @@ impl Mode {
     }
 }
 
-/// A symbol and the raw bits behind its codeword.
+/// A symbol and the raw bits after its codeword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// The symbol.
     pub symbol: u32,
     /// The raw bits, right-aligned.
     pub raw: u32,
-    /// How many raw bits there are, at most 32.
+    /// Number of raw bits, at most 32.
     pub raw_bits: u32,
 }
 
-/// Calls `put` with each token of a group, whose codes `mode` represents.
+/// Calls `put` with each token of a group, whose codes `mode` can represent.
 #[inline(always)]
 pub fn tokenize(group: &[i32], mode: Mode, mut put: impl FnMut(Token)) {
     match mode {
@@ -148,7 +148,7 @@ fn bin_token(code: i32) -> Token {
     Token { symbol: 2 * bin + u32::from(code < 0), raw: magnitude & ((1 << raw_bits) - 1), raw_bits }
 }
 
-/// What a symbol of any mode stands for.
+/// The meaning of a symbol of any mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// This many zeros.
@@ -159,17 +159,17 @@ pub enum Entry {
     Value {
         /// Zeros before the value.
         zeros: u32,
-        /// The smallest magnitude that the symbol stands for.
+        /// The smallest magnitude that the symbol represents.
         base: u32,
-        /// Raw bits behind the codeword.
+        /// Number of raw bits after the codeword.
         raw_bits: u32,
-        /// Whether the value is negative, or `None` if the last raw bit says so.
+        /// Whether the value is negative, or `None` if the last raw bit is the sign.
         negative: Option<bool>,
     },
 }
 
 impl Entry {
-    /// Returns what `symbol` stands for, or `None` if the mode has no such symbol.
+    /// Returns the meaning of `symbol`, or `None` if the mode has no such symbol.
     pub fn of(mode: Mode, symbol: u32) -> Option<Self> {
         match mode {
             _ if symbol as usize >= mode.alphabet() => None,

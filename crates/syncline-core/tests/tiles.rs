@@ -12,16 +12,7 @@ use syncline_core::quantize::mask::TileMask;
 use syncline_core::quantize::{Linear, Log, Real};
 
 fn scan<T: Real>(bytes: &[u8], bound: Bound, fill: Fill) -> Scan {
-    let elements = (bytes.len() / size_of::<T>()) as u64;
-    let mut first = Scan::new(T::TYPE, elements, bound, fill);
-    first.add(0, bytes);
-    match first.second_pass() {
-        Some(mut second) => {
-            second.add(0, bytes);
-            first.settle(second)
-        }
-        None => first,
-    }
+    Scan::of(T::TYPE, bytes, bound, fill)
 }
 
 /// One tile there and back.

@@ -4,7 +4,8 @@
 //! Measures from device memory to device memory with everything included: the scan for the bound's range, the host's
 //! decisions, hashes and the chunk table. Reports medians of CUDA-event times after warm-up; throughputs are of the
 //! array's bytes. Below each line are the times between the events after the kernels in microseconds, including gaps in
-//! which the device waits for the host. `tests/compress.rs` checks the results.
+//! which the device waits for the host. `tests/compress.rs` and `tests/token_codes` check the results. Arguments: the
+//! efforts to run, such as `balanced`.
 
 #![allow(unsafe_code)]
 
@@ -15,6 +16,7 @@ use cudarc::driver::{CudaEvent, CudaSlice, CudaStream};
 use syncline_core::array::{Element, Shape};
 use syncline_core::bound::Bound;
 use syncline_core::geometry::Geometry;
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
@@ -34,29 +36,47 @@ fn main() -> Result<()> {
     unsafe { device.context().disable_event_tracking() };
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
-    let bench = Bench { device: &device, stream, copy };
+    let bench = Bench { device: &device, stream, copy, effort: Effort::Fast };
     println!(
         "array, bound: ratio, GB/s (share of C), microseconds, workspace as a share of the array (what was foreseen); \
          by kernel"
     );
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let runs = |effort: Effort| wanted.is_empty() || wanted.iter().any(|name| name == effort.name());
     let smooth = Data { noise: 0.002, fill: false };
     let rel = Bound::Rel(1e-3);
-    for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
-        bench.compress::<f32>(&[1024, 512, 512], bound, smooth)?;
+    if runs(Effort::Fast) {
+        for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
+            bench.compress::<f32>(&[1024, 512, 512], bound, smooth)?;
+        }
+        bench.compress::<f32>(&[100, 500, 500], rel, smooth)?;
+        bench.compress::<f32>(&[16384, 16384], rel, smooth)?;
+        bench.compress::<f32>(&[1 << 28], rel, smooth)?;
+        bench.compress::<f64>(&[512, 512, 512], rel, smooth)?;
+        bench.compress::<f64>(&[1 << 27], rel, smooth)?;
+        bench.compress::<f32>(&[1024, 512, 512], rel, Data { fill: true, ..smooth })?;
+        bench.compress::<f32>(&[1024, 512, 512], Bound::PwRel(1e-3), smooth)?;
     }
-    bench.compress::<f32>(&[100, 500, 500], rel, smooth)?;
-    bench.compress::<f32>(&[16384, 16384], rel, smooth)?;
-    bench.compress::<f32>(&[1 << 28], rel, smooth)?;
-    bench.compress::<f64>(&[512, 512, 512], rel, smooth)?;
-    bench.compress::<f64>(&[1 << 27], rel, smooth)?;
-    bench.compress::<f32>(&[1024, 512, 512], rel, Data { fill: true, ..smooth })?;
-    bench.compress::<f32>(&[1024, 512, 512], Bound::PwRel(1e-3), smooth)
+    for effort in [Effort::Balanced, Effort::Best].into_iter().filter(|&effort| runs(effort)) {
+        let bench = Bench { effort, stream: bench.stream.clone(), ..bench };
+        for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
+            bench.compress::<f32>(&[256, 512, 512], bound, smooth)?;
+        }
+        bench.compress::<f32>(&[8192, 8192], rel, smooth)?;
+        bench.compress::<f32>(&[1 << 26], rel, smooth)?;
+        bench.compress::<f64>(&[128, 512, 512], rel, smooth)?;
+        bench.compress::<f32>(&[256, 512, 512], rel, Data { fill: true, ..smooth })?;
+        bench.compress::<f32>(&[256, 512, 512], Bound::PwRel(1e-3), smooth)?;
+        bench.compress::<f32>(&[1024, 512, 512], rel, smooth)?;
+    }
+    Ok(())
 }
 
 struct Bench<'d> {
     device: &'d Device,
     stream: Arc<CudaStream>,
     copy: f64,
+    effort: Effort,
 }
 
 impl Bench<'_> {
@@ -69,7 +89,10 @@ impl Bench<'_> {
         let options = CompressOptions::new(bound);
         let input = array.as_view();
         for batch in [512_u64, 2048] {
-            let mut compressor = Compressor::new(self.device, &self.stream)?.with_batch_bytes(batch << 20);
+            let coder = if self.effort == Effort::Best { Coder::Auto } else { Coder::Huffman };
+            let lossless = CoderOptions { effort: self.effort, coder, ..CoderOptions::default() };
+            let compressor = Compressor::new(self.device, &self.stream)?.with_lossless(lossless);
+            let mut compressor = compressor.with_batch_bytes(batch << 20);
             let mut made = None;
             let (median, _) = timing::seconds(&self.stream, RUNS, || {
                 let mut view = output.as_view_mut();
@@ -80,9 +103,10 @@ impl Bench<'_> {
             let rate = array.len() as f64 / median;
             let share = |bytes: u64| bytes as f64 / array.len() as f64;
             println!(
-                "{} {shape} {bound:?} {data:?}, batches of {batch} MiB: {:.2}, {:.0} GB/s ({:.2} C), {:.0} us, {:.2} \
-                 ({:.2})",
+                "{} {shape} {bound:?} {data:?}, {}, batches of {batch} MiB: {:.2}, {:.1} GB/s ({:.2} C), {:.0} us, \
+                 {:.2} ({:.2})",
                 T::TYPE,
+                self.effort,
                 array.len() as f64 / made.bytes as f64,
                 rate / 1e9,
                 rate / self.copy,
@@ -110,7 +134,7 @@ impl Bench<'_> {
             }
             let parts: Vec<_> = times.iter().map(|(name, time)| format!("{name} {time:.0}")).collect();
             println!("    {}", parts.join(", "));
-            if array.len() < 256 << 20 {
+            if array.len() < 256 << 20 || self.effort != Effort::Fast {
                 break;
             }
         }

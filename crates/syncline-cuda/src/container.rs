@@ -11,13 +11,14 @@ pub mod record_inputs;
 mod stream_coder;
 pub(crate) mod structs;
 pub mod table;
+pub(crate) mod token_records;
 pub mod write;
 
 pub use structs::{ChunkParts, MAX_CHUNKS, ParsedArgument, ParsedChunk, TokenParts};
 
 use crate::device::Specialization;
 
-/// Every specialization of the kernels of this module, for the check that all of them compile.
+/// Returns all specializations of this module's kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
     let of_elements =
         [4, 8].into_iter().flat_map(|bytes| [layout::specialization(bytes), write::specialization(bytes)]);

@@ -70,18 +70,18 @@ pub enum CudaError {
         cause: String,
     },
     /// An allocation of device memory failed because too little is free.
-    #[error("{bytes} bytes of device memory are not to be had: free some, or work in smaller pieces")]
+    #[error("cannot allocate {bytes} bytes of device memory: free some, or work in smaller pieces")]
     OutOfMemory {
         /// Requested bytes.
         bytes: u64,
     },
     /// The compressed stream would be lossless. Use [`LosslessCompressor`](crate::lossless::LosslessCompressor),
     /// because [`Compressor`](crate::pipeline::Compressor) only writes lossy streams.
-    #[error("{0}: this compressor makes no lossless streams, use `LosslessCompressor` or the CPU")]
+    #[error("{0}: this compressor does not write lossless streams, use `LosslessCompressor` or the CPU")]
     Lossless(String),
     /// The compressed stream does not fit the output buffer.
     #[error(
-        "the stream has {needed} bytes, there is room for {available}: give as many as the most that a stream can have"
+        "the stream has {needed} bytes, but the output has room for {available}: provide the maximum size of a stream"
     )]
     NoRoom {
         /// Size of the stream in bytes.
@@ -149,7 +149,7 @@ impl<T> DriverContext<T> for std::result::Result<T, DriverError> {
 mod tests {
     use super::*;
 
-    /// Other driver errors need a driver, so `tests/device.rs` tests them.
+    /// Tests only this error, because other driver errors need a driver (`tests/device.rs`).
     #[test]
     fn memory_that_is_not_there_is_named() {
         let result: std::result::Result<(), _> = Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));

@@ -100,27 +100,27 @@ impl DeviceGeometry {
         }
     }
 
-    /// Number of tiles of the array.
+    /// Returns the number of tiles of the array.
     pub fn tiles(&self) -> u64 {
         self.tiles
     }
 
-    /// Number of tiles along z, y and x.
+    /// Returns the number of tiles along z, y and x.
     pub(crate) fn grid(&self) -> [u64; 3] {
         self.grid
     }
 
-    /// Number of axes along which tiles extend, 1 to 3.
+    /// Returns the number of axes along which tiles extend, 1 to 3.
     pub fn axes(&self) -> u32 {
         self.axes
     }
 
-    /// Tiles of each chunk except the last.
+    /// Returns the number of tiles of each chunk except the last.
     pub fn chunk_tiles(&self) -> u32 {
         self.chunk_tiles
     }
 
-    /// log2 of the codes in a group.
+    /// Returns log2 of the number of codes in a group.
     pub fn group_log2(&self) -> u32 {
         self.group_log2
     }
@@ -147,12 +147,12 @@ impl DeviceGeometry {
         b * self.strides[0] + z * self.strides[1] + depth * (y * self.dims[3] + height * x)
     }
 
-    /// Number of groups of the largest tile.
+    /// Returns the number of groups of the largest tile.
     pub fn max_groups_of_tile(&self) -> u32 {
         self.groups_of([0, 1, 2].map(|axis| self.dims[axis + 1].min(self.side[axis].into()))) as u32
     }
 
-    /// Number of groups of a tile with these extents.
+    /// Returns the number of groups of a tile with these extents.
     fn groups_of(&self, extents: [u64; 3]) -> u64 {
         extents.iter().product::<u64>().div_ceil(1 << self.group_log2)
     }
@@ -273,7 +273,7 @@ impl ChunkBatch {
     /// Maximum number of groups of codes in a batch, such that code numbers fit 32 bits with room to spare.
     const MAX_GROUPS: u64 = 1 << 24;
 
-    /// Maximum number of chunks of a batch, at least 1.
+    /// Returns the maximum number of chunks of a batch, at least 1.
     pub(crate) fn most_chunks(geometry: &DeviceGeometry) -> u64 {
         (Self::MAX_GROUPS / geometry.chunk_slots().max(1)).max(1)
     }
@@ -309,33 +309,33 @@ impl ChunkBatch {
         })
     }
 
-    /// Number of the first chunk in the array.
+    /// Returns the number of the first chunk in the array.
     pub fn first_chunk(&self) -> u64 {
         self.first_chunk
     }
 
-    /// Number of the first tile in the array.
+    /// Returns the number of the first tile in the array.
     pub fn first_tile(&self) -> u64 {
         self.first_tile
     }
 
-    /// Number of chunks.
+    /// Returns the number of chunks.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Number of tiles of all chunks.
+    /// Returns the number of tiles of all chunks.
     pub fn tiles(&self) -> u32 {
         self.tiles
     }
 
-    /// Maximum number of groups of a chunk.
+    /// Returns the maximum number of groups of a chunk.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
     /// Returns the first group of chunk `chunk` in the batch's codes before encoding; for the number of chunks, the end
-    /// of all. Chunks behind the last large one have less room than the others, because the last planes of an array may
+    /// of all. Chunks after the last large one have less room than the others, because the last planes of an array may
     /// be thin.
     pub fn first_slot(&self, chunk: u32) -> u64 {
         let full = chunk.min(self.full_chunks);
@@ -384,7 +384,7 @@ pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
         let end = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
         tile.origin[0] * sb + end(0) * sz + end(1) * sy + end(2)
     };
-    // First elements ascend with the tiles' numbers. Last elements do not, but that of the last tile is behind all
+    // First elements ascend with the tiles' numbers. Last elements do not, but that of the last tile is after all
     // others: it is in the last row of the last plane.
     let first = geometry.tile(batch.first_tile);
     let last = geometry.tile(batch.first_tile + u64::from(batch.tiles) - 1);

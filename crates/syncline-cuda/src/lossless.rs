@@ -22,6 +22,7 @@ pub use decompress::LosslessDecompressor;
 pub(crate) use read_tokens::{TokenDecoder, Tokens};
 pub(crate) use records::TokenSections;
 pub(crate) use structs::RecordHeader;
+pub(crate) use transfer::{Copies, Pieces as Transfer};
 pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
 
 use crate::device::Specialization;

@@ -12,6 +12,7 @@ mod quantizer;
 mod scalar_tile;
 mod step;
 pub(crate) mod structs;
+mod token_codes;
 mod wide;
 
 pub use bound_scan::BoundScan;
@@ -22,6 +23,7 @@ pub use quantized::Quantized;
 pub use quantizer::Quantizer;
 pub use structs::{ChunkSummary, SideStarts, TileSums};
 pub(crate) use structs::{RecordInputsArgument, SideOffsets};
+pub(crate) use token_codes::{GROUP_LOG2 as TOKEN_GROUP_LOG2, TileCodes, TokenQuantizer};
 
 use self::step::KernelVariant;
 use crate::device::Specialization;
@@ -77,6 +79,9 @@ pub fn specializations() -> Vec<Specialization> {
                     let variant = KernelVariant { element_bytes, logarithm, axes, patterns, measure };
                     all.extend(codes::specializations(variant));
                     all.extend(scalar_tile::specializations(variant));
+                    if !patterns {
+                        all.push(token_codes::specialization(variant));
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use syncline_cuda::Device;
 use syncline_cuda::baselines::reduce_shuffle_merge_2021::histogram::Histogram;
 use syncline_cuda::huffman::Symbol;
 
-/// Counts sequentially; symbols outside of the alphabet are counted behind the last bin.
+/// Counts sequentially; symbols outside of the alphabet are counted after the last bin.
 fn reference(symbols: impl IntoIterator<Item = u32>, bins: u32) -> Vec<u64> {
     let mut counts = vec![0; bins as usize + 1];
     symbols.into_iter().for_each(|symbol| counts[symbol.min(bins) as usize] += 1);

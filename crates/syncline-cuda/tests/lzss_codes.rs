@@ -329,7 +329,7 @@ fn damage_is_found_or_does_no_harm() {
             let codes = lengths[..3].iter().fold(80, |at, &bytes| at + u64::from(bytes.next_multiple_of(16)));
             let end = codes + u64::from(lengths[3]);
             match (round + number * unless_tiny(0, rounds)) % 6 {
-                // Damage behind the section is left to the tests of other streams: backends differ on outliers where no
+                // Damage after the section is left to the tests of other streams: backends differ on outliers where no
                 // code announces one.
                 0 => damage::flip(record, &mut random, 0..end),
                 1 => damage::flip(record, &mut random, codes..end.min(codes + 90)),

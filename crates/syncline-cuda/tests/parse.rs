@@ -11,7 +11,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation, status_text};
 
-/// Symbols between and behind outputs that must not be written.
+/// Symbols between and after outputs that must not be written.
 const GUARD: usize = 256;
 
 /// A stream's symbols and classes, and the bytes that the device gets, which may be damaged.
@@ -39,7 +39,7 @@ enum Any<S> {
 }
 
 impl<S: Symbol + DeviceRepr> Any<S> {
-    /// Returns all decoders, each with the index that the parser is told.
+    /// Returns all decoders, each with the index kind that the parser receives.
     fn all(device: &Device, group_log2: u32) -> Vec<(Option<IndexKind>, Self)> {
         vec![
             (Some(IndexKind::Symbol), Self::Indexed(Indexed::new(device, group_log2).unwrap())),

@@ -1,4 +1,4 @@
-//! Recomputes the checksums of a damaged stream, so that the damage reaches the decoders behind them.
+//! Recomputes the checksums of a damaged stream, so that the damage reaches the decoders after them.
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 

@@ -1,4 +1,4 @@
-//! Streams of which only some bytes are at hand, for stores in which each read is a request.
+//! Partial streams, for stores in which each read is a request.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -97,7 +97,7 @@ impl PartialStream {
 }
 
 impl State {
-    /// Returns the stream, opened with the bytes at hand if it was not yet.
+    /// Returns the stream, and opens it first with the bytes read so far if necessary.
     fn open(&mut self) -> syncline::Result<&mut StreamFile<SparseBytes>> {
         if let Self::Ends(bytes) = self {
             let bytes = bytes.take().ok_or_else(unusable)?;

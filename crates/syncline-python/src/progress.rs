@@ -12,7 +12,7 @@ use syncline::{Error, Result};
 /// Time between two looks at the interpreter.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a worker reports and is told.
+/// State that a worker and the calling thread share: the worker's progress, and requests to stop.
 #[derive(Default)]
 struct State {
     done: AtomicU64,

@@ -52,7 +52,7 @@ impl Writer {
         })
     }
 
-    /// Writes what is left. All elements must have been appended.
+    /// Writes the remaining data. All elements must have been appended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(writer) => {

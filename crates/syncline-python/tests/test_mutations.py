@@ -1,4 +1,4 @@
-"""Damaged bytes through every door: they raise an exception of the package, or change nothing that counts."""
+"""Damaged bytes in every function of the package raise one of its exceptions, or do not change the result."""
 
 import gc
 

@@ -35,8 +35,8 @@ impl PartialDecoder {
     /// Returns `None` if the chunk is missing.
     fn region(&self, region: &[Range<u64>], options: &CodecOptions) -> Result<Option<Vec<u8>>, CodecError> {
         let get = |range| self.input.partial_decode(range, options);
-        // Stores answer a range past the end of a short chunk with an error, or with fewer bytes. The end is asked for
-        // second, since some of them panic for a suffix that is longer than the chunk.
+        // For a range past the end of a short chunk, stores return an error or fewer bytes. The end is requested after
+        // the start, because some stores panic for a suffix that is longer than the chunk.
         let head = match get(ByteRange::FromStart(0, Some(END_BYTES))) {
             Ok(Some(head)) if head.len() as u64 == END_BYTES => head,
             Ok(None) => return Ok(None),
@@ -72,7 +72,7 @@ impl PartialDecoder {
         }
     }
 
-    /// Decodes a region of a chunk whose bytes are all at hand.
+    /// Decodes a region of a chunk that has been fetched completely.
     fn decode_region(&self, bytes: &ArrayBytesRaw<'_>, region: &[Range<u64>]) -> Result<Vec<u8>, CodecError> {
         let stream = StreamFile::open(&bytes[..]).map_err(failure)?;
         check(stream.header(), &self.shape, self.element)?;

@@ -203,9 +203,6 @@ pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &CoderOp
             lossless.coder
         )),
         (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
-        _ if lossless.token_codes(bound) => {
-            Some(format!("compression with the effort {} runs on the CPU", lossless.effort))
-        }
         _ => None,
     }
 }
@@ -242,6 +239,7 @@ mod tests {
     use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
     use syncline_core::huffman::IndexKind;
+    use syncline_core::pipeline::Effort;
 
     use super::*;
 
@@ -277,7 +275,9 @@ mod tests {
         assert!(obstacle(cuda, Coder::Huffman).is_some() && obstacle(cuda, Coder::Auto).is_some());
         assert!(obstacle(cuda, Coder::LzssHuffman).is_none());
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Huffman] {
-            assert!(encode_obstacle(cuda, Bound::Abs(1.0), &of(pipeline)).is_none());
+            for effort in Effort::ALL {
+                assert!(encode_obstacle(cuda, Bound::Abs(1.0), &CoderOptions { effort, ..of(pipeline) }).is_none());
+            }
         }
         let shape = Shape::new(&[1]).unwrap();
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());

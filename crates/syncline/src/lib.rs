@@ -23,6 +23,7 @@
 //!   same.
 //! - Streaming: [`Writer`] takes elements in C order, [`Reader`] returns them from anything that can seek, and
 //!   [`SequentialReader`] from a pipe.
+//! - Estimates of ratio and speed, and the search for the bound of a given size: [`estimate`].
 //! - Damaged streams: [`Salvage`] gives what is intact.
 //!
 //! `docs/FORMAT.md` in the repository describes the stream byte by byte.
@@ -37,6 +38,7 @@ struct Readme;
 mod array;
 mod backend;
 mod compress;
+pub mod estimate;
 #[cfg(feature = "cuda")]
 pub mod gpu;
 #[cfg(feature = "cuda")]
@@ -74,7 +76,7 @@ pub use sequential::SequentialReader;
 pub use sparse::SparseBytes;
 pub use stream::{Header, StreamFile};
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
-pub use syncline_core::bound::{ArrayStats, Bound, Fill, Pipeline};
+pub use syncline_core::bound::{ArrayStats, Bound, Fill, FillValues, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, ErrorKind, Location, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};

@@ -109,8 +109,7 @@ impl CompressOptions {
 
     /// Sets how much time compression with an error bound may take for a smaller stream. No effect on lossless streams.
     ///
-    /// Only the CPU compresses with an effort other than [`Effort::Fast`]; GPUs decompress these streams as well. These
-    /// efforts need [`IndexKind::Symbol`].
+    /// Efforts other than [`Effort::Fast`] need [`IndexKind::Symbol`].
     #[must_use]
     pub fn with_effort(self, effort: Effort) -> Self {
         Self { effort, ..self }

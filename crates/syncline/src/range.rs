@@ -13,7 +13,7 @@ use crate::source::ArraySource;
 /// Elements that a thread scans at a time.
 pub(crate) const SCAN_PART: u64 = 1 << 18;
 
-/// Resolves the bound of an array. Reads it twice if its smallest or largest value may be a fill value.
+/// Resolves the bound of an array. Reads it once more for each extreme value that may be a fill value.
 pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
     source: &ArraySource<S>,
     element_type: ElementType,
@@ -24,12 +24,18 @@ pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
     if options.bound() == Bound::Lossless {
         return Ok(Resolved::lossless());
     }
-    let first = pass(source, len, empty_scan(element_type, len, options)?, pool)?;
-    let scan = match first.second_pass() {
-        Some(second) => first.settle(pass(source, len, second, pool)?),
-        None => first,
-    };
-    resolve(&scan)
+    resolve(&scan_all(source, len, empty_scan(element_type, len, options)?, pool)?)
+}
+
+/// Scans all elements of an array as often as its fill values require, from its empty scan.
+pub(crate) fn scan_all<S: ReadAt + ?Sized>(
+    source: &ArraySource<S>,
+    len: u64,
+    empty: Scan,
+    pool: &Pool,
+) -> Result<Scan> {
+    let first = pass(source, len, empty, pool)?;
+    first.settle(|empty| pass(source, len, empty, pool))
 }
 
 /// Returns the empty scan of an array for a bound that is not lossless.

@@ -152,6 +152,11 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(merged)
     }
 
+    /// Returns the number of elements of each chunk, and the length of its record in bytes, in order.
+    pub fn chunk_sizes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        (0..self.table.chunks()).map(|chunk| (self.geometry.chunk_elements(chunk), self.table.record(chunk).1 as u64))
+    }
+
     /// Returns the source.
     pub fn source(&self) -> &S {
         &self.source

@@ -1,4 +1,4 @@
-//! Streams with token codebooks and interpolated tiles: bounds, regions, and the same bytes by every way.
+//! Streams with token codebooks and interpolated tiles: bounds, regions, and equal bytes from all APIs.
 
 mod common;
 
@@ -9,7 +9,7 @@ use syncline::{
     IndexKind, Pipeline, Shape, Writer, compress, decompress, decompress_region, inspect,
 };
 
-/// A field that is smooth, with a fill value in some places, and values that no step serves.
+/// Returns a smooth field with a fill value in some places, and values that are too large for every step.
 fn field(extents: &[u64], seed: u64) -> Vec<f64> {
     let mut rng = Rng(seed);
     let width = extents.last().copied().unwrap_or(1).max(1);
@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn a_gpu_leaves_these_streams_to_the_cpu_or_is_missing() {
+fn a_gpu_makes_the_same_streams_or_is_missing() {
     let view = ArrayView::new(&[1.0f32; 9], &[9]).unwrap();
     let options = CompressOptions::new(Bound::Abs(0.1)).with_effort(Effort::Balanced);
     let with_gpu = options.clone().with_backend(Backend::Cuda(CudaDevices::One(0)));

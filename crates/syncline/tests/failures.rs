@@ -267,7 +267,7 @@ impl ReadAt for Vanishing<'_> {
     }
 }
 
-/// A stream whose reads are interrupted once, where told to be.
+/// A stream whose reads are interrupted once, at a given position.
 struct Interrupted(Cursor<Vec<u8>>, Arc<AtomicU64>);
 
 impl Read for Interrupted {

@@ -115,7 +115,7 @@ fn write_current(case: &Case) -> Vec<u8> {
         _ => Effort::Fast,
     };
     let options = CompressOptions::new(case.bound).with_index(case.index).with_effort(effort);
-    // The best effort is one with LZSS, unless another coder is asked for.
+    // The best effort includes LZSS, unless another coder is requested.
     let options = if effort == Effort::Best { options } else { options.with_coder(pipeline) };
     compress(&view, &options).unwrap()
 }
@@ -124,8 +124,8 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden")
 }
 
-/// A golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in hexadecimal). If
-/// it is missing, that is a failure, or it is written where that was asked for.
+/// Returns a golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in
+/// hexadecimal). A missing file is a failure, unless the test was asked to write it.
 fn golden_file(case: &Case, extension: &str, contents: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     let path = folder().join(format!("v1_{}.{extension}", case.name));
     if !path.exists() {
@@ -205,7 +205,8 @@ fn this_version_still_writes_the_golden_streams() {
 
 /// Threat model: a damaged stream gives an error, or the right data; it never panics and never gives other data.
 fn error_or_same(name: &str, stream: &[u8], expected: &syncline::Array) -> bool {
-    match decompress(stream, &DecompressOptions::default()) {
+    // One thread: the streams have a chunk or two, and handing each to another thread takes longer than decoding it.
+    match decompress(stream, &DecompressOptions::default().with_threads(1)) {
         Ok(array) => {
             assert!(array == *expected, "{name}: wrong data");
             false
@@ -269,10 +270,11 @@ impl WriteAt for Written {
     }
 }
 
-/// Goes through every door of the library with a stream that may be hostile: each gives an error or, if the whole can
-/// be had, the same elements. Returns whether it can.
+/// Decodes a stream that may be hostile through every function of the public interface. If the whole stream can be
+/// decoded, all functions must return the same elements; otherwise each may return an error. Returns whether the whole
+/// stream can be decoded.
 fn doors_agree(stream: &[u8], rng: &mut Rng) -> bool {
-    let options = DecompressOptions::default().with_memory_limit(64 << 20);
+    let options = DecompressOptions::default().with_threads(1).with_memory_limit(64 << 20);
     let _ = syncline::inspect(stream);
     let whole = decompress(stream, &options);
     if matches!(whole, Err(Error::MemoryLimit { .. })) {
@@ -351,7 +353,8 @@ fn hostile_streams_with_right_checksums_are_errors_or_the_same_through_every_doo
     }
 }
 
-/// The same with each byte of the header, and of the first record's header and table of sections, at its worst.
+/// Repeats the test with each byte of the header, and of the first record's header and table of sections, set to its
+/// most harmful values.
 #[test]
 fn hostile_headers_are_errors_or_the_same_through_every_door() {
     for case in &CASES {

@@ -17,7 +17,8 @@ const ANNOUNCED: usize = 19;
 const KIND: usize = HEADER + 16;
 const LZSS_CODES: u8 = 4;
 
-/// Zero but for patches of waves and noise, with jumps of all sizes, fill and values that no step serves.
+/// Returns zeros with patches of waves and noise, with jumps of all sizes, fill, and values that are too large for
+/// every step.
 fn patches(extents: &[u64], seed: u64) -> Vec<f64> {
     let mut rng = Rng(seed);
     let width = extents.last().copied().unwrap_or(1).max(1);
@@ -117,7 +118,7 @@ fn it_pays_where_most_codes_are_zero_and_only_there() {
         assert_eq!(report.totals.lzss_chunks > 0, pays);
         assert!(!pays || auto.len() < planes.len() * 9 / 10, "{} {}", auto.len(), planes.len());
     }
-    // More residuals outside of the codes than the usual radius serves: no tokens, and none are tried.
+    // More residuals are outside of the codes than the usual radius allows: no tokens, and none are tried.
     let wild: Vec<f64> = noise.iter().map(|v| v * 1e4).collect();
     let stream = check::<f32>(&wild, &[600, 700], &options(Bound::Abs(0.1), Coder::LzssHuffman));
     assert_eq!(inspect(&stream).unwrap().totals.lzss_chunks, 0);
@@ -165,7 +166,7 @@ fn lzss_alone_is_for_lossless_streams() {
     let shape = Shape::new(&[2]).unwrap();
     let lossy = options(Bound::Abs(0.1), Coder::Lzss);
     assert!(Writer::new(Vec::new(), ElementType::F32, shape, &lossy).is_err());
-    // A bound that no step serves makes the stream lossless, which has no codes to announce.
+    // A bound for which no step is valid makes the stream lossless, which has no codes to announce.
     let tight = compress(&view, &options(Bound::Abs(1e-40), Coder::LzssHuffman)).unwrap();
     assert_eq!((tight[14], tight[ANNOUNCED]), (1, 0));
 }
@@ -178,12 +179,12 @@ fn any_backend_does_it_and_says_which() {
     let shape = Shape::new(&[200, 200]).unwrap();
     let mut stream = Vec::new();
     let made = syncline::compress_from(view.bytes(), 0, ElementType::F32, shape, &auto, &mut stream).unwrap();
-    // Too small to be sent to a GPU that nobody asks for.
+    // Too small for a GPU, unless a GPU is requested.
     assert!(!made.execution.on_gpu(), "{}", made.execution);
     let file = StreamFile::open(&stream[..]).unwrap();
     let execution = file.execution(&[0..200, 0..200], &DecompressOptions::default()).unwrap();
     assert!(!execution.on_gpu(), "{execution}");
-    // A GPU that is asked for must be there, does the work, and makes the same bytes.
+    // A requested GPU must exist, does the work, and writes the same bytes.
     let asked = Backend::Cuda(CudaDevices::One(0));
     match file.execution(&[0..200, 0..200], &DecompressOptions::default().with_backend(asked)) {
         Ok(execution) => assert!(execution.on_gpu(), "{execution}"),
@@ -270,7 +271,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
     }
 }
 
-/// The section of codes cut to every length, as a hostile writer could: all of the record behind it moves up.
+/// The section of codes cut to every length, as a hostile writer could: all of the record after it moves up.
 #[test]
 fn a_section_that_ends_early_is_an_error() {
     let (stream, _, record) = one_chunk();
@@ -288,7 +289,7 @@ fn a_section_that_ends_early_is_an_error() {
     for cut in 0..length(3) {
         let mut damaged = stream.clone();
         damaged[payload + 12..payload + 16].copy_from_slice(&(cut as u32).to_le_bytes());
-        // What follows stays where it is found: the sections behind start at the next multiple of 16.
+        // The remaining sections must be found: they start at the next multiple of 16.
         let (from, to) = ((codes + length(3)).next_multiple_of(16), (codes + cut).next_multiple_of(16));
         damaged[codes + cut..to.max(codes + cut)].fill(0);
         damaged.copy_within(from..HEADER + record, to);
@@ -324,7 +325,7 @@ fn lying_headers_and_counts_are_errors() {
     fails(&[(KIND, 5)], "token codebooks, which the header does not announce");
     fails(&[(KIND, 6)], "unknown kind");
     let payload = HEADER + 32;
-    // Section 0 is the first, behind the table: its radius and flags.
+    // Section 0 is the first, after the table: its radius and flags.
     let tiles = payload + 48;
     fails(&[(tiles + 4, 0x81)], "radius");
     fails(&[(tiles + 4, 0), (tiles + 5, 2)], "radius");

@@ -1,4 +1,5 @@
-//! Values that no step of an absolute bound serves are stored verbatim. All other values keep their compression ratio.
+//! Values that are too large for every step of an absolute bound are stored verbatim. All other values keep their
+//! compression ratio.
 
 use syncline::{
     ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, Element, Error, Fill, Pipeline, compress,
@@ -110,7 +111,7 @@ fn outliers_of_f64_leave_the_ratio() {
 
 #[test]
 fn two_scales_in_one_array() {
-    // Noise of both signs that no step serves, in a number of rows.
+    // Noise of both signs that is too large for every step, in a number of rows.
     let large = |i: usize| 9e8 * random(i) - 4e8;
     for (rows, as_lossless) in [(SIDE / 10, false), (SIDE / 2, true)] {
         let values: Vec<f32> =

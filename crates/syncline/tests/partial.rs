@@ -56,7 +56,7 @@ proptest! {
         let stored = compress(&ArrayView::new(&field, &extents)?, &CompressOptions::new(bound))?;
         let expected = decompress_region(&stored, &region, &options())?.into_bytes();
 
-        // From an empty head and the shortest tail on, everything that is asked for is enough.
+        // Starting with an empty head and the shortest tail, the requested ranges are always enough.
         let end = stored.len();
         let head = stored[..SparseBytes::HEAD_BYTES].to_vec();
         let mut bytes = SparseBytes::from_ends(head, stored[end - SparseBytes::TAIL_BYTES..].to_vec())?;

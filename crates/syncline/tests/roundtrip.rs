@@ -1,4 +1,4 @@
-//! The whole codec through its public door: every type, bound, dimension and index kind.
+//! The whole codec through its public interface: every type, bound, dimension and index kind.
 
 mod common;
 

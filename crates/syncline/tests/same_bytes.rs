@@ -92,8 +92,9 @@ proptest! {
         let options = CompressOptions::new(bound).with_fill(Fill::Value(fill)).with_threads(1);
         let view = ArrayView::new(&values, &[values.len() as u64]).unwrap();
         let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite() && *value != fill).collect();
-        let (low, high) = known.iter().fold((f64::MAX, f64::MIN), |(low, high), &value| (low.min(value), high.max(value)));
-        // If more of the finite values that are no fill values were too large, `compress` would write a lossless stream.
+        let extend = |(low, high): (f64, f64), &value: &f64| (low.min(value), high.max(value));
+        let (low, high) = known.iter().fold((f64::MAX, f64::MIN), extend);
+        // `compress` writes a lossless stream if more of the finite values that are no fill values are too large.
         let too_large = |value: &&f64| matches!(bound, Bound::Abs(error) if value.abs() >= error * 1e8);
         prop_assume!(5 * known.iter().filter(too_large).count() <= known.len());
         let mut writer =

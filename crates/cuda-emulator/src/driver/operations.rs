@@ -97,6 +97,7 @@ impl Operation {
 }
 
 impl Copy {
+    /// Returns what is wrong with the copy, or `None` if both ranges are allocated.
     fn wrong(&self, memory: &Memory) -> Option<String> {
         let lies = |place| match place {
             Place::Device(address) => within(memory, address, self.bytes),
@@ -124,6 +125,7 @@ impl Place {
 }
 
 impl Set {
+    /// Returns the number of bytes to write, or `None` if it overflows.
     fn bytes(&self) -> Option<usize> {
         let width = match self.value {
             Value::Byte(_) => 1,
@@ -132,6 +134,7 @@ impl Set {
         self.count.checked_mul(width)
     }
 
+    /// Returns what is wrong with the operation, or `None` if its range is allocated and aligned.
     fn wrong(&self, memory: &Memory) -> Option<String> {
         let aligned = matches!(self.value, Value::Byte(_)) || self.to.is_multiple_of(size_of::<u32>() as u64);
         let right = aligned && self.bytes().is_some_and(|bytes| within(memory, self.to, bytes));

@@ -26,7 +26,8 @@ pub fn share(program: &mut Program) {
     let mut ranges: Vec<(u32, u32, usize)> = Vec::new();
     for (register, one) in uses.iter().enumerate() {
         let Some(one) = one else { continue };
-        let (first, last) = if one.within { (one.first, one.last) } else { around(one.first, one.last, &loops) };
+        let (first, last) =
+            if one.within { (one.first, one.last) } else { extend_by_loops(one.first, one.last, &loops) };
         ranges.push((first, last, register));
     }
     ranges.sort_unstable();
@@ -104,7 +105,7 @@ fn loops(instructions: &[Instruction]) -> Vec<(u32, u32)> {
 }
 
 /// Extends a range by all loops that it touches.
-fn around(mut first: u32, mut last: u32, loops: &[(u32, u32)]) -> (u32, u32) {
+fn extend_by_loops(mut first: u32, mut last: u32, loops: &[(u32, u32)]) -> (u32, u32) {
     loop {
         let before = (first, last);
         for &(start, end) in loops {

@@ -133,7 +133,7 @@ impl Warp {
         let values = self.read(source, here);
         let first = values[mask.trailing_zeros() as usize];
         if lanes(mask).any(|lane| values[lane] != first) {
-            return Err("lanes come to different barriers by one instruction".to_owned());
+            return Err("one instruction waits at different barriers in different lanes".to_owned());
         }
         Ok(first)
     }

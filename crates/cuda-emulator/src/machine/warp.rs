@@ -127,7 +127,7 @@ impl Warp {
         Ok(Progress::Ready)
     }
 
-    /// Selects the group to run. Returns its mask, its instruction, and the first instruction of other lanes behind it.
+    /// Selects the group to run. Returns its mask, its instruction, and the first instruction of other lanes after it.
     fn pick(&mut self) -> Option<(u32, u32, u32)> {
         let ready = self.alive & !self.waiting;
         if ready == 0 {
@@ -162,7 +162,7 @@ impl Warp {
         let turn = if alone { budget.min(PATIENCE) } else { budget };
         for done in 1..=turn {
             let Some(instruction) = program.instructions.get(place as usize) else {
-                return Err(format!("{} goes on behind its end", program.name));
+                return Err(format!("execution of {} continues past its end", program.name));
             };
             let mask = group & self.decide(instruction.guard);
             self.clock += 1;

@@ -139,7 +139,7 @@ impl<'a> Lexer<'a> {
             match bytes.get(end) {
                 Some(b'.') if directive => break,
                 Some(&byte) if is(byte, WORD_PART) => end += 1,
-                // The two colons belong to modifiers such as `.shared::cta`; the colon behind a label is single.
+                // The two colons belong to modifiers such as `.shared::cta`; the colon after a label is single.
                 Some(b':') if bytes.get(end + 1) == Some(&b':') => end += 2,
                 _ => break,
             }

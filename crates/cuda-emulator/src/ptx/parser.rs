@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a target such as `sm_90a, debug`. Everything behind the number is ignored.
+    /// Parses a target such as `sm_90a, debug`. Everything after the number is ignored.
     fn target(&mut self) -> Result<(), Failure> {
         let (at, name) = (self.cursor.at(), self.cursor.word()?);
         let number = name.strip_prefix("sm_").map(|rest| rest.trim_end_matches(|end: char| end.is_ascii_lowercase()));

@@ -18,7 +18,7 @@ pub struct Arguments {
     /// Thread counts, for codecs that use threads; the others run on one
     #[arg(long, value_delimiter = ',', default_value = "1")]
     threads: Vec<usize>,
-    /// Runs to time each way
+    /// Number of timed runs in each direction
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// Generated fields

@@ -29,11 +29,11 @@ pub struct Arguments {
     /// Bound relative to the range of values
     #[arg(long, default_value_t = 1e-3)]
     rel: f64,
-    /// Runs to time each way
+    /// Number of timed runs in each direction
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// Once more with at most so many MiB of each GPU's memory to keep the array in, as if it were larger than that
-    /// memory
+    /// Also measure with at most this many MiB of each GPU's memory for the array, as if the array were larger than
+    /// that memory
     #[arg(long, value_name = "MiB")]
     device_memory: Option<u64>,
     /// The command-line program, to go from file to file through it, too

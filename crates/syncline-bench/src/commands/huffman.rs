@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print CSV: the rows, then each table behind an empty line
+    /// Print CSV: the rows, then each table after an empty line
     #[arg(long)]
     csv: bool,
 }

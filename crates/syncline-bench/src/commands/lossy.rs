@@ -19,8 +19,8 @@ pub struct Arguments {
     /// Where to run
     #[arg(long, value_enum, default_value = "cpu")]
     device: Where,
-    /// Sets: names of fields, as nyx or hacc, or with -f64 behind [default: nyx, rtm, hurricane, cesm, hacc, qmcpack,
-    /// turbulence, rtm-f64, nyx-f64]
+    /// Sets: names of fields, as nyx or hacc, or names with -f64 appended [default: nyx, rtm, hurricane, cesm, hacc,
+    /// qmcpack, turbulence, rtm-f64, nyx-f64]
     #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,
     /// Bounds relative to the range of values; steps are timed at 1e-3, or at the first
@@ -83,7 +83,7 @@ struct Report<'r> {
 /// Measures and prints the tables.
 ///
 /// # Errors
-/// An unknown set, no GPU if one is asked for, a broken bound, or streams that differ.
+/// Unknown set, no GPU if one was requested, violated bound, or streams that differ.
 pub fn run(arguments: &Arguments) -> Result<()> {
     ensure!(arguments.threads.iter().all(|&threads| threads > 0), "--threads 0: give at least one");
     let on_gpu_only = arguments.way.is_some() && matches!(arguments.device, Where::Cpu);

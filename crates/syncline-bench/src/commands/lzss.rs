@@ -211,7 +211,7 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
             Ok(codecs) => all.extend(codecs),
             Err(error) => eprintln!("left out: blosc2: {error:#}"),
         }
-        Codec::measure_in_turn(&all, set, method).into_iter().for_each(&mut keep);
+        Codec::measure_alternating(&all, set, method).into_iter().for_each(&mut keep);
     }
     if arguments.has(Part::Choice) {
         for pipeline in [Coder::Lzss, Coder::LzssHuffman] {

@@ -24,10 +24,10 @@ pub struct Output {
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print CSV: the rows, then each table behind an empty line
+    /// Print CSV: the rows, then each table after an empty line
     #[arg(long)]
     csv: bool,
-    /// Write JSON and CSV to files of this name with .json and .csv behind, too
+    /// Write JSON and CSV to files, too, whose names are this name with .json and .csv appended
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
 }

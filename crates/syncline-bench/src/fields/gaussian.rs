@@ -130,7 +130,7 @@ fn transform_columns(slab: &mut [Complex32], width: usize, fft: &dyn Fft<f32>, b
     }
 }
 
-/// Sum and sum of squares.
+/// Returns the sum and the sum of squares.
 fn slab_moments(slab: &[f32]) -> (f64, f64) {
     slab.iter().fold((0.0, 0.0), |(sum, square), &v| (sum + f64::from(v), square + f64::from(v) * f64::from(v)))
 }

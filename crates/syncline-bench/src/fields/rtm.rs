@@ -29,7 +29,7 @@ pub(super) fn snapshot(scale: f64) -> Field {
     Field::new(Generator::Rtm, now, &shape, 3)
 }
 
-/// The second derivative of a Gaussian, delayed by one and a half periods.
+/// Returns the second derivative of a Gaussian, delayed by one and a half periods.
 fn ricker(t: f64) -> f32 {
     let a = (std::f64::consts::PI * FREQUENCY * (t - 1.5 / FREQUENCY)).powi(2);
     ((1.0 - 2.0 * a) * (-a).exp()) as f32

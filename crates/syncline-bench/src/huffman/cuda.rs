@@ -135,6 +135,7 @@ impl Gpu {
         .with_context(|| format!("on {}", set.name))
     }
 
+    /// Encodes a set with every kind of index, checks the streams, and measures the encoders and decoders of `extent`.
     fn measure_symbols<S: Code>(
         &mut self,
         set: &Set,
@@ -243,7 +244,7 @@ impl Gpu {
 
 impl Row {
     /// Adds the results of queued and consecutive calls.
-    fn in_turn(self, rates: Option<rotation::InTurn>) -> Self {
+    fn with_alternating(self, rates: Option<rotation::AlternatingCalls>) -> Self {
         let (queued, one_after_another) = rates.map(|rates| (rates.queued, rates.one_after_another)).unzip();
         Self { queued, one_after_another, ..self }
     }

@@ -278,7 +278,7 @@ impl Gpu {
             host_stream.read(&output.slice(..length))
         };
         let copies = timing::seconds(&stream, self.runs, || there_and_back(input, output))?;
-        // Runs once more to check the output.
+        // Runs again to check the output.
         self.check.poison(&mut input.as_view_mut(), POISON)?;
         self.check.poison(&mut output.as_view_mut(), POISON)?;
         there_and_back(input, output)?;
@@ -340,7 +340,7 @@ impl Gpu {
             host_back.read(&view_bytes(back))
         };
         let copies = timing::seconds(&self.stream, self.runs, || there_and_back(device, back, host_back))?;
-        // Runs once more to check the output.
+        // Runs again to check the output.
         self.check.poison(&mut device.as_view_mut(), POISON)?;
         self.check.poison(&mut view_bytes_mut(back), POISON)?;
         host_back.fill()?.fill(POISON);
@@ -387,6 +387,7 @@ fn allocate<T: DeviceRepr>(stream: &Arc<CudaStream>, length: usize) -> Result<Cu
 }
 
 impl Copies {
+    /// Measures copies of [`COPY_BYTES`] bytes within the device, to it, and from it, in 10^9 bytes per second.
     fn measure(stream: &Arc<CudaStream>, runs: Runs) -> Result<Self> {
         let device = timing::copy_rate(stream, COPY_BYTES, runs)?;
         let mut host = Pinned::<u8>::new(stream, COPY_BYTES)?;

@@ -44,7 +44,9 @@ impl Set {
     /// There is no such set.
     pub fn generate(name: &str, mebibytes: Option<usize>) -> Result<Self> {
         let Some((generator, double)) = generator(name) else {
-            bail!("there is no set '{name}': use the name of a field, as nyx or hacc, or one with {DOUBLE} behind");
+            bail!(
+                "there is no set '{name}': use the name of a field, as nyx or hacc, or a name with {DOUBLE} appended"
+            );
         };
         let full = generator.elements() as f64 * if double { 8.0 } else { 4.0 };
         let share = mebibytes.map_or(1.0, |most| most as f64 * f64::from(1 << 20) / full);

@@ -108,16 +108,16 @@ impl Codec {
     /// # Errors
     /// The codec fails, or the decompressed bytes differ.
     pub fn measure(&self, set: &Set, method: Method) -> Result<Row> {
-        Self::measure_in_turn(std::slice::from_ref(self), set, method).remove(0)
+        Self::measure_alternating(std::slice::from_ref(self), set, method).remove(0)
     }
 
     /// Measures several codecs on a set. Runs alternate between the codecs, so that other load on the machine affects
     /// all of them. The first run is a warm-up. All compression runs come before all decompression runs, because the
     /// memory that a codec frees determines whether the next one gets new memory, which would affect only some codecs.
-    pub fn measure_in_turn(codecs: &[Self], set: &Set, method: Method) -> Vec<Result<Row>> {
+    pub fn measure_alternating(codecs: &[Self], set: &Set, method: Method) -> Vec<Result<Row>> {
         let mut all: Vec<Result<Seconds>> = codecs.iter().map(|_| Ok(Seconds::default())).collect();
-        let mut in_turn = |step: fn(&Self, &Set, Method, &mut Seconds) -> Result<f64>,
-                           times: fn(&mut Seconds) -> &mut Vec<f64>| {
+        let mut alternate = |step: fn(&Self, &Set, Method, &mut Seconds) -> Result<f64>,
+                             times: fn(&mut Seconds) -> &mut Vec<f64>| {
             for run in 0..=method.runs.max(1) {
                 for (codec, seconds) in codecs.iter().zip(&mut all) {
                     let Ok(so_far) = seconds else { continue };
@@ -129,8 +129,8 @@ impl Codec {
                 }
             }
         };
-        in_turn(Self::run_compression, |seconds| &mut seconds.compression);
-        in_turn(Self::run_decompression, |seconds| &mut seconds.decompression);
+        alternate(Self::run_compression, |seconds| &mut seconds.compression);
+        alternate(Self::run_decompression, |seconds| &mut seconds.decompression);
         codecs.iter().zip(all).map(|(codec, seconds)| Ok(codec.row(set, seconds?))).collect()
     }
 

@@ -14,7 +14,7 @@ use super::set_local::set_local;
 /// `H5Z_FLAG_REVERSE`: decompression.
 const REVERSE: c_uint = 0x0100;
 
-/// `H5Z_FLAG_OPTIONAL`: a chunk whose compression fails is stored as it is.
+/// `H5Z_FLAG_OPTIONAL`: a chunk whose compression fails is stored without compression.
 const OPTIONAL: c_uint = 0x0001;
 
 /// Largest size in bytes of a chunk in HDF5.

@@ -1,7 +1,7 @@
 //! Parsers of option values.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use syncline::{Coder, Decoder, Effort, ElementType, Fill, IndexKind, SymbolWidth};
+use syncline::{Coder, Decoder, Effort, ElementType, IndexKind, SymbolWidth};
 
 use crate::names::type_by_name;
 
@@ -77,11 +77,24 @@ pub(super) fn parse_symbol(text: &str) -> Result<SymbolChoice, String> {
     width.map(|width| SymbolChoice(Some(width))).ok_or_else(|| "use auto, 1, 2, 4, or 8".into())
 }
 
-pub(super) fn parse_fill(text: &str) -> Result<Fill, String> {
+/// One of the fill values on the command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FillChoice {
+    /// No value.
+    None,
+    /// Values are detected.
+    Auto,
+    /// This value.
+    Value(f64),
+}
+
+pub(super) fn parse_fill(text: &str) -> Result<FillChoice, String> {
     match text {
-        "none" => Ok(Fill::None),
-        "auto" => Ok(Fill::Auto),
-        _ => text.parse().map(Fill::Value).map_err(|_| "must be none, auto, or a number such as -9999".into()),
+        "none" => Ok(FillChoice::None),
+        "auto" => Ok(FillChoice::Auto),
+        _ => {
+            text.parse().map(FillChoice::Value).map_err(|_| "must be none, auto, or numbers such as -9999,1e20".into())
+        }
     }
 }
 

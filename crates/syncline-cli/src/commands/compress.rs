@@ -3,9 +3,9 @@
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, FillPattern, Summary, compress_from};
+use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, Summary, compress_from};
 
-use crate::args::{CompressArgs, Resources, Talk};
+use crate::args::{CompressArgs, FillChoice, Resources, Talk};
 use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
 use crate::in_order::{InOrder, Pipe};
@@ -14,18 +14,25 @@ use crate::json;
 use crate::message::{self, Failure, Outcome};
 use crate::names;
 use crate::npy::Differences;
+use crate::npz;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
-    let inputs = Inputs::find(&args.inputs, names::is_array, "arrays (.npy, or a name with a type such as x.f32)")?;
+    let inputs =
+        Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
+    let inputs = inputs.with_members()?;
+    if args.files.rm && inputs.paths().any(|path| npz::member_in(path).is_some()) {
+        return Err(Failure::usage("--rm: an array in an .npz file cannot be removed alone: leave out --rm"));
+    }
     let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
-    warn_of_useless(args, talk);
+    let options = options(args)?;
+    warn_of_useless(args, &options, talk);
     let mut batch = Batch::new(inputs.several);
     for task in &tasks {
-        batch.take(one(args, task, talk))?;
+        batch.take(one(args, &options, task, talk))?;
     }
     batch.finish(talk, |total| {
         let ratio = format::number(format::ratio(total.uncompressed, total.compressed));
@@ -35,22 +42,70 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
 }
 
 /// Warns of options without effect.
-fn warn_of_useless(args: &CompressArgs, talk: Talk) {
-    let coder = options(args).coder();
+fn warn_of_useless(args: &CompressArgs, options: &CompressOptions, talk: Talk) {
+    if talk.quiet {
+        return;
+    }
     // The environment speaks for all commands.
-    let level = args.short_level.0.is_some() || args.level.is_some() && std::env::var_os("SYNCLINE_LEVEL").is_none();
-    if coder == Coder::Huffman && level && !talk.quiet {
-        message::warn("the level has no effect without LZSS: add --coder auto");
+    let unset = |name: &str| std::env::var_os(name).is_none();
+    let level = args.short_level.0.is_some() || args.level.is_some() && unset("SYNCLINE_LEVEL");
+    let lossless = options.bound() == Bound::Lossless;
+    let fill = args.fill.iter().any(|fill| matches!(fill, FillChoice::Value(_)));
+    let without_lzss = options.coder() == Coder::Huffman;
+    for (is_useless, text) in [
+        (without_lzss && level, "the level has no effect without LZSS: add --coder auto"),
+        (without_lzss && args.symbol.is_some(), "--symbol has no effect without LZSS: add --coder auto"),
+        (
+            lossless && args.effort.is_some() && unset("SYNCLINE_EFFORT"),
+            "--effort has no effect with --lossless: use --coder and --level",
+        ),
+        (lossless && fill, "--fill has no effect with --lossless, which keeps every value exactly"),
+        (
+            options.coder() == Coder::Lzss && args.index.is_some() && unset("SYNCLINE_INDEX"),
+            "--index has no effect with the coder lzss, which uses no Huffman codes",
+        ),
+    ] {
+        if is_useless {
+            message::warn(text);
+        }
+    }
+}
+
+/// Returns the fill values of the command line.
+pub fn fill_of(choices: &[FillChoice]) -> Outcome<Fill> {
+    let values: Vec<f64> = choices
+        .iter()
+        .filter_map(|choice| if let FillChoice::Value(value) = choice { Some(*value) } else { None })
+        .collect();
+    match (choices, values.len()) {
+        ([FillChoice::Auto], _) => Ok(Fill::Auto),
+        ([FillChoice::None], _) => Ok(Fill::None),
+        (_, count) if count < choices.len() => {
+            Err(Failure::usage("--fill: none and auto stand alone: name numbers only, such as --fill -9999,1e20"))
+        }
+        _ => Fill::of(&values).map_err(|error| Failure::usage(format!("--fill: {error}"))),
+    }
+}
+
+/// Warns if the type is not the one in the name of the input.
+fn warn_of_type(args: &CompressArgs, task: &Task, talk: Talk) {
+    if let (Some(given), Some(named)) = (args.dtype, names::type_of(&task.input))
+        && given != named
+        && !talk.quiet
+    {
+        let name = shown(&task.input);
+        message::warn(format_args!("{name}: the name says {named}, but --dtype {given} is what is compressed"));
     }
 }
 
 /// Compresses one file.
-fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
+fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) -> Outcome<Done> {
     json::check_stdout(args.json, is_dash(&task.output))?;
     task.make_folder()?;
     let mut output = Output::create(&task.output, args.files.force, &[&task.input])?;
     let (input_name, output_name) = (shown(&task.input).to_string(), output.name());
     let source = open(args, task)?;
+    warn_of_type(args, task, talk);
     if let Source::Whole(array, _) = &source
         && array.includes_header()?
         && !talk.quiet
@@ -62,11 +117,14 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
         ));
     }
     let bar = Bar::new("compressing", source.element_type(), talk);
-    let mut options = options(args);
+    let mut options = options.clone();
+    let mut reached = None;
     if let Source::Whole(array, _) = &source
         && let Some(target) = args.bound.target(array.size())
     {
-        options = options.clone().with_bound(target::bound(array, target, &options)?);
+        let found = target::find(array, target, &options)?;
+        options = options.with_bound(found.bound);
+        reached = Some(target::Reached { target, found });
     }
     let options = options.with_progress(bar.callback());
     let mut remarks = source.differences().said();
@@ -80,7 +138,8 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
                      or --rel with --range avoids that",
                 );
             }
-            if args.range.is_some() {
+            let stamp = array.input.stamp();
+            let summary = if args.range.is_some() {
                 InOrder::of(&array).compress(&mut output, &output_name, &options, args.range)?
             } else {
                 let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
@@ -88,7 +147,9 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
                     .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
                     .inspect(|summary| far = far_values::warning(&array, summary))
                     .map_err(|error| Failure::between(&input_name, &output_name, error))?
-            }
+            };
+            array.input.check_unchanged(stamp)?;
+            summary
         }
     };
     output.commit()?;
@@ -102,9 +163,13 @@ fn one(args: &CompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     }
     if !args.json && !talk.quiet {
         describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
+        reached.iter().map(|reached| reached.line()).for_each(remark);
         remarks.iter().for_each(remark);
     }
-    let json = args.json.then(|| json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()));
+    let json = args.json.then(|| {
+        let value = json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64());
+        reached.iter().fold(value, |value, reached| json::merged(value, reached.json()))
+    });
     Ok(Done { uncompressed: summary.uncompressed_bytes, compressed: summary.compressed_bytes, json })
 }
 
@@ -157,19 +222,19 @@ fn open(args: &CompressArgs, task: &Task) -> Outcome<Source> {
 }
 
 /// Returns the options of the command line.
-fn options(args: &CompressArgs) -> CompressOptions {
+fn options(args: &CompressArgs) -> Outcome<CompressOptions> {
     let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
-        .with_fill(args.fill)
-        .with_index(args.index)
-        .with_effort(args.effort)
-        .with_symbol(args.symbol.0);
+        .with_fill(fill_of(&args.fill)?)
+        .with_index(args.index.unwrap_or_default())
+        .with_effort(args.effort.unwrap_or_default())
+        .with_symbol(args.symbol.and_then(|symbol| symbol.0));
     if let Some(level) = args.short_level.0.or(args.level) {
         options = options.with_level(level);
     }
-    match args.coder {
+    Ok(match args.coder {
         Some(coder) => options.with_coder(coder),
         None => options,
-    }
+    })
 }
 
 /// Returns compression options with the processor, threads, and memory of the command line.

@@ -8,11 +8,11 @@ use serde_json::json;
 use syncline::{Backend, DecompressOptions, Execution, Header, Pipeline, SequentialReader, Shape};
 
 use crate::args::{DecompressArgs, Talk};
-use crate::commands::{check_device, remark, salvage};
+use crate::commands::{archive, check_device, remark, salvage};
 use crate::format;
 use crate::input::{Opened, is_dash, shown};
 use crate::json;
-use crate::message::{Failure, Outcome};
+use crate::message::{self, Failure, Outcome};
 use crate::names;
 use crate::npy;
 use crate::output::Output;
@@ -29,6 +29,9 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
         // The name without .syn is that of the whole array.
         return Err(Failure::usage("--region: name an output file for the region with -o"));
     }
+    if let Some(path) = args.output.as_deref().filter(|path| names::is_npz(path)) {
+        return archive::run(args, path, &inputs, talk);
+    }
     let tasks = inputs.tasks(args.output.as_deref(), &args.files, default_name)?;
     let mut batch = Batch::new(inputs.several);
     for task in &tasks {
@@ -40,9 +43,19 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     })
 }
 
+/// Warns if the name of an output says another type than the elements have.
+fn warn_of_type(args: &DecompressArgs, path: &Path, header: &Header) {
+    let named = args.output.as_ref().and_then(|_| names::type_of(path));
+    if let Some(named) = named.filter(|named| *named != header.element_type && !names::is_npy(path)) {
+        let (path, real) = (path.display(), header.element_type);
+        message::warn(format_args!("{path}: the name says {named}, but the elements are of {real}"));
+    }
+}
+
 /// Creates the output of an array of this shape, and returns it with the header of a .npy file.
 pub fn prepare(args: &DecompressArgs, task: &Task, header: &Header, shape: Shape) -> Outcome<(Output, Vec<u8>)> {
     let path = &task.output;
+    warn_of_type(args, path, header);
     let start = match names::is_npy(path) {
         true => npy::write_header(header.element_type, shape)
             .ok_or_else(|| Failure::usage("NumPy has no bfloat16: name a raw output with -o, such as x.bf16"))?,

@@ -35,15 +35,16 @@ pub fn warning(array: &ArrayInput, summary: &Summary) -> Option<String> {
         .filter(|(_, gap)| *gap > PART * range)
         .map(|(value, _)| value)
         .collect();
-    let first = *far.first()?;
+    far.first()?;
     let names: Vec<String> = far.iter().map(|&value| number(value)).collect();
+    let fills: Vec<String> = far.iter().map(|&value| exact(summary.element_type, value)).collect();
     Some(format!(
         "fewer than 0.1 % of the values, such as {}, make up more than 90 % of the range that --rel refers to, which \
          makes the bound coarse for all others ({} to {}): add --fill {} if it means \"no data\", or use --abs {}",
         names.join(" and "),
         number(from),
         number(to),
-        exact(summary.element_type, first),
+        fills.join(","),
         number(part * (to - from))
     ))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::args::{ListArgs, Talk};
-use crate::commands::say;
+use crate::commands::{say, table};
 use crate::format::{self, bytes, number, ratio};
 use crate::json;
 use crate::message::Outcome;
@@ -24,7 +24,7 @@ pub fn run(args: &ListArgs, talk: Talk) -> Outcome {
         batch.take(one(args, path, &mut rows))?;
     }
     if !args.json && !rows.is_empty() {
-        say(&table(&rows))?;
+        say(&table(&HEADS, |column| column < NUMBERS, &rows))?;
     }
     batch.finish(talk, |total| {
         let ratio = number(ratio(total.uncompressed, total.compressed));
@@ -32,11 +32,11 @@ pub fn run(args: &ListArgs, talk: Talk) -> Outcome {
     })
 }
 
-fn one(args: &ListArgs, path: &Path, rows: &mut Vec<[String; 7]>) -> Outcome<Done> {
+fn one(args: &ListArgs, path: &Path, rows: &mut Vec<Vec<String>>) -> Outcome<Done> {
     let stream = OpenStream::open(path, None)?;
     let header = stream.file.header();
     let (uncompressed, compressed) = (header.shape.len() * header.element_type.size() as u64, stream.bytes);
-    rows.push([
+    rows.push(vec![
         number(ratio(uncompressed, compressed)),
         bytes(compressed),
         bytes(uncompressed),
@@ -46,19 +46,4 @@ fn one(args: &ListArgs, path: &Path, rows: &mut Vec<[String; 7]>) -> Outcome<Don
         stream.name.clone(),
     ]);
     Ok(Done { uncompressed, compressed, json: args.json.then(|| json::listed(header, &stream.name, compressed)) })
-}
-
-fn table(rows: &[[String; 7]]) -> Vec<String> {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([HEADS[column].len()]).max().unwrap_or(0)
-    };
-    let line = |cells: &[String; 7]| {
-        let cell = |(column, text): (usize, &String)| match column < NUMBERS {
-            true => format!("{text:>0$}", width(column)),
-            false => format!("{text:<0$}", width(column)),
-        };
-        cells.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_string()
-    };
-    [line(&HEADS.map(String::from))].into_iter().chain(rows.iter().map(line)).collect()
 }

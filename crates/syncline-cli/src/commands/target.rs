@@ -1,52 +1,54 @@
 //! The search for the bound with which a stream has a given length.
 
-use std::io;
+use serde_json::{Value, json};
+use syncline::estimate::{Found, find_bound};
+use syncline::{CompressOptions, Error};
 
-use syncline::{Bound, CompressOptions, compress_from};
-
-use crate::args::COARSEST;
-use crate::format::{bytes, number};
+use crate::format::{counted, percent};
 use crate::input::ArrayInput;
 use crate::message::{Failure, Outcome};
 
-/// The finest bound that is tried.
-const FINEST: f64 = 1e-12;
-/// A stream that is at least this part of the target is long enough.
-const CLOSE: f64 = 0.98;
-/// The search ends when the bound is known to this factor.
-const PRECISION: f64 = 1.002;
-
 /// Returns the smallest bound relative to the value range with which the stream has at most `target` bytes.
-pub fn bound(array: &ArrayInput, target: u64, options: &CompressOptions) -> Outcome<Bound> {
-    let length = |part: f64| {
-        let options = options.clone().with_bound(Bound::Rel(part));
-        compress_from(&array.input, array.offset, array.element_type, array.shape, &options, io::sink())
-            .map(|summary| summary.compressed_bytes)
-            .map_err(|error| Failure::of(&array.input, error))
-    };
-    let least = length(COARSEST)?;
-    if least > target {
-        return Err(Failure::data(format!(
-            "{}: a stream of {} cannot be reached: with the coarsest bound, --rel {}, it has {}",
-            array.input,
-            bytes(target),
-            number(COARSEST),
-            bytes(least)
-        )));
-    }
-    // The stream is too long at the finer end, and short enough at the coarser one.
-    let (mut fine, mut coarse) = (FINEST, COARSEST);
-    while coarse / fine > PRECISION {
-        let middle = (fine * coarse).sqrt();
-        let found = length(middle)?;
-        if found > target {
-            fine = middle;
-        } else {
-            coarse = middle;
-            if found as f64 >= CLOSE * target as f64 {
-                break;
-            }
+pub fn find(array: &ArrayInput, target: u64, options: &CompressOptions) -> Outcome<Found> {
+    let found = find_bound(&array.input, array.offset, array.element_type, array.shape, options, target);
+    found.map_err(|error| match error {
+        // A size that the data do not allow is no problem of the command line alone.
+        Error::InvalidArgument(text) if text.contains("cannot be reached") => {
+            Failure::data(format!("{}: {text}", array.input))
         }
+        other => Failure::of(&array.input, other),
+    })
+}
+
+/// What was asked for, and what was found.
+pub struct Reached {
+    /// The most bytes that the stream may have.
+    pub target: u64,
+    /// The bound.
+    pub found: Found,
+}
+
+impl Reached {
+    /// Returns the result as a line of text.
+    pub fn line(&self) -> String {
+        let Found { bound, compressed_bytes, checks, .. } = self.found;
+        format!(
+            "  reached {} of at most {} ({}) with --rel {:?}; the array was compressed {} to find it",
+            counted(compressed_bytes, "byte"),
+            counted(self.target, "byte"),
+            percent(compressed_bytes, self.target),
+            bound.value(),
+            counted(checks.into(), "time")
+        )
     }
-    Ok(Bound::Rel(coarse))
+
+    /// Returns the result as JSON.
+    pub fn json(&self) -> Value {
+        json!({ "target": {
+            "bytes": self.target,
+            "reached_bytes": self.found.compressed_bytes,
+            "rel": self.found.bound.value(),
+            "compressions": self.found.checks,
+        } })
+    }
 }

@@ -219,3 +219,33 @@ mod unix {
         }
     }
 }
+
+/// An input that another program still writes would make a stream of two states.
+#[cfg(unix)]
+#[test]
+fn an_input_that_changes_is_an_error() {
+    use std::io::Read;
+    let w = Workshop::new();
+    // It does not become smaller, so that the stream fills the pipe.
+    let noise: Vec<u8> = (0..4_000_000u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8).collect();
+    for change in ["append", "shorten"] {
+        let path = w.write("x.u8", &noise);
+        let mut child = w
+            .command("compress x.u8 --shape 4000000 --lossless -c -T1")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 1000]).unwrap();
+        let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        match change {
+            "append" => (&file).write_all(b"more").unwrap(),
+            _ => file.set_len(1000).unwrap(),
+        }
+        stdout.read_to_end(&mut Vec::new()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = if change == "append" { "was changed while it was read" } else { "while it was read" };
+        failed(change, &output, 1, text);
+    }
+}

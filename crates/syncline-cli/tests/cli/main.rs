@@ -1,12 +1,15 @@
 //! The program as its users run it: a process with files, pipes and exit codes.
 
+mod cliffs;
 mod damage;
 mod device;
+mod estimates;
 mod failures;
 mod many;
 mod memory;
 mod npy;
 mod readers;
+mod report_page;
 mod reports;
 mod roundtrip;
 #[cfg(unix)]

@@ -141,3 +141,79 @@ fn arrays_of_other_orders_and_types() {
         }
     }
 }
+
+/// A .npz file with these arrays, as `numpy.savez` or `numpy.savez_compressed` writes it.
+fn npz(members: &[(&str, Vec<u8>)], method: zip::CompressionMethod) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, bytes) in members {
+        let options = zip::write::SimpleFileOptions::default().compression_method(method);
+        writer.start_file(format!("{name}.npy"), options).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn members_of_npz_files() {
+    let w = Workshop::new();
+    let field = field_f32(6000);
+    let (t, u) = (npy("<f4", "False", "(50, 120)", &field), npy("<i4", "False", "(6000,)", &field));
+    for method in [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated] {
+        w.write("x.npz", &npz(&[("t", t.clone()), ("u", u.clone())], method));
+        let said = String::from_utf8(w.run("compress x.npz --lossless --force").stderr).unwrap();
+        assert!(said.contains("x.npz:t -> x.npz.t.npy.syn") && said.contains("2 files"), "{said}");
+        w.ok("verify x.npz:t x.npz.t.npy.syn");
+        w.ok("compress x.npz:t --abs 1e-3 -o t.syn --force");
+        w.ok("verify x.npz:t.npy t.syn");
+        w.ok("compare x.npz:u x.npz:u");
+        // And back, as members or alone.
+        w.ok("decompress x.npz.t.npy.syn x.npz.u.npy.syn -o back.npz --force");
+        let mut back = zip::ZipArchive::new(std::io::Cursor::new(w.read("back.npz"))).unwrap();
+        for (name, expected) in [("t.npy", &t), ("u.npy", &u)] {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut back.by_name(name).unwrap(), &mut bytes).unwrap();
+            assert!(bytes == *expected, "{name}");
+        }
+        w.ok("compare x.npz:t back.npz:t --abs 1e-300");
+    }
+    w.ok("decompress x.npz.t.npy.syn");
+    assert_eq!(w.read("x.npz.t.npy"), t);
+    w.fails("verify x.npz x.npz.t.npy.syn", 2, "has 2 arrays (t, u): name one, such as x.npz:t");
+    w.fails("compress x.npz:v --lossless", 1, "there is no such array");
+    w.fails("compress x.npz --lossless --rm --output-dir o", 2, "--rm");
+    w.fails("decompress x.npz.t.npy.syn -o back.npz", 2, "--force");
+    w.fails("decompress x.npz.t.npy.syn t.syn -o no.npz --region 0:1", 2, "not available for .npz");
+    let file = w.read("x.npz");
+    w.write("short.npz", &file[..file.len() / 2]);
+    w.fails("compress short.npz --lossless", 1, "the .npz file is damaged");
+    let mut wrong = npz(&[("t", t)], zip::CompressionMethod::Stored);
+    wrong[5000] ^= 1;
+    w.write("wrong.npz", &wrong);
+    w.fails("compress wrong.npz --lossless", 1, "the .npz file is damaged");
+    w.write("empty.npz", &npz(&[], zip::CompressionMethod::Stored));
+    w.fails("compress empty.npz --lossless", 1, "has no arrays");
+}
+
+#[test]
+fn many_axes_come_back() {
+    let w = Workshop::new();
+    let file = npy("<f4", "False", "(2, 3, 1, 5, 4, 50)", &field_f32(6000));
+    w.write("x.npy", &file);
+    w.ok("compress x.npy --lossless");
+    w.ok("decompress x.npy.syn -o back.npy");
+    assert_eq!(w.read("back.npy"), file);
+    w.ok("compress x.npy --rel 1e-3 --force");
+    w.ok("verify x.npy x.npy.syn --region 1,0:2");
+}
+
+#[test]
+fn a_type_that_a_name_contradicts_is_said() {
+    let w = Workshop::new();
+    w.write("x.f32", &field_f32(100));
+    let said = |line: &str| String::from_utf8(w.run(line).stderr).unwrap();
+    let text = said("compress x.f32 --dtype i32 --shape 100 --lossless");
+    assert!(text.contains("warning: x.f32: the name says f32, but --dtype i32"), "{text}");
+    let text = said("decompress x.f32.syn -o y.f64");
+    assert!(text.contains("warning: y.f64: the name says f64, but the elements are of i32"), "{text}");
+    assert!(!said("decompress x.f32.syn -o y.i32").contains("warning"));
+}

@@ -15,12 +15,12 @@ pub fn pack_values<const BITS: usize>(values: impl Iterator<Item = u8>, out: &mu
     }
 }
 
-/// Returns the bytes of so many values of `BITS` bits.
+/// Returns the number of bytes that `count` values of `BITS` bits take.
 pub const fn packed_len<const BITS: usize>(count: usize) -> usize {
     count.div_ceil(8 / BITS)
 }
 
-/// Inverse of [`pack_values`], for `count` values.
+/// Unpacks `count` values of `BITS` bits; the inverse of [`pack_values`].
 ///
 /// # Panics
 /// The iterator panics where `packed` is shorter than [`packed_len`].
@@ -32,7 +32,7 @@ pub fn unpack_values<const BITS: usize>(packed: &[u8], count: usize) -> impl Ite
 /// Values in a block.
 pub const BLOCK: usize = 32;
 
-/// Smallest number of bits, 0 to 64, that holds every value.
+/// Returns the smallest number of bits, 0 to 64, that can hold every value.
 pub fn width_for(values: &[u64]) -> u32 {
     64 - values.iter().fold(0, |all, &v| all | v).leading_zeros()
 }
@@ -56,7 +56,7 @@ pub fn pack_block(values: &[u64; BLOCK], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// The values of a block packed with `width` bits each, or `None` if `packed` is not `4 * width` bytes or longer.
+/// Unpacks the values of a block, `width` bits each. Returns `None` if `packed` has fewer than `4 * width` bytes.
 pub fn unpack_block(packed: &[u8], width: u32) -> Option<[u64; BLOCK]> {
     let packed = packed.get(..4 * width as usize)?;
     let mut values = [0; BLOCK];

@@ -12,27 +12,28 @@ pub struct BitWords<'a> {
 }
 
 impl<'a> BitWords<'a> {
-    /// A view of `bits` bits, or `None` unless `bytes` holds exactly their words and the two padding words.
+    /// Returns a view of `bits` bits, or `None` unless `bytes` contains exactly their words and the two padding words.
     pub fn new(bytes: &'a [u8], bits: u32) -> Option<Self> {
         (bytes.len() as u64 == Self::byte_len(bits)).then(|| Self { bytes, last: bytes.len() - 8, bits })
     }
 
-    /// Bytes of `bits` bits with the two padding words.
+    /// Returns the number of bytes that `bits` bits and the two padding words take.
     pub const fn byte_len(bits: u32) -> u64 {
         (bits as u64).div_ceil(32) * 4 + 8
     }
 
-    /// Number of bits.
+    /// Returns the number of bits.
     pub fn len(&self) -> u32 {
         self.bits
     }
 
-    /// Whether there are no bits.
+    /// Returns whether there are no bits.
     pub fn is_empty(&self) -> bool {
         self.bits == 0
     }
 
-    /// At least 33 bits from `position` on, left-aligned (the bits below them are unspecified); zeros past the end.
+    /// Returns at least 33 bits starting at `position`, left-aligned. The bits below them are unspecified; bits past
+    /// the end are 0.
     #[inline(always)]
     pub fn window(&self, position: u32) -> u64 {
         let byte = (position >> 5) as usize * 4;

@@ -14,7 +14,7 @@ pub struct BitWriter<'a> {
 }
 
 impl<'a> BitWriter<'a> {
-    /// Writer to the start of `out`, which must hold the words of all bits to come and two more.
+    /// Returns a writer that starts at the start of `out`, which must have room for the words of all bits and two more.
     ///
     /// # Panics
     /// If `out` has no room for the two; writing panics if it has none for the others.
@@ -37,13 +37,13 @@ impl<'a> BitWriter<'a> {
         self.filled = total & 63;
     }
 
-    /// Number of bits written.
+    /// Returns the number of bits written.
     #[inline(always)]
     pub fn position(&self) -> u32 {
         (self.at as u32 * 8) + self.filled
     }
 
-    /// Writes what is pending; returns the number of bits written.
+    /// Writes the pending bits. Returns the number of bits written.
     pub fn finish(mut self) -> u32 {
         self.store(self.pending);
         self.position()

@@ -16,8 +16,8 @@ pub struct ErrorSummary {
     pub counted: u64,
 }
 
-/// The absolute bound to try first for so many dB of an array with this range: the error is uniform in +-bound, so that
-/// its root mean square is bound / sqrt(3).
+/// Returns the absolute bound to try first for a PSNR of `decibels` and an array with this range. It assumes errors
+/// that are uniform in +-bound, whose root mean square is bound / sqrt(3).
 pub(super) fn bound(decibels: f64, (low, high): (f64, f64)) -> f64 {
     let share = exp2(-decibels / 20.0 * LOG2_10);
     let bound = (high - low) * 3f64.sqrt() * share;
@@ -64,8 +64,9 @@ impl PsnrGoal {
         }
         // A little more than what was missed.
         let missed = (self.allowed / achieved).sqrt() * 0.999;
-        // Where values are few, all may lie near the ends of their steps, however these are tightened. Half the first
-        // bound holds for any: no error is above it, and a PSNR allows a mean of 1 / sqrt(3) of the first.
+        // In arrays of few values, all of them may be close to the ends of their steps, even after the bound has been
+        // tightened. Half of the first bound is always enough: no error exceeds it, and the PSNR allows a root mean
+        // square of 1 / sqrt(3) of the first bound.
         Some(resolved.tightened(element, if attempt < Self::GRADUAL { missed } else { missed.min(0.5) }))
     }
 }
@@ -83,8 +84,8 @@ mod tests {
 
     #[test]
     fn goals_are_the_same_at_any_scale() {
-        // Errors uniform in +-bound, of which PSNR has a third, in the unit of the sums; the bound as it is after the
-        // first attempt missed by a little.
+        // The mean of errors that are uniform in +-bound is a third of the squared bound, here in the unit of the sums.
+        // The first attempt misses the PSNR slightly.
         let sum = u128::from((32768_u64 * 32768) / 3);
         let next = |scale: f64| {
             let resolved = resolved(0.0, scale, 60.0);

@@ -1,18 +1,24 @@
-//! One look at every value before compression: range, special values, and whether some value stands for missing data.
+//! Scans every value before compression for the range, special values, and a fill value that marks missing data.
 //!
 //! A scan may be made in parts, in any order and of any size; the result is the same.
 
 mod block;
+mod settle;
+
+use std::convert::Infallible;
 
 pub use block::BlockStats;
 use block::{Bytes, Key};
 
-use super::{ArrayStats, Bound, Fill, Pattern, quantizable_magnitude};
+use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern, quantizable_magnitude};
 use crate::array::ElementType;
 
 /// The approximate number of values that are sampled. They show whether an extreme repeats, and how many values are too
 /// large for the bound to be quantized.
 const SAMPLES: u64 = 1 << 16;
+
+/// The most fill values that are detected, which leaves a pattern for NaN.
+const MAX_DETECTED: usize = 3;
 
 /// Values commonly used for missing data; they need a smaller gap to be taken for fill. 9.96921e36 is netCDF's default,
 /// 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's, -32768 and -32767 those of packed 16-bit data.
@@ -45,35 +51,39 @@ pub const WELL_KNOWN_FILLS: [f64; 26] = [
     9.969_209_968_386_869e36,
 ];
 
-/// What was found in the elements seen so far. Floating-point types only.
+/// Results for the elements that have been scanned so far. For floating-point types only.
 #[derive(Clone, Debug)]
 pub struct Scan {
     element: ElementType,
     len: u64,
     bound: Bound,
     fill: Fill,
-    excluded: Option<u64>,
+    /// Bits of the values that are left out, all different.
+    excluded: Vec<u64>,
     stats: BlockStats,
     first_nan: Option<(u64, u64)>,
     samples: Vec<i64>,
+    /// What the samples tell, if they were looked at elsewhere.
+    samples_elsewhere: Option<Samples>,
     /// Number of samples, and how many of them are too large to be quantized.
     sampled: u64,
     sampled_too_large: u64,
 }
 
-/// What is in some elements of an array, looked at elsewhere. What is in several parts of it adds up, in any order.
+/// The results for a part of an array, computed by another implementation. Results of several parts can be merged in
+/// any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanResult {
     /// Counts and extremes.
     pub stats: BlockStats,
-    /// Number, in the array, and bits of the first NaN that is not left out.
+    /// The index in the array and the bits of the first NaN that is not excluded.
     pub first_nan: Option<(u64, u64)>,
-    /// The samples among these elements, beside the extremes of `stats`.
+    /// The samples among these elements. The extremes are in `stats`.
     pub samples: Samples,
 }
 
 impl ScanResult {
-    /// What is in both parts together.
+    /// Combines the results of two parts of an array.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let stats = self.stats.merge(other.stats);
@@ -102,7 +112,7 @@ impl ScanResult {
     }
 }
 
-/// The sampled finite values, as keys, as far as they decide whether an extreme of the array is suspected of being
+/// Summary of the sampled finite values, as keys: the values that determine whether an extreme of the array may be
 /// fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
@@ -135,16 +145,19 @@ impl Samples {
 }
 
 impl Scan {
-    /// An empty scan of an array of `len` elements of a lossy-capable type, which is to be compressed with this bound.
+    /// Returns an empty scan of an array of `len` elements of a type with lossy compression, for compression with this
+    /// bound.
     ///
     /// # Panics
     /// `element` is not f32 or f64.
     pub fn new(element: ElementType, len: u64, bound: Bound, fill: Fill) -> Self {
         assert!(element.is_lossy_capable(), "scan of {element}");
-        let excluded = match fill {
-            Fill::Value(v) => Some(bits_of(element, v)),
-            Fill::None | Fill::Auto => None,
-        };
+        let mut excluded: Vec<u64> = Vec::new();
+        for bits in fill.values().iter().map(|&value| bits_of(element, value)) {
+            if !excluded.contains(&bits) {
+                excluded.push(bits);
+            }
+        }
         Self {
             element,
             len,
@@ -154,9 +167,24 @@ impl Scan {
             stats: BlockStats::default(),
             first_nan: None,
             samples: Vec::new(),
+            samples_elsewhere: None,
             sampled: 0,
             sampled_too_large: 0,
         }
+    }
+
+    /// Scans a whole array in memory, given as little-endian bytes, as often as its fill values require.
+    ///
+    /// # Panics
+    /// `bytes` is not a whole number of elements, or `element` is not f32 or f64.
+    pub fn of(element: ElementType, bytes: &[u8], bound: Bound, fill: Fill) -> Self {
+        let pass = |mut empty: Self| {
+            empty.add(0, bytes);
+            empty
+        };
+        let first = pass(Self::new(element, (bytes.len() / element.size()) as u64, bound, fill));
+        let Ok(scan) = first.settle(|empty| Ok::<_, Infallible>(pass(empty)));
+        scan
     }
 
     /// Adds the elements from number `first` of the array on, as little-endian bytes.
@@ -171,12 +199,16 @@ impl Scan {
     }
 
     fn add_words<K: Key, W: Bytes<K>>(&mut self, first: u64, words: &[W]) {
-        let excluded = self.excluded.map(K::from_bits);
+        let mut patterns = [K::ZERO; MAX_FILLS];
+        for (pattern, &bits) in patterns.iter_mut().zip(&self.excluded) {
+            *pattern = K::from_bits(bits);
+        }
+        let excluded = &patterns[..self.excluded.len().min(MAX_FILLS)];
         for (i, block) in words.chunks(block::BLOCK).enumerate() {
             let found = W::block(block, excluded);
             if found.nans > 0 {
                 let at = first + (i * block::BLOCK) as u64;
-                let nan = block.iter().map(W::load).position(|w| w.is_nan() && Some(w) != excluded);
+                let nan = block.iter().map(W::load).position(|w| w.is_nan() && !excluded.contains(&w));
                 let nan = nan.map(|p| (at + p as u64, block[p].load().bits()));
                 self.first_nan = earlier(self.first_nan, nan);
             }
@@ -185,7 +217,7 @@ impl Scan {
         let (stride, limit) = (self.sample_stride(), K::from_bits(self.magnitude_limit()));
         let skip = usize::try_from((stride - first % stride) % stride).unwrap_or(usize::MAX);
         for word in words.iter().skip(skip).step_by(usize::try_from(stride).unwrap_or(usize::MAX)).map(W::load) {
-            if word.is_finite() && Some(word) != excluded {
+            if word.is_finite() && !excluded.contains(&word) {
                 self.sampled += 1;
                 self.sampled_too_large += u64::from(word.magnitude() >= limit);
                 if self.detects_fill() {
@@ -195,7 +227,7 @@ impl Scan {
         }
     }
 
-    /// Both scans' elements together.
+    /// Combines the scans of two parts of an array.
     pub fn merge(mut self, other: Self) -> Self {
         self.stats = self.stats.merge(other.stats);
         self.first_nan = earlier(self.first_nan, other.first_nan);
@@ -205,43 +237,19 @@ impl Scan {
         self
     }
 
-    /// The scan of an array that was looked at elsewhere, of which `self` is the empty scan and `found` all elements.
-    /// If an extreme value looks like fill, `look_again` has to look at all of them once more, with the empty scan that
-    /// it is given, which says what to leave out.
-    ///
-    /// # Errors
-    /// Those of `look_again`.
-    pub fn settle_result<E>(
-        self,
-        found: &ScanResult,
-        look_again: impl FnOnce(&Self) -> Result<ScanResult, E>,
-    ) -> Result<Self, E> {
-        let with = |empty: Self, found: &ScanResult| Self {
-            stats: found.stats,
-            first_nan: found.first_nan,
-            sampled: found.samples.count,
-            sampled_too_large: found.samples.too_large,
-            ..empty
-        };
-        let first = with(self, found);
-        let Some(second) = first.second_pass_for(&found.samples) else { return Ok(first) };
-        let found = look_again(&second)?;
-        Ok(first.settle(with(second, &found)))
+    /// Returns the bits of the values that the scan leaves out, at most four.
+    pub fn excluded(&self) -> &[u64] {
+        &self.excluded
     }
 
-    /// Bits that the scan leaves out.
-    pub fn excluded(&self) -> Option<u64> {
-        self.excluded
-    }
-
-    /// Returns the distance of sampled elements: those are sampled whose number is a multiple of it, if they are finite
-    /// and not left out.
+    /// Returns the distance between sampled elements in elements. An element is sampled if its index is a multiple of
+    /// it and its value is finite and not excluded.
     pub fn sample_stride(&self) -> u64 {
         (self.len / SAMPLES) | 1
     }
 
-    /// Returns the bits of the magnitude from which on values are too large to be quantized with the bound. Those of
-    /// infinity if the bound does not decide that.
+    /// Returns the bits of the magnitude from which on values are too large to be quantized with the bound. Returns
+    /// those of infinity if the bound depends on the range.
     pub fn magnitude_limit(&self) -> u64 {
         let limit = match self.bound {
             Bound::Abs(error) => quantizable_magnitude(self.element, error),
@@ -250,84 +258,33 @@ impl Scan {
         bits_of(self.element, limit)
     }
 
-    /// Returns whether an extreme value may turn out to be fill.
+    /// Returns whether the scan looks for a fill value among the extremes: detection is on, and none is excluded yet.
     fn detects_fill(&self) -> bool {
-        self.fill == Fill::Auto && self.excluded.is_none()
+        self.fill == Fill::Auto && self.excluded.len() < MAX_DETECTED
     }
 
-    /// An empty scan for a second pass over the whole array, if an extreme value looks like fill: only leaving it out
-    /// shows.
-    pub fn second_pass(&self) -> Option<Self> {
-        let (low, high) = self.stats.range()?;
-        self.second_pass_for(&Samples::of(&self.samples, self.sampled_too_large, low, high))
-    }
-
-    /// [`Self::second_pass`] of a scan whose samples were looked at elsewhere.
-    fn second_pass_for(&self, samples: &Samples) -> Option<Self> {
-        if !self.detects_fill() {
-            return None;
-        }
-        let (low, high) = self.stats.range()?;
-        let lowest = if samples.at_lowest > 0 { Some(low) } else { samples.least_above };
-        let highest = if samples.at_highest > 0 { Some(high) } else { samples.greatest_below };
-        let candidates = [(low, false), (high, true)].into_iter().filter_map(|(extreme, above)| {
-            let (repeats, first, last) = if above {
-                (samples.at_highest, lowest.filter(|&key| key < extreme)?, samples.greatest_below?)
-            } else {
-                (samples.at_lowest, samples.least_above?, highest.filter(|&key| key > extreme)?)
-            };
-            let plausible = repeats >= 2
-                && repeats * 2000 >= samples.count
-                && self.stands_out(self.value(extreme), self.value(first), self.value(last));
-            let gap =
-                if above { self.value(extreme) - self.value(last) } else { self.value(first) - self.value(extreme) };
-            plausible.then_some((extreme, gap))
-        });
-        // The lower extreme wins a tie.
-        let (key, _) = candidates.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-        Some(Self { excluded: Some(self.bits(key)), ..Self::new(self.element, self.len, self.bound, self.fill) })
-    }
-
-    /// The verdict of the second pass: that scan if what it left out is fill, else this one.
-    pub fn settle(self, second: Self) -> Self {
-        let is_fill = || {
-            let fill = self.value_of_bits(second.excluded?);
-            let (low, high) = second.range()?;
-            let often = second.stats.excluded >= 8.max(self.len / 1000);
-            (often && self.stands_out(fill, low, high)).then_some(())
-        };
-        if is_fill().is_some() { second } else { self }
-    }
-
-    /// Whether a value outside `low..=high` is far enough from it.
-    fn stands_out(&self, value: f64, low: f64, high: f64) -> bool {
-        let (gap, range) = ((low - value).max(value - high), high - low);
-        let known = WELL_KNOWN_FILLS.iter().any(|&v| bits_of(self.element, v) == bits_of(self.element, value));
-        range > 0.0 && gap > if known { 0.5 } else { 4.0 } * range
-    }
-
-    /// Smallest and largest finite value that is not fill.
+    /// Returns the smallest and the largest finite value that is not fill.
     pub fn range(&self) -> Option<(f64, f64)> {
         // Adding 0 makes -0 positive.
         self.stats.range().map(|(low, high)| (self.value(low) + 0.0, self.value(high) + 0.0))
     }
 
-    /// Elements seen.
+    /// Returns the number of elements that have been scanned.
     pub fn count(&self) -> u64 {
         self.stats.count
     }
 
-    /// Finite elements that are not fill, of those seen.
+    /// Returns the number of scanned elements that are finite and not fill.
     pub fn valid(&self) -> u64 {
-        self.stats.count - self.stats.excluded - self.stats.nans - self.stats.infinities
+        self.stats.count - self.stats.excluded.iter().sum::<u64>() - self.stats.nans - self.stats.infinities
     }
 
-    /// Elements that are -0.0, of those seen.
+    /// Returns the number of scanned elements that are -0.0.
     pub fn minus_zeros(&self) -> u64 {
         self.stats.minus_zeros
     }
 
-    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value,
+    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill values,
     /// -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
         ArrayStats::from(self).patterns(zeros)
@@ -353,25 +310,25 @@ impl Scan {
 }
 
 impl From<&Scan> for ArrayStats {
-    /// The statistics of a settled scan.
+    /// Returns the statistics of a scan whose fill value has been decided.
     fn from(scan: &Scan) -> Self {
         let minus = Pattern { bits: bits_of(scan.element, -0.0), count: scan.stats.minus_zeros };
         let zero = Pattern { bits: 0, count: scan.stats.zeros };
-        let fill = scan.excluded.map(|bits| Pattern { bits, count: scan.stats.excluded });
+        let fill = |i: usize| Some(Pattern { bits: *scan.excluded.get(i)?, count: scan.stats.excluded[i] });
         Self {
             element: scan.element,
             bound: scan.bound,
             range: scan.range(),
             samples: Some((scan.sampled, scan.sampled_too_large)),
             nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
-            fill: fill.filter(|pattern| pattern.count > 0),
+            fills: std::array::from_fn(|i| fill(i).filter(|pattern| pattern.count > 0)),
             minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 1024),
             zero: Some(zero).filter(|pattern| pattern.count > 0),
         }
     }
 }
 
-/// Bits of a value as an element, zero-extended.
+/// Returns the bits of a value as an element, zero-extended.
 pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
     match element {
         ElementType::F32 => u64::from(narrowed_bits(value)),
@@ -379,8 +336,8 @@ pub(super) fn bits_of(element: ElementType, value: f64) -> u64 {
     }
 }
 
-/// Bits of the value as f32. What becomes of a NaN's in a conversion the language leaves open: here it keeps its sign
-/// and what fits of its payload, and is quiet.
+/// Returns the bits of the value as an f32. Rust does not specify which NaN a conversion gives; here a NaN keeps its
+/// sign and the upper bits of its payload, and becomes quiet.
 fn narrowed_bits(value: f64) -> u32 {
     if value.is_nan() {
         let bits = value.to_bits();
@@ -409,7 +366,7 @@ mod tests {
 
     use super::*;
 
-    /// What a device would tell of a part.
+    /// Returns the result that a device reports for a part of the array.
     fn found(empty: &Scan, first: u64, bytes: &[u8]) -> ScanResult {
         let mut scan = empty.clone();
         scan.add(first, bytes);
@@ -423,7 +380,9 @@ mod tests {
         prop_oneof![
             8 => -1.0f32..1.0,
             4 => Just(-9999.0f32),
-            1 => Just(1e20f32),
+            2 => Just(1e20f32),
+            1 => Just(-32768.0f32),
+            1 => Just(-32767.0f32),
             1 => any::<u32>().prop_map(f32::from_bits),
             1 => Just(f32::from_bits(0x7FC0_0001)),
         ]
@@ -433,11 +392,12 @@ mod tests {
         #[test]
         fn parts_looked_at_elsewhere_add_up(
             values in prop::collection::vec(value(), 1..300),
-            // Arrays far longer than what is looked at have every so manieth element sampled.
+            // In arrays longer than the sample, elements at regular distances are sampled.
             length in prop_oneof![Just(0u64), Just(5 << 16)],
             cuts in prop::collection::vec(0usize..300, 0..4),
             fill in prop_oneof![Just(Fill::Auto), Just(Fill::None),
-                Just(Fill::Value(f64::from(f32::from_bits(0x7FC0_0001))))],
+                Just(Fill::Value(f64::from(f32::from_bits(0x7FC0_0001)))),
+                Just(Fill::of(&[-9999.0, 1e20, f64::NAN]).unwrap())],
             error in prop::sample::select(vec![1e-7, 1e-3, 1e20]),
         ) {
             let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -451,18 +411,14 @@ mod tests {
             };
             prop_assert_eq!(look(&empty), found(&empty, 0, &bytes));
 
-            let mut first = empty.clone();
-            first.add(0, &bytes);
-            let whole = match first.second_pass() {
-                Some(mut second) => {
-                    second.add(0, &bytes);
-                    first.settle(second)
-                }
-                None => first,
+            let pass = |mut empty: Scan| {
+                empty.add(0, &bytes);
+                empty
             };
-            let settled = empty.clone().settle_result(&look(&empty), |second| Ok::<_, ()>(look(second))).unwrap();
+            let whole = pass(empty.clone()).settle(|empty| Ok::<_, ()>(pass(empty))).unwrap();
+            let settled = empty.clone().settle_result(&look(&empty), |again| Ok::<_, ()>(look(again))).unwrap();
             prop_assert_eq!(settled.stats, whole.stats);
-            prop_assert_eq!(settled.excluded, whole.excluded);
+            prop_assert_eq!(&settled.excluded, &whole.excluded);
             prop_assert_eq!(ArrayStats::from(&settled), ArrayStats::from(&whole));
         }
     }
@@ -471,7 +427,7 @@ mod tests {
     fn a_nan_that_is_the_fill_value_is_not_the_first_nan() {
         let words = [1.0f32.to_bits(), 0x7FC0_0001, 0x7FC0_0002, 2.0f32.to_bits()];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        // As f64 the payload is 29 bits further up.
+        // As an f64, the payload is shifted left by 29 bits.
         let mut scan =
             Scan::new(ElementType::F32, 4, Bound::Abs(1.0), Fill::Value(f64::from_bits(0x7FF8_0000_2000_0000)));
         scan.add(0, &bytes);

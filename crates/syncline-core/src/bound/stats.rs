@@ -1,8 +1,9 @@
 //! The properties of a whole array that its stream depends on besides the elements themselves.
 
 use super::scan::{Scan, bits_of};
-use super::{Bound, Fill, Pattern};
+use super::{Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::{ArrayView, ElementType};
+use crate::container::MAX_PATTERNS;
 use crate::error::{Error, Result};
 
 /// The value range of an array of `f32` or `f64`, which special values it holds, and whether its values suit a bound.
@@ -16,7 +17,7 @@ pub struct ArrayStats {
     /// Number of samples, and how many of them are too large to be quantized with the bound, if known.
     pub(super) samples: Option<(u64, u64)>,
     pub(super) nan: Option<Pattern>,
-    pub(super) fill: Option<Pattern>,
+    pub(super) fills: [Option<Pattern>; MAX_FILLS],
     pub(super) minus_zero: Option<Pattern>,
     pub(super) zero: Option<Pattern>,
 }
@@ -35,23 +36,15 @@ impl ArrayStats {
             )));
         }
         bound.validate(element)?;
-        let mut first = Scan::new(element, array.shape().len(), bound, fill);
-        first.add(0, array.bytes());
-        let scan = match first.second_pass() {
-            Some(mut second) => {
-                second.add(0, array.bytes());
-                first.settle(second)
-            }
-            None => first,
-        };
+        let scan = Scan::of(element, array.bytes(), bound, fill);
         Ok(Self::from(&scan))
     }
 
-    /// States what is assumed of an array whose elements are not known yet: it may hold quiet NaN, the given fill value
-    /// and 0.0, and has this value range, if it is known.
+    /// States what is assumed of an array whose elements are not known yet: it may hold quiet NaN, the given fill
+    /// values and 0.0, and has this value range, if it is known.
     pub fn assumed(element: ElementType, bound: Bound, fill: Fill, range: Option<(f64, f64)>) -> Self {
         let pattern = |value: f64| Some(Pattern { bits: bits_of(element, value), count: 0 });
-        // As a scan finds it: values of the element type, and no -0.0.
+        // The same conversions as in a scan: values of the element type, and no -0.0.
         let end = |value: f64| match element {
             ElementType::F32 => f64::from(value as f32) + 0.0,
             _ => value + 0.0,
@@ -62,10 +55,7 @@ impl ArrayStats {
             samples: None,
             range: range.map(|(low, high)| (end(low), end(high))),
             nan: pattern(f64::NAN),
-            fill: match fill {
-                Fill::Value(value) => pattern(value),
-                Fill::None | Fill::Auto => None,
-            },
+            fills: std::array::from_fn(|i| fill.values().get(i).copied().and_then(pattern)),
             minus_zero: None,
             zero: pattern(0.0),
         }
@@ -97,14 +87,45 @@ impl ArrayStats {
     }
 
     /// Returns the patterns to mask, in the order in which the stream numbers them; 0.0 only if zeros cannot be
-    /// quantized.
+    /// quantized. Fill values come before others where there are more patterns than a stream holds: these others are
+    /// then verbatim values.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
-        let mut patterns: Vec<Pattern> = Vec::new();
-        for pattern in [self.nan, self.fill, self.minus_zero, self.zero.filter(|_| zeros)].into_iter().flatten() {
-            if patterns.iter().all(|known| known.bits != pattern.bits) {
-                patterns.push(pattern);
+        let others = [self.nan, self.minus_zero, self.zero.filter(|_| zeros)].map(|pattern| (pattern, false));
+        let [nan, minus_zero, zero] = others;
+        let all = [nan].into_iter().chain(self.fills.map(|fill| (fill, true))).chain([minus_zero, zero]);
+        let mut patterns: Vec<(Pattern, bool)> = Vec::new();
+        for (pattern, is_fill) in all.filter_map(|(pattern, is_fill)| Some((pattern?, is_fill))) {
+            match patterns.iter_mut().find(|(known, _)| known.bits == pattern.bits) {
+                Some(known) => known.1 |= is_fill,
+                None => patterns.push((pattern, is_fill)),
             }
         }
-        patterns
+        while patterns.len() > MAX_PATTERNS {
+            let last = patterns.iter().rposition(|(_, is_fill)| !is_fill).unwrap_or(patterns.len() - 1);
+            patterns.remove(last);
+        }
+        patterns.into_iter().map(|(pattern, _)| pattern).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fill_values_come_before_other_patterns() {
+        let element = ElementType::F32;
+        let bits = |fills: &[f64]| -> Vec<u32> {
+            let fill = Fill::of(fills).unwrap();
+            let stats = ArrayStats::assumed(element, Bound::PwRel(0.1), fill, None);
+            stats.patterns(true).iter().map(|pattern| pattern.bits as u32).collect()
+        };
+        let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
+        assert_eq!(bits(&[1.0, 2.0]), of(&[f32::NAN, 1.0, 2.0, 0.0]));
+        assert_eq!(bits(&[1.0, 2.0, 3.0]), of(&[f32::NAN, 1.0, 2.0, 3.0]));
+        assert_eq!(bits(&[1.0, 2.0, 3.0, 4.0]), of(&[1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(bits(&[0.0, 2.0, 0.0, 4.0]), of(&[f32::NAN, 0.0, 2.0, 4.0]));
+        // NaN as a fill value stays.
+        assert_eq!(bits(&[1.0, 2.0, 3.0, f64::NAN]), of(&[f32::NAN, 1.0, 2.0, 3.0]));
     }
 }

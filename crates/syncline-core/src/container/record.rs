@@ -14,14 +14,14 @@ pub const RECORD_HEADER_LEN: usize = 32;
 
 /// First bytes of a chunk record.
 pub const RECORD_MARKER: [u8; 4] = *b"SYCK";
-/// The length of the record is behind the marker, the kind behind the number of the chunk.
+/// Offsets of the fields: the length follows the marker, and the kind follows the number of the chunk.
 const LENGTH_AT: usize = 4;
 const CHUNK_AT: usize = 8;
 const KIND_AT: usize = 16;
-/// The checksum stands last in the record header and covers all the rest.
+/// The checksum is the last field of the record header and covers all other bytes of the record.
 const CHECKSUM_AT: usize = 24;
 
-/// How a chunk's payload is coded.
+/// The coding of a chunk's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ChunkKind {
@@ -47,7 +47,7 @@ impl ChunkKind {
     }
 }
 
-/// The header of a record of `length` bytes, all of them counted, without its checksum.
+/// Returns the header of a record of `length` bytes (header and payload), with a checksum of 0.
 pub fn record_header(kind: ChunkKind, chunk: u64, length: u32) -> [u8; RECORD_HEADER_LEN] {
     let mut header = [0; RECORD_HEADER_LEN];
     header[..LENGTH_AT].copy_from_slice(&RECORD_MARKER);
@@ -57,8 +57,7 @@ pub fn record_header(kind: ChunkKind, chunk: u64, length: u32) -> [u8; RECORD_HE
     header
 }
 
-/// The kind of chunk that the header of a record tells, `None` if there is no such kind. Nothing else of it is looked
-/// at.
+/// Returns the kind of chunk in the header of a record, or `None` if the code is unknown. Checks nothing else.
 pub fn record_kind(header: &[u8; RECORD_HEADER_LEN]) -> Option<ChunkKind> {
     let mut code = [0; CHECKSUM_AT - KIND_AT];
     code.copy_from_slice(&header[KIND_AT..CHECKSUM_AT]);
@@ -82,7 +81,7 @@ impl RecordBuilder {
         Self { start }
     }
 
-    /// Bytes of the record so far.
+    /// Returns the number of bytes that the record has so far.
     pub fn len(&self, out: &[u8]) -> usize {
         out.len() - self.start
     }
@@ -114,7 +113,8 @@ pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
     parsed.kind.map(|kind| (kind, &record[RECORD_HEADER_LEN..]))
 }
 
-/// A record whose checksum is still to be verified: before what the others say is believed, errors included.
+/// A record whose checksum has not been verified. It must be verified before the other fields are used, including the
+/// errors that they cause.
 #[derive(Debug)]
 pub struct Unchecked<'a> {
     /// The kind, or why there is none.
@@ -128,7 +128,7 @@ pub struct Unchecked<'a> {
 /// The checksum of a record while it is read.
 #[derive(Debug)]
 pub struct RecordChecksum<'a> {
-    /// Of what is before the checksum and of the payload.
+    /// The hash of the header without the checksum, and of the payload so far.
     hash: Checksum,
     payload: &'a [u8],
     /// Bytes of the payload that are hashed.
@@ -155,7 +155,7 @@ impl RecordChecksum<'_> {
         self.hash.copy(bytes, place)
     }
 
-    /// Where the payload is that comes next.
+    /// Returns the address of the next byte of the payload to hash.
     pub fn next(&self) -> *const u8 {
         self.payload[self.done..].as_ptr()
     }
@@ -183,7 +183,7 @@ impl RecordChecksum<'_> {
     }
 }
 
-/// As [`parse_record`], but for the checksum.
+/// Parses a record like [`parse_record`], but does not verify its checksum.
 ///
 /// # Errors
 /// Truncated, or no record.

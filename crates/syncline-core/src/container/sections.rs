@@ -21,8 +21,8 @@ impl SectionWriter {
         Self { table_at, next: 0 }
     }
 
-    /// Appends the next section: whatever `write` appends to `out`, which is aligned then. Later sections left out are
-    /// empty.
+    /// Appends the next section: the bytes that `write` appends to `out`, which is aligned before. Later sections that
+    /// are omitted are empty.
     ///
     /// # Panics
     /// The section has 2^32 bytes or more, which none of a chunk comes near, or the table is full.

@@ -49,12 +49,12 @@ impl<'a> SparseList<'a> {
         Ok(Self { positions, values, value_size })
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
@@ -72,7 +72,7 @@ impl<'a> SparseList<'a> {
         }
     }
 
-    /// Position in the chunk and bytes of value `number`.
+    /// Returns the position in the chunk and the bytes of value `number`.
     ///
     /// # Panics
     /// There is no such value.

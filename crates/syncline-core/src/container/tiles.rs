@@ -5,7 +5,7 @@ use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::error::{Error, Result};
 use crate::quantize::mask::MaskKind;
 
-/// What the stream says of a tile besides its base and codes.
+/// Properties of a tile that the stream stores in addition to its base and codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TileMeta {
     /// All residuals are 0, no group is stored.
@@ -50,7 +50,7 @@ fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) 
     align(out, 4);
 }
 
-/// The next `count` values of `BITS` bits.
+/// Reads the next `count` values of `BITS` bits.
 fn unpack<'a, const BITS: usize>(
     fields: &mut Fields<'a>,
     count: usize,

@@ -28,22 +28,23 @@ struct MergedAxis {
 }
 
 impl Region {
-    /// Elements in the region.
+    /// Returns the number of elements in the region.
     pub fn len(&self) -> u64 {
         self.extent.iter().product()
     }
 
-    /// Whether the region has no element.
+    /// Returns whether the region has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// First element, `[b, z, y, x]`.
+    /// Returns the first element, `[b, z, y, x]`.
     pub fn start(&self) -> [u64; 4] {
         self.start
     }
 
-    /// Extents, `[b, z, y, x]`. The first is the number of fields, which are consecutive if [`Self::is_box`] is true.
+    /// Returns the extents, `[b, z, y, x]`. The first is the number of fields, which are consecutive if
+    /// [`Self::is_box`] is true.
     pub fn extent(&self) -> [u64; 4] {
         self.extent
     }
@@ -151,8 +152,8 @@ impl Geometry {
         Region { start: [0; 4], extent: self.dims, merged: None }
     }
 
-    /// Calls `visit` with each longest run of consecutive tile numbers in a row of tiles that meets the region,
-    /// ascending.
+    /// Calls `visit` with each maximal run of consecutive tile numbers in a row of tiles that intersects the region, in
+    /// ascending order.
     fn for_tile_rows(&self, region: &Region, mut visit: impl FnMut(Range<u64>)) {
         if region.is_empty() {
             return;

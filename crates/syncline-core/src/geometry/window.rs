@@ -1,4 +1,4 @@
-//! A view of the part of an array that is at hand, to copy tiles from.
+//! A view of the part of an array that is in memory, to copy tiles from.
 
 use bytemuck::Pod;
 
@@ -17,12 +17,12 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Window with these strides (in elements, of the axes b, z and y).
+    /// Returns a window with these strides in elements, of the axes b, z and y.
     pub fn new(bytes: &'a [u8], base: u64, strides: [u64; 3]) -> Self {
         Self { bytes, base, strides }
     }
 
-    /// Window over the elements of the whole array from raster index `first` on.
+    /// Returns a window over the elements of the whole array, starting at raster index `first`.
     pub fn raster(bytes: &'a [u8], first: u64, geometry: &Geometry) -> Self {
         Self::new(bytes, first, geometry.strides())
     }
@@ -48,7 +48,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The elements of these tiles, if they stand in the window as they would one tile behind the other.
+    /// Returns the elements of these tiles if the window contains them contiguously and in the order of the tiles.
     pub fn whole<T: Pod>(&self, tiles: &[Tile]) -> Option<&'a [T]> {
         let [b, z, y, first] = tiles.first()?.origin;
         let mut next = first;

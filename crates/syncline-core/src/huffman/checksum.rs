@@ -12,7 +12,8 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Checksum of `symbols`, the first of which is the `first`th (from 0) of all that are checked.
+    /// Computes the checksum of `symbols`. The first of them has index `first`, counted from 0, among all symbols of
+    /// the stream.
     #[inline(always)]
     pub fn of<S: Symbol>(symbols: &[S], first: u32) -> Self {
         let mut total = Self::default();
@@ -31,7 +32,7 @@ impl Checksum {
         total
     }
 
-    /// [`Checksum::of`] for a group of at most 128 symbols.
+    /// Computes [`Checksum::of`] for a group of at most 128 symbols.
     ///
     /// Products of signed 16-bit numbers, because one instruction adds pairs of those: symbols less 2^15, which the end
     /// adds again.

@@ -1,14 +1,14 @@
 //! Canonical codes, and codebooks as bytes.
 //!
-//! Codewords ascend with length, then symbol. So for each length two numbers are enough to decode: the first codeword
-//! (`first`) and where its symbol stands among all symbols in that order (`entry`); no tree is stored.
+//! Codewords ascend with length, then with the symbol. Two numbers per length are therefore enough for decoding: the
+//! first codeword (`first`), and the index of its symbol in that order (`entry`). No tree is stored.
 
 use super::lengths::MAX_LENGTH;
 use crate::error::{Error, Result};
 
 const LENGTHS: usize = MAX_LENGTH as usize + 1;
 
-/// Runs of at least this many equal lengths have their length coded as a number of its own.
+/// Minimum number of equal lengths in a run whose length is coded as a separate number.
 const LONG_RUN: u32 = 8;
 
 /// A canonical code.
@@ -21,8 +21,8 @@ pub struct Codebook {
 }
 
 impl Codebook {
-    /// Code with these lengths (0: unused), at most [`MAX_LENGTH`] each. `None` unless the Kraft sum is 1, or one
-    /// symbol alone has length 1, or there is no symbol at all.
+    /// Returns the code with these codeword lengths (0: unused), each at most [`MAX_LENGTH`]. Returns `None` unless the
+    /// Kraft sum is 1, or a single symbol has length 1, or there is no symbol at all.
     pub fn new(lengths: Vec<u8>) -> Option<Self> {
         let mut counts = [0u32; LENGTHS];
         for &length in &lengths {
@@ -44,32 +44,32 @@ impl Codebook {
         Some(Self { lengths, counts, first, entry })
     }
 
-    /// Length of each symbol's codeword, 0 where it has none.
+    /// Returns the length of each symbol's codeword in bits, 0 for unused symbols.
     pub fn lengths(&self) -> &[u8] {
         &self.lengths
     }
 
-    /// Symbols with a codeword of each length, 0 to [`MAX_LENGTH`] bits.
+    /// Returns the number of symbols with a codeword of each length, 0 to [`MAX_LENGTH`] bits.
     pub fn counts(&self) -> &[u32; LENGTHS] {
         &self.counts
     }
 
-    /// The first codeword of `length` bits, right-aligned.
+    /// Returns the first codeword of `length` bits, right-aligned.
     pub fn first(&self, length: u32) -> u32 {
         self.first[length as usize]
     }
 
-    /// Place, in the canonical order, of the symbol of the first codeword of `length` bits.
+    /// Returns the index, in canonical order, of the symbol of the first codeword of `length` bits.
     pub fn entry(&self, length: u32) -> u32 {
         self.entry[length as usize]
     }
 
-    /// Longest codeword in bits, 0 if there is none.
+    /// Returns the length of the longest codeword in bits, 0 if there is none.
     pub fn longest(&self) -> u32 {
         self.counts.iter().rposition(|&n| n > 0).unwrap_or(0) as u32
     }
 
-    /// Symbols in canonical order.
+    /// Returns the symbols in canonical order.
     pub fn sorted_symbols(&self) -> Vec<u16> {
         let mut next = self.entry;
         let mut symbols = vec![0; self.counts.iter().sum::<u32>() as usize];
@@ -82,7 +82,8 @@ impl Codebook {
         symbols
     }
 
-    /// For each symbol up to the largest used its codeword times 256 plus its length, written to the start of `table`.
+    /// Writes an entry for each symbol up to the largest used one to the start of `table`: its codeword times 256 plus
+    /// its length.
     pub fn fill_codewords(&self, table: &mut [u32]) {
         let mut next = self.first;
         for (slot, &length) in table.iter_mut().zip(&self.lengths) {
@@ -147,7 +148,7 @@ fn write_leb128(mut number: u32, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// A number of at most three bytes: more than any run needs.
+/// Reads a number of at most three bytes in LEB128, which is more than any run needs.
 fn read_leb128(bytes: &mut &[u8]) -> Option<u32> {
     let mut number = 0;
     for shift in [0, 7, 14] {

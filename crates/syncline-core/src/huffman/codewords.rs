@@ -11,12 +11,12 @@ pub const JOINED: usize = 64;
 /// Most pieces that they make.
 pub const PIECES: usize = JOINED / 4;
 
-/// Joined codewords: the bits of each piece, the last its lowest, and how many.
+/// Joined codewords in pieces, each right-aligned.
 #[derive(Debug)]
 pub struct Pieces {
     /// Bits.
     pub bits: [u64; PIECES],
-    /// How many there are in each, 64 at most.
+    /// The number of bits in each piece, at most 64.
     pub lengths: [u64; PIECES],
 }
 

@@ -1,5 +1,5 @@
-//! Decoding. `chunked` is the simple one that the others are tested against; `indexed` is the fast one for streams with
-//! a symbol index, `gap` and `self_sync` decode in parallel with a gap index and with none.
+//! Decoding. `chunked` is the simple decoder that the others are tested against. `indexed` is the fast decoder for
+//! streams with a symbol index. `gap` and `self_sync` decode in parallel, with a gap index and without an index.
 
 mod canonical;
 mod chunked;
@@ -35,8 +35,8 @@ pub struct StreamDecoder<'s, 'a, S> {
 }
 
 impl<'a, S: Symbol> Stream<'a, S> {
-    /// Builds the tables of a decoder. `classes` has the class of each group if [`Stream::needs_classes`], else it is
-    /// not looked at.
+    /// Builds the tables of a decoder. `classes` contains the class of each group if [`Stream::needs_classes`], and is
+    /// ignored otherwise.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the decoder needs an index that the stream has not; [`Error::Corrupt`] if the
@@ -110,12 +110,12 @@ impl<'a, S: Symbol> Stream<'a, S> {
 }
 
 impl<S: Symbol> StreamDecoder<'_, '_, S> {
-    /// The decoder in use: never [`Decoder::Auto`].
+    /// Returns the decoder in use, which is never [`Decoder::Auto`].
     pub fn kind(&self) -> Decoder {
         self.kind
     }
 
-    /// Whether [`StreamDecoder::decode_groups`] works.
+    /// Returns whether [`StreamDecoder::decode_groups`] is supported.
     pub fn can_decode_groups(&self) -> bool {
         self.kind == Decoder::Indexed
     }
@@ -139,8 +139,9 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         self.stream.verify(checksum)
     }
 
-    /// Decodes the groups of `range` into `out` (their symbols exactly) and returns the checksum of those that are
-    /// live. The checksums of ranges that cover the stream add up ([`Checksum::add`]) to what [`Stream::verify`] takes.
+    /// Decodes the groups of `range` to `out`, which has exactly the length of their symbols, and returns the checksum
+    /// of the live groups. The sum ([`Checksum::add`]) over ranges that cover the stream is the argument of
+    /// [`Stream::verify`].
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless the decoder is [`Decoder::Indexed`], the range is in the stream and `out` has
@@ -158,7 +159,7 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         Ok(indexed::decode(self, range, out))
     }
 
-    /// Live groups before group `group`.
+    /// Returns the number of live groups before group `group`.
     fn rank(&self, group: usize) -> usize {
         let Some(&before) = self.ranks.get(group / 64) else { return self.stream.live_groups() };
         let block = group / 64 * 64;

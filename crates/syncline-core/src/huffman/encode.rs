@@ -12,14 +12,14 @@ use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
 use crate::simd::{self, InstructionSet, Isa, Kernel};
 
-/// How to encode.
+/// Options of the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeOptions {
     /// Logarithm of the symbols in a group: 6 or 7.
     pub group_log2: u8,
-    /// What to store beside the codewords.
+    /// The index that is stored with the codewords.
     pub index: IndexKind,
-    /// Symbol whose groups cost nothing; `None` takes the commonest.
+    /// The symbol whose groups take no bits; `None` selects the most frequent symbol.
     pub zero_bit_symbol: Option<u16>,
 }
 
@@ -44,7 +44,7 @@ pub struct EncodeScratch {
     pub(crate) spare: Vec<Vec<u16>>,
 }
 
-/// What a stream came out as.
+/// Properties of the encoded stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeSummary {
     /// Groups.
@@ -66,7 +66,7 @@ pub struct EncodeSummary {
 }
 
 impl EncodeSummary {
-    /// Whether the decoder will need the classes.
+    /// Returns whether the decoder will need the classes.
     pub fn uses_classes(&self) -> bool {
         self.codebooks > 1
     }
@@ -92,7 +92,8 @@ pub fn encode<S: Symbol>(
     encode_surveyed(symbols, classes, (group_len, zero_bit), options, Sample::default(), scratch, out)
 }
 
-/// [`encode`] with symbols of a large stream counted in a sample of its groups, if all symbols are below 1,024.
+/// Encodes like [`encode`], but counts the symbols of a large stream in a sample of its groups if all symbols are below
+/// 1,024.
 ///
 /// # Panics
 /// As [`encode`].
@@ -224,12 +225,13 @@ fn write_stream<S: Symbol>(
     }
 }
 
-/// The stream started on a multiple of 16, so alignment within `out` is alignment within the stream.
+/// Pads the stream to a multiple of `to` bytes. The stream starts at a multiple of 16, so that alignment within `out`
+/// is alignment within the stream.
 fn align(out: &mut Vec<u8>, to: usize) {
     out.resize(out.len().next_multiple_of(to), 0);
 }
 
-/// One codebook, or four if the groups' classes make the stream shorter.
+/// Chooses one codebook, or four if codebooks for the groups' classes make the stream shorter.
 pub(super) fn choose_codebooks<S: Symbol>(
     symbols: &[S],
     group_len: usize,
@@ -269,8 +271,8 @@ fn build(frequencies: &[u32], scratch: &mut LengthScratch) -> Codebook {
     Codebook::new(lengths).expect("code lengths are complete")
 }
 
-/// Bits of the codewords of symbols with these frequencies and of the codebook, which the sample may give another
-/// weight.
+/// Returns the bits of the codewords of symbols with these frequencies plus the bits of the codebook. Both are in units
+/// of the frequencies, which a sample may scale.
 fn coded_bits(codebook: &Codebook, frequencies: &[u32], sample: Sample) -> u64 {
     let codewords: u64 = codebook.lengths().iter().zip(frequencies).map(|(&l, &f)| u64::from(l) * u64::from(f)).sum();
     let mut bytes = Vec::new();
@@ -278,7 +280,7 @@ fn coded_bits(codebook: &Codebook, frequencies: &[u32], sample: Sample) -> u64 {
     codewords + sample.bit() * 8 * bytes.len() as u64
 }
 
-/// [`write_codewords`] where nobody knows how many bits they have: the number of bits.
+/// Writes codewords like [`write_codewords`], without knowing their length in advance. Returns the number of bits.
 fn write_unmeasured<S: Symbol>(
     symbols: &[S],
     group_len: usize,
@@ -307,7 +309,7 @@ pub(super) fn write_codewords<S: Symbol>(
     assert_eq!(written, bits, "codewords take what the histogram says");
 }
 
-/// [`write_codewords`] in room for so many bits: how many they have.
+/// Writes codewords like [`write_codewords`] to a buffer of at least `bits` bits. Returns the number of bits written.
 fn write_at_most<S: Symbol>(
     symbols: &[S],
     group_len: usize,
@@ -339,7 +341,7 @@ fn write_at_most<S: Symbol>(
     }
 }
 
-/// Bits of all codewords.
+/// Returns the number of bits of all codewords.
 pub(super) fn count_bits(codebooks: &[Codebook], scratch: &EncodeScratch) -> u32 {
     let mut bits = 0u64;
     for (codebook, count) in codebooks.iter().zip(&scratch.counts) {
@@ -360,7 +362,7 @@ struct Groups<'a, S> {
     starts: &'a mut Vec<u32>,
 }
 
-/// What both kernels that write codewords take.
+/// Arguments of both kernels that write codewords.
 struct Writer<'a, S, const ENTRIES: usize> {
     groups: Groups<'a, S>,
     tables: &'a [[u32; ENTRIES]],
@@ -462,8 +464,8 @@ impl<S: Symbol> Kernel for LiveChecksum<'_, S> {
     }
 }
 
-/// For each subsequence the bits from its start to the first codeword that starts in it or after it (the end of all
-/// counts as one).
+/// Returns the gap of each subsequence: the number of bits from its start to the first codeword that starts in it or
+/// after it. The end of the stream counts as a codeword.
 fn gaps<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool], lengths: &[u8], bits: u32) -> Vec<u8> {
     let mut gaps = Vec::with_capacity(bits.div_ceil(SUBSEQUENCE_BITS) as usize);
     let mut position = 0u32;

@@ -1,8 +1,9 @@
 //! Counting symbols.
 //!
-//! Consecutive symbols are counted in different copies of the histogram: on skewed data the same counter would
-//! otherwise be incremented again before its last store is through. The copies are not whole pages apart: the processor
-//! would take a counter for its copy (their addresses agree in the low 12 bits) and wait.
+//! Consecutive symbols are counted in different copies of the histogram. On skewed data, a single counter would be
+//! incremented again before its previous store has completed. The copies are not whole pages apart, because the
+//! processor compares only the low 12 bits of addresses at first: it would take a counter for the one in the other copy
+//! and wait for its store.
 
 use super::{MAX_CLASSES, Symbol};
 use crate::simd::{self, InstructionSet, Kernel};
@@ -17,8 +18,8 @@ const WIDE_COPIES: usize = 2;
 /// Counters that are reused from stream to stream.
 #[derive(Debug, Default)]
 pub struct HistogramScratch {
-    narrow: Vec<[[u32; NARROW + PADDING]; NARROW_COPIES]>,
-    wide: Vec<[[u32; WIDE + PADDING]; WIDE_COPIES]>,
+    narrow: Vec<u32>,
+    wide: Vec<u32>,
 }
 
 /// Which groups are live, and the largest symbol there is.
@@ -70,7 +71,7 @@ impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
     }
 }
 
-/// The commonest symbol, the smallest of several; 0 if there is none.
+/// Returns the most frequent symbol, the smallest of several, or 0 if there are no symbols.
 pub fn commonest<S: Symbol>(symbols: &[S], scratch: &mut HistogramScratch) -> u16 {
     let largest = symbols.iter().max().map_or(0, |&s| s.into());
     let mut counts = [Vec::new()];
@@ -92,24 +93,29 @@ pub fn count<S: Symbol>(
     debug_assert!(histograms.len() <= MAX_CLASSES);
     let alphabet = largest as usize + 1;
     if alphabet <= NARROW {
-        count_into::<_, NARROW, _, _>(symbols, group_len, class_of, alphabet, &mut scratch.narrow, histograms);
+        const ROOM: usize = NARROW + PADDING;
+        let counters = &mut scratch.narrow;
+        count_into::<_, NARROW, ROOM, NARROW_COPIES>(symbols, group_len, class_of, alphabet, counters, histograms);
     } else {
-        count_into::<_, WIDE, _, _>(symbols, group_len, class_of, alphabet, &mut scratch.wide, histograms);
+        const ROOM: usize = WIDE + PADDING;
+        let counters = &mut scratch.wide;
+        count_into::<_, WIDE, ROOM, WIDE_COPIES>(symbols, group_len, class_of, alphabet, counters, histograms);
     }
 }
 
-/// `BINS` is a power of two above every symbol, so the mask changes nothing but spares the bounds check.
+/// Counts symbols with histograms of `BINS` entries. `BINS` is a power of two above every symbol, so that masking a
+/// symbol changes nothing but removes the bounds check.
 fn count_into<S: Symbol, const BINS: usize, const ROOM: usize, const COPIES: usize>(
     symbols: &[S],
     group_len: usize,
     class_of: impl Fn(usize) -> Option<u8>,
     alphabet: usize,
-    counters: &mut Vec<[[u32; ROOM]; COPIES]>,
+    counters: &mut Vec<u32>,
     histograms: &mut [Vec<u32>],
 ) {
-    if counters.len() < histograms.len() {
-        counters.resize(histograms.len(), [[0; ROOM]; COPIES]);
-    }
+    // Flat, because resizing by whole copies would pass them on the stack, which is too small without optimization.
+    counters.resize(counters.len().max(histograms.len() * COPIES * ROOM), 0);
+    let counters = counters.as_chunks_mut::<ROOM>().0.as_chunks_mut::<COPIES>().0;
     for (g, group) in symbols.chunks(group_len).enumerate() {
         let Some(class) = class_of(g) else { continue };
         let copies = &mut counters[class as usize];

@@ -1,14 +1,14 @@
-//! The two indexes that let a decoder start in many places.
+//! The two indexes with which a decoder can start at many positions of a stream.
 
 use super::SUBSEQUENCE_BITS;
 use crate::bits::pack;
 
-/// Bits of one gap: enough for one less than the longest codeword.
+/// Returns the number of bits of a gap, which is less than the length of the longest codeword.
 pub fn gap_width(longest: u32) -> u32 {
     if longest <= 16 { 4 } else { 8 }
 }
 
-/// Bytes of the gap index of `bits` bits of codewords.
+/// Returns the number of bytes of the gap index of `bits` bits of codewords.
 pub fn gap_bytes(bits: u32, longest: u32) -> u64 {
     let subsequences = u64::from(bits.div_ceil(SUBSEQUENCE_BITS));
     (subsequences * u64::from(gap_width(longest))).div_ceil(8)
@@ -23,13 +23,13 @@ pub fn write_gaps(gaps: &[u8], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// The gap of a subsequence; `packed` must hold it.
+/// Returns the gap of a subsequence, which must be in `packed`.
 pub fn read_gap(packed: &[u8], width: u32, subsequence: usize) -> u32 {
     if width == 8 { packed[subsequence].into() } else { (packed[subsequence / 2] >> (subsequence % 2 * 4) & 15).into() }
 }
 
-/// Fewest and most bytes of the symbol index of so many live groups, the lengths of which differ by `spread` bits at
-/// most.
+/// Returns the minimum and the maximum number of bytes of the symbol index of `groups` live groups whose lengths differ
+/// by at most `spread` bits.
 pub fn starts_bytes(groups: usize, spread: usize) -> (usize, usize) {
     let blocks = groups.div_ceil(pack::BLOCK);
     let width = (usize::BITS - spread.leading_zeros()) as usize;
@@ -100,7 +100,7 @@ pub fn read_starts(index: &[u8], groups: u32, bits: u32) -> Result<Vec<u32>, &'s
 mod tests {
     use super::*;
 
-    /// An index all of whose groups have the most bits that it can say, and their sum.
+    /// Returns an index all of whose groups have the maximum number of bits that it can represent, and their sum.
     fn longest(groups: u32) -> (Vec<u8>, u64) {
         const SHORTEST: u64 = 0xfff;
         const WIDTH: u64 = 15;

@@ -33,7 +33,7 @@ const MAX_DEPTH: usize = 72;
 /// Tries of step (3).
 pub const FLOORS: u32 = 20;
 
-/// Longest codeword allowed for a codebook of `used` symbols.
+/// Returns the maximum codeword length in bits for a codebook of `used` symbols.
 pub fn limit_for(used: usize) -> u32 {
     if used > 4096 { MAX_LENGTH } else { 16 }
 }
@@ -46,7 +46,8 @@ pub struct LengthScratch {
     parents: Vec<u32>,
 }
 
-/// Code length of each symbol, 0 for one that does not occur, limited by [`limit_for`]; the last entry is not 0.
+/// Computes the code length of each symbol in bits, 0 for symbols that do not occur, limited by [`limit_for`]. The last
+/// entry is not 0.
 ///
 /// `frequencies` has at most 2^16 entries.
 pub fn code_lengths(frequencies: &[u32], scratch: &mut LengthScratch, lengths: &mut Vec<u8>) {
@@ -54,7 +55,8 @@ pub fn code_lengths(frequencies: &[u32], scratch: &mut LengthScratch, lengths: &
     code_lengths_limited(frequencies, limit_for(used), scratch, lengths);
 }
 
-/// [`code_lengths`] with a limit of the caller's, at least the logarithm of the number of used symbols.
+/// Computes [`code_lengths`] with the given limit, which is at least the base-2 logarithm of the number of used
+/// symbols.
 pub fn code_lengths_limited(frequencies: &[u32], limit: u32, scratch: &mut LengthScratch, lengths: &mut Vec<u8>) {
     debug_assert!(frequencies.len() <= 1 << 16);
     let order = &mut scratch.order;
@@ -102,13 +104,13 @@ fn sort(order: &mut Vec<u64>) {
     *order = sorted;
 }
 
-/// How many leaves the code has at each depth, after the limit.
+/// Returns the number of leaves of the code at each depth, after limiting the depth.
 fn limited_leaves(order: &[u64], limit: u32, weights: &mut Vec<u64>, parents: &mut Vec<u32>) -> [u32; MAX_DEPTH] {
     let mut best = leaves_per_depth(order, 0, weights, parents);
     if !limit_depths(&mut best, limit as usize) {
         return best;
     }
-    // Each leaf's frequency is in as many merged nodes as it is deep.
+    // The frequency of a leaf at depth d is included in d merged nodes.
     let unlimited: u64 = weights.iter().sum();
     let mut best_bits = coded_bits(order, &best);
     if best_bits <= unlimited + unlimited / 2048 {
@@ -131,15 +133,15 @@ fn limited_leaves(order: &[u64], limit: u32, weights: &mut Vec<u64>, parents: &m
     best
 }
 
-/// Bits of all codewords if there are so many leaves at each depth.
+/// Returns the number of bits of all codewords of a code with these numbers of leaves at each depth.
 fn coded_bits(order: &[u64], leaves: &[u32; MAX_DEPTH]) -> u64 {
     let mut rarest_first = order.iter().map(|entry| entry >> 16);
     let levels = leaves.iter().enumerate().rev();
     levels.map(|(depth, &n)| depth as u64 * rarest_first.by_ref().take(n as usize).sum::<u64>()).sum()
 }
 
-/// Two-queue method on at least two sorted `(frequency << 16) | symbol`, frequencies raised to `floor`: how many leaves
-/// the tree has at each depth.
+/// Builds a tree from at least two sorted `(frequency << 16) | symbol` with the two-queue method, after raising
+/// frequencies to `floor`. Returns the number of leaves at each depth.
 fn leaves_per_depth(order: &[u64], floor: u64, weights: &mut Vec<u64>, parents: &mut Vec<u32>) -> [u32; MAX_DEPTH] {
     let nodes = order.len() - 1;
     weights.clear();
@@ -188,7 +190,7 @@ fn limit_depths(leaves: &mut [u32; MAX_DEPTH], limit: usize) -> bool {
     leaves[limit] += over;
     let kraft: u64 = (1..=limit).map(|depth| u64::from(leaves[depth]) << (limit - depth)).sum();
     for _ in 0..kraft - (1 << limit) {
-        // The excess says that not every leaf is at the limit.
+        // Because there is an excess, some leaf is not at the limit.
         let Some(depth) = (1..limit).rev().find(|&depth| leaves[depth] > 0) else { break };
         leaves[depth] -= 1;
         leaves[depth + 1] += 2;
@@ -202,12 +204,13 @@ mod tests {
     use super::super::tests::Random;
     use super::*;
 
-    /// Package-merge (Larmore and Hirschberg, 1990): optimal lengths under a limit, as coin collecting. The oracle.
+    /// Computes optimal lengths under a limit by package-merge (Larmore and Hirschberg, 1990), as coin collecting. This
+    /// is the oracle of the tests.
     fn package_merge_bits(frequencies: &[u32], limit: u32) -> u64 {
         let mut leaves: Vec<u64> = frequencies.iter().filter(|&&f| f > 0).map(|&f| f.into()).collect();
         leaves.sort_unstable();
-        // The bits of all codewords are the weight of the coins taken, so which leaves a package holds need not be
-        // kept.
+        // The bits of all codewords are the weight of the chosen coins, so the leaves of a package need not be
+        // recorded.
         let mut coins: Vec<u64> = Vec::new();
         for _ in 0..limit {
             coins = coins.chunks_exact(2).map(|pair| pair[0] + pair[1]).chain(leaves.iter().copied()).collect();

@@ -1,5 +1,4 @@
-//! What a stream will be, before it is written: how long at least and at most, which is all that choosing between
-//! streams needs.
+//! Plans a stream before it is written: computes bounds of its length, which are enough to choose between streams.
 
 use super::codebook::Codebook;
 use super::encode::{EncodeOptions, EncodeScratch, EncodeSummary};
@@ -26,14 +25,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fewest and most bytes that the stream may have.
+    /// Returns the minimum and the maximum number of bytes that the stream may have.
     pub fn stream_bytes(&self) -> (usize, usize) {
         let with =
             |index: usize| (self.before_index + index).next_multiple_of(16) + BitWords::byte_len(self.bits) as usize;
         (with(self.index.0), with(self.index.1))
     }
 
-    /// Finds out how many bytes the stream of these symbols has, which takes a pass over them.
+    /// Computes the number of bytes of the stream of these symbols, which takes one pass over them.
     ///
     /// # Panics
     /// The symbols are not those of the plan.
@@ -51,8 +50,8 @@ impl Plan {
     }
 }
 
-/// Plans the stream that [`encode`](fn@super::encode) makes of `symbols` without classes, if it has less than `limit`
-/// bytes: to know that takes less than half of the time of writing it.
+/// Plans the stream that [`encode`](fn@super::encode) writes for `symbols` without classes, if it has less than `limit`
+/// bytes. This takes less than half of the time of writing it.
 ///
 /// # Panics
 /// As [`encode`](fn@super::encode).
@@ -69,7 +68,7 @@ pub fn plan<S: Symbol>(
     is_shorter.then_some(plan)
 }
 
-/// The plan of so many groups that are all zero-bit: [`write_plan`] writes it without symbols.
+/// Returns the plan of `groups` groups that are all zero-bit groups. [`write_plan`] writes it without symbols.
 pub fn plan_zero_bit_groups<S: Symbol>(
     groups: usize,
     zero_bit: u16,
@@ -136,7 +135,7 @@ pub fn write_plan<S: Symbol>(
     summary
 }
 
-/// Finds where the codewords of each live group start, and where they end.
+/// Finds the start of the codewords of each live group, and their end.
 struct Measuring<'a, S> {
     symbols: &'a [S],
     group_len: usize,

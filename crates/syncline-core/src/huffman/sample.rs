@@ -1,18 +1,20 @@
-//! Which groups of a large stream its symbols are counted in, and what is made of the counts (`docs/FORMAT.md`,
-//! "Frequencies").
+//! Chooses the groups of a large stream whose symbols are counted, and converts the counts to frequencies
+//! (`docs/FORMAT.md`, "Frequencies").
 //!
-//! A codebook hardly changes when three groups of four are left out, and counting is limited by memory on a GPU. Which
-//! group of so many consecutive ones is taken changes from one lot to the next: tiles are 4 or 8 groups, of which the
-//! first are predicted from less than the others (always the first: streams 3 % longer).
+//! A codebook hardly changes if three of four groups are left out, and counting is limited by memory on a GPU. The
+//! position of the counted group within its lot changes from one lot to the next. Tiles have 4 or 8 groups, and the
+//! first ones are predicted from fewer neighbors than the others: if the first group were always counted, streams would
+//! be 3 % longer.
 
-/// Lots of a stream, at the least, if lots are of more than one group.
+/// Minimum number of lots of a stream, if lots have more than one group.
 pub const LEAST_LOTS: u32 = 1024;
-/// Logarithm of the groups in the largest lots.
+/// Base-2 logarithm of the number of groups in the largest lots.
 pub const MOST_LOG2: u32 = 3;
-/// What a symbol counted is worth.
+/// Frequency of a symbol that is counted once.
 pub const WEIGHT: u32 = 32;
-/// The least share of all that a symbol that may occur has: so many 2^18ths. Then hardly any tree has to be limited in
-/// depth, which takes 20 more of them; a smaller share makes streams up to a tenth of a percent shorter.
+/// Minimum frequency of a symbol that may occur, in units of 2^-18 of all frequencies. With it, the depth of hardly any
+/// tree has to be limited, which would take building 20 more trees. A smaller minimum makes streams up to a tenth of a
+/// percent shorter.
 pub const FLOOR: u32 = 3;
 /// Logarithm of what [`FLOOR`] is a part of.
 pub const FLOOR_LOG2: u32 = 18;
@@ -27,18 +29,18 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// That of a stream of so many groups.
+    /// Returns the sample of a stream of `groups` groups.
     pub fn of(groups: usize) -> Self {
         let lots = groups as u32 / LEAST_LOTS;
         Self { log2: lots.checked_ilog2().unwrap_or(0).min(MOST_LOG2) }
     }
 
-    /// Whether there are groups that are not counted.
+    /// Returns whether some groups are not counted.
     pub fn is_partial(self) -> bool {
         self.log2 > 0
     }
 
-    /// Whether the group is counted.
+    /// Returns whether the group is counted.
     #[inline(always)]
     pub fn has(self, group: usize) -> bool {
         let lot = group as u32 >> self.log2;
@@ -46,7 +48,8 @@ impl Sample {
         group as u32 == (lot << self.log2) + within
     }
 
-    /// Replaces counts of a partial sample by frequencies. Those of symbol 0 and of `first` to `last` are not 0.
+    /// Replaces the counts of a partial sample by frequencies. Those of symbol 0 and of symbols `first` to `last` are
+    /// at least 1.
     pub fn weigh(self, counts: &mut [u32], first: u16, last: u16) {
         // At most 2^20 symbols are counted.
         let total = counts.iter().sum::<u32>() * WEIGHT;
@@ -57,7 +60,7 @@ impl Sample {
         }
     }
 
-    /// What a bit outside of the codewords is worth, in units of a bit of a symbol that [`Self::weigh`] has weighed.
+    /// Returns the weight of a bit outside of the codewords, in the units of the frequencies from [`Self::weigh`].
     pub fn bit(self) -> u64 {
         if self.is_partial() { u64::from(WEIGHT >> self.log2) } else { 1 }
     }
@@ -74,14 +77,14 @@ mod tests {
     const K: usize = 64;
     const ZERO_BIT: u16 = 512;
 
-    /// The stream and its summary, decoded; beside them those where all is counted.
+    /// Returns the stream and its summary, after decoding it, once with a sample and once with all symbols counted.
     fn both(symbols: &[u16], classes: &[u8], index: IndexKind) -> [(Vec<u8>, EncodeSummary); 2] {
         let options = EncodeOptions { group_log2: 6, index, zero_bit_symbol: Some(ZERO_BIT) };
         let scratch = &mut EncodeScratch::default();
         let (mut bytes, mut exact) = (Vec::new(), Vec::new());
         let summary = encode_sampled(symbols, classes, &options, scratch, &mut bytes);
         let of_all = encode(symbols, classes, &options, scratch, &mut exact);
-        // What is left in the scratch memory by one does not change the other.
+        // The contents of the scratch memory do not affect the next stream.
         let mut again = Vec::new();
         assert_eq!(encode_sampled(symbols, classes, &options, scratch, &mut again), summary);
         assert!(again == bytes);
@@ -95,7 +98,7 @@ mod tests {
         [(bytes, summary), (exact, of_all)]
     }
 
-    /// Groups of geometric symbols of four classes, a third of them zero-bit.
+    /// Returns groups of geometrically distributed symbols of four classes; a third of the groups are zero-bit groups.
     fn symbols(groups: usize) -> (Vec<u16>, Vec<u8>) {
         let mut r = Random(groups as u64 + 1);
         let classes: Vec<u8> = (0..groups).map(|group| (group / 7 % 4) as u8).collect();

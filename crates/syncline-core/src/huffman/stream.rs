@@ -149,88 +149,88 @@ impl<'a, S: Symbol> Stream<'a, S> {
             _ => &[],
         };
         if header.index == IndexKind::None && !index.is_empty() {
-            return Err(bad("an index that should not be there"));
+            return Err(bad("an unexpected index"));
         }
         let place = place.to_owned();
         Ok(Self { place, header, codebooks, zero_bit, starts, gaps, words, byte_len: parts.at, symbol: PhantomData })
     }
 
-    /// Bytes of the whole stream.
+    /// Returns the number of bytes of the whole stream.
     pub fn byte_len(&self) -> usize {
         self.byte_len
     }
 
-    /// Number of groups.
+    /// Returns the number of groups.
     pub fn groups(&self) -> usize {
         self.header.groups as usize
     }
 
-    /// Symbols in a group: 64 or 128.
+    /// Returns the number of symbols in a group, 64 or 128.
     pub fn group_len(&self) -> usize {
         1 << self.header.group_log2
     }
 
-    /// Number of symbols: groups times symbols in a group.
+    /// Returns the number of symbols: groups times symbols in a group.
     pub fn symbols(&self) -> usize {
         self.groups() * self.group_len()
     }
 
-    /// Number of groups that have codewords.
+    /// Returns the number of groups that have codewords.
     pub fn live_groups(&self) -> usize {
         self.header.live_groups as usize
     }
 
-    /// The symbol of zero-bit groups.
+    /// Returns the symbol of zero-bit groups.
     pub fn zero_bit_symbol(&self) -> S {
         S::truncate(self.header.zero_bit_symbol)
     }
 
-    /// Whether group `group` is nothing but the zero-bit symbol.
+    /// Returns whether all symbols of group `group` are the zero-bit symbol.
     pub fn is_zero_bit(&self, group: usize) -> bool {
         self.zero_bit.get(group / 8).is_some_and(|byte| byte >> (group % 8) & 1 == 1)
     }
 
-    /// Kind of the index.
+    /// Returns the kind of the index.
     pub fn index_kind(&self) -> IndexKind {
         self.header.index
     }
 
-    /// Bytes of the index.
+    /// Returns the number of bytes of the index.
     pub fn index_bytes(&self) -> usize {
         self.header.index_bytes as usize
     }
 
-    /// Bytes of the codebooks.
+    /// Returns the number of bytes of the codebooks.
     pub fn codebook_bytes(&self) -> usize {
         self.header.codebook_bytes as usize
     }
 
-    /// Bits of all codewords.
+    /// Returns the number of bits of all codewords.
     pub fn codeword_bits(&self) -> u32 {
         self.header.bits
     }
 
-    /// The codebooks, one or one per class.
+    /// Returns the codebooks: one, or one per class.
     pub fn codebooks(&self) -> &[Codebook] {
         &self.codebooks
     }
 
-    /// Whether decoding needs a class for each group.
+    /// Returns whether decoding needs a class for each group.
     pub fn needs_classes(&self) -> bool {
         self.codebooks.len() > 1
     }
 
-    /// Longest codeword in bits, 0 if no group is live.
+    /// Returns the length of the longest codeword in bits, 0 if no group is live.
     pub fn longest_codeword(&self) -> u32 {
         self.header.longest.into()
     }
 
-    /// Number of codewords of each length, over all codebooks; entry 0 is 0.
+    /// Returns the number of codewords of each length over all codebooks; entry 0 is 0.
     pub fn code_length_histogram(&self) -> [u32; MAX_LENGTH as usize + 1] {
         std::array::from_fn(|length| self.codebooks.iter().map(|c| c.counts()[length]).sum())
     }
 
-    /// The checksum of all live symbols in order, as the encoder wrote it.
+    /// Returns the checksum of all live symbols in order, as written by the encoder.
     pub fn checksum(&self) -> Checksum {
         self.header.checksum
     }

@@ -17,7 +17,8 @@ impl Random {
         (self.next() >> 11) % n
     }
 
-    /// Geometric, two-sided, around `center`: each step further is `keep / 1024` as likely.
+    /// Returns a symbol from a two-sided geometric distribution around `center`: each step away is `keep / 1024` times
+    /// as likely.
     pub fn geometric(&mut self, center: u16, keep: u64) -> u16 {
         let mut distance = 0;
         while self.below(1024) < keep && distance < 400 {
@@ -27,7 +28,7 @@ impl Random {
     }
 }
 
-/// Symbols of many shapes, a multiple of 128 each, all below 2^`bits`.
+/// Returns symbols of many distributions, a multiple of 128 each, all below 2^`bits`.
 fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     let mut r = Random(0x1234_5678_9abc_def1);
     let mask = ((1u32 << bits) - 1) as u16;
@@ -79,7 +80,7 @@ fn typed<S: Symbol>(symbols: &[u16]) -> Vec<S> {
     symbols.iter().map(|&s| S::truncate(s)).collect()
 }
 
-/// Encodes, then decodes with everything that can; returns the stream and its summary.
+/// Encodes, then decodes with every applicable decoder. Returns the stream and its summary.
 fn round_trip<S: Symbol>(
     what: &str,
     symbols: &[S],
@@ -166,7 +167,7 @@ fn every_decoder_gives_the_symbols_back_u8() {
     }
 }
 
-/// Long enough that every thread has its part, however many there are.
+/// Streams are long enough that every thread has its part, regardless of the number of threads.
 #[test]
 fn long_streams_in_parallel() {
     let mut r = Random(271_828);
@@ -179,7 +180,7 @@ fn long_streams_in_parallel() {
     }
 }
 
-/// Damage in long streams: self-synchronization and gaps get contradictory counts.
+/// Damages long streams so that self-synchronization and gaps give contradictory counts.
 #[test]
 fn damaged_long_streams() {
     let mut r = Random(31_415);
@@ -335,8 +336,8 @@ fn every_flipped_bit_and_every_truncation() {
             damaged[bit / 8] ^= 1 << (bit % 8);
             flips += right.len();
             for decoded in try_everything::<u16>(&damaged, &classes) {
-                // The zero-bit symbol is not under this stage's checksum: the container's covers it. And two sums over
-                // few, small symbols cannot tell everything.
+                // The zero-bit symbol is not covered by the checksum of this stage, but by that of the container. Two
+                // sums over few, small symbols cannot detect all changes.
                 let zero_bit_symbol = (12..14).contains(&(bit / 8));
                 missed += usize::from(decoded != right[0] && !zero_bit_symbol);
             }

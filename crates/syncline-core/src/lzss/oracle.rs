@@ -2,7 +2,7 @@
 
 use super::{BlockCounts, ENOUGH, Params, Tokens};
 
-/// The match that a token at symbol `at` of the block takes, as (length, distance) in symbols.
+/// Returns the match of a token at symbol `at` of the block as (length, distance) in symbols, or `None` for a literal.
 ///
 /// # Panics
 /// `block` is not whole symbols.

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What `docs/FORMAT.md` says of a stream's fields, block by block.
+/// Decodes tokens block by block according to the text of `docs/FORMAT.md`.
 fn decode_all(tokens: &Tokens, params: &Params, length: usize) -> Result<Vec<u8>, &'static str> {
     let padded = length.next_multiple_of(params.width.bytes());
     let mut out = vec![0xA5; padded + SLACK];
@@ -30,7 +30,7 @@ fn decode_all(tokens: &Tokens, params: &Params, length: usize) -> Result<Vec<u8>
     Ok(out)
 }
 
-/// Bytes of the kinds that take different paths: few values, repeated pieces, noise, runs.
+/// Returns bytes of the kinds that take different paths: few values, repeated pieces, noise, runs.
 fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let noise = |range: std::ops::Range<u8>| prop::collection::vec(range, 0..most);
     let pieces =
@@ -85,7 +85,7 @@ proptest! {
         let mut tokens = Tokens::default();
         encode(&bytes, &params, &mut EncodeScratch::default(), &mut tokens);
         prop_assert_eq!(tokens.blocks.len(), bytes.len().div_ceil(params.block_bytes()));
-        // Blocks taken in turn do not see each other.
+        // Blocks that are encoded alternately do not affect each other.
         let (mut one_by_one, mut scratch) = (Tokens::default(), EncodeScratch::default());
         bytes.chunks(params.block_bytes()).for_each(|block| encode(block, &params, &mut scratch, &mut one_by_one));
         prop_assert_eq!(&tokens, &one_by_one);

@@ -20,11 +20,13 @@ pub fn copy_from_sources<const WIDTH: usize>(bytes: &mut [u8], first: usize, sou
     }
 }
 
+/// Loads a symbol of `WIDTH` bytes, zero-extended.
+///
 /// # Safety
 /// `WIDTH` bytes from `at` on may be read.
 #[inline(always)]
 unsafe fn load<const WIDTH: usize>(at: *const u8) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `WIDTH` bytes may be read.
     unsafe {
         match WIDTH {
             1 => at.read().into(),
@@ -35,11 +37,13 @@ unsafe fn load<const WIDTH: usize>(at: *const u8) -> u64 {
     }
 }
 
+/// Stores the low `WIDTH` bytes of a symbol.
+///
 /// # Safety
 /// `WIDTH` bytes from `at` on may be written.
 #[inline(always)]
 unsafe fn store<const WIDTH: usize>(at: *mut u8, symbol: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `WIDTH` bytes may be written.
     unsafe {
         match WIDTH {
             1 => at.write(symbol as u8),
@@ -55,7 +59,7 @@ mod tests {
     use super::copy_from_sources;
 
     #[test]
-    fn symbols_are_copied_in_turn() {
+    fn symbols_are_copied_one_after_another() {
         let mut bytes: [u8; 24] = std::array::from_fn(|i| i as u8);
         copy_from_sources::<4>(&mut bytes, 2, &[1, 2, 3, 0]);
         assert_eq!(bytes, [&[0, 1, 2, 3][..], &[4, 5, 6, 7].repeat(4), &[0, 1, 2, 3]].concat()[..]);

@@ -31,13 +31,14 @@ struct Target<'a> {
     region: Region,
     strides: [u64; 3],
     element: usize,
-    /// Bytes that sinks have written, if that is asked for.
+    /// Number of bytes that sinks have written, if it is needed.
     written: Option<&'a AtomicUsize>,
     owner: PhantomData<&'a mut [u8]>,
 }
 
 impl Target<'_> {
-    /// Byte of element `(z, y, x)` of a tile, which is in the region; the tile's field has this position in it.
+    /// Returns the byte offset of element `(z, y, x)` of a tile, which must be in the region. `field` is the index of
+    /// the tile's field in the region.
     #[inline(always)]
     fn offset(&self, tile: &Tile, field: u64, z: usize, y: usize, x: usize) -> usize {
         let start = self.region.start();
@@ -49,12 +50,12 @@ impl Target<'_> {
     }
 }
 
-// SAFETY: a `Target` stands for an exclusive borrow of bytes, which may move between threads. Its copies are held by
-// sinks of different chunks, which never touch the same bytes (see `ChunkSink::put`).
+// SAFETY: a `Target` represents an exclusive borrow of bytes, which may move between threads. Its copies are held by
+// sinks of different chunks, which never access the same bytes (see `ChunkSink::put`).
 unsafe impl Send for Target<'_> {}
 
 impl<'a> Scatter<'a> {
-    /// Output of the elements of `region`, `element` bytes each, into `bytes`.
+    /// Returns the output of the elements of `region`, `element` bytes each, to `bytes`.
     ///
     /// # Panics
     /// `bytes` has not the length of the region.
@@ -62,7 +63,7 @@ impl<'a> Scatter<'a> {
         Self::of(bytes.as_mut_ptr(), bytes.len(), None, geometry, region, element)
     }
 
-    /// `len` bytes from `data` on, which no other uses for `'a`, and which are only written.
+    /// Returns the output to `len` bytes at `data`, which nothing else accesses during `'a` and which are only written.
     fn of(
         data: *mut u8,
         len: usize,
@@ -82,7 +83,7 @@ impl<'a> Scatter<'a> {
 impl<'a> Iterator for Scatter<'a> {
     type Item = ChunkSink<'a>;
 
-    /// The sink of the next chunk that meets the region; each chunk comes once, ascending.
+    /// Returns the sink of the next chunk that intersects the region. Each chunk comes once, in ascending order.
     fn next(&mut self) -> Option<ChunkSink<'a>> {
         let chunk = self.chunks.next()?;
         let mut tiles = self.target.geometry.chunk(chunk);
@@ -102,8 +103,8 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// Allocates `len` bytes, or returns `None` if the allocation fails. Large allocations request huge pages where the
-    /// system offers them: the first touch of 4 KiB pages takes a quarter of the time of a decompression.
+    /// Allocates `len` bytes, or returns `None` if the allocation fails. Large allocations request huge pages if the
+    /// system supports them: the first access to pages of 4 KiB takes a quarter of the time of a decompression.
     pub fn new(len: usize) -> Option<Self> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
@@ -111,7 +112,7 @@ impl Unwritten {
         Some(Self { bytes, len, written: AtomicUsize::new(0) })
     }
 
-    /// Output of the elements of `region` to these bytes.
+    /// Returns the output of the elements of `region` to these bytes.
     ///
     /// # Panics
     /// They have not the length of the region.
@@ -120,8 +121,8 @@ impl Unwritten {
         Scatter::of(self.bytes.as_mut_ptr(), self.len, Some(&self.written), geometry, region, element)
     }
 
-    /// The bytes, 0 now: pages that the system has yet to hand out, if they are many, so that whoever writes them
-    /// touches them first, on as many threads as that are.
+    /// Returns the bytes, set to 0. Large memory consists of pages that the system allocates on first access, so that
+    /// the threads that write the bytes also share the time of allocating the pages.
     pub fn zeroed(&mut self) -> &mut [u8] {
         match huge_pages::zeroed(self.len) {
             Some(bytes) => self.bytes = bytes,
@@ -133,7 +134,7 @@ impl Unwritten {
         &mut self.bytes
     }
 
-    /// The bytes, if all of them have been written.
+    /// Returns the bytes if all of them have been written.
     pub fn written(self) -> Option<Vec<u8>> {
         let Self { mut bytes, len, written } = self;
         if bytes.len() < len {
@@ -154,14 +155,14 @@ impl Unwritten {
 pub struct ChunkSink<'a> {
     chunk: u64,
     target: Target<'a>,
-    /// The tile that comes next. Advanced before a tile's rows are written: a load that spans two recent stores waits
-    /// until they have reached the cache, and behind 64 rows that miss it this took a fifth of all decompression.
+    /// The next tile. It is advanced before a tile's rows are written: a load that spans two recent stores waits until
+    /// they have reached the cache, and after 64 rows that missed the cache, this took a fifth of all decompression.
     current: Option<Tile>,
     tiles: crate::geometry::Tiles<'a>,
 }
 
 impl ChunkSink<'_> {
-    /// Number of the chunk.
+    /// Returns the number of the chunk.
     pub fn chunk(&self) -> u64 {
         self.chunk
     }
@@ -186,10 +187,10 @@ impl ChunkSink<'_> {
         fill: impl for<'m> FnOnce(UninitBytes<'m>) -> Result<Written<'m>, E>,
     ) -> Option<Result<usize, E>> {
         let at = self.piece(bytes, slack)?;
-        // SAFETY: `piece` has found that so many bytes from there on are in the exclusively borrowed memory that `data`
-        // points to, and belong to tiles of this sink's chunk from the current one on: no other thread touches them
-        // (see `write_rows`), and this sink writes or leaves them out later only by another call. Code that fills a
-        // `UninitBytes` writes nothing that is not initialized.
+        // SAFETY: `piece` has found that the next bytes, as many as the place has, are in the exclusively borrowed
+        // memory that `data` points to, and belong to tiles of this sink's chunk from the current one on. No other
+        // thread accesses them (see `write_rows`), and this sink writes or skips them only in later calls. Code that
+        // fills a `UninitBytes` writes only initialized bytes.
         let place = unsafe {
             let start = self.target.data.add(at).cast();
             UninitBytes::new(std::slice::from_raw_parts_mut(start, bytes + slack))
@@ -236,8 +237,8 @@ impl ChunkSink<'_> {
         self.current = self.tiles.next();
     }
 
-    /// Writes the part of the next tile that lies in the region; `values` are the tile's elements, in raster order of
-    /// the tile.
+    /// Writes the part of the next tile that is in the region; `values` are the tile's elements in raster order of the
+    /// tile.
     ///
     /// # Panics
     /// There is no tile left, `values` is shorter than the tile, or `T` is not of the element's size.
@@ -408,8 +409,8 @@ mod tests {
                     let values: Vec<u16> = indices.map(|i| (i * 40503) as u16).collect();
                     let filled = sink.fill(bytes, 64, |mut place| {
                         assert_eq!(place.len(), bytes + 64);
-                        // What is behind is written over later.
-                        // SAFETY: only an initialized byte is written.
+                        // The bytes after the written ones are overwritten later. SAFETY: only an initialized byte is
+                        // written.
                         unsafe { place.as_mut_slice() }.fill(MaybeUninit::new(0xA5));
                         let written: &[u8] = bytemuck::cast_slice(&values);
                         Ok::<_, ()>(place.copy_in_pieces(&written[..bytes], 100, |_| ()))

@@ -12,6 +12,8 @@ pub struct UninitBytes<'m> {
 }
 
 impl<'m> UninitBytes<'m> {
+    /// Wraps memory, which may be uninitialized.
+    ///
     /// # Safety
     /// If `bytes` is memory of a `&mut [u8]`, it must stay initialized. Every method keeps it so.
     pub(super) unsafe fn new(bytes: &'m mut [MaybeUninit<u8>]) -> Self {

@@ -16,8 +16,7 @@ impl<S> Default for CodeBuffer<S> {
     }
 }
 
-/// Gives the symbols of groups, in ascending order; decodes them when they are asked for, if the stream has an index
-/// for that.
+/// Returns the symbols of groups in ascending order. If the stream has a suitable index, groups are decoded on request.
 pub(super) struct CodeReader<'b, 's, 'a, S> {
     stream: &'s Stream<'a, S>,
     decoder: StreamDecoder<'s, 'a, S>,
@@ -25,7 +24,7 @@ pub(super) struct CodeReader<'b, 's, 'a, S> {
     /// Groups in the buffer.
     first: usize,
     end: usize,
-    /// Over the groups decoded so far, as long as none was left out.
+    /// The checksum of the groups decoded so far, as long as none was skipped.
     checksum: Option<Checksum>,
 }
 
@@ -48,7 +47,7 @@ impl<'b, 's, 'a, S: Symbol> CodeReader<'b, 's, 'a, S> {
         Ok(reader)
     }
 
-    /// The symbols of groups `first..first + count`, which are all in the stream.
+    /// Returns the symbols of groups `first..first + count`, all of which must be in the stream.
     #[inline]
     pub(super) fn groups(&mut self, first: usize, count: usize) -> Result<&[S]> {
         let length = self.stream.group_len();
@@ -62,7 +61,7 @@ impl<'b, 's, 'a, S: Symbol> CodeReader<'b, 's, 'a, S> {
     #[cold]
     fn load(&mut self, first: usize, count: usize) -> Result<()> {
         let length = self.stream.group_len();
-        // A tile's groups may lie on both sides of a batch's end: what is there already moves to the front.
+        // A tile's groups may cross the end of a batch: the groups that are already decoded move to the front.
         let kept = if (self.first..self.end).contains(&first) { self.end - first } else { 0 };
         self.buffer.copy_within((self.end - self.first - kept) * length..(self.end - self.first) * length, 0);
         if first + kept != self.end {

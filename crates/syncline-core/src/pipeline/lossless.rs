@@ -19,7 +19,7 @@ const FIRST_PLANE: usize = 2;
 /// log2 of [`PLANE_GROUP`].
 const GROUP_LOG2: u8 = PLANE_GROUP.ilog2() as u8;
 
-/// A chunk's planes, each as it will stand in its section.
+/// A chunk's planes, each as stored in its section.
 struct Planes {
     symbol_bytes: u8,
     coded: u16,
@@ -47,7 +47,7 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     let tiles = tiles.as_slice();
     let (element, axes) = (header.element_type, geometry.axes());
     let predict = || {
-        // Moved, as it is called once.
+        // Moved into the closure, because it is called once.
         let memory = residual_memory;
         Residuals::new(element, axes, tiles, elements, memory)
     };
@@ -77,10 +77,10 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             write_planes(header, chunk, &residuals, huffman, out);
             let choice = choose(true);
             let planes_len = out.len() - start;
-            // LZSS takes longer than planes: a few percent are not worth it.
-            if choice.bytes < planes_len as u64 * 15 / 16 {
+            // The estimate can be a little too large. LZSS takes longer than planes: less than 1 % is not worth it.
+            if choice.expected < planes_len as u64 * 65 / 64 {
                 lzss::encode(header, chunk, &choice, elements, Some(&residuals), (buffers, huffman), out);
-                if out.len() - start < 2 * planes_len {
+                if out.len() - start - planes_len < planes_len / 128 * 127 {
                     out.drain(start..start + planes_len);
                 } else {
                     out.truncate(start + planes_len);
@@ -91,7 +91,8 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     Ok(())
 }
 
-/// The elements of the chunk's tiles, in tile order: where they stand, if they do so in the window, or in `memory`.
+/// Returns the elements of the chunk's tiles in tile order: a slice of the window if they are contiguous there, or else
+/// copied to `memory`.
 fn gather<'m, W: Word, S: ElementSource + ?Sized>(
     geometry: &Geometry,
     source: &'m S,

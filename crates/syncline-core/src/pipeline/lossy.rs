@@ -10,6 +10,8 @@ pub(super) use decode::decode;
 pub use lzss_codes::{
     PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params,
 };
+#[doc(hidden)]
+pub use token_codes::{FEWEST_SAMPLED as FEWEST_SAMPLED_TILES, SAMPLE_STEP as TILE_SAMPLE_STEP};
 
 use self::lzss_codes::CodeTokens;
 use self::quantize_tile::{QuantizedTile, TileQuantizer};
@@ -27,9 +29,9 @@ use crate::predict::{Outlier, activity};
 use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
 
-/// More outliers than this share of the elements make the writer take the wide radius.
+/// If more than one in this number of elements is an outlier, the writer uses the wide radius.
 const WIDE_SHARE: usize = 64;
-/// What becomes of the tiles of a chunk before entropy coding.
+/// Results of quantizing the tiles of a chunk, before entropy coding.
 #[derive(Debug, Default)]
 pub(super) struct EncodeBuffers {
     metas: Vec<TileMeta>,
@@ -158,7 +160,7 @@ pub struct QuantizedChunk {
     pub counted: u64,
 }
 
-/// [`encode`] up to the entropy coder.
+/// Runs the steps of [`encode`] that precede the entropy coder.
 pub(super) fn quantize_chunk<T: Real, S: ElementSource + ?Sized>(
     header: &Header,
     geometry: &Geometry,
@@ -255,8 +257,8 @@ fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
     }
 }
 
-/// Appends the record of what is in the scratch memory: its codes Huffman-coded, or as LZSS tokens where that is
-/// shorter and asked for.
+/// Appends the record of the chunk in the scratch memory. Its codes are Huffman-coded, or encoded as LZSS tokens if the
+/// coder allows that and it is shorter.
 fn write_record(
     header: &Header,
     chunk: u64,
@@ -268,8 +270,8 @@ fn write_record(
     let EncodeScratch { tiles, huffman, quantized: buffers, lzss, .. } = scratch;
     let start = out.len();
 
-    // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a
-    // buffer of their own.
+    // The tile section states whether classes are used, which the coder decides. The codes are therefore coded first,
+    // into a separate buffer.
     let coding = huffman::EncodeOptions {
         group_log2: header.group_log2,
         index: header.index,
@@ -310,7 +312,7 @@ fn write_record(
     (buffers.coded, buffers.outliers) = (coded, outliers);
 }
 
-/// What differs between the kinds of quantized chunks, but for the codes themselves.
+/// The differences between the kinds of quantized chunks, other than the codes.
 struct Coding<'a> {
     kind: ChunkKind,
     radius: u32,
@@ -369,7 +371,7 @@ fn write_bitmaps(
     sections.section(out, |out| huffman::encode(bitmaps, &[], &options, huffman, out));
 }
 
-/// The outliers by position in the chunk's elements instead of its codes.
+/// Converts the positions of outliers from positions among the chunk's codes to positions among its elements.
 fn element_positions(outliers: &[Outlier], metas: &[TileMeta], tiles: &[Tile], group_log2: u8) -> (Vec<u32>, Vec<u8>) {
     let mut positions = Vec::with_capacity(outliers.len());
     let mut residuals = Vec::with_capacity(outliers.len() * 4);

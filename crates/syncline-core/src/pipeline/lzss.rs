@@ -42,7 +42,7 @@ pub(super) struct EncodeBuffers {
     pub(super) tokens: Tokens,
 }
 
-/// The words as little-endian bytes.
+/// Returns the words as little-endian bytes.
 fn bytes_of<W: Word>(words: &[W]) -> std::borrow::Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return bytemuck::cast_slice(words).into();
@@ -50,7 +50,7 @@ fn bytes_of<W: Word>(words: &[W]) -> std::borrow::Cow<'_, [u8]> {
     words.iter().flat_map(|w| w.widen().to_le_bytes().into_iter().take(size_of::<W>())).collect()
 }
 
-/// Appends an LZSS record of a chunk: of its `elements` in tile order, or of `residuals` if the choice says so.
+/// Appends an LZSS record of a chunk, of its `elements` in tile order or of `residuals`, according to the choice.
 pub(super) fn encode<W: Word>(
     header: &Header,
     chunk: u64,
@@ -135,7 +135,8 @@ pub(super) fn write_tokens(
     out[blocks_at + 4..blocks_at + 6].copy_from_slice(&planes.coded.to_le_bytes());
 }
 
-/// Writes the parameters, without what is known of the planes only later, and the blocks. Returns where they start.
+/// Writes the blocks after the parameters. The fields that describe the planes are written later. Returns the position
+/// of the parameters.
 fn write_blocks(out: &mut Vec<u8>, tokens: &Tokens, params: &Params) -> usize {
     let at = out.len();
     out.extend_from_slice(&[params.width.bytes() as u8, params.level, params.min_match, 0, 0, 0, 0, 0]);

@@ -31,8 +31,8 @@ impl Coder {
     /// All coders.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Huffman, Self::Lzss, Self::LzssHuffman];
 
-    /// The coder used for this bound unless the caller chooses one: [`Auto`](Self::Auto) for lossless streams,
-    /// [`Huffman`](Self::Huffman) with an error bound.
+    /// Returns the default coder for this bound: [`Auto`](Self::Auto) for lossless streams, [`Huffman`](Self::Huffman)
+    /// with an error bound.
     pub const fn default_for(bound: Bound) -> Self {
         match bound {
             Bound::Lossless => Self::Auto,
@@ -40,12 +40,12 @@ impl Coder {
         }
     }
 
-    /// Whether quantization codes may become LZSS tokens.
+    /// Returns whether quantization codes may be encoded as LZSS tokens.
     pub const fn lzss_codes(self) -> bool {
         matches!(self, Self::Auto | Self::LzssHuffman)
     }
 
-    /// Name on the command line: `auto`, `huffman`, `lzss` or `lzss+huffman`.
+    /// Returns the name on the command line: `auto`, `huffman`, `lzss` or `lzss+huffman`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -73,7 +73,7 @@ impl FromStr for Coder {
     }
 }
 
-/// How much time compression with an error bound may take for a smaller stream.
+/// How much compression time an encoder with an error bound may spend on a smaller stream.
 ///
 /// Every decoder reads the streams of every effort. Lossless streams are the same with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -92,7 +92,7 @@ impl Effort {
     /// All efforts, from the fastest to the one with the smallest streams.
     pub const ALL: [Self; 3] = [Self::Fast, Self::Balanced, Self::Best];
 
-    /// Name on the command line: `fast`, `balanced`, or `best`.
+    /// Returns the name on the command line: `fast`, `balanced`, or `best`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -129,12 +129,12 @@ pub struct CoderOptions {
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, from 1 (fastest) to 9 (smallest).
     pub level: u8,
-    /// Which ways to predict and to code are tried with an error bound.
+    /// The prediction and coding methods that are tried with an error bound.
     pub effort: Effort,
 }
 
 impl Default for CoderOptions {
-    /// Huffman coding alone; level 3 if LZSS is chosen.
+    /// Returns Huffman coding alone, with level 3 if LZSS is chosen.
     fn default() -> Self {
         Self { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Fast }
     }

@@ -44,8 +44,8 @@ fn append<T: Little>(out: &mut Vec<u8>, window: &crate::geometry::Window, tile: 
     out.extend_from_slice(bytemuck::cast_slice(&values[..tile.len()]));
 }
 
-/// Copies tiles while or after the checksum takes them, so that they come from far away once; it is still to be
-/// verified.
+/// Copies tiles while or after they are hashed, so that they are loaded from memory only once. The caller verifies the
+/// checksum.
 pub(super) fn decode<K: TileSink>(
     context: &Context,
     payload: &[u8],
@@ -76,7 +76,7 @@ pub(super) fn decode<K: TileSink>(
             _ => put::<u64, K>(bytes, sink)?,
         }
     }
-    // What is left can only be the record's padding.
+    // The remaining bytes can only be the record's padding.
     if rest.len() >= ALIGNMENT || rest.iter().any(|&b| b != 0) {
         return Err(context.corrupt("a raw chunk is longer than its elements"));
     }

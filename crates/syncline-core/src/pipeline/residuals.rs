@@ -50,7 +50,7 @@ impl<'m, W: Word> Residuals<'m, W> {
         Self { metas, bases, words: &words[..used], lengths }
     }
 
-    /// The tile section of a lossless chunk.
+    /// Returns the tile section of a lossless chunk.
     pub(super) fn tile_section(&self, plane_bytes: u8, coded_planes: u16) -> TileSection {
         let tiles = self.metas.clone();
         TileSection { radius: 0, plane_bytes, coded_planes, classes: false, scheme: None, tiles }

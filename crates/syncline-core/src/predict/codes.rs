@@ -12,7 +12,7 @@ use crate::simd::dispatched;
 
 /// Radius of the codes unless too many residuals lie outside it.
 pub const RADIUS: u32 = 512;
-/// Radius that every 16-bit code serves.
+/// Radius with which every 16-bit code is valid.
 pub const WIDE_RADIUS: u32 = 32768;
 
 /// Radius of codes of one byte.
@@ -54,7 +54,7 @@ pub fn encode_tile(
     TileInfo { base: q[0], predictor, activity }
 }
 
-/// [`encode_tile`] without vector kernels: the oracle.
+/// Computes [`encode_tile`] without vector instructions. This is the oracle of the tests.
 #[doc(hidden)]
 pub fn encode_tile_scalar(
     q: &[i32],
@@ -78,7 +78,7 @@ pub fn encode_tile_scalar(
     TileInfo { base: q[0], predictor, activity }
 }
 
-/// Finds the residuals behind the codes that are 0.
+/// Finds the residuals of the codes that are 0.
 #[cold]
 fn collect_outliers(q: &[i32], extent: [usize; 3], info: TileInfo<i32>, codes: &[u16], outliers: &mut Vec<Outlier>) {
     let mut residuals = [0u32; MAX_TILE_ELEMENTS];
@@ -93,8 +93,8 @@ fn collect(residuals: &[u32], codes: &[u16], outliers: &mut Vec<Outlier>) {
     outliers.extend(outside.map(|(i, (&r, _))| (i as u32, r as i32)));
 }
 
-/// Inverse of [`encode_tile`]. Takes any codes: sums wrap, a code 0 without its outlier counts as residual `-radius`,
-/// and an outlier outside the tile is ignored.
+/// Reconstructs a tile's integers from its codes; the inverse of [`encode_tile`]. Accepts any codes: sums wrap, a code
+/// 0 without its outlier counts as residual `-radius`, and an outlier outside of the tile is ignored.
 ///
 /// # Panics
 /// `codes` or `q` is shorter than the extents say.
@@ -116,7 +116,7 @@ pub fn decode_tile(
     decode_any(codes, extent, predictor, base, radius, outliers, q);
 }
 
-/// [`decode_tile`] without vector kernels.
+/// Computes [`decode_tile`] without vector instructions.
 #[inline(always)]
 pub fn decode_tile_scalar(
     codes: &[u16],
@@ -174,7 +174,7 @@ dispatched! {
 }
 
 dispatched! {
-    /// [`decode_tile_scalar`], on tiles of any extents.
+    /// Computes [`decode_tile_scalar`] on tiles of any extents.
     pub fn decode_any(
         codes: &[u16], extent: [usize; 3], predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut [i32],
     ) = decode_tile_scalar
@@ -207,7 +207,7 @@ pub fn narrow(codes: &[u16], outliers: &[Outlier], bytes: &mut Vec<u8>, narrow_o
     }));
     narrow_outliers.clear();
     let mut known = outliers.iter();
-    // Few codes are 0: where none of some is, they are not looked at one by one.
+    // Few codes are 0. Blocks of 64 codes without a 0 are not examined one by one.
     for (first, some) in (0..).step_by(64).zip(bytes.chunks(64)) {
         if some.iter().fold(false, |any, &byte| any | (byte == 0)) {
             for (at, _) in (first..).zip(some).filter(|(_, byte)| **byte == 0) {
@@ -227,7 +227,7 @@ mod tests {
     use crate::predict::lorenzo::tests::any_extent;
     use proptest::prelude::*;
 
-    /// A tile whose values spread by about `2^bits`, smooth or not.
+    /// Returns a tile whose values have a spread of about `2^bits`, smooth or not.
     fn any_tile() -> impl Strategy<Value = ([usize; 3], Vec<i32>)> {
         (any_extent(), any::<u64>(), 0u32..=32, any::<bool>(), any::<i32>()).prop_map(
             |(extent, seed, bits, smooth, base)| {

@@ -1,9 +1,10 @@
 //! Interpolation inside a tile, from coarse positions to fine ones (`docs/FORMAT.md`, "Interpolation").
 //!
-//! Each value is predicted from values of the tile that are reconstructed already, so errors do not add up as they
-//! would if the original values were interpolated. The last position of an axis is known before those between, so
-//! nothing outside of the tile is needed and nothing is extrapolated. Zhao et al., "Optimizing Error-Bounded Lossy
-//! Compression for Scientific Data by Dynamic Spline Interpolation" (2021) interpolate whole fields in this way.
+//! Each value is predicted from values of the tile that have already been reconstructed, so that errors do not
+//! accumulate as they would if the original values were interpolated. The last position of an axis is known before
+//! those between, so that nothing outside of the tile is needed and nothing is extrapolated. Zhao et al., "Optimizing
+//! Error-Bounded Lossy Compression for Scientific Data by Dynamic Spline Interpolation" (2021) interpolate whole fields
+//! in this way.
 
 mod plan;
 mod plans;
@@ -18,13 +19,13 @@ use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// The predictor of interpolated tiles, beside those of [`orders`].
+/// The predictor number of interpolated tiles, in addition to those of [`orders`].
 pub const INTERPOLATION: u8 = 9;
 
 /// Codes of interpolated values have smaller magnitudes, so that they are exact in f32.
 const CODE_LIMIT: u32 = 1 << 22;
 
-/// What all tiles of a stream have in common.
+/// Properties that all tiles of a stream share.
 #[derive(Clone, Copy, Debug)]
 pub struct Interpolation<T> {
     /// The step, rounded to the type of the elements.
@@ -38,12 +39,12 @@ pub struct Interpolation<T> {
 /// Tiles of the same extents side by side: a value of each for every element or code.
 pub type Lanes<V, const L: usize> = [[V; L]; MAX_TILE_ELEMENTS];
 
-/// What several tiles of the same extents are encoded from. Elements are in raster order.
+/// Input of the encoder for several tiles of the same extents. Elements are in raster order.
 #[derive(Clone, Debug)]
 pub struct Source<T, const L: usize> {
     /// The elements.
     pub x: Box<Lanes<T, L>>,
-    /// The integers of the elements without the base of their tile. Those of excluded elements are not looked at.
+    /// The integers of the elements without the base of their tile. Those of excluded elements are ignored.
     pub q: Box<Lanes<i32, L>>,
     /// Bit `lane` is set of elements that are not coded, such as fill values.
     pub excluded: Box<[u8; MAX_TILE_ELEMENTS]>,
@@ -51,12 +52,12 @@ pub struct Source<T, const L: usize> {
     pub any_excluded: bool,
 }
 
-/// What several tiles are encoded to.
+/// Output of the encoder for several tiles.
 #[derive(Clone, Debug)]
 pub struct Encoded<T, const L: usize> {
-    /// Codes in the order of the plan. Those of excluded and of missed elements are 0.
+    /// Codes in the order of the plan. The codes of excluded elements and of elements that miss the bound are 0.
     pub codes: Box<Lanes<i32, L>>,
-    /// What the elements are reconstructed as, in raster order.
+    /// The reconstructed elements, in raster order.
     pub values: Box<Lanes<T, L>>,
     /// Not 0 for elements, in raster order, that are not excluded and whose reconstruction is not within the bound. Not
     /// written for anchors.
@@ -94,6 +95,11 @@ impl<T: Real> Interpolation<T> {
         Self { step, inverse: T::nearest(1.0 / step.wide()), bound: T::not_above(bound) }
     }
 
+    /// Returns the step and its inverse, both rounded to the type of the elements, and the bound, rounded down.
+    pub fn constants(&self) -> [T; 3] {
+        [self.step, self.inverse, self.bound]
+    }
+
     /// Predicts and quantizes up to eight tiles. `anchor` is the value of an integer of a lane.
     pub fn encode<const L: usize>(
         &self,
@@ -126,8 +132,8 @@ impl<T: Real> Interpolation<T> {
         }
     }
 
-    /// Inverse of [`Self::encode`] for one tile, for any codes: reconstructs its elements. `anchor` is the value of an
-    /// integer without the base.
+    /// Reconstructs the elements of one tile from its codes; the inverse of [`Self::encode`]. Accepts any codes.
+    /// `anchor` returns the value of an integer without the base.
     ///
     /// # Panics
     /// The tile has not the extents of the plan.
@@ -195,7 +201,8 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
                 let good = small & (error < bound) & !wanted.is_negative_zero();
                 let included = !EXCLUDES | (excluded >> lane & 1 == 0);
                 chosen[lane] = if good & included { code } else { 0 };
-                // A code of 0 gives the prediction itself, as sums with 0 do, but for the sign of zero.
+                // A code of 0 gives the prediction itself. Adding 0 would give the same value, except for the sign of
+                // zero.
                 out[lane] = if chosen[lane] != 0 { value } else { predicted };
                 bad[lane] = i32::from(!good & included);
                 any[lane] |= bad[lane];

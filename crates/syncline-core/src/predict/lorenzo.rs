@@ -146,7 +146,7 @@ pub fn difference<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     }
 }
 
-/// Inverse of [`difference`].
+/// Reconstructs values from residuals; the inverse of [`difference`].
 ///
 /// # Panics
 /// `v` has not the extents' length.
@@ -211,7 +211,7 @@ fn add<W: Word>(row: &mut [W], before: &[W]) {
     }
 }
 
-/// Does what [`predict`] does, in the simplest way: its oracle.
+/// Computes [`predict`] in the simplest way. This is the oracle of the tests.
 pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize) -> (u8, u64) {
     let candidate = |predictor| {
         let mut residuals = v.to_vec();
@@ -230,7 +230,8 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The text of the format, word by word: a value's neighbors below it in the tile, 0 outside.
+    /// Computes a residual according to the text of the format, from a value's neighbors with lower indices in the
+    /// tile, or 0 outside of it.
     fn residual_by_definition(v: &[u16], [_, ny, nx]: [usize; 3], predictor: u8, z: usize, y: usize, x: usize) -> u16 {
         let at = |dz: usize, dy: usize, dx: usize| -> u16 {
             if z < dz || y < dy || x < dx { 0 } else { v[((z - dz) * ny + y - dy) * nx + x - dx] }

@@ -23,7 +23,7 @@ pub fn difference(v: &mut [i32], extent: [usize; 3], predictor: u8) {
     passes(extent, predictor).for_each(|pass| pass.difference(v));
 }
 
-/// Inverse of [`difference`], for any residuals: sums wrap.
+/// Reconstructs integers from any residuals, with sums that wrap; the inverse of [`difference`].
 ///
 /// # Panics
 /// `v` has not the extents' length.
@@ -53,8 +53,8 @@ struct Pass {
     at_edge: bool,
 }
 
-/// The passes of a predictor, in the order of differencing. Axes of the predictor are differenced everywhere; then each
-/// other axis, x first, where all axes before have position 0.
+/// Returns the passes of a predictor in the order of differencing. The predictor's axes are differenced everywhere.
+/// Then each other axis, x first, is differenced where the positions along all preceding axes are 0.
 #[inline(always)]
 fn passes([nz, ny, nx]: [usize; 3], predictor: u8) -> impl Iterator<Item = Pass> {
     const X_FIRST: [usize; 3] = [2, 1, 0];
@@ -129,8 +129,8 @@ impl Pass {
 /// Fraction bits of costs.
 pub const COST_LOG2: u32 = 11;
 
-/// Returns about the bits that a code takes, in units of 2^-11: the logarithm of twice its magnitude plus 1, straight
-/// between powers of two.
+/// Returns the approximate number of bits of a code in units of 2^-11: the logarithm of twice its magnitude plus 1,
+/// linearly interpolated between powers of two.
 #[inline(always)]
 pub fn cost(code: i32) -> u32 {
     // Larger magnitudes all count as much, so that no sum over a tile overflows.
@@ -226,7 +226,7 @@ fn difference_along(v: &[i32], stride: usize, period: usize, from: usize, out: &
 }
 
 dispatched! {
-    /// [`integrate`], and the base added to all integers.
+    /// Computes [`integrate`] and adds the base to all integers.
     pub fn restore(v: &mut [i32], extent: [usize; 3], predictor: u8, base: i32) = restore_body
 }
 
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition of the format: a residual from the tile's integers and a predictor.
+    /// Computes a tile's residuals according to the definition of the format.
     fn by_definition(v: &[i32], extent: [usize; 3], predictor: u8) -> Vec<i32> {
         let [_, ny, nx] = extent;
         let at = |v: &[i32], p: [i64; 3]| -> i32 {

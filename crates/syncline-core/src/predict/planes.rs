@@ -10,7 +10,7 @@ pub trait Symbol: Word {}
 impl Symbol for u8 {}
 impl Symbol for u16 {}
 
-/// Planes of symbols `S` that words `W` take.
+/// Returns the number of planes of symbols `S` that words `W` take.
 pub const fn plane_count<W: Word, S: Symbol>() -> usize {
     size_of::<W>().div_ceil(size_of::<S>())
 }

@@ -1,6 +1,6 @@
-//! What a predicted tile consists of besides its residuals.
+//! Parameters of a predicted tile, without its residuals.
 
-/// How a tile was predicted.
+/// The predictor of a tile and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileInfo<W> {
     /// The tile's first integer, which is subtracted from all before prediction.

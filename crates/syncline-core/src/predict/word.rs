@@ -14,7 +14,7 @@ pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     fn magnitude(self) -> u64;
     /// Maps signed to unsigned integers: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
     fn zigzag(self) -> Self;
-    /// Inverse of [`Word::zigzag`].
+    /// Inverts [`Word::zigzag`].
     fn unzigzag(self) -> Self;
     /// Returns the word zero-extended.
     fn widen(self) -> u64;

@@ -21,7 +21,7 @@ pub fn map<W: Word>(words: &mut [W], element: ElementType) {
     }
 }
 
-/// Inverse of [`map`].
+/// Inverts [`map`].
 #[inline]
 pub fn unmap<W: Word>(words: &mut [W], element: ElementType) {
     simd::run(Unmap(words, element));
@@ -87,7 +87,7 @@ impl<W: Word> Kernel for Zigzag<'_, W> {
     }
 }
 
-/// Inverse of [`encode`].
+/// Inverts [`encode`].
 ///
 /// # Panics
 /// `words` has not the extents' length.

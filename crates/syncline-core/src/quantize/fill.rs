@@ -1,4 +1,4 @@
-//! Elements that are left out of a tile's prediction: those that hold a fill pattern, and verbatim values.
+//! Elements that are excluded from a tile's prediction: those that hold a fill pattern, and verbatim values.
 
 use super::Real;
 use super::mask::{MaskKind, TileMask};
@@ -7,9 +7,9 @@ use super::select::{matches, select};
 /// Fill patterns in a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct TileFill {
-    /// How much of the tile is masked.
+    /// Whether nothing, everything, or a part of the tile is masked.
     pub kind: MaskKind,
-    /// Number of the pattern that the mask stands for, 0 if nothing is masked.
+    /// Number of the pattern of the masked elements, 0 if nothing is masked.
     pub pattern: u8,
     /// The masked elements.
     pub mask: TileMask,

@@ -106,8 +106,8 @@ impl<T: Real> Kernel for Quantize<'_, T> {
     }
 }
 
-/// Quantizes values in blocks of 64 with `one`, which returns the integer and whether it is good. Sets the bits of the
-/// others in `verbatim` and returns whether there is any.
+/// Quantizes values in blocks of 64 with `one`, which returns the integer and whether it is valid. Sets the bits of
+/// values without a valid integer in `verbatim`, and returns whether there are any.
 #[inline(always)]
 fn quantize_blocks<T: Copy>(x: &[T], q: &mut [i32], verbatim: &mut TileMask, one: impl Fn(T) -> (i32, bool)) -> bool {
     let mut any = false;
@@ -190,8 +190,8 @@ mod tests {
     use crate::simd::Portable;
     use proptest::prelude::*;
 
-    /// Whether `|x - y| <= bound`, decided on integers: exact for any finite values. Multiples of 2^-1074 do not fit an
-    /// integer, so the comparison is made on the exact difference as a sum of two floats (Knuth's two-sum).
+    /// Returns whether `|x - y| <= bound`, exactly for all finite values. Multiples of 2^-1074 do not fit an integer,
+    /// so the exact difference is compared as a sum of two floats (Knuth's two-sum).
     fn within<T: Real>(x: T, y: T, bound: f64) -> bool {
         let (a, b) = (x.wide(), -y.wide());
         let sum = a + b;

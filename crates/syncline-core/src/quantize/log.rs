@@ -30,18 +30,18 @@ impl StepLog {
         Self { inv: 1.0 / step, step, ratio: ratio.next_down().next_down() }
     }
 
-    /// The integer for a magnitude, as a float of any size.
+    /// Returns the integer for a magnitude, as a float of any size.
     #[inline(always)]
     fn integer(&self, magnitude: f64) -> f64 {
         (log2(magnitude) * self.inv).round_ties_even()
     }
 
-    /// Whether the integer is below 2^30 in magnitude and reconstructs the value within the bound.
+    /// Returns whether the integer is below 2^30 in magnitude and reconstructs the value within the bound.
     #[inline(always)]
     fn is_good<T: Real>(&self, q: f64, magnitude: f64) -> bool {
         let error = (magnitude - self.reconstruct::<T>(q).wide()).abs();
         let limit = self.ratio * magnitude;
-        // Where the limit is subnormal its rounding is not small; such values are kept as they are.
+        // If the limit is subnormal, its rounding error is not small; such values are stored verbatim.
         (q.abs() < f64::from(LIMIT)) & (error < limit) & (limit >= f64::MIN_POSITIVE)
     }
 
@@ -51,8 +51,9 @@ impl StepLog {
     }
 }
 
-/// Step in log2 for a relative bound `r`: twice log2(1 + r), less what rounding to the element's type (`rounding`, half
-/// a unit in the last place, relative) and the logarithm itself may add. The other side, -log2(1 - r), is farther.
+/// Returns the step in log2 for a relative bound `r`: twice log2(1 + r), minus the error that rounding to the element's
+/// type (`rounding`, half a unit in the last place, relative) and the logarithm itself may add. The lower limit,
+/// -log2(1 - r), is farther away.
 pub fn step(r: f64, rounding: f64) -> f64 {
     2.0 * (log2(1.0 + (r - rounding)) - 2f64.powi(-41))
 }
@@ -65,14 +66,14 @@ pub struct Log<T> {
 }
 
 impl<T: Real> Log<T> {
-    /// Quantizer with this step in log2 that keeps a value only if its relative error is below `ratio`.
+    /// Returns a quantizer with this step in log2 that keeps a value only if its relative error is below `ratio`.
     pub fn new(step: f64, ratio: f64) -> Self {
         Self { step: StepLog::new(step, ratio), element: PhantomData }
     }
 
     /// Quantizes the magnitudes of a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be
-    /// stored verbatim: zeros, NaN, infinities, and what is not reconstructed within the bound. Their `q` is 0. Returns
-    /// whether there is any.
+    /// stored verbatim: zeros, NaN, infinities, and values that are not reconstructed within the bound. Their `q` is 0.
+    /// Returns whether there are any.
     ///
     /// # Panics
     /// `q` is shorter than `x`.
@@ -91,7 +92,7 @@ impl<T: Real> Log<T> {
     }
 }
 
-/// Which elements of a tile are negative. Excluded (masked or verbatim) ones do not count, and have no bit.
+/// Returns which elements of a tile are negative. Excluded elements (masked or verbatim) do not count and have no bit.
 pub fn signs<T: Real>(x: &[T], excluded: &TileMask) -> (MaskKind, TileMask) {
     let negative = negative(x).without(excluded);
     let kind = if !negative.any() {
@@ -193,7 +194,8 @@ mod tests {
     use crate::simd::Portable;
     use proptest::prelude::*;
 
-    /// Whether `|x - y| <= r |x|`: differences of close floats are exact, and the product is taken as a sum of two.
+    /// Returns whether `|x - y| <= r |x|`. Differences of close floats are exact, and the product is computed as a sum
+    /// of two floats.
     fn within<T: Real>(x: T, y: T, r: f64) -> bool {
         let (x, y) = (x.wide(), y.wide());
         let (difference, product) = ((x - y).abs(), r * x.abs());

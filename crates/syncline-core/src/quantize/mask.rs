@@ -9,7 +9,7 @@ pub struct TileMask {
 }
 
 impl TileMask {
-    /// Mask of the first `len` elements.
+    /// Returns a mask of the first `len` elements.
     pub fn full(len: usize) -> Self {
         let mut mask = Self::default();
         for (i, word) in mask.words.iter_mut().enumerate() {
@@ -22,7 +22,7 @@ impl TileMask {
         mask
     }
 
-    /// Bit of element `i`.
+    /// Returns the bit of element `i`.
     #[inline]
     pub fn get(&self, i: usize) -> bool {
         self.words[i / 64] >> (i % 64) & 1 != 0
@@ -40,33 +40,33 @@ impl TileMask {
         self.words[word] |= bits;
     }
 
-    /// The bits, 64 elements a word.
+    /// Returns the bits, 64 elements per word.
     pub fn words(&self) -> &[u64; MAX_TILE_ELEMENTS / 64] {
         &self.words
     }
 
-    /// Whether a bit is set.
+    /// Returns whether any bit is set.
     #[inline]
     pub fn any(&self) -> bool {
         self.words.iter().any(|&w| w != 0)
     }
 
-    /// Bits set.
+    /// Returns the number of bits that are set.
     pub fn count(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Elements in either.
+    /// Returns the elements in either mask.
     pub fn union(&self, other: &Self) -> Self {
         Self { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }
     }
 
-    /// Elements in this but not in the other.
+    /// Returns the elements in this mask but not in the other.
     pub fn without(&self, other: &Self) -> Self {
         Self { words: std::array::from_fn(|i| self.words[i] & !other.words[i]) }
     }
 
-    /// Elements whose bit is set, ascending.
+    /// Returns the indices of the elements whose bits are set, ascending.
     pub fn ones(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
             std::iter::successors((word != 0).then_some(word), |w| Some(w & (w - 1)).filter(|&w| w != 0))
@@ -74,7 +74,7 @@ impl TileMask {
         })
     }
 
-    /// Bytes of the bitmap of a tile of `len` elements, as stored.
+    /// Returns the number of bytes of the stored bitmap of a tile of `len` elements.
     pub const fn stored_bytes(len: usize) -> usize {
         len.div_ceil(512) * 64
     }
@@ -86,7 +86,7 @@ impl TileMask {
         out.extend(transformed.words.iter().flat_map(|w| w.to_le_bytes()).take(bytes));
     }
 
-    /// Inverse of [`TileMask::store`]. Bits past the tile's elements are ignored.
+    /// Reads a bitmap; the inverse of [`TileMask::store`]. Bits past the tile's elements are ignored.
     ///
     /// # Panics
     /// `bytes` has not [`TileMask::stored_bytes`] of the tile.
@@ -99,13 +99,13 @@ impl TileMask {
         mask.untransform(extent)
     }
 
-    /// The first `len` bits.
+    /// Returns the mask without the bits from `len` on.
     fn first(&self, len: usize) -> Self {
         let full = Self::full(len);
         Self { words: std::array::from_fn(|i| self.words[i] & full.words[i]) }
     }
 
-    /// Each bit's exclusive or with the one `distance` before it, from bit `distance` on.
+    /// Returns the exclusive or of each bit with the bit `distance` before it, starting at bit `distance`.
     #[inline]
     fn difference(&self, distance: usize) -> Self {
         let (words, bits) = (distance / 64, distance % 64);
@@ -119,7 +119,7 @@ impl TileMask {
         out
     }
 
-    /// Inverse of [`Self::difference`] on the first `len` bits, by doubling the distance.
+    /// Inverts [`Self::difference`] on the first `len` bits, by doubling the distance.
     #[inline]
     fn prefix(&self, distance: usize, len: usize) -> Self {
         let mut out = *self;
@@ -131,15 +131,15 @@ impl TileMask {
         out
     }
 
-    /// Each bit's exclusive or with its neighbor's: the one before it in the first row, above it in the first plane,
-    /// else in the plane before.
+    /// Returns the exclusive or of each bit with its neighbor's: the previous bit in the first row, the bit above in
+    /// the rest of the first plane, and the bit in the previous plane otherwise.
     fn transform(&self, [nz, ny, nx]: [usize; 3]) -> Self {
         let (row, plane) = (Self::full(nx), Self::full(ny * nx));
         let rows = self.difference(nx).without(&row).union(&self.difference(1).first(nx));
         self.difference(ny * nx).without(&plane).union(&rows.first(ny * nx)).first(nz * ny * nx)
     }
 
-    /// Inverse of [`Self::transform`].
+    /// Inverts [`Self::transform`].
     fn untransform(&self, [nz, ny, nx]: [usize; 3]) -> Self {
         let (row, plane) = (Self::full(nx), Self::full(ny * nx));
         let first_row = self.prefix(1, nx).first(nx);
@@ -147,7 +147,7 @@ impl TileMask {
         self.without(&plane).union(&first_plane).prefix(ny * nx, nz * ny * nx).first(nz * ny * nx)
     }
 
-    /// Bits from `start` on, at most 64 of them.
+    /// Returns the bits starting at `start`, at most 64.
     #[inline]
     pub(super) fn bits(&self, start: usize, len: usize) -> u64 {
         let (word, bit) = (start / 64, start % 64);
@@ -157,7 +157,7 @@ impl TileMask {
     }
 }
 
-/// How much of a tile is masked; the discriminant is the code in the stream.
+/// Whether nothing, everything, or a part of a tile is masked. The discriminant is the code in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MaskKind {
@@ -171,12 +171,12 @@ pub enum MaskKind {
 }
 
 impl MaskKind {
-    /// Kind with this code in the stream.
+    /// Returns the kind with this code in the stream.
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Nothing, Self::All, Self::Bitmap].into_iter().find(|k| *k as u8 == code)
     }
 
-    /// Kind of a mask of a tile of `len` elements.
+    /// Returns the kind of a mask of a tile of `len` elements.
     pub fn of(mask: &TileMask, len: usize) -> Self {
         match mask.count() {
             0 => Self::Nothing,

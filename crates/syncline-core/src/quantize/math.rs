@@ -47,8 +47,8 @@ fn horner<const N: usize>(coefficients: &[f64; N], t: f64) -> f64 {
 /// conversion of 64 bits before AVX-512.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 
-/// log2 of a positive finite value, within about 2 units in the last place of the larger of result and 1. Of other
-/// values, anything.
+/// Returns log2 of a positive finite value, within about 2 units in the last place of the larger of result and 1. The
+/// result for other values is unspecified.
 #[inline(always)]
 pub fn log2(x: f64) -> f64 {
     let subnormal = x < f64::MIN_POSITIVE;
@@ -63,8 +63,8 @@ pub fn log2(x: f64) -> f64 {
     (whole - if subnormal { 54.0 } else { 0.0 }) + fraction
 }
 
-/// 2 to the power of `y`, within about 1 unit in the last place; 0 or infinity where that is out of range. NaN counts
-/// as very small.
+/// Returns 2 to the power of `y`, within about 1 unit in the last place; 0 or infinity if the result is out of range.
+/// NaN counts as a very small exponent.
 #[inline(always)]
 pub fn exp2(y: f64) -> f64 {
     let y = if y > -2000.0 { y } else { -2000.0 };
@@ -78,7 +78,7 @@ pub fn exp2(y: f64) -> f64 {
     p * power_of_two(half) * power_of_two(k.wrapping_sub(half))
 }
 
-/// `k` from -1022 to 1023, wrapping.
+/// Returns 2 to the power of `k`, a wrapping integer from -1022 to 1023.
 #[inline(always)]
 fn power_of_two(k: u64) -> f64 {
     f64::from_bits(k.wrapping_add(1023) << 52)
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(exp2(1e300), f64::INFINITY);
     }
 
-    /// The bits themselves are the contract.
+    /// Streams depend on the exact bits of the results.
     #[test]
     fn known_bits() {
         let mut sum = 0u64;

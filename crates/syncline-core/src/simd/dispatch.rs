@@ -1,8 +1,8 @@
 //! Runs code that is compiled for the best instruction set of this processor.
 //!
 //! A kernel is written once in portable Rust and compiled several times. Variable shifts take three micro-operations on
-//! baseline x86-64 and one with BMI2, and loops over arrays need AVX2 to keep up with memory. Where a hand-written
-//! version is faster still, the kernel asks the token that it runs with for a wider one and calls it.
+//! baseline x86-64 and one with BMI2, and loops over arrays need AVX2 to reach the speed of memory. If a hand-written
+//! version is faster, the kernel requests a wider instruction set from its token and calls that version.
 
 #![allow(unsafe_code, reason = "functions that enable target features may be called only after detection")]
 
@@ -12,7 +12,7 @@ use super::isa::{InstructionSet, Isa, Portable};
 
 /// A loop that is compiled for several instruction sets.
 pub trait Kernel {
-    /// What the loop returns.
+    /// The result of the loop.
     type Output;
 
     /// The widest instruction set that it is compiled for. It is also compiled for [`Isa::Avx2`] and [`Isa::Portable`].

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// A set of instructions that code is compiled for. Each one includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// What every processor of the target has.
+    /// The instruction set of every processor of the target.
     Portable,
     /// AVX2, FMA, BMI1, BMI2 and LZCNT.
     Avx2,

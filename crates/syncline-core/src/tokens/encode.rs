@@ -3,7 +3,7 @@
 use super::Mode;
 use super::estimate::Counts;
 use super::group::write_group;
-use super::stream::{Header, MAX_CLASSES, write_parts};
+use super::stream::{MAX_CLASSES, write_parts};
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
 use crate::huffman::codebook::Codebook;
@@ -31,7 +31,7 @@ pub struct EncodeScratch {
 pub struct Groups<'a> {
     /// Codes of all groups.
     codes: &'a [i32],
-    /// Where each group ends.
+    /// The end of each group in `codes`.
     ends: &'a [u32],
 }
 
@@ -83,11 +83,10 @@ pub fn encode(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch, out: &mu
     words.truncate(BitWords::byte_len(bits) as usize);
     // The writer leaves whole words of 64 bits, whose rest is 0.
     words.resize(BitWords::byte_len(bits) as usize, 0);
-    let header = Header { groups: live.len() as u32, live_groups: starts.len() as u32 - 1, bits, ..Header::default() };
-    write_parts(header, &codebooks, live, classes, starts, words, out);
+    write_parts(bits, &codebooks, live, classes, starts, words, out);
 }
 
-/// Classes and codebooks of the groups, one or four, and about how many bits all takes.
+/// Chooses the classes and codebooks of the groups, one or four codebooks, and estimates the number of bits in total.
 fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> (Vec<(Mode, Codebook)>, u64) {
     let EncodeScratch { counts, total, classes, live, activities, lengths, .. } = scratch;
     classify(groups, live, activities, classes);

@@ -1,4 +1,4 @@
-//! How many bits codes take in each mode, by their counts, in integer arithmetic (`docs/ENCODER.md`).
+//! Estimates the number of bits of codes in each mode from their counts, in integer arithmetic (`docs/ENCODER.md`).
 
 use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, bin_token, run_token, value_token};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
@@ -134,7 +134,7 @@ fn codeword_bits(counts: &[u32]) -> u64 {
     }
     let others = total - most;
     let bits = if most > others {
-        // The commonest symbol takes one bit; so does what tells the others from it.
+        // The most frequent symbol takes one bit; so does the bit that distinguishes other symbols from it.
         u64::from(total) + ((times_log2(others) - (weighted - times_log2(most))) >> LOG_BITS)
     } else {
         (times_log2(total) - weighted) >> LOG_BITS
@@ -178,8 +178,8 @@ mod tests {
             let used = counts.iter().filter(|&&count| count > 0).count() as u64;
             let estimate = codeword_bits(&counts);
             prop_assert!(estimate <= bits + 8 * (4 + 2 * used), "{estimate} {bits}");
-            // The redundancy of a Huffman code is below the share of the commonest symbol plus 0.086 bits a symbol
-            // (Gallager 1978), and where that share is over a half, below a bit for each other symbol.
+            // The redundancy of a Huffman code is below the share of the most frequent symbol plus 0.086 bits per
+            // symbol (Gallager 1978). If that share exceeds a half, it is below one bit for each other symbol.
             prop_assert!(estimate as f64 >= bits as f64 * 0.63 - 8.0, "{estimate} {bits}");
         }
     }

@@ -41,7 +41,7 @@ struct PackedEntry {
     kind: Kind,
 }
 
-/// What stands behind the zeros of an entry.
+/// The value after the zeros of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {

@@ -12,7 +12,7 @@ use crate::huffman::index;
 /// Most classes of groups, and so codebooks, in a stream.
 pub const MAX_CLASSES: usize = 4;
 
-/// Flag: a bitmap says which groups are zeros only.
+/// Flag: a bitmap marks the groups that contain only zeros.
 const ZERO_GROUPS: u8 = 1;
 
 /// The fixed start of a stream.
@@ -44,9 +44,46 @@ impl Header {
     }
 }
 
-/// Puts a stream together. `starts` has the first bit of each live group and the end of the last one.
+/// The fixed start of a stream as far as its groups determine it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Groups.
+    pub groups: u32,
+    /// Groups that are not zeros only.
+    pub live_groups: u32,
+    /// Bits of all codewords and raw bits.
+    pub bits: u32,
+    /// Bytes of the index.
+    pub index_bytes: u32,
+}
+
+/// Appends the start of a stream up to the end of its codebooks, and zeros up to a multiple of 4.
+pub fn write_head(counts: StreamCounts, codebooks: &[(Mode, Codebook)], out: &mut Vec<u8>) {
+    let StreamCounts { groups, live_groups, bits, index_bytes } = counts;
+    let start = out.len();
+    out.resize(start + Header::BYTES, 0);
+    let mut modes = 0;
+    for (number, (mode, code)) in codebooks.iter().enumerate() {
+        modes |= (*mode as u8) << (2 * number);
+        code.write(out);
+    }
+    let header = Header {
+        groups,
+        live_groups,
+        codebooks: codebooks.len() as u8,
+        modes,
+        flags: if live_groups < groups { ZERO_GROUPS } else { 0 },
+        bits,
+        codebook_bytes: (out.len() - start - Header::BYTES) as u32,
+        index_bytes,
+    };
+    out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
+    align(out, 4);
+}
+
+/// Appends a stream. `starts` has the first bit of each live group and the end of the last one.
 pub(super) fn write_parts(
-    mut header: Header,
+    bits: u32,
     codebooks: &[(Mode, Codebook)],
     live: &[bool],
     classes: &[u8],
@@ -54,29 +91,21 @@ pub(super) fn write_parts(
     words: &[u8],
     out: &mut Vec<u8>,
 ) {
-    let start = out.len();
-    out.resize(start + Header::BYTES, 0);
-    header.codebooks = codebooks.len() as u8;
-    for (number, (mode, code)) in codebooks.iter().enumerate() {
-        header.modes |= (*mode as u8) << (2 * number);
-        code.write(out);
-    }
-    header.codebook_bytes = (out.len() - start - Header::BYTES) as u32;
-    align(out, 4);
+    let mut index = Vec::new();
+    index::write_starts(starts, &mut index);
+    let live_groups = starts.len() as u32 - 1;
+    let counts = StreamCounts { groups: live.len() as u32, live_groups, bits, index_bytes: index.len() as u32 };
+    write_head(counts, codebooks, out);
     if live.contains(&false) {
-        header.flags |= ZERO_GROUPS;
         pack_values::<1>(live.iter().map(|&live| u8::from(!live)), out);
     }
     if codebooks.len() > 1 {
         pack_values::<2>(classes.iter().copied(), out);
     }
     align(out, 8);
-    let before_index = out.len();
-    index::write_starts(starts, out);
-    header.index_bytes = (out.len() - before_index) as u32;
+    out.extend_from_slice(&index);
     align(out, 16);
     out.extend_from_slice(words);
-    out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
 }
 
 /// A token stream that has been read and checked, all but its codewords.

@@ -309,7 +309,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
     return total != header.live ? PARSE_CODES : 0;
 }
 
-// Builds a codebook's tables behind its symbols. It is done here because the device is otherwise idle and it is needed
+// Builds a codebook's tables after its symbols. It is done here because the device is otherwise idle and it is needed
 // only once per codebook. Called by the whole block, after it prepared the codebook.
 __device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScratch &scratch) {
     // The marks are no longer needed.

@@ -26,6 +26,8 @@ constexpr uint64_t NO_PLACE = ~0ull;
 // Bit fields of a tile's meta.
 __device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
 __device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
+// The same of chunks with token codebooks, which have no classes.
+__device__ inline uint32_t meta_token_predictor(uint32_t meta) { return meta >> 1 & 15; }
 __device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
 // The kind of the mask and, above it, the pattern, as in section 0.
 __device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 15; }
@@ -53,7 +55,7 @@ struct TileSectionWords {
     uint32_t constant, predictors, classes, masks, signs;
 
     __device__ inline TileSectionWords(uint32_t tiles, uint32_t live, uint32_t flags)
-        : constant(ceil_div(tiles, 32)), predictors(ceil_div(2 * live, 32)),
+        : constant(ceil_div(tiles, 32)), predictors(ceil_div((flags & FLAG_SCHEME ? 4 : 2) * live, 32)),
           classes(flags & FLAG_CLASSES ? predictors : 0), masks(flags & FLAG_MASKS ? ceil_div(4 * tiles, 32) : 0),
           signs(flags & FLAG_SIGNS ? ceil_div(2 * tiles, 32) : 0) {}
     __device__ inline uint32_t bytes() const {

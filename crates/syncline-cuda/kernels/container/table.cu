@@ -33,7 +33,7 @@ __device__ inline void write_end(const HeaderWords &header, const uint32_t *leng
     }
 }
 
-// Writes the header, and behind the records the table and the trailer, while the previous kernel is still hashing. Then
+// Writes the header, and after the records the table and the trailer, while the previous kernel is still hashing. Then
 // waits until all records are signed, and reports the stream's size and status to the host. One block.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_table(HeaderWords header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,

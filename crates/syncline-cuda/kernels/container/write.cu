@@ -30,7 +30,7 @@ struct RecordTarget {
     }
 };
 
-// Writes the header, the table of sections, and the zeros behind the table and behind each section.
+// Writes the header, the table of sections, and the zeros after the table and after each section.
 __device__ inline void write_header(const RecordTarget &record, uint64_t chunk) {
     const RecordPlan &plan = *record.plan;
     uint32_t *out = reinterpret_cast<uint32_t *>(record.out);
@@ -61,11 +61,12 @@ __device__ inline void write_header(const RecordTarget &record, uint64_t chunk) 
 
 // The packed parts of section 0 that follow from the tiles alone.
 struct PackedTiles {
-    uint32_t constant[MAX_BLOCKS], predictors[2 * MAX_TILES / 32], classes[2 * MAX_TILES / 32];
+    uint32_t constant[MAX_BLOCKS], predictors[4 * MAX_TILES / 32], classes[2 * MAX_TILES / 32];
 };
 
-// Packs the tiles. Called by one block, before the place of the record is known.
-__device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedTiles &packed) {
+// Packs the tiles, whose predictors take 2 bits each, or 4 in chunks with token codebooks, which have no classes.
+// Called by one block, before the place of the record is known.
+__device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, bool token_codes, PackedTiles &packed) {
     __shared__ uint32_t live_before[MAX_BLOCKS], warp_sums[WARPS];
     uint32_t own_metas[ROUNDS];
 #pragma unroll
@@ -73,8 +74,11 @@ __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedT
         const uint32_t tile = (round * WARPS + warp_id()) * WARP + lane_id();
         own_metas[round] = tile < tiles ? metas[tile] : 1;
     }
+    for (uint32_t i = threadIdx.x; i < ceil_div(4 * tiles, 32); i += THREADS) {
+        packed.predictors[i] = 0;
+    }
     for (uint32_t i = threadIdx.x; i < ceil_div(2 * tiles, 32); i += THREADS) {
-        packed.predictors[i] = packed.classes[i] = 0;
+        packed.classes[i] = 0;
     }
     const uint32_t words = ceil_div(tiles, WARP);
 #pragma unroll
@@ -100,9 +104,13 @@ __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedT
         const uint32_t word = round * WARPS + warp_id(), meta = own_metas[round];
         const uint32_t live = __ballot_sync(ALL_LANES, !meta_constant(meta));
         if (!meta_constant(meta)) {
-            const uint32_t bit = 2 * (live_before[word] + __popc(live & ((1u << lane_id()) - 1)));
-            atomicOr(&packed.predictors[bit / 32], meta_predictor(meta) << bit % 32);
-            atomicOr(&packed.classes[bit / 32], meta_class(meta) << bit % 32);
+            const uint32_t rank = live_before[word] + __popc(live & ((1u << lane_id()) - 1));
+            if (token_codes) {
+                atomicOr(&packed.predictors[rank / 8], meta_token_predictor(meta) << rank % 8 * 4);
+            } else {
+                atomicOr(&packed.predictors[rank / 16], meta_predictor(meta) << rank % 16 * 2);
+                atomicOr(&packed.classes[rank / 16], meta_class(meta) << rank % 16 * 2);
+            }
         }
     }
     __syncthreads();
@@ -118,7 +126,7 @@ __device__ inline void write_tiles(const RecordTarget &record, const PackedTiles
         to[0] = tiles;
         to[1] = radius;
         to[2] = plan.flags;
-        to[3] = 0;
+        to[3] = plan.scheme;
     }
     to += TileSectionWords::TILES_HEADER / 4;
     auto copy = [&](const uint32_t *from, uint32_t count) {
@@ -145,19 +153,6 @@ __device__ inline void write_tiles(const RecordTarget &record, const PackedTiles
         }
         to[i] = word;
     }
-}
-
-// Packs a warp's values of `width` bits each. Lane `l` gets word `l` if `l` is below `width`.
-__device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
-    uint32_t word = 0;
-    // The lane's word begins within value `first`.
-    const uint32_t first = width == 0 ? 0 : lane_id() * WARP / width;
-    for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
-        const uint32_t piece = __shfl_sync(ALL_LANES, value, (first + j) % WARP);
-        const int32_t shift = int32_t((first + j) * width) - int32_t(lane_id() * 32);
-        word |= first + j >= WARP || shift >= 32 || shift <= -32 ? 0 : shift >= 0 ? piece << shift : piece >> -shift;
-    }
-    return word;
 }
 
 // The differences of a chunk's bases, kept in the registers of their threads.
@@ -266,12 +261,13 @@ __device__ inline void write_raw(const RecordTarget &record, const Geometry &geo
 
 // Writes records, each by `parts_of_record` blocks, at least two. The first two blocks write the tile section and the
 // bases, and all share the lists or raw elements. They start writing when `laid_out` becomes `laid_out_number`.
-// `unwritten`, if not null, counts the blocks that have yet to write to each record.
+// `unwritten`, if not null, counts the blocks that have yet to write to each record. `token_codes` says whether the
+// chunks have token codebooks.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans,
                     const uint16_t *metas, const int32_t *bases, Lists lists, const Element *input,
                     uint64_t first_element, uint32_t parts_of_record, uint8_t *output, const uint64_t *laid_out,
-                    uint64_t laid_out_number, uint32_t *unwritten) {
+                    uint64_t laid_out_number, uint32_t *unwritten, uint32_t token_codes) {
     const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
     __shared__ RecordPlan plan;
     __shared__ union {
@@ -285,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
     Bases packed_base_words = {};
     if (part == 0) {
-        pack_tiles(metas + first, tiles, packed.tiles);
+        pack_tiles(metas + first, tiles, token_codes != 0, packed.tiles);
     } else if (part == 1) {
         packed_base_words = pack_bases(bases + first, tiles, packed.bases);
     }

@@ -64,3 +64,16 @@ template <typename T> __device__ inline T warp_exclusive_sum(T value) { return w
 template <typename T> __device__ inline T warp_broadcast(T value, uint32_t source) {
     return __shfl_sync(ALL_LANES, value, source);
 }
+
+// Packs a warp's values of `width` bits each. Lane `l` gets word `l` if `l` is below `width`.
+__device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
+    uint32_t word = 0;
+    // The lane's word begins within value `first`.
+    const uint32_t first = width == 0 ? 0 : lane_id() * WARP / width;
+    for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
+        const uint32_t piece = __shfl_sync(ALL_LANES, value, (first + j) % WARP);
+        const int32_t shift = int32_t((first + j) * width) - int32_t(lane_id() * 32);
+        word |= first + j >= WARP || shift >= 32 || shift <= -32 ? 0 : shift >= 0 ? piece << shift : piece >> -shift;
+    }
+    return word;
+}

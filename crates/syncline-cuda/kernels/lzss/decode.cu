@@ -70,7 +70,7 @@ __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_
         own[i] = first_word + i < end_word ? in.flags[first_word + i] : 0;
         count += __popc(own[i]);
     }
-    // Bits behind the last token must be 0: in its word, and in the second half of a 64-bit word.
+    // Bits after the last token must be 0: in its word, and in the second half of a 64-bit word.
     bool is_wrong = false;
     if (threadIdx.x == 0 && in.tokens % 64 != 0) {
         const uint32_t behind = in.tokens % 32 == 0 ? 0 : in.flags[words - 1] >> in.tokens % 32;

@@ -228,7 +228,7 @@ struct Window {
 
     __device__ inline uint32_t address(uint32_t position) const { return in_ring(position, RING, ring); }
 
-    // Stores a symbol in the ring. Lanes behind `end` store meaningless symbols, for which there is room.
+    // Stores a symbol in the ring. Lanes after `end` store meaningless symbols, for which there is room.
     __device__ inline void put(uint32_t position, wide_t symbol, uint32_t end) {
         if (IN_SHARED) {
             store_shared(address(position), symbol);
@@ -273,7 +273,7 @@ constexpr uint32_t FLAGS = WIDTH <= 2 ? WARP * 32 : WARP * 16;
 // Number of matches that are decoded at a time, two per lane.
 constexpr uint32_t GROUP = 2 * WARP;
 // Notes of a warp in shared memory. For the match before a group and for each match of the group there are 8 bytes: the
-// distance, in the upper half the difference between the match's position and the place of the literal behind it, and
+// distance, in the upper half the difference between the match's position and the place of the literal after it, and
 // the end. For each match among the flags there are 2 bytes with the number of literals before it; those of a group are
 // later replaced by the bitmap of match starts.
 constexpr uint32_t MATCHES_AT = 8;
@@ -359,7 +359,7 @@ __device__ inline void make_symbols(Window &window, Literals &literals, uint2 of
     }
 }
 
-// Returns whether the flags are valid: as many matches as the counts state, and zeros behind the last token.
+// Returns whether the flags are valid: as many matches as the counts state, and zeros after the last token.
 __device__ inline bool are_flags_right(const Input &in) {
     const uint32_t words = ceil_div(in.tokens, 64) * 2;
     uint32_t matches = 0;
@@ -453,7 +453,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
                                        second_sum - lead << 16 | second_distance * WIDTH, second_end));
             skipped = uniform(__shfl_sync(ALL_LANES, second_sum, WARP - 1));
             done += count;
-            // The literals behind the last match of the data block extend to its end.
+            // The literals after the last match of the data block extend to its end.
             const uint32_t last_end = uniform(__shfl_sync(ALL_LANES, second_end, WARP - 1));
             const uint32_t end = done == matches ? literals_end + skipped : last_end;
             // A distance of 0 becomes the largest number when 1 is subtracted.
@@ -476,6 +476,8 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
     return 0;
 }
 
+// Decodes all data blocks to `out`, one warp per data block. `starts` has the positions of their tokens, from
+// lzss_starts. Sets the bits of errors in the status of a block's section; sections with STATUS_COUNTS are skipped.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     lzss_decode_warps(const uint8_t *input, const DecodeSection *sections, uint32_t section_count, uint32_t blocks,
                       const Start *starts, uint8_t *out, uint32_t *status) {

@@ -102,14 +102,14 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
     if (first >= end) {
         return;
     }
-    // Distance to the first candidate of the position behind the chunk, and the number of equal symbols there.
+    // Distance to the first candidate of the position after the chunk, and the number of equal symbols there.
     uint32_t behind_distance = 0, behind_length = 0;
     for (uint32_t chunk = (end - 1) / 32 * 32 + 32; chunk > first;) {
         chunk -= 32;
         const uint32_t position = chunk + lane_id();
         const Front own = front(work, position);
         const uint32_t limit = min_of(work.symbols - position, work.min_match + LENGTH_SPAN);
-        uint32_t distance = link_at(work, position); // 0 behind the end of the data block
+        uint32_t distance = link_at(work, position); // 0 after the end of the data block
         uint32_t length = 0;
         while (distance != 0) {
             length = agreeing(own, front(work, position - distance));
@@ -127,7 +127,7 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
         __syncwarp();
         const uint32_t rests = __ballot_sync(ALL_LANES, is_rest);
         // The first lane, from this one on, whose match is not the rest of the previous one; WARP means the position
-        // behind the chunk.
+        // after the chunk.
         const uint32_t last = lane_id() + trailing_zeros(~(rests >> lane_id()));
         const uint32_t of_last = __shfl_sync(ALL_LANES, length, last % WARP);
         length = (last < WARP ? of_last : behind_length) + last - lane_id();

@@ -15,7 +15,7 @@ using link_t = Unsigned<(WINDOW > 255 ? 2 : 1)>::type;
 using token_t = Unsigned<2 * DISTANCE_BYTES>::type;
 constexpr uint32_t DISTANCE_BITS = 8 * DISTANCE_BYTES;
 
-constexpr uint32_t PADDING = 32; // bytes behind a data block that may be loaded
+constexpr uint32_t PADDING = 32; // bytes after a data block that may be loaded
 
 // Working memory of a data block. It first contains data and links; once matches are known, exits and the information
 // on chunks take their place.
@@ -40,7 +40,7 @@ struct Work {
     uint32_t address; // in shared memory, of all this, if it is there
     link_t *links;    // distance to the last position with the same hash; 0 if there is none in the window
     token_t *tokens;  // token that could start at a position, at bank_position(position)
-    uint16_t *exits; // symbols behind its chunk at which the path from a position leaves it, at bank_position(position)
+    uint16_t *exits;  // symbols after its chunk at which the path from a position leaves it, at bank_position(position)
     uint32_t *starts; // bitmap of the positions in a chunk at which tokens start
     uint32_t *flags;  // flags of a chunk, and after them those of all tokens
     uint32_t *places; // tokens before a chunk, and matches in the upper half
@@ -242,8 +242,8 @@ __device__ inline uint64_t place_tokens(Work &work) {
     return total;
 }
 
-// Encodes a data block to a slot. `find` computes the token that could start at each position, and `select` the starts
-// and flags of chunks.
+// Encodes all data blocks, each to its slot; thread blocks take them in a loop. `find` computes the token that could
+// start at each position, and `select` the starts and flags of chunks.
 template <typename Find, typename Select>
 __device__ inline void encode_blocks(const uint8_t *input, const EncodeSection *sections, uint32_t section_count,
                                      uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *memory, Find find,

@@ -5,7 +5,7 @@
 // host.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
-// EXCLUDED       1: leaves out elements with given bits
+// EXCLUDED       1: leaves out elements with one of four given bit patterns
 // THREADS        threads of a block
 // BLOCKS         blocks per multiprocessor, which bounds the registers of a thread
 // UNROLL         loads of 16 bytes that a thread has in flight
@@ -54,7 +54,8 @@ __device__ inline double value_of(Ordered value) {
 // Partial results. The counts of a block fit 32 bits, because its share of the elements that fit a device's memory is
 // far below 2^32.
 enum { LOWEST, HIGHEST, LOW, HIGH, MAXIMA };
-enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, TOO_LARGE, SUMS };
+constexpr uint32_t LEFT_OUTS = EXCLUDED ? MAX_PATTERNS : 0;
+enum { NANS = LEFT_OUTS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, TOO_LARGE, SUMS };
 template <typename Sum> struct Partial {
     // Complement of the number of the first NaN that is not excluded; 0 if there is none. Complements make the maximum
     // the most extreme value.
@@ -77,15 +78,34 @@ template <typename Sum> struct Partial {
 typedef Partial<uint32_t> BlockPartial;
 constexpr uint32_t PARTIAL_WORDS = sizeof(BlockPartial) / 4;
 
+// Returns the number of the first pattern that is equal, or LEFT_OUTS.
+__device__ inline uint32_t find_excluded(Bits bits, const ExcludedBits &excluded) {
+    uint32_t found = LEFT_OUTS;
+#pragma unroll
+    for (uint32_t i = LEFT_OUTS; i-- > 0;) {
+        found = bits == Bits(excluded.patterns[i]) ? i : found;
+    }
+    return found;
+}
+
 struct Counter {
     Key lowest, highest;
     uint32_t counts[COUNTS];
     uint64_t first_nan;
 
+    // Counts the element if it is excluded, and returns whether it is.
+    __device__ inline bool add_excluded(Bits bits, const ExcludedBits &excluded) {
+        const uint32_t pattern = find_excluded(bits, excluded);
+#pragma unroll
+        for (uint32_t i = 0; i < LEFT_OUTS; ++i) {
+            counts[i] += pattern == i;
+        }
+        return pattern < LEFT_OUTS;
+    }
+
     // Adds an element, which may be excluded, NaN, infinite or finite.
-    __device__ inline void add(Bits bits, uint64_t number, Bits excluded) {
-        if (EXCLUDED && bits == excluded) {
-            ++counts[LEFT_OUT];
+    __device__ inline void add(Bits bits, uint64_t number, const ExcludedBits &excluded) {
+        if (add_excluded(bits, excluded)) {
             return;
         }
         Bits magnitude = bits & MAGNITUDE;
@@ -168,8 +188,8 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
 // entry per block. `blocks_done` is 0 before and after. `step`, if not null, receives the quantizer's constants for the
 // bound `request`; a kernel launched early behind this one reads them.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    quantize_bound_scan(const Bits *elements, uint64_t length, Bits excluded, Bits limit, uint64_t first_sample,
-                        uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, BoundRequest request,
+    quantize_bound_scan(const Bits *elements, uint64_t length, ExcludedBits excluded, Bits limit,
+                        uint64_t first_sample, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, BoundRequest request,
                         Step *step, uint64_t number, ScanReport *host) {
     launch_dependents();
     Counter counter{MAX_KEY, MIN_KEY, {}, ~uint64_t(0)};
@@ -207,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         uint32_t left_out = 0, minus_zeros = 0, zeros = 0;
 #pragma unroll
         for (uint32_t i = 0; i < IN_BATCH; ++i) {
-            const bool out = EXCLUDED && bits[i] == excluded;
+            const bool out = find_excluded(bits[i], excluded) < LEFT_OUTS;
             const Key key = key_of(bits[i]);
             lowest = min_of(lowest, out ? MAX_KEY : key);
             highest = max_of(highest, out ? MIN_KEY : key);
@@ -221,7 +241,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
             counter.lowest = min_of(counter.lowest, lowest);
             counter.highest = max_of(counter.highest, highest);
-            counter.counts[LEFT_OUT] += left_out;
+            if (left_out > 0) {
+#pragma unroll
+                for (uint32_t i = 0; i < IN_BATCH; ++i) {
+                    counter.add_excluded(bits[i], excluded);
+                }
+            }
             counter.counts[MINUS_ZEROS] += minus_zeros;
             counter.counts[ZEROS] += zeros;
         } else {
@@ -242,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     BlockPartial own = {};
     for (uint64_t i = own_sample; i < samples;) {
-        if ((sample & MAGNITUDE) < INFINITE && !(EXCLUDED && sample == excluded)) {
+        if ((sample & MAGNITUDE) < INFINITE && find_excluded(sample, excluded) == LEFT_OUTS) {
             const Ordered key = ordered(key_of(sample));
             ++own.sums[SAMPLES];
             own.sums[TOO_LARGE] += (sample & MAGNITUDE) >= limit;
@@ -306,8 +331,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (threadIdx.x == 0) {
         found.lowest = widened(all.maxima[LOWEST], 0);
         found.highest = widened(all.maxima[HIGHEST], 1);
-        for (uint32_t i = 0; i < COUNTS; ++i) {
-            found.counts[i] = all.sums[i];
+        for (uint32_t i = 0; i < LEFT_OUTS; ++i) {
+            found.excluded[i] = all.sums[i];
+        }
+        for (uint32_t i = NANS; i < COUNTS; ++i) {
+            found.counts[i - NANS] = all.sums[i];
         }
         found.first_nan = all.first_nan;
         found.nan_bits = all.first_nan != 0 ? elements[~all.first_nan] : 0;
@@ -322,7 +350,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (step != nullptr) {
             // Adding 0 makes -0 positive.
             found.step = step_of(request, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0,
-                                 found.counts[MINUS_ZEROS] > 0);
+                                 all.sums[MINUS_ZEROS] > 0);
             *step = found.step;
         }
         *host = found;

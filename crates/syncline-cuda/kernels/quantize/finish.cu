@@ -384,7 +384,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         if (wide) {
             outputs.outliers[number] = uint16_t(counts[round]);
         }
-        if (live) {
+        if (live && group_classes != nullptr) {
             uint8_t *classes = group_classes + batch.first_slot(chunk) + first_groups[round];
             const uint32_t count = groups_of(meta);
             if (count == 4 && reinterpret_cast<uint64_t>(classes) % 4 == 0) {

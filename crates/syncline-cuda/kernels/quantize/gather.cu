@@ -64,9 +64,11 @@ __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const
     }
 }
 
+// `exact`, if not null, has the bitmap of the verbatim values of each tile that has any.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step,
-                    const SideStarts *starts, const SideOffsets *offsets, Outputs outputs, SideLists lists) {
+                    const SideStarts *starts, const SideOffsets *offsets, Outputs outputs, const uint32_t *exact,
+                    SideLists lists) {
     __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
     const uint32_t number = blockIdx.x * WARPS + warp_id(), lane = lane_id();
     if (number >= batch.tiles) {
@@ -91,7 +93,11 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
                             geometry.dims[3]};
     TileBitmaps words;
     TileResult result = {};
-    if (outliers > 0 || verbatim > 0) {
+    if (exact != nullptr) {
+        find_bitmaps(step, tile, source, meta, words);
+        words.verbatim = verbatim > 0 && lane < MAX_ELEMENTS / WARP ? exact[number * (MAX_ELEMENTS / WARP) + lane] : 0;
+        words.negative &= ~words.verbatim;
+    } else if (outliers > 0 || verbatim > 0) {
         result = quantize_tile(step, tile, source, integers[warp_id()], words);
     } else {
         find_bitmaps(step, tile, source, meta, words);

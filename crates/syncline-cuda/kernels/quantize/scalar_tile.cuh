@@ -43,6 +43,7 @@ struct TileSource {
 struct TileBitmaps {
     uint32_t fill;
     uint32_t verbatim;
+    uint32_t foreign;  // with another pattern than that of the fill, among the verbatim ones
     uint32_t negative; // without excluded elements
 };
 
@@ -150,9 +151,10 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t v
     return true;
 }
 
-// Quantizes a tile and finds its predictor. `q`, in shared memory, receives the integers.
-__device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q,
-                                           TileBitmaps &words) {
+// Quantizes a tile. `q`, in shared memory, receives the integers, except those of a tile without valid elements, which
+// is marked as empty.
+__device__ inline TileResult quantize_integers(const Step &step, const TileBox &tile, const TileSource &source,
+                                               int32_t *q, TileBitmaps &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     uint32_t exact = 0, negative = 0, matching[MAX_PATTERNS] = {};
     __syncwarp();
@@ -205,6 +207,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     const uint32_t full = word_of_first(elements, lane), excluded = exact | any_pattern, valid = full & ~excluded;
     words.fill = fill;
     words.verbatim = excluded & ~fill;
+    words.foreign = any_pattern & ~fill;
     words.negative = negative & valid;
     result.verbatim = warp_reduce_sum(uint32_t(__popc(words.verbatim)));
     uint32_t mask_kind = most == 0 ? KIND_NONE : most == elements ? KIND_ALL : KIND_BITMAP;
@@ -226,10 +229,20 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
 #endif
     if (__any_sync(ALL_LANES, excluded != 0) && !fill_excluded(tile, q, valid)) {
         result.meta |= META_EMPTY;
+    } else {
+        result.base = q[0];
+    }
+    return result;
+}
+
+// Quantizes a tile and finds its predictor. `q`, in shared memory, receives the integers.
+__device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q,
+                                           TileBitmaps &words) {
+    const uint32_t elements = tile.elements(), lane = lane_id();
+    TileResult result = quantize_integers(step, tile, source, q, words);
+    if ((result.meta & META_EMPTY) != 0) {
         return result; // constant, because the activity is 0
     }
-
-    result.base = q[0];
     uint64_t sums[AXES + 1] = {};
     for (uint32_t i = lane; i < elements; i += WARP) {
         Position at(tile, i);

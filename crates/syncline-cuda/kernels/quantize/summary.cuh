@@ -17,7 +17,7 @@ struct ChunkSummary : ChunkSummaryFields {
 };
 
 // Flags of `TileSums`.
-constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
+constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4, FLAG_SCHEME = 8;
 
 // Returns the zigzag code of a difference of bases.
 __device__ inline uint32_t zigzag(uint32_t difference) { return difference << 1 ^ uint32_t(int32_t(difference) >> 31); }

@@ -184,7 +184,7 @@ template <bool PAIRED> struct Lookup {
                 pair = apart(window, here, from, bits);
             }
         } else {
-            // A codeword without an entry has length 0; the lookup behind it then has no effect.
+            // A codeword without an entry has length 0; the lookup after it then has no effect.
             const uint32_t rest = __funnelshift_l(0, window, here);
             const uint32_t other = entry(rest);
             bits = here + other;

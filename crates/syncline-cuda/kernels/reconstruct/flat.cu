@@ -1,5 +1,5 @@
 // Writes strips that have a single value in each row of tiles, concurrently with the kernel that decodes all other
-// strips. Each warp writes one strip at a time. The image that a warp has filled serves its next strip as well, if that
+// strips. Each warp writes one strip at a time. A warp reuses the image that it has filled for its next strip if that
 // has the same value. The other strips are written by reconstruct/strips.cu.
 //
 // THREADS   threads of a block

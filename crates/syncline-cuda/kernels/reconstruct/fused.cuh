@@ -423,7 +423,7 @@ __device__ inline Layout layout_of(const StreamDescriptor &stream, const Items &
     Layout layout;
     layout.own_long = books == 1 ? OWN_LONG : OWN_LONG_MANY;
     layout.table_bytes = Lookup<PAIRED>::bytes(layout.own_long);
-    // As many warps as have room for their input; behind the last warp's input there is space for what a damaged stream
+    // As many warps as have room for their input; after the last warp's input there is space for what a damaged stream
     // may read.
     const uint32_t tables_words = books * layout.table_bytes / 4;
     const uint32_t room = dynamic_bytes / 4 - tables_words - MOST_GROUP_WORDS;

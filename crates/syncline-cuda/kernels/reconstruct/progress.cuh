@@ -1,4 +1,4 @@
-// Signals between the kernels that reconstruct strips: words of `sums` behind those of reconstruct/reconstruct.cu,
+// Signals between the kernels that reconstruct strips: words of `sums` after those of reconstruct/reconstruct.cu,
 // which are 0 before and after.
 #pragma once
 #include "common.cuh"

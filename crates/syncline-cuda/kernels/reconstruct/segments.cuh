@@ -131,7 +131,7 @@ __device__ inline void drop_line(const void *line) {
 #endif
 }
 
-// Makes the calling thread's writes to shared memory visible to copies behind the next barrier.
+// Makes the calling thread's writes to shared memory visible to copies after the next barrier.
 __device__ inline void let_copies_see() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

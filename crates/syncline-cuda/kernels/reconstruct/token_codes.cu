@@ -12,7 +12,7 @@ using format::TOKEN_GROUP;
 // Most anchors of a tile that is interpolated, except along the only axis of a scheme in planes: those of 32 rows.
 constexpr uint32_t MOST_ANCHORS = 64;
 
-// Elements are stored with a gap behind each 32, so that neither lanes with adjacent elements nor lanes with adjacent
+// Elements are stored with a gap after each 32, so that neither lanes with adjacent elements nor lanes with adjacent
 // rows conflict in shared-memory banks.
 __device__ inline uint32_t padded(uint32_t element) { return element + element / WARP; }
 constexpr uint32_t PADDED = format::MAX_TILE_ELEMENTS + format::MAX_TILE_ELEMENTS / WARP;

@@ -42,8 +42,8 @@ pub(super) struct SinglePass {
 }
 
 impl SinglePass {
-    /// `has_entry_points`: whether entry points and counts are passed in, instead of being read from the gap index and
-    /// counted.
+    /// Loads the decoder's kernels. With `has_entry_points`, entry points and counts are arguments, instead of being
+    /// read from the gap index and counted.
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, has_entry_points: bool) -> Result<Self> {
         let kernel = device.kernel(&specialization(S::BYTES, group_log2, has_entry_points), "gap_array_2020_decode")?;
         Ok(Self { kernel, multiprocessors: device.info().multiprocessors })

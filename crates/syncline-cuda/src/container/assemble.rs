@@ -27,6 +27,10 @@ const WIDE_ALPHABET: u32 = 1 << 16;
 /// log2 of the bytes in a group of bitmaps.
 const BITMAP_GROUP_LOG2: u8 = 6;
 
+/// The format of streams of bitmaps.
+pub(super) const BITMAP_FORMAT: Format =
+    Format { symbol_bytes: 1, group_log2: BITMAP_GROUP_LOG2, alphabet: 256, classes: false, index: IndexKind::None };
+
 /// The streams that only some chunks of a batch have, listed by the host from the summaries.
 #[derive(Debug, Default)]
 pub struct BatchPlan {
@@ -64,7 +68,7 @@ impl BatchPlan {
     }
 }
 
-/// Adds a stream of `bytes` bytes of bitmaps behind `before` bytes of other streams, unless it is empty.
+/// Adds a stream of `bytes` bytes of bitmaps after `before` bytes of other streams, unless it is empty.
 fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
     if bytes > 0 {
         let first_group = *before >> BITMAP_GROUP_LOG2;
@@ -266,20 +270,13 @@ impl<'d> Assembler<'d> {
         let RecordOutput { progress, first, output } = to;
         let stream = frame.stream().clone();
         let wide_format = Format { alphabet: WIDE_ALPHABET, classes: false, ..self.format };
-        let bitmap_format = Format {
-            symbol_bytes: 1,
-            group_log2: BITMAP_GROUP_LOG2,
-            alphabet: 256,
-            classes: false,
-            index: IndexKind::None,
-        };
         let device = self.device;
         let wide_codes = Some(codes.as_view());
         let (masks, signs) = (bitmaps.masks.as_ref(), bitmaps.signs.as_ref());
         let wide =
             lay_out_optional(device, &mut self.wide, wide_format, frame, wide_codes.as_ref(), &plan.wide, observer)?;
-        let masks = lay_out_optional(device, &mut self.masks, bitmap_format, frame, masks, &plan.masks, observer)?;
-        let signs = lay_out_optional(device, &mut self.signs, bitmap_format, frame, signs, &plan.signs, observer)?;
+        let masks = lay_out_optional(device, &mut self.masks, BITMAP_FORMAT, frame, masks, &plan.masks, observer)?;
+        let signs = lay_out_optional(device, &mut self.signs, BITMAP_FORMAT, frame, signs, &plan.signs, observer)?;
 
         let StartedBatch { mut record_inputs, narrow } = started;
         let Some(encoded) = self.narrow.encoded() else { return Ok(()) };
@@ -332,7 +329,7 @@ impl<'d> Assembler<'d> {
         observer("container_hash")
     }
 
-    /// Writes the header in front of the records, and the chunk table and the trailer behind them, while the records of
+    /// Writes the header in front of the records, and the chunk table and the trailer after them, while the records of
     /// the last batch on `stream` are still being hashed.
     ///
     /// # Errors

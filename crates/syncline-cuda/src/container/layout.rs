@@ -20,8 +20,8 @@ use crate::quantize::ChunkSummary;
 const SOURCE: Source = source!("container/layout.cu");
 /// Threads of the one block that lays records out, one per chunk. Most batches have fewer chunks.
 const THREADS: u32 = 256;
-/// Blocks that write a record. More blocks finish sooner while there are few records. Records without lists take only
-/// the minimum: more blocks would compete with those that write codes.
+/// Maximum number of blocks that write a record. More blocks finish earlier while there are few records. Records
+/// without lists take only the minimum: more blocks would compete with those that write codes.
 const MAX_BLOCKS_PER_RECORD: u32 = 8;
 const MIN_BLOCKS_PER_RECORD: u32 = 2;
 
@@ -64,7 +64,7 @@ pub struct RecordLayout<'a> {
     pub(super) plans: CudaViewMut<'a, RecordPlan>,
     pub(super) starts: CudaViewMut<'a, u64>,
     /// For each narrow stream, the number of blocks that have yet to write to its record, if they are counted.
-    unwritten: Option<CudaViewMut<'a, u32>>,
+    pub(super) unwritten: Option<CudaViewMut<'a, u32>>,
     pub(super) spans: CUdeviceptr,
     pub(super) first_chunk: u64,
     pub(super) chunks: u32,
@@ -122,7 +122,7 @@ impl RecordLayouter {
         Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * 2 })
     }
 
-    /// Places the batch's records behind earlier ones, and places their streams in them.
+    /// Places the batch's records after earlier ones, and places their streams in them.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the input's sizes do not match; [`CudaError::OutOfMemory`];

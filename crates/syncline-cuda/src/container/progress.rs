@@ -121,7 +121,7 @@ impl Progress {
                 self.host.insert((Pinned::new(&self.stream, STATE_WORDS)?, lengths))
             }
         };
-        // The second copy is queued behind the first, so that waiting for it suffices.
+        // The second copy is queued after the first, so that waiting for it suffices.
         lengths.read(&self.lengths.slice(..count))?;
         states.read(&self.state)?;
         let state = states.wait()?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 
 use crate::device::{Device, Frame};
-use crate::error::Result;
+use crate::error::{DriverContext, Result};
 use crate::huffman::Symbol;
 use crate::huffman::encode::{
-    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, Overlap,
-    StreamSpan, StreamTarget,
+    Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, NO_OFFSET,
+    Overlap, StreamSpan, StreamTarget,
 };
 use crate::observer::Observer;
 
@@ -142,6 +142,28 @@ impl<S: Symbol> StreamCoder<S> {
         match (layout, &mut self.buffers) {
             (Some(mut layout), Some(CoderBuffers { codebooks, encoded, .. })) => {
                 let target = StreamTarget { output, overlap: Some(overlap) };
+                self.encoder.write(stream, &mut layout, codebooks, encoded, target, observer)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<S: Symbol> StreamCoder<S> {
+    /// Writes each stream to its place in the output, except those with [`NO_OFFSET`].
+    pub fn write_at(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        layout: Option<LaidOutStreams<'_>>,
+        mut places: Vec<u64>,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        match (layout, &mut self.buffers) {
+            (Some(mut layout), Some(CoderBuffers { codebooks, encoded, .. })) => {
+                places.resize(encoded.offsets().len(), NO_OFFSET);
+                stream.memcpy_htod(&places, encoded.offsets_mut()).doing("placing streams")?;
+                let target = StreamTarget { output, overlap: None };
                 self.encoder.write(stream, &mut layout, codebooks, encoded, target, observer)
             }
             _ => Ok(()),

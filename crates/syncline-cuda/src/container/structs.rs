@@ -75,7 +75,8 @@ device_struct! {
         pub(super) live: u32,
         pub(super) lengths: [u32; SECTIONS],
         pub(super) status: u32,
-        pub(super) unused: u32,
+        /// The interpolation scheme of a chunk with token codebooks, else 0.
+        pub(super) scheme: u32,
     }
 }
 
@@ -252,11 +253,11 @@ device_struct! {
         /// Tile numbers of each chunk: first those that are not constant, then the others, both ascending. Not written
         /// for raw chunks.
         pub(super) order: CUdeviceptr as "const uint16_t *",
-        /// The first entry of the list of outliers at or behind the tile's first element. Entry `c * (tiles + 1) + i`
+        /// The first entry of the list of outliers at or after the tile's first element. Entry `c * (tiles + 1) + i`
         /// is for tile `i` of chunk `c`, so that a tile's range ends where the next one's starts. Written only for
         /// chunks that have outliers.
         pub(super) outlier_starts: CUdeviceptr as "const uint32_t *",
-        /// First verbatim value at or behind each tile's first element, as in `outlier_starts`.
+        /// First verbatim value at or after each tile's first element, as in `outlier_starts`.
         pub(super) verbatim_starts: CUdeviceptr as "const uint32_t *",
         /// First byte of the tile's bitmap in its chunk's bytes, for tiles that have one. Null if no tile can have one.
         pub(super) mask_starts: CUdeviceptr as "const uint32_t *",

@@ -35,8 +35,8 @@ impl TableWriter {
         Ok(Self { kernel: device.kernel(&specialization(), "container_table")? })
     }
 
-    /// Queues the kernel that writes the header in front of the records, and the chunk table and the trailer behind
-    /// them. It must be on the same stream as the kernel that signs the records of the last batch, and behind it.
+    /// Queues the kernel that writes the header in front of the records, and the chunk table and the trailer after
+    /// them. It must be on the same stream as the kernel that signs the records of the last batch, and after it.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the stream was started with other chunks; [`CudaError::Driver`].

@@ -76,6 +76,19 @@ impl RecordWriter {
         laid_out: (CUdeviceptr, u64),
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
+        self.write_records(stream, contents, layout, (tokens, false), laid_out, output)
+    }
+
+    /// [`Self::write`], for chunks with token codebooks if `token_codes` is set.
+    pub(super) fn write_records(
+        &self,
+        stream: &Arc<CudaStream>,
+        contents: &Contents<'_>,
+        layout: &mut RecordLayout<'_>,
+        (tokens, token_codes): (Option<&TokenLists<'_>>, bool),
+        laid_out: (CUdeviceptr, u64),
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
         if layout.chunks == 0 {
             return Ok(());
         }
@@ -95,15 +108,17 @@ impl RecordWriter {
         };
         let (blocks, unwritten) = (layout.blocks, layout.unwritten(stream));
         let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
+        // Records with token codebooks follow copies from the host, behind which nothing starts early.
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
+            .early(!token_codes)
             .value(contents.geometry)
             .value(contents.batch)
             .reads(&parts);
         let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
         let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
-        let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten);
+        let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten).value(u32::from(token_codes));
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16
-        // *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *). `container_layout` made
+        // *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *, u32). The layout made
         // plans that lie within the output or say that there is no room. `RecordLayouter::lay_out` checked the lengths
         // of metas, bases and parts. The lists have the entries that the parts count, and the slab holds the elements
         // of the batch's chunks: both come from the same quantized batch. Before it waits, the kernel reads only tiles
@@ -136,6 +151,16 @@ impl RecordWriter {
         let starts = layout.starts.as_view();
         let pieces = Pieces { starts: &starts, lengths: &lengths, longest, excluded: ExcludedRange::RECORD };
         self.hasher.sign_in(frame, output, &pieces, hash_progress, scratch, pending)
+    }
+
+    /// Writes the hashes of records that all earlier work on the stream has completed.
+    pub(super) fn sign_records(
+        &self,
+        frame: &mut Frame<'_>,
+        output: &mut CudaViewMut<'_, u8>,
+        pieces: &Pieces<'_>,
+    ) -> Result<()> {
+        self.hasher.sign(frame, output, pieces)
     }
 
     /// Returns the bytes of an element.

@@ -91,6 +91,8 @@ const HEADERS: &[Source] = headers![
     "quantize/codes/schedule.cuh",
     "quantize/codes/unit.cuh",
     "quantize/codes/vector.cuh",
+    "quantize/interpolate.cuh",
+    "quantize/orders.cuh",
     "quantize/quantize.cuh",
     "quantize/scalar_tile.cuh",
     "quantize/step.cuh",
@@ -106,7 +108,9 @@ const HEADERS: &[Source] = headers![
     "reconstruct/strips.cuh",
     "reconstruct/tables.cuh",
     "reconstruct/work.cuh",
+    "token_codes/groups.cuh",
     "token_codes/tables.cuh",
+    "token_codes/tokens.cuh",
 ];
 
 /// A header that declares the structs of a stage, generated from their declarations in Rust.

@@ -34,10 +34,11 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         let mut memory =
             unsafe { context.alloc_pinned_with_flags::<T>(length.max(1), 0) }.doing("locking host memory")?;
         memory.as_mut_slice().doing("locking host memory")?.fill(T::default());
-        Self::around(stream, memory)
+        Self::with_memory(stream, memory)
     }
 
-    fn around(stream: &Arc<CudaStream>, mut memory: PinnedHostSlice<T>) -> Result<Self> {
+    /// Wraps page-locked memory: finds its device address and creates the event that marks the end of a copy.
+    fn with_memory(stream: &Arc<CudaStream>, mut memory: PinnedHostSlice<T>) -> Result<Self> {
         let pointer = memory.as_mut_ptr().doing("locking host memory")? as CUdeviceptr;
         let copied = stream.record_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).doing("making an event")?;
         Ok(Self { memory, pointer, copied, stream: stream.clone() })
@@ -181,7 +182,7 @@ impl Pinned<u8> {
         // SAFETY: the driver maps and locks pages that the operating system has initialized, and every byte value is a
         // valid `u8`.
         let memory = unsafe { stream.context().alloc_pinned_with_flags::<u8>(length.max(1), 0) };
-        Self::around(stream, memory.doing("locking host memory")?)
+        Self::with_memory(stream, memory.doing("locking host memory")?)
     }
 }
 

@@ -104,7 +104,7 @@ impl Kernel {
     pub fn allow_shared_memory(&self, bytes: u32) -> Result<()> {
         if bytes > self.shared_memory_limit {
             return Err(CudaError::invalid(format!(
-                "kernel {} wants {bytes} bytes of shared memory, a block has {} on this device",
+                "kernel {} needs {bytes} bytes of shared memory, but a block has {} on this device",
                 self.name, self.shared_memory_limit
             )));
         }

@@ -35,7 +35,7 @@ pub const MAX_SYMBOLS: u32 = 1 << 16;
 /// Larger counts are clamped to this value and reported in [`Summary::counts_clamped`].
 pub const LARGEST_COUNT: u64 = (1 << 43) - 1;
 
-/// Bytes of the zero-initialized control block of the kernels. Whole cache lines, so that the arrays behind it are
+/// Bytes of the zero-initialized control block of the kernels. Whole cache lines, so that the arrays after it are
 /// aligned.
 const CONTROL_BYTES: u32 = 128;
 /// Bytes of the kernels' arrays for each symbol.
@@ -54,17 +54,17 @@ const CODE_BITS: u32 = 27;
 const CANDIDATE_TREES: u32 = lengths::FLOORS + 1;
 /// Bytes of `CandidateTrees` in huffman/codebook/cooperative_trees.cuh.
 const CANDIDATE_TREES_BYTES: u32 = 3072;
-/// Bytes of `FloorTrees` in huffman/codebook/tree.cuh, without the arrays behind it.
+/// Bytes of `FloorTrees` in huffman/codebook/tree.cuh, without the arrays after it.
 const FLOOR_TREES_HEADER_BYTES: u32 = 2944;
 
-/// Bytes of static shared memory of a block with this many threads: 16-bit counts of each warp and digit for the radix
-/// sort and for the partition by length, and some margin.
+/// Returns the bytes of static shared memory of a block with this many threads: 16-bit counts of each warp and digit
+/// for the radix sort and for the partition by length, and some margin.
 const fn static_shared_bytes(threads: u32) -> u32 {
     threads / 32 * (DIGITS + 32) * 2 + 4096
 }
 
-/// Bytes that the block of a codebook hands to the blocks of the floor trees: `FloorTrees`, the prefix sums of the
-/// sorted counts, and the symbols in that order.
+/// Returns the bytes that the block of a codebook passes to the blocks of the floor trees: `FloorTrees`, the prefix
+/// sums of the sorted counts, and the symbols in that order.
 fn floor_trees_bytes(symbols: u32) -> u32 {
     (FLOOR_TREES_HEADER_BYTES + (symbols + 1) * 8 + symbols * 2).next_multiple_of(16)
 }

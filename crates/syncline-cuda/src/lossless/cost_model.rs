@@ -153,7 +153,7 @@ impl Choices {
             let mut spare = self.begin(|chunk| open.contains(&chunk), |trial| trial.is_fallback);
             self.receive(&mut spare, chunks.clone())?;
         }
-        chunks.map(|chunk| self.best(chunk).ok_or_else(nobody)).collect()
+        chunks.map(|chunk| self.best(chunk).ok_or_else(missing_choice)).collect()
     }
 
     fn best(&self, chunk: usize) -> Option<LzssChoice> {
@@ -164,7 +164,7 @@ impl Choices {
     /// Receives results until those of the given chunks are complete.
     fn receive(&mut self, trials: &mut Trials, chunks: Range<usize>) -> Result<()> {
         while self.chunks[chunks.clone()].iter().any(|chunk| chunk.waits > 0) {
-            let (task, estimate) = trials.estimates.next().ok_or_else(nobody)?;
+            let (task, estimate) = trials.estimates.next().ok_or_else(missing_choice)?;
             let (chunk, number) = trials.tasks[task];
             self.chunks[chunk].estimates[number] = estimate;
             self.chunks[chunk].waits -= 1;
@@ -173,6 +173,6 @@ impl Choices {
     }
 }
 
-fn nobody() -> CudaError {
-    CudaError::invalid("nobody chose how chunks are coded")
+fn missing_choice() -> CudaError {
+    CudaError::invalid("the choice of the coding of a chunk is missing")
 }

@@ -270,7 +270,7 @@ impl LosslessDecompressor {
         let bytes = self.info.bytes_of(chunks.clone());
         let fits = bytes.start >= part.input_offset && bytes.end - part.input_offset <= part.input.len() as u64;
         if !fits {
-            return Err(CudaError::invalid("the input does not hold the records that are wanted"));
+            return Err(CudaError::invalid("the input does not contain the requested records"));
         }
         let places: Vec<u64> = chunks.clone().map(|chunk| self.info.record(chunk).0 - part.input_offset).collect();
         // The chunk table stores lengths in 32 bits.
@@ -337,10 +337,10 @@ impl LosslessDecompressor {
             let at = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
             Some(tile.origin[0] * sb + at(0) * sz + at(1) * sy + at(2))
         };
-        // The last element of the last tile is behind the elements of all other tiles: see `geometry::element_span`.
+        // The last element of the last tile is after the elements of all other tiles: see `geometry::element_span`.
         match (number(tiles.start, false), number(tiles.end - 1, true)) {
             (Some(first), Some(last)) if first >= first_element && last - first_element < elements => Ok(()),
-            _ => Err(CudaError::invalid("the output does not hold the elements of the tiles that are wanted")),
+            _ => Err(CudaError::invalid("the output does not have room for the elements of the requested tiles")),
         }
     }
 }

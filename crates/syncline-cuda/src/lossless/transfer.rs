@@ -26,7 +26,7 @@ pub(super) fn specialization() -> Specialization {
 
 /// A list of ranges of device memory that one launch copies.
 #[derive(Debug, Default)]
-pub(super) struct Copies(Vec<CopyRange>);
+pub(crate) struct Copies(Vec<CopyRange>);
 
 impl Copies {
     /// Adds a copy of `bytes` bytes. Both addresses must have that many bytes.
@@ -65,7 +65,7 @@ impl Patches {
 
 /// Copies, patches, counts and joins ranges of device memory.
 #[derive(Debug, Clone)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     copy: Kernel,
     patch: Kernel,
     join: Kernel,
@@ -100,7 +100,12 @@ impl Pieces {
     }
 
     /// Writes patches that lie in the output.
-    pub fn patch(&self, stream: &Arc<CudaStream>, patches: &Patches, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
+    pub(super) fn patch(
+        &self,
+        stream: &Arc<CudaStream>,
+        patches: &Patches,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
         if patches.0.is_empty() {
             return Ok(());
         }
@@ -115,7 +120,7 @@ impl Pieces {
     }
 
     /// Counts the occurrences of each byte value in each of some planes, which lie in `bytes`. Waits for the device.
-    pub fn count(
+    pub(super) fn count(
         &self,
         frame: &mut Frame<'_>,
         bytes: &CudaView<'_, u8>,
@@ -142,7 +147,7 @@ impl Pieces {
 
     /// Joins planes, except those of chunks whose word of `noted` is not 0. The addresses must be valid as for
     /// [`Self::copy`].
-    pub fn join(&self, frame: &mut Frame<'_>, joins: &[PlaneJoin], noted: &CudaView<'_, u32>) -> Result<()> {
+    pub(super) fn join(&self, frame: &mut Frame<'_>, joins: &[PlaneJoin], noted: &CudaView<'_, u32>) -> Result<()> {
         let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
         if most == 0 {
             return Ok(());

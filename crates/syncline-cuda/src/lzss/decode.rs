@@ -40,7 +40,7 @@ pub fn status_text(status: u32) -> Option<&'static str> {
 /// of 16, except `blocks`, a multiple of 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeSpan {
-    /// Offset of the numbers of tokens and matches of each block: section 2 behind its 8 bytes of parameters.
+    /// Offset of the numbers of tokens and matches of each block: section 2 after its 8 bytes of parameters.
     pub blocks: u64,
     /// Offset and bytes of section 3, the flags.
     pub flags: (u64, u32),

@@ -20,7 +20,7 @@ const SECTIONS: Source = source!("lzss/sections.cu");
 
 /// Threads of a block of the kernels that lay out and move tokens.
 const SECTION_THREADS: u32 = 256;
-/// Bytes behind a data block that may be read (`PADDING` of lzss/encode.cuh).
+/// Bytes after a data block that may be read (`PADDING` of lzss/encode.cuh).
 const PADDING: u32 = 32;
 /// Bytes of the information on 32 positions (`INFO_BYTES` of lzss/encode.cuh).
 const CHUNK_INFO: u32 = 17;
@@ -326,8 +326,8 @@ impl Encoder {
         Ok(Found { slots, counts, starts })
     }
 
-    /// Moves tokens to section 2 (behind its parameters) to section 6 of each chunk that has a place. Section 2 starts
-    /// there, behind the prefix of the form.
+    /// Moves tokens to section 2 (after its parameters) to section 6 of each chunk that has a place. Section 2 starts
+    /// there, after the prefix of the form.
     pub(crate) fn write_sections(
         &self,
         stream: &Arc<CudaStream>,
@@ -376,7 +376,7 @@ impl Encoder {
         launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
         // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const Counts *, const Start *, const
         // SectionPlan *, const PlaneStarts *, const u8 *, u8 *, u16 *, u32 *). The caller has laid out the planes one
-        // behind another according to the plans.
+        // after another according to the plans.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
             .doing("splitting LZSS tokens")
             .map(drop)

@@ -70,7 +70,7 @@ impl CodeTokens {
         let chunks = batch.chunks() as usize;
         let slot = u64::from(batch.slots()) << self.group_log2;
         if records.lengths.len() != chunks || (codes.len() as u64) < slot * chunks as u64 {
-            return Err(CudaError::invalid("a record and room for codes for each chunk"));
+            return Err(CudaError::invalid("there must be a record and room for codes for each chunk"));
         }
         let mut end = records.first;
         let place = |&length: &u32| {

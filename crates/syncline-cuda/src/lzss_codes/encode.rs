@@ -187,7 +187,7 @@ impl CodeEncoder {
     ) -> Result<Option<CodedBatch<'a>>> {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
-        let narrowed = fetch(&stream, &narrow.narrowed, "reading what narrow codes come to")?;
+        let narrowed = fetch(&stream, &narrow.narrowed, "reading the counts of narrow codes")?;
         let candidates = narrowed.iter().zip(summaries).zip(code_lengths).enumerate();
         let costs: Vec<(usize, TokenCosts)> = candidates
             .filter(|(_, ((narrowed, _), _))| narrowed.codes != NOT_NARROW)
@@ -298,7 +298,7 @@ impl CodeEncoder {
         });
         let results: Vec<(usize, bool)> = may_pay.collect();
         if results.len() != costs.len() {
-            return Err(CudaError::invalid("nobody estimated what tokens come to"));
+            return Err(CudaError::invalid("an estimate of the size of tokens is missing"));
         }
         let paying = results.into_iter().filter(|(_, may_pay)| *may_pay);
         let mut chunks: Vec<usize> = paying.map(|(number, _)| costs[number].0).collect();

@@ -27,8 +27,11 @@ use crate::quantize::{BoundScan, ChunkSummary, PendingScan, Quantizer};
 
 mod batch;
 mod batches;
+mod token_codes;
+mod token_stream;
 
 use batches::{BATCH_BYTES, Batches, Form};
+use token_codes::{BatchRecords, TokenCompressor};
 
 /// Options of a compression.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,6 +83,8 @@ pub struct Compressor<'d> {
     /// Whether and how codes are coded as LZSS tokens.
     lossless: CoderOptions,
     tokens: Option<CodeEncoder>,
+    /// For chunks with token codebooks.
+    token_compressor: Option<TokenCompressor>,
     scan: Option<(ElementType, BoundScan)>,
     assembler: Option<Assembler<'d>>,
     quantizer: Option<Quantizer>,
@@ -121,6 +126,7 @@ impl<'d> Compressor<'d> {
             batch_bytes: BATCH_BYTES,
             lossless: CoderOptions::default(),
             tokens: None,
+            token_compressor: None,
             scan: None,
             assembler: None,
             quantizer: None,
@@ -192,6 +198,11 @@ impl<'d> Compressor<'d> {
         observer: &mut Observer<'_>,
     ) -> Result<Compressed> {
         let begun = self.begin_scan(input, element_type, shape, options)?;
+        if self.lossless.token_codes(options.bound) {
+            let resolved = self.finish_scan(begun, input)?;
+            observer("scan")?;
+            return self.compress_token_codes(input, (element_type, shape), options, resolved, output, observer);
+        }
         // The host computes the geometry while the device scans the array.
         let geometry = Geometry::new(shape);
         let form = Form {
@@ -273,9 +284,6 @@ impl<'d> Compressor<'d> {
         check_array(input, element_type, shape)?;
         options.bound.validate(element_type)?;
         self.lossless.validate(options.bound, options.index)?;
-        if self.lossless.token_codes(options.bound) {
-            return Err(CudaError::invalid("token codebooks are made on the CPU"));
-        }
         if options.bound == Bound::Lossless {
             return Err(CudaError::Lossless("the bound asked for is lossless".into()));
         }
@@ -308,6 +316,26 @@ impl<'d> Compressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<ChunkRecords> {
         let observer = &mut |_| Ok(());
+        let records = if header.token_codes {
+            let records = self.token_records(header, geometry, chunks, slab, 0, output, observer)?;
+            self.stream.synchronize().doing("waiting for compression")?;
+            records
+        } else {
+            self.chunk_records(header, geometry, chunks, slab, output, observer)?
+        };
+        Ok(ChunkRecords { errors: records.total(), lengths: records.lengths })
+    }
+
+    /// Writes the records of some chunks without token codebooks to the start of `output`.
+    fn chunk_records(
+        &mut self,
+        header: &Header,
+        geometry: &Geometry,
+        chunks: Range<u64>,
+        slab: &Slab<'_>,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<BatchRecords> {
         let batches = self.batches_of(header, geometry, chunks)?;
         // These elements were not scanned, so -0.0 may occur.
         self.minus_zeros = true;
@@ -318,7 +346,7 @@ impl<'d> Compressor<'d> {
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available: output.len() as u64 });
         }
-        Ok(ChunkRecords { lengths, errors })
+        Ok(BatchRecords { lengths, errors })
     }
 
     /// Writes a whole stream with this header. Returns its size in bytes and the errors of all chunks. `pending` is as
@@ -349,7 +377,7 @@ impl<'d> Compressor<'d> {
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available });
         }
-        Ok(Some((outcome.bytes, errors)))
+        Ok(Some((outcome.bytes, total(&errors))))
     }
 
     /// Returns the batches of some chunks of an array with their memory requirements.
@@ -362,7 +390,7 @@ impl<'d> Compressor<'d> {
         Ok(batches)
     }
 
-    /// Writes the records of prepared batches from byte `start` of the output on.
+    /// Writes the records of prepared batches from byte `start` of the output on. Returns the errors of each chunk.
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn records(
         &mut self,
@@ -374,19 +402,18 @@ impl<'d> Compressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
         mut pending: Option<&mut Pending<'_>>,
-    ) -> Result<Option<ErrorSummary>> {
+    ) -> Result<Option<Vec<ErrorSummary>>> {
         check_output(&self.stream, output)?;
         self.prepare_quantizer(header, geometry, batches)?;
         if let Some(progress) = &mut self.progress {
             progress.start(start)?;
         }
-        let mut errors = ErrorSummary::default();
+        let mut errors = Vec::new();
         for (first, batch) in batches.numbered() {
             let most = batches.most_chunks() as u32;
             let of_batch = self.batch(header, batch, most, first, slab, output, observer, pending.take())?;
             let Some(of_batch) = of_batch else { return Ok(None) };
-            errors.squared_error += of_batch.squared_error;
-            errors.counted += of_batch.counted;
+            errors.extend(of_batch);
         }
         Ok(Some(errors))
     }
@@ -394,6 +421,9 @@ impl<'d> Compressor<'d> {
     /// Returns the bytes of device memory that compressing such an array takes in addition to input and output. Not
     /// included are outliers, verbatim values, bitmaps, and LZSS tokens, which temporarily take several bytes per code.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
+        if header.token_codes {
+            return self.needed_token_workspace(header, geometry);
+        }
         match Batches::new(Form::of(header), geometry, 0..geometry.chunks(), self.batch_bytes) {
             Ok(batches) => batches.needed(geometry),
             Err(_) => u64::MAX,
@@ -438,5 +468,13 @@ impl<'d> Compressor<'d> {
             self.control = Some(Control { words, used: false });
         }
         Ok(())
+    }
+}
+
+/// Returns the errors of all chunks.
+fn total(errors: &[ErrorSummary]) -> ErrorSummary {
+    ErrorSummary {
+        squared_error: errors.iter().map(|own| own.squared_error).sum(),
+        counted: errors.iter().map(|own| own.counted).sum(),
     }
 }

@@ -10,7 +10,7 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::scan::{BlockStats, Samples, ScanResult};
 use syncline_core::bound::{Bound, Fill, Scan};
 
-use super::structs::{BoundRequest, ScanReport};
+use super::structs::{BoundRequest, ExcludedBits, ScanReport};
 use crate::device::{Device, Kernel, Pinned, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::quantize::step::STEP_WORDS;
@@ -25,7 +25,7 @@ const UNROLL: u32 = 4;
 /// Minimum number of bytes that a block scans: one iteration.
 const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Maximum number of 64-bit words that a block leaves: `BlockPartial` in quantize/bound_scan.cu.
-const PARTIAL_WORDS: usize = 12;
+const PARTIAL_WORDS: usize = 13;
 
 impl ScanReport {
     /// Converts an ordered number that is not 0 to a key.
@@ -35,12 +35,12 @@ impl ScanReport {
 
     fn stats(&self, count: u64) -> BlockStats {
         let any = self.highest != 0;
-        let [excluded, nans, infinities, minus_zeros, zeros] = self.counts;
+        let [nans, infinities, minus_zeros, zeros] = self.counts;
         BlockStats {
             lowest: if any { Self::key(!self.lowest) } else { i64::MAX },
             highest: if any { Self::key(self.highest) } else { i64::MIN },
             count,
-            excluded,
+            excluded: self.excluded,
             nans,
             infinities,
             minus_zeros,
@@ -103,6 +103,16 @@ impl BoundRequest {
     }
 }
 
+impl ExcludedBits {
+    /// Returns the bits that a scan leaves out. The first ones are repeated where there are fewer than four, and the
+    /// kernel counts each element once.
+    fn of(scan: &Scan) -> Self {
+        let excluded = scan.excluded();
+        let first = excluded.first().copied().unwrap_or(0);
+        Self { patterns: std::array::from_fn(|i| excluded.get(i).copied().unwrap_or(first)) }
+    }
+}
+
 /// The quantizer's constants as the device computed them; zeros if not requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceStep(pub(super) [u64; STEP_WORDS]);
@@ -152,8 +162,8 @@ impl BoundScan {
         Ok(Self { element, scan: [plain, excluding], blocks, results: None })
     }
 
-    /// Scans all elements of an array, given as bytes, on `stream`. The result equals that of `syncline_core`'s two
-    /// passes. Waits for the stream once, or twice if an extreme value looks like fill.
+    /// Scans all elements of an array, given as bytes, on `stream`. The result equals that of
+    /// `syncline_core`. Waits for the stream once, and once more for each extreme value that looks like fill.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless these are whole, aligned elements; [`CudaError::Driver`].
@@ -224,7 +234,7 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
     ) -> Result<(Scan, DeviceStep)> {
         let (found, step) = self.found(elements, 0)?;
-        Ok((pending.0.settle_result(&found, |second| self.scan_range(stream, elements, 0, second))?, step))
+        Ok((pending.0.settle_result(&found, |again| self.scan_range(stream, elements, 0, again))?, step))
     }
 
     /// Queues the kernel, unless there are no elements.
@@ -251,10 +261,10 @@ impl BoundScan {
         };
         let length = bytes / size as u64;
         let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
-        let kernel = &self.scan[usize::from(empty.excluded().is_some())];
-        let excluded = empty.excluded().unwrap_or(0);
+        let kernel = &self.scan[usize::from(!empty.excluded().is_empty())];
+        let excluded = ExcludedBits::of(empty);
         let limit = empty.magnitude_limit();
-        let (narrow, narrow_limit) = (excluded as u32, limit as u32);
+        let narrow_limit = limit as u32;
         let stride = empty.sample_stride();
         let first_sample = first.next_multiple_of(stride) - first;
         results.number += 1;
@@ -262,14 +272,14 @@ impl BoundScan {
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(elements).arg(&length);
         match self.element {
-            ElementType::F32 => launch.arg(&narrow).arg(&narrow_limit),
+            ElementType::F32 => launch.arg(&excluded).arg(&narrow_limit),
             _ => launch.arg(&excluded).arg(&limit),
         };
         launch.arg(&first_sample).arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
         let step = if request.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
         let order_or_none = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
         launch.arg(&order_or_none).arg(&step).arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, Bits, u64, u64, BlockPartial *, u32
+        // SAFETY: the kernel's parameters are (const Bits *, u64, ExcludedBits, Bits, u64, u64, BlockPartial *, u32
         // *, BoundRequest, Step *, u64, ScanReport *), where Bits has the width of the elements. It reads
         // `length` elements, which the view holds. `partials` has room for `self.blocks` blocks, and the grid
         // has no more. It writes one `ScanReport` to page-locked memory, which the host reads only after the

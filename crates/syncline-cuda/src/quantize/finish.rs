@@ -30,7 +30,8 @@ pub(super) fn specialization() -> Specialization {
 /// Destinations of a launch in addition to the outputs of the kernel that computes codes.
 pub(super) struct FinishOutputs<'f, 'v> {
     pub offsets: &'f mut CudaViewMut<'v, SideOffsets>,
-    pub group_classes: &'f mut CudaViewMut<'v, u8>,
+    /// The class of each group, if wanted.
+    pub group_classes: Option<&'f mut CudaViewMut<'v, u8>>,
     pub summaries: &'f mut CudaViewMut<'v, ChunkSummary>,
     pub records: RecordInputsArgument,
 }
@@ -67,10 +68,15 @@ impl FinishKernel {
     ) -> Result<()> {
         let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream);
         let launch = launch.value(geometry).value(batch).value(u32::from(with_classes)).value(outputs);
-        let launch = launch.writes(to.offsets).writes(to.group_classes).writes(to.summaries).value(to.records);
+        let launch = launch.writes(to.offsets);
+        let launch = match to.group_classes {
+            Some(group_classes) => launch.writes(group_classes),
+            None => launch.value(0_u64),
+        };
+        let launch = launch.writes(to.summaries).value(to.records);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *,
         // RecordInputs). `Quantized::new` allocated an entry for each tile, each group slot and each chunk of the
-        // batch.
+        // batch; without group classes there are no groups to write to.
         // `records` is all null, or was filled in by `RecordInputs`, which has room for the batch's chunks. The kernel
         // waits for the kernel before it prior to any access.
         unsafe { launch.launch(Kernel::grid(batch.chunks() * self.blocks_per_chunk, THREADS, 0)) }

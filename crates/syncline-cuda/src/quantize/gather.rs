@@ -10,14 +10,14 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, PushKernel
 use super::quantized::Quantized;
 use super::quantizer::Quantizer;
 use super::scalar_tile::WARPS;
-use super::structs::{ChunkSummary, Outputs, SideListPointers, SideOffsets, SideStarts};
+use super::structs::{ChunkSummary, Outputs, SideListPointers, SideOffsets, SideStarts, Step};
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::{ChunkBatch, Slab};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 impl SideListPointers {
     /// Combines lists of outliers with the other lists of `lists`.
-    fn new(
+    pub(super) fn new(
         stream: &Arc<CudaStream>,
         [outlier_positions, residuals]: [CUdeviceptr; 2],
         lists: &mut SideLists<'_>,
@@ -34,12 +34,37 @@ impl SideListPointers {
 }
 
 /// Arguments of a launch.
-struct GatherArguments<'e> {
-    /// The number of entries of each tile, and its codes.
-    outputs: Outputs,
-    starts: &'e CudaView<'e, SideStarts>,
-    offsets: &'e CudaView<'e, SideOffsets>,
-    lists: SideListPointers,
+pub(super) struct GatherArguments<'e> {
+    /// The number of entries of each tile.
+    pub outputs: Outputs,
+    /// Bitmaps of the verbatim values of the tiles that have any; 0 if tiles are quantized again to find them.
+    pub exact: CUdeviceptr,
+    pub starts: &'e CudaView<'e, SideStarts>,
+    pub offsets: &'e CudaView<'e, SideOffsets>,
+    pub lists: SideListPointers,
+}
+
+impl GatherArguments<'_> {
+    /// Queues `quantize_gather`. The entries of each tile, as many as the outputs count, start at its offset in its
+    /// chunk, and the lists must have room for all of them. The caller has checked that the slab holds the elements.
+    pub fn launch(
+        &self,
+        kernel: &Kernel,
+        stream: &Arc<CudaStream>,
+        slab: &Slab<'_>,
+        (geometry, batch, step): (&DeviceGeometry, &ChunkBatch, &Step),
+    ) -> Result<()> {
+        let mut launch = stream.launch_builder(kernel.function());
+        launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch).arg(step);
+        launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
+        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
+        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *,
+        // const SideOffsets *, Outputs, const u32 *, SideLists). The slab holds the batch's elements, as the caller has
+        // checked. Counts come from the kernels that quantize, or from the caller of `gather_outliers`; they add up to
+        // the chunks' counts, from which all callers allocated the lists.
+        unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
+        Ok(())
+    }
 }
 
 /// Outliers, verbatim values and bitmaps of a batch, chunk after chunk without gaps.
@@ -63,6 +88,44 @@ pub struct SideLists<'a> {
     pub signs: CudaViewMut<'a, u8>,
 }
 
+impl<'a> SideLists<'a> {
+    /// Allocates lists for chunks with these summaries, and uploads their starts. Also returns whether any chunk has
+    /// entries.
+    pub(super) fn new(frame: &mut Frame<'a>, summaries: &[ChunkSummary], element_bytes: u32) -> Result<(Self, bool)> {
+        let mut next = SideStarts::default();
+        let mut starts = Vec::with_capacity(summaries.len());
+        for summary in summaries {
+            let ChunkSummary { outliers, verbatim, mask_bytes, sign_bytes, .. } = *summary;
+            let nothing = [outliers, verbatim, mask_bytes, sign_bytes] == [0; 4];
+            starts.push(SideStarts { radius: if nothing { 0 } else { summary.radius }, ..next });
+            let sum = |a: u32, b: u32| {
+                a.checked_add(b)
+                    .ok_or_else(|| CudaError::invalid("side lists of 2^32 entries or more: use smaller batches"))
+            };
+            next.outliers = sum(next.outliers, summary.outliers)?;
+            next.verbatim = sum(next.verbatim, summary.verbatim)?;
+            next.masks = sum(next.masks, summary.mask_bytes)?;
+            next.signs = sum(next.signs, summary.sign_bytes)?;
+        }
+        let any = next != SideStarts::default();
+        let mut lists = Self {
+            device_starts: frame.slice(starts.len())?,
+            outlier_positions: frame.slice(next.outliers as usize)?,
+            residuals: frame.slice(next.outliers as usize)?,
+            verbatim_positions: frame.slice(next.verbatim as usize)?,
+            verbatim_values: frame.slice(next.verbatim as usize * element_bytes as usize)?,
+            masks: frame.slice(next.masks as usize)?,
+            signs: frame.slice(next.signs as usize)?,
+            starts,
+        };
+        if any {
+            let stream = frame.stream().clone();
+            stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading the starts of lists")?;
+        }
+        Ok((lists, any))
+    }
+}
+
 impl Quantizer {
     /// Collects outliers, verbatim values and bitmaps. `summaries` are those of the batch, which give the sizes.
     ///
@@ -82,66 +145,20 @@ impl Quantizer {
         if summaries.len() != batch.chunks() as usize {
             return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
         }
-        let mut next = SideStarts::default();
-        let mut starts = Vec::with_capacity(summaries.len());
-        for summary in summaries {
-            let ChunkSummary { outliers, verbatim, mask_bytes, sign_bytes, .. } = *summary;
-            let nothing = [outliers, verbatim, mask_bytes, sign_bytes] == [0; 4];
-            starts.push(SideStarts { radius: if nothing { 0 } else { summary.radius }, ..next });
-            let sum = |a: u32, b: u32| {
-                a.checked_add(b)
-                    .ok_or_else(|| CudaError::invalid("side lists of 2^32 entries or more: use smaller batches"))
-            };
-            next.outliers = sum(next.outliers, summary.outliers)?;
-            next.verbatim = sum(next.verbatim, summary.verbatim)?;
-            next.masks = sum(next.masks, summary.mask_bytes)?;
-            next.signs = sum(next.signs, summary.sign_bytes)?;
-        }
-        let element_bytes = self.variant.element_bytes as usize;
-        let mut lists = SideLists {
-            device_starts: frame.slice(starts.len())?,
-            outlier_positions: frame.slice(next.outliers as usize)?,
-            residuals: frame.slice(next.outliers as usize)?,
-            verbatim_positions: frame.slice(next.verbatim as usize)?,
-            verbatim_values: frame.slice(next.verbatim as usize * element_bytes)?,
-            masks: frame.slice(next.masks as usize)?,
-            signs: frame.slice(next.signs as usize)?,
-            starts,
-        };
-        if batch.tiles() == 0 || next == SideStarts::default() {
+        let (mut lists, any) = SideLists::new(frame, summaries, self.variant.element_bytes)?;
+        if batch.tiles() == 0 || !any {
             return Ok(lists);
         }
-        stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading the starts of lists")?;
         let outliers = [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
         let entries = GatherArguments {
             outputs: quantized.outputs(&stream),
+            exact: 0,
             lists: SideListPointers::new(&stream, outliers, &mut lists),
             starts: &lists.device_starts.as_view(),
             offsets: &quantized.offsets.as_view(),
         };
-        self.launch_gather(&stream, slab, &batch, &entries)?;
+        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, &self.step))?;
         Ok(lists)
-    }
-
-    /// Queues the kernel. The entries of each tile, as many as the outputs count, start at its offset in its chunk, and
-    /// the lists must have room for all of them.
-    fn launch_gather(
-        &self,
-        stream: &Arc<CudaStream>,
-        slab: &Slab<'_>,
-        batch: &ChunkBatch,
-        entries: &GatherArguments<'_>,
-    ) -> Result<()> {
-        let mut launch = stream.launch_builder(self.scalar_tile.gather.function());
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
-        launch.arg(entries.starts).arg(entries.offsets).arg(&entries.outputs).arg(&entries.lists);
-        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
-        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *,
-        // const SideOffsets *, Outputs, SideLists). `check` proved that the slab holds the batch's elements. Counts
-        // come from `quantize`, or from the caller of `gather_outliers`; they add up to the chunks' counts, from which
-        // both callers allocated the lists.
-        unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
-        Ok(())
     }
 
     /// Collects positions and residuals of the outliers for a radius other than the chunks' own. `counts` and `offsets`
@@ -184,11 +201,12 @@ impl Quantizer {
         let outliers = [positions.device_ptr_mut(&stream).0, residuals.device_ptr_mut(&stream).0];
         let entries = GatherArguments {
             outputs: quantized.outputs(&stream).with_outliers(counts.device_ptr_mut(&stream).0),
+            exact: 0,
             lists: SideListPointers::new(&stream, outliers, lists),
             starts: &device_starts.as_view(),
             offsets,
         };
-        self.launch_gather(&stream, slab, &batch, &entries)?;
+        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, &self.step))?;
         Ok((positions, residuals))
     }
 }

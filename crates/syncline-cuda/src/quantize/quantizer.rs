@@ -155,7 +155,7 @@ impl Quantizer {
         self.codes.launch(&stream, &arguments, control)?;
         let to = FinishOutputs {
             offsets: &mut out.offsets,
-            group_classes: &mut out.group_classes,
+            group_classes: Some(&mut out.group_classes),
             summaries: &mut out.summaries,
             records,
         };

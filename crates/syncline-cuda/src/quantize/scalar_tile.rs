@@ -26,9 +26,17 @@ impl ScalarTileKernels {
     pub fn new(device: &Device, variant: KernelVariant) -> Result<Self> {
         Ok(Self {
             wide: device.kernel(&specialization(variant, WIDE), "quantize_wide")?,
-            gather: device.kernel(&specialization(variant, GATHER), "quantize_gather")?,
+            gather: gather_kernel(device, variant)?,
         })
     }
+}
+
+/// Loads the kernel that collects verbatim values and bitmaps.
+///
+/// # Errors
+/// The errors of [`Device::kernel`].
+pub(super) fn gather_kernel(device: &Device, variant: KernelVariant) -> Result<Kernel> {
+    device.kernel(&specialization(variant, GATHER), "quantize_gather")
 }
 
 fn specialization(variant: KernelVariant, source: Source) -> Specialization {

@@ -10,6 +10,7 @@ use crate::geometry::Divider32;
 pub(crate) const STRUCTS: &[DeviceStruct] = &[
     Step::C,
     BoundRequest::C,
+    ExcludedBits::C,
     ScanReport::C,
     ChunkSummary::C,
     TileSums::C,
@@ -20,6 +21,8 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     Outputs::C,
     CodesLaunch::C,
     StagedLaunch::C,
+    InterpolationStep::C,
+    TokenOutputs::C,
 ];
 
 device_struct! {
@@ -65,6 +68,14 @@ device_struct! {
 }
 
 device_struct! {
+    /// Bit patterns of elements that a scan leaves out.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct ExcludedBits {
+        pub(super) patterns: [u64; MAX_PATTERNS],
+    }
+}
+
+device_struct! {
     /// The report of the kernel that scans an array, for the host. Extremes, and the number of the first NaN, are
     /// stored such that larger numbers are more extreme and 0 means none.
     #[derive(Clone, Copy, Debug, Default)]
@@ -72,8 +83,10 @@ device_struct! {
         /// Complement of the lowest ordered number.
         pub(super) lowest: u64,
         pub(super) highest: u64,
-        /// Excluded elements, NaN, infinities, -0.0 and 0.0.
-        pub(super) counts: [u64; 5],
+        /// Elements with each of the excluded bit patterns.
+        pub(super) excluded: [u64; MAX_PATTERNS],
+        /// NaN, infinities, -0.0 and 0.0.
+        pub(super) counts: [u64; 4],
         /// Complement of the number of the first NaN.
         pub(super) first_nan: u64,
         /// Number of samples, all finite.
@@ -261,5 +274,37 @@ device_struct! {
         /// Blocks of work of the batch's last chunk.
         pub(super) last_chunk_blocks: u32,
         pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// The constants of interpolation, of the element's type.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub(super) struct InterpolationStep {
+        pub(super) step: f64,
+        /// Inverse of the step, rounded.
+        pub(super) inverse: f64,
+        /// The bound, rounded down.
+        pub(super) bound: f64,
+    }
+}
+
+device_struct! {
+    /// Results for each tile of a batch whose chunks have token codebooks.
+    #[derive(Clone, Copy)]
+    pub(super) struct TokenOutputs {
+        pub(super) metas: CUdeviceptr as "uint16_t *",
+        pub(super) bases: CUdeviceptr as "int32_t *",
+        pub(super) verbatim: CUdeviceptr as "uint16_t *",
+        /// Bitmaps of the verbatim values, of the tiles that have any.
+        pub(super) exact: CUdeviceptr as "uint32_t *",
+        /// Squared error of each tile; null unless squared errors are measured.
+        pub(super) errors: CUdeviceptr as "uint64_t *",
+        /// Number of elements in each squared error; null unless squared errors are measured.
+        pub(super) counted: CUdeviceptr as "uint16_t *",
+        /// Words of the groups of each tile: `token_codes/groups.cuh`.
+        pub(super) groups: CUdeviceptr as "uint32_t *",
+        /// Codes, with room for the elements of an unclipped tile for each.
+        pub(super) codes: CUdeviceptr as "int32_t *",
     }
 }

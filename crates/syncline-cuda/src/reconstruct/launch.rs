@@ -22,7 +22,7 @@ use crate::huffman::decode::{BatchView, SINGLE_LONG_ENTRIES, TABLE_BITS};
 /// Bytes of static shared memory of a block that decodes, including what the driver reserves.
 const OWN_SHARED_MEMORY: u32 = 2304;
 /// Bytes of dynamic shared memory that such a block needs for symbols of 16 bits: tables of four codebooks, the sums of
-/// a warp, and some words of input with the words that a damaged stream may read behind them.
+/// a warp, and some words of input with the words that a damaged stream may read after them.
 const OF_ANY_SYMBOLS: u32 = 16 * ((1 << TABLE_BITS) + SINGLE_LONG_ENTRIES[1]) + (32 << 9) + 600;
 /// Bytes of shared memory while tables with pairs of symbols are built: these tables, and those of single codewords
 /// from which they are built.
@@ -98,7 +98,7 @@ impl Reconstructor {
             )));
         }
         if way == Way::Apart && format.axes != 3 {
-            return Err(CudaError::invalid("only arrays with tiles of three axes are reconstructed apart"));
+            return Err(CudaError::invalid("staged sums require tiles of three axes"));
         }
         let decoding = |apart| -> Result<[Kernel; 2]> {
             let kernel = |wide| -> Result<Kernel> {
@@ -275,9 +275,9 @@ impl Reconstructor {
                 unsafe { launch.launch(grid) }.doing("reconstructing from token codes")?;
                 Ok(false)
             }
-            _ => {
-                Err(CudaError::invalid("codes as streams are for reconstructors that decode, decoded ones for others"))
-            }
+            _ => Err(CudaError::invalid(
+                "a reconstructor that decodes requires streams of codes, any other requires decoded codes",
+            )),
         }
     }
 
@@ -309,7 +309,7 @@ impl Reconstructor {
         // Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, BatchFinish). `check`
         // has ensured that for each of at most MAX_CHUNKS chunks there are a stream, a word of status and four words of
         // sums, and four words more. Streams lie in the input. Positions that codewords and index give are bounded by
-        // the stream's bits, and in shared memory by the space behind the last warp's. The parsing kernel has validated
+        // the stream's bits, and in shared memory by the space after the last warp's. The parsing kernel has validated
         // the results for chunks whose status is 0. The output contains the elements of the tiles, or the rows of all
         // slots. `ending` points to memory of the batch of these chunks.
         unsafe { launch.launch(grid) }
@@ -351,7 +351,7 @@ impl Reconstructor {
             }
             Codes::TokenCodes { codes, slots, plans } => {
                 if plans.is_double() != self.format.double {
-                    return Err(CudaError::invalid("the plans are those of elements of another type"));
+                    return Err(CudaError::invalid("the interpolation plans are for another element type"));
                 }
                 // Groups of token codes are not smaller than those of the slots of `parsed`.
                 let needed = u64::from(parsed.chunk_count) * u64::from(*slots) * GROUP_LEN as u64;

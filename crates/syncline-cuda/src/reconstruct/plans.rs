@@ -81,7 +81,7 @@ impl InterpolationPlans {
     }
 
     /// Returns the kernel's argument. It borrows nothing: `self` must be alive when the kernel runs.
-    pub(super) fn argument(&self, stream: &CudaStream) -> Plans {
+    pub(crate) fn argument(&self, stream: &CudaStream) -> Plans {
         Plans {
             heads: self.heads.device_ptr(stream).0,
             anchors: self.anchors.device_ptr(stream).0,

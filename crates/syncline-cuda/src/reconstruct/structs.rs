@@ -131,7 +131,7 @@ device_struct! {
 device_struct! {
     /// The plans of interpolation of an array's tiles, one after another.
     #[derive(Debug, Clone, Copy)]
-    pub(super) struct Plans {
+    pub(crate) struct Plans {
         /// The head for tiles that are clipped along the axes of a set is entry `8 * (scheme - 1) + set`, with 1 for x,
         /// 2 for y, 4 for z.
         pub(super) heads: CUdeviceptr as "const PlanHead *",

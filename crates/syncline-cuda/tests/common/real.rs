@@ -34,7 +34,7 @@ pub fn bytes_of<T: Real>(values: &[f64]) -> Vec<u8> {
 /// The byte that memory is filled with before tests, to detect missing writes.
 pub const POISON: u8 = 0x5c;
 
-/// Decompresses a whole stream into a buffer behind which nothing may be written.
+/// Decompresses a whole stream into a buffer after which nothing may be written.
 pub fn on_gpu<T: Real>(
     decompressor: &mut Decompressor,
     stream: &Arc<CudaStream>,

@@ -85,10 +85,7 @@ pub fn compress_by(
         parts.into_iter().fold(empty.clone(), Scan::merge)
     };
     let first = pass(Scan::new(element, shape.len(), bound, making.fill));
-    let scan = match first.second_pass() {
-        Some(second) => first.settle(pass(second)),
-        None => first,
-    };
+    let Ok(scan) = first.settle(|empty| Ok::<_, std::convert::Infallible>(pass(empty)));
     let resolved = resolve(&scan).unwrap();
     let header = Header {
         element_type: element,

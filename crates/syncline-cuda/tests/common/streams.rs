@@ -84,16 +84,7 @@ impl Field {
 
     /// Resolves a bound as the library does.
     pub fn resolve(&self, options: &Options) -> Resolved {
-        let pass = |mut scan: Scan| {
-            scan.add(0, &self.bytes);
-            scan
-        };
-        let first = pass(Scan::new(self.element, self.shape.len(), options.bound, options.fill));
-        let scan = match first.second_pass() {
-            Some(second) => first.settle(pass(second)),
-            None => first,
-        };
-        resolve(&scan).unwrap()
+        resolve(&Scan::of(self.element, &self.bytes, options.bound, options.fill)).unwrap()
     }
 
     /// Returns the header of the stream for a resolved bound.
@@ -103,15 +94,19 @@ impl Field {
 
     /// Returns the CPU's stream with this header, and its error summary.
     pub fn stream_with(&self, header: &Header) -> (Vec<u8>, ErrorSummary) {
+        self.stream_by(header, &CoderOptions::default())
+    }
+
+    /// Returns [`Self::stream_with`] with other parameters of the lossless stage.
+    pub fn stream_by(&self, header: &Header, lossless: &CoderOptions) -> (Vec<u8>, ErrorSummary) {
         let geometry = Geometry::with_chunk_tiles(self.shape, header.chunk_tiles).unwrap();
         let mut out = header.to_bytes().to_vec();
         let mut scratch = EncodeScratch::default();
         let (mut lengths, mut total) = (Vec::new(), ErrorSummary::default());
         for chunk in 0..geometry.chunks() {
             let start = out.len();
-            let lossless = CoderOptions::default();
             let source = Bytes(&self.bytes);
-            let summary = encode_chunk(header, &geometry, chunk, &source, &lossless, &mut scratch, &mut out).unwrap();
+            let summary = encode_chunk(header, &geometry, chunk, &source, lossless, &mut scratch, &mut out).unwrap();
             total.squared_error += summary.squared_error;
             total.counted += summary.counted;
             lengths.push((out.len() - start) as u32);
@@ -122,14 +117,23 @@ impl Field {
 
     /// Returns the CPU's stream.
     pub fn stream(&self, options: &Options) -> Vec<u8> {
+        self.stream_of(options, &CoderOptions::default())
+    }
+
+    /// Returns [`Self::stream`] with other parameters of the lossless stage.
+    pub fn stream_of(&self, options: &Options, lossless: &CoderOptions) -> Vec<u8> {
         let mut resolved = self.resolve(options);
+        let header = |resolved: &Resolved| {
+            let (token_codes, lzss_codes) = (lossless.token_codes(options.bound), lossless.coder.lzss_codes());
+            Header { token_codes, lzss_codes, ..self.header(options, resolved) }
+        };
         let Bound::Psnr(target) = options.bound else {
-            return self.stream_with(&self.header(options, &resolved)).0;
+            return self.stream_by(&header(&resolved), lossless).0;
         };
         let goal = PsnrGoal::new(target, &resolved);
         let mut attempt = 0;
         loop {
-            let (stream, summary) = self.stream_with(&self.header(options, &resolved));
+            let (stream, summary) = self.stream_by(&header(&resolved), lossless);
             match goal.next(self.element, &resolved, &summary, attempt) {
                 None => return stream,
                 Some(tightened) => (resolved, attempt) = (tightened, attempt + 1),

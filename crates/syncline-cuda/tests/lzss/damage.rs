@@ -75,7 +75,7 @@ fn damage_is_found_where_core_finds_it() {
             let mut damaged = bytes.clone();
             let mut spans = decode_spans(&case, &plans, &places);
             for (i, span) in spans.iter_mut().enumerate() {
-                // One chunk in eight is not damaged. The others have flipped bits behind the parameters, in any section
+                // One chunk in eight is not damaged. The others have flipped bits after the parameters, in any section
                 // with equal probability, or a wrong length of a section.
                 match random.below(8) {
                     0 => {}

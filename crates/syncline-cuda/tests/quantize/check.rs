@@ -48,17 +48,7 @@ pub fn bytes_of<T: Real>(values: &[T]) -> Vec<u8> {
 }
 
 fn core_scan<T: Real>(bytes: &[u8], bound: Bound, fill: Fill) -> Scan {
-    let len = (bytes.len() / size_of::<T>()) as u64;
-    let pass = |empty: Scan| {
-        let mut scan = empty;
-        scan.add(0, bytes);
-        scan
-    };
-    let first = pass(Scan::new(T::TYPE, len, bound, fill));
-    match first.second_pass() {
-        Some(second) => first.settle(pass(second)),
-        None => first,
-    }
+    Scan::of(T::TYPE, bytes, bound, fill)
 }
 
 pub fn header_of<T: Real>(bytes: &[u8], shape: Shape, setting: Setting) -> (Header, Geometry) {

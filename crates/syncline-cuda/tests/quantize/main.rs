@@ -250,7 +250,8 @@ fn scans() {
                 let fill = [1e20, -9999.0, 40.0][round as usize / 2];
                 (0..len / 9).for_each(|_| values[random.below(len) as usize] = fill);
             }
-            for fill in [Fill::Auto, Fill::None, Fill::Value(f64::NAN), Fill::Value(1e20)] {
+            let several = Fill::of(&[1e20, -9999.0, f64::NAN]).unwrap();
+            for fill in [Fill::Auto, Fill::None, Fill::Value(f64::NAN), Fill::Value(1e20), several] {
                 if !share.takes() {
                     continue;
                 }

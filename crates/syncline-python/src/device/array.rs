@@ -35,13 +35,13 @@ enum Memory {
 }
 
 impl DeviceArray {
-    /// An array in memory of this library.
+    /// Returns an array in memory of this library.
     pub fn of_buffer(buffer: DeviceBuffer, element: ElementType, shape: &[u64], ordinal: usize) -> Self {
         let (bytes, shape) = (buffer.bytes(), shape.iter().map(|&extent| extent as i64).collect());
         Self { memory: Arc::new(Memory::Ours(buffer)), bytes, element, shape, ordinal }
     }
 
-    /// An array at the start of memory of another library.
+    /// Returns an array at the start of memory of another library.
     pub fn of_input(input: DeviceInput, len: usize, element: ElementType, shape: &[u64]) -> Self {
         let bytes = DeviceBytes { pointer: input.bytes.pointer, len };
         let (ordinal, shape) = (input.ordinal, shape.iter().map(|&extent| extent as i64).collect());

@@ -238,12 +238,6 @@ impl Codec {
                 options.coder()
             )));
         }
-        if options.coder_options().token_codes(options.bound()) {
-            return Err(CudaError::invalid(format!(
-                "effort {} is not available on the GPU: use the effort fast, or the CPU",
-                options.effort()
-            )));
-        }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody else uses them meanwhile.

@@ -10,7 +10,7 @@ use syncline_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstream
 
 use super::{Codec, Decompressor, DeviceBuffer, DeviceBytes, RawStream, memory};
 use crate::{
-    ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Error, IndexKind, compress, decompress,
+    ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, IndexKind, compress, decompress,
     max_compressed_len,
 };
 
@@ -82,7 +82,9 @@ fn lossy_streams_are_those_of_the_cpu() {
     }
     round_trip(&mut codec, ElementType::F64, &[2, 9, 10, 11], &abs.clone().with_index(IndexKind::Gap));
     round_trip(&mut codec, ElementType::F64, &[900], &CompressOptions::new(Bound::PwRel(1e-2)));
-    round_trip(&mut codec, ElementType::F32, &[900], &abs.with_coder(Coder::LzssHuffman));
+    round_trip(&mut codec, ElementType::F32, &[900], &abs.clone().with_coder(Coder::LzssHuffman));
+    round_trip(&mut codec, ElementType::F32, &[9, 20, 17], &abs.clone().with_effort(Effort::Balanced));
+    round_trip(&mut codec, ElementType::F64, &[33, 40], &abs.with_effort(Effort::Best));
 }
 
 #[test]

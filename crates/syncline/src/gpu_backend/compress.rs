@@ -32,6 +32,8 @@ use crate::source::ArraySource;
 /// Device memory of a lane beside its slabs and records, for each byte of a batch's elements: what quantizing and
 /// encoding take, with some room.
 const WORKSPACE_SHARE: u64 = 2;
+/// The same if each chunk is coded with token codebooks and without, for which there are records of both.
+const COMPARED_WORKSPACE_SHARE: u64 = 4;
 /// Device memory of a lane whatever its batches.
 const WORKSPACE_BYTES: u64 = 128 << 20;
 
@@ -128,7 +130,10 @@ impl<'g> Compression<'g> {
             true => Vec::new(),
             false => (0..devices).map(share).map(|b| batches[b.start].start..batches[b.end - 1].end).collect(),
         };
-        let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
+        let coder = options.coder_options();
+        let compares = coder.token_codes(options.bound()) && coder.coder.lzss_codes();
+        let workspace_share = if compares { COMPARED_WORKSPACE_SHARE } else { WORKSPACE_SHARE };
+        let lane_bytes = room + workspace_share * room + WORKSPACE_BYTES;
         // What is not looked at beforehand need not be kept.
         let mut resident = !parts.is_empty() && options.bound() != Bound::Lossless;
         for (gpu, chunks) in gpus.0.iter().zip(&parts) {
@@ -184,7 +189,7 @@ impl<'g> Compression<'g> {
         let empty = empty_scan(self.element_type, len, options)?;
         let found = self.look(&empty, Some((array, pool.threads())))?;
         let nothing_to_load = None::<(&ArraySource<S>, usize)>;
-        let scan = empty.settle_result(&found, |second| self.look(second, nothing_to_load))?;
+        let scan = empty.settle_result(&found, |again| self.look(again, nothing_to_load))?;
         resolve(&scan)
     }
 

@@ -191,9 +191,9 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
     }
 }
 
-/// Streams with token codebooks, which only the CPU makes.
+/// Streams with token codebooks are those of the CPU, and become its arrays.
 #[test]
-fn streams_with_token_codebooks_become_the_arrays_of_the_cpu() {
+fn streams_with_token_codebooks_are_those_of_the_cpu() {
     let Some(gpus) = gpus() else { return };
     let cases: [(Effort, &[u64], Bound); 3] = [
         (Effort::Balanced, pick(&[130, 70, 150], &[20, 30, 35]), Bound::Rel(1e-3)),
@@ -211,8 +211,10 @@ fn streams_with_token_codebooks_become_the_arrays_of_the_cpu() {
         let array = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
         let count = shape.len();
         for sizes in all_sizes() {
+            let what = format!("{shape} {bound:?} {effort} {sizes:?}");
+            let made = compressed(gpus, &bytes, ElementType::F32, shape, &options, sizes);
+            assert!(made == stream, "{what}: {} bytes, not {}", made.len(), stream.len());
             for wanted in [0..count, count / 3..count / 3 * 2, count..count] {
-                let what = format!("{shape} {bound:?} {effort} {sizes:?}");
                 check_decompression(gpus, &stream, array.bytes(), wanted, sizes, &what);
             }
         }
@@ -292,6 +294,8 @@ fn the_library_says_where_it_worked() {
         (CompressOptions::new(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
         (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::LzssHuffman), true),
         (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::Auto), true),
+        (CompressOptions::new(Bound::Psnr(60.0)).with_effort(Effort::Balanced), true),
+        (CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best).with_fill(Fill::Value(-9999.0)), true),
         (CompressOptions::new(Bound::Abs(1e-30)), false),
         (CompressOptions::new(Bound::Lossless), false),
         (CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss), true),

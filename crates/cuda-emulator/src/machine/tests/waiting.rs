@@ -26,7 +26,7 @@ const READS_ANOTHER_BLOCK: &str = "
 
 #[test]
 fn a_lane_may_wait_for_another_of_its_warp() {
-    // Lane 0 polls memory for a value that lane 31 writes behind the loop.
+    // Lane 0 polls memory for a value that lane 31 writes after the loop.
     let body = "
         setp.ne.u32 %p0, %t, 0;
         @%p0 bra $others;

@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         Ok(parameters)
     }
 
-    /// Parses a declaration behind its state space (such as `.global`). Returns the variable with its name as written.
+    /// Parses a declaration after its state space (such as `.global`). Returns the variable with its name as written.
     pub fn variable(&mut self, space: Space, external: bool) -> Result<(&'a str, Variable), Failure> {
         let variable = self.declared(space, external)?;
         self.expect(b';')?;

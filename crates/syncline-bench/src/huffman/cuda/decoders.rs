@@ -18,7 +18,7 @@ use syncline_cuda::huffman::decode::{Batch, BatchStream, Decoding, Gap, Indexed,
 use syncline_cuda::timing::{self, Times};
 
 use super::encoders::Streams;
-use super::rotation::{COPIES, InTurn};
+use super::rotation::{AlternatingCalls, COPIES};
 use super::{Code, Extent, Gpu, Input, POISON, Results, names, view_bytes, view_bytes_mut};
 use crate::huffman::GROUP_LOG2;
 
@@ -125,12 +125,12 @@ impl Gpu {
             let (_, decoder) = self.decoders::<S>(index, extent)?.swap_remove(i);
             let times = self.time_decoder(&mut prepared, &decoder).with_context(|| name.to_owned())?;
             self.check_decoded(input, &mut prepared, &decoder).with_context(|| name.to_owned())?;
-            let in_turn = (extent == Extent::Fastest)
-                .then(|| self.decoding_in_turn(input, streams, &decoder))
+            let alternating = (extent == Extent::Fastest)
+                .then(|| self.measure_alternating_decoding(input, streams, &decoder))
                 .transpose()
                 .with_context(|| format!("{name}, one call after another"))?;
             let row = self.row(&input.set, input.bytes(), streams.what("decode", name), &times);
-            results.rows.push(row.in_turn(in_turn));
+            results.rows.push(row.with_alternating(alternating));
             // The papers' streams have no zero-bit groups.
             if extent == Extent::Everything && !streams.free_groups && index != IndexKind::Symbol {
                 results.phases.push(self.time_steps(input, &mut prepared, name, &decoder)?);
@@ -176,6 +176,7 @@ impl Gpu {
         })
     }
 
+    /// Launches a decoder on prepared streams. `step` is called after each of its steps.
     fn decode<S: Code>(
         &mut self,
         prepared: &mut Prepared<'_, S>,
@@ -198,12 +199,12 @@ impl Gpu {
     }
 
     /// Measures calls that alternate between copies of input, descriptors and output. All outputs are checked.
-    fn decoding_in_turn<S: Code>(
+    fn measure_alternating_decoding<S: Code>(
         &mut self,
         input: &Input<S>,
         streams: &Streams<S>,
         decoder: &AnyDecoder<S>,
-    ) -> Result<InTurn> {
+    ) -> Result<AlternatingCalls> {
         let own = streams.encoded.bytes().slice(..streams.end());
         let copy = || self.stream.clone_dtod(&own).doing("copying the streams");
         let inputs = (0..COPIES).map(|_| copy()).collect::<Result<Vec<_>, _>>()?;
@@ -211,7 +212,7 @@ impl Gpu {
         for copy in &mut copies {
             self.check.poison(&mut view_bytes_mut(&mut copy.output), POISON)?;
         }
-        let seconds = self.time_in_turn(&mut copies, |gpu, copy| gpu.decode(copy, decoder, &mut |_| Ok(())))?;
+        let seconds = self.time_alternating(&mut copies, |gpu, copy| gpu.decode(copy, decoder, &mut |_| Ok(())))?;
         copies.iter().try_for_each(|copy| self.check_output(input, copy))?;
         Ok(seconds.rates(input.bytes()))
     }

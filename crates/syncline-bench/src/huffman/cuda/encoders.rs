@@ -10,7 +10,7 @@ use syncline_cuda::huffman::encode::{
 };
 use syncline_cuda::timing::{self, Times};
 
-use super::rotation::{COPIES, InTurn};
+use super::rotation::{AlternatingCalls, COPIES};
 use super::{Code, Extent, Gpu, Input, POISON, Results, What, names};
 use crate::huffman::GROUP_LOG2;
 
@@ -143,7 +143,7 @@ impl Gpu {
     ) -> Result<()> {
         let expected = self.stream.clone_dtod(streams.encoded.bytes()).doing("keeping the streams")?;
         let [given, whole] = match extent {
-            Extent::Fastest => self.encoding_in_turn(input, streams, &expected)?.map(Some),
+            Extent::Fastest => self.measure_alternating_encoding(input, streams, &expected)?.map(Some),
             _ => [None, None],
         };
         let mut methods = vec![None];
@@ -174,13 +174,13 @@ impl Gpu {
             self.check_encoded(streams, &streams.encoded, &expected).with_context(|| name.clone())?;
             let row = self.row(&input.set, input.bytes(), streams.what("encode", name), &times);
             // Other methods are not measured on small sets.
-            results.rows.push(row.in_turn(given));
+            results.rows.push(row.with_alternating(given));
         }
         let times = self.time_whole_path(input, streams)?;
         self.check_encoded(streams, &streams.encoded, &expected).context(names::WHOLE_PATH)?;
         let what = streams.what("encode", names::WHOLE_PATH);
         let row = self.row(&input.set, input.bytes(), what, &times);
-        results.rows.push(row.in_turn(whole));
+        results.rows.push(row.with_alternating(whole));
         Ok(())
     }
 
@@ -222,12 +222,12 @@ impl Gpu {
 
     /// Measures our encoder's calls while they alternate between copies of the buffers: with given codebooks, and from
     /// symbols on. Each copy has its own symbols, codebooks and streams; all results are checked.
-    fn encoding_in_turn<S: Code>(
+    fn measure_alternating_encoding<S: Code>(
         &mut self,
         input: &Input<S>,
         streams: &Streams<S>,
         expected: &CudaSlice<u8>,
-    ) -> Result<[InTurn; 2]> {
+    ) -> Result<[AlternatingCalls; 2]> {
         let Streams { batch, builder, encoder, .. } = streams;
         let copy = || -> Result<Copy<S>> {
             Ok(Copy {
@@ -241,7 +241,7 @@ impl Gpu {
             self.poison_streams(encoded)?;
             builder.launch(&mut self.arena.frame()?, &symbols.as_view(), None, batch, codebooks)?;
         }
-        let given = self.time_in_turn(&mut copies, |gpu, Copy { symbols, codebooks, encoded }| {
+        let given = self.time_alternating(&mut copies, |gpu, Copy { symbols, codebooks, encoded }| {
             let given = EncodeInput { symbols: &symbols.as_view(), classes: None, batch, codebooks };
             encoder.launch(&mut gpu.arena.frame()?, &given, encoded)
         })?;
@@ -249,7 +249,7 @@ impl Gpu {
             self.check_encoded(streams, &copy.encoded, expected).context("one call after another")?;
             self.poison_streams(&mut copy.encoded)?;
         }
-        let whole = self.time_in_turn(&mut copies, |gpu, Copy { symbols, codebooks, encoded }| {
+        let whole = self.time_alternating(&mut copies, |gpu, Copy { symbols, codebooks, encoded }| {
             let (mut frame, symbols) = (gpu.arena.frame()?, symbols.as_view());
             builder.launch(&mut frame.nested(), &symbols, None, batch, codebooks)?;
             encoder.launch(&mut frame, &EncodeInput { symbols: &symbols, classes: None, batch, codebooks }, encoded)

@@ -14,14 +14,14 @@ pub const CALLS: usize = 3 * COPIES;
 
 /// Results of calls that alternate between copies of their buffers: seconds, or 10^9 bytes of symbols per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct InTurn {
+pub(super) struct AlternatingCalls {
     /// A single call between two events. The host has queued everything before the device begins.
     pub queued: f64,
     /// The mean of [`CALLS`] consecutive calls between two events.
     pub one_after_another: f64,
 }
 
-impl InTurn {
+impl AlternatingCalls {
     /// Converts seconds to throughputs for `bytes` bytes.
     pub(super) fn rates(self, bytes: usize) -> Self {
         let rate = |seconds| bytes as f64 / seconds / 1e9;
@@ -36,11 +36,11 @@ impl Gpu {
     ///
     /// # Errors
     /// The errors of `call`.
-    pub(super) fn time_in_turn<T>(
+    pub(super) fn time_alternating<T>(
         &mut self,
         copies: &mut [T],
         mut call: impl FnMut(&mut Self, &mut T) -> syncline_cuda::Result<()>,
-    ) -> Result<InTurn> {
+    ) -> Result<AlternatingCalls> {
         let (stream, runs, wait) = (self.stream.clone(), self.runs, self.check.wait());
         let many = timing::seconds(&stream, runs, || (0..CALLS).try_for_each(|i| call(self, &mut copies[i % COPIES])))?;
         let single = timing::Runs { counted: runs.counted.max(COPIES), ..runs };
@@ -54,6 +54,6 @@ impl Gpu {
                 call(self, &mut copies[calls % COPIES])
             },
         )?;
-        Ok(InTurn { queued: alone.median(), one_after_another: many.median() / CALLS as f64 })
+        Ok(AlternatingCalls { queued: alone.median(), one_after_another: many.median() / CALLS as f64 })
     }
 }

@@ -3,6 +3,7 @@
 //! Floating-point bits are compared as integers: flipping the magnitude of negative ones makes signed order the order
 //! of the values.
 
+use crate::bound::MAX_FILLS;
 use crate::simd::dispatched;
 
 /// Elements in a block; its counters are as narrow as the elements.
@@ -18,24 +19,24 @@ pub trait Key: Copy + Ord + std::fmt::Debug {
     const MAX: Self;
     /// 0.
     const ZERO: Self;
-    /// Between bits and keys, both ways.
+    /// Converts bits to a key, or a key to bits.
     fn key(self) -> Self;
-    /// Without the sign bit.
+    /// Clears the sign bit.
     fn magnitude(self) -> Self;
-    /// 1 if `yes`, added.
+    /// Returns this number plus 1 if `yes`, and this number otherwise.
     fn count(self, yes: bool) -> Self;
-    /// Sign-extended.
+    /// Converts to 64 bits by sign extension.
     fn widen(self) -> i64;
-    /// The bits, zero-extended.
+    /// Returns the bits, zero-extended.
     fn bits(self) -> u64;
-    /// From bits, zero-extended.
+    /// Converts from zero-extended bits.
     fn from_bits(bits: u64) -> Self;
-    /// Whether these are the bits of a NaN.
+    /// Returns whether these are the bits of a NaN.
     #[inline(always)]
     fn is_nan(self) -> bool {
         self.magnitude() > Self::INFINITY
     }
-    /// Whether these are the bits of a finite value.
+    /// Returns whether these are the bits of a finite value.
     #[inline(always)]
     fn is_finite(self) -> bool {
         self.magnitude() < Self::INFINITY
@@ -44,10 +45,10 @@ pub trait Key: Copy + Ord + std::fmt::Debug {
 
 /// Little-endian bytes of a key.
 pub trait Bytes<K>: Sized {
-    /// The element's bits.
+    /// Returns the element's bits.
     fn load(&self) -> K;
-    /// What is in at most [`BLOCK`] elements, those with the bits `excluded` left out.
-    fn block(words: &[Self], excluded: Option<K>) -> BlockStats;
+    /// What is in at most [`BLOCK`] elements, those with one of the bits `excluded` left out.
+    fn block(words: &[Self], excluded: &[K]) -> BlockStats;
 }
 
 macro_rules! keys {
@@ -88,7 +89,7 @@ macro_rules! keys {
                 <$key>::from_le_bytes(*self)
             }
             #[inline]
-            fn block(words: &[Self], excluded: Option<$key>) -> BlockStats {
+            fn block(words: &[Self], excluded: &[$key]) -> BlockStats {
                 $block(words, excluded)
             }
         }
@@ -105,8 +106,8 @@ pub struct BlockStats {
     pub highest: i64,
     /// Elements.
     pub count: u64,
-    /// Excluded elements; they are not counted further.
-    pub excluded: u64,
+    /// Elements that hold each of the excluded bit patterns; they are not counted further.
+    pub excluded: [u64; MAX_FILLS],
     /// NaNs of any payload.
     pub nans: u64,
     /// Infinities of either sign.
@@ -123,7 +124,7 @@ impl Default for BlockStats {
             lowest: i64::MAX,
             highest: i64::MIN,
             count: 0,
-            excluded: 0,
+            excluded: [0; MAX_FILLS],
             nans: 0,
             infinities: 0,
             minus_zeros: 0,
@@ -133,13 +134,13 @@ impl Default for BlockStats {
 }
 
 impl BlockStats {
-    /// Of both.
+    /// Combines the statistics of two blocks.
     pub fn merge(self, other: Self) -> Self {
         Self {
             lowest: self.lowest.min(other.lowest),
             highest: self.highest.max(other.highest),
             count: self.count + other.count,
-            excluded: self.excluded + other.excluded,
+            excluded: std::array::from_fn(|i| self.excluded[i] + other.excluded[i]),
             nans: self.nans + other.nans,
             infinities: self.infinities + other.infinities,
             minus_zeros: self.minus_zeros + other.minus_zeros,
@@ -147,13 +148,14 @@ impl BlockStats {
         }
     }
 
-    /// Smallest and largest key, if there is any.
+    /// Returns the smallest and the largest key, if there is any.
     pub fn range(&self) -> Option<(i64, i64)> {
         (self.lowest <= self.highest).then_some((self.lowest, self.highest))
     }
 }
 
-/// Extremes and zeros of all elements, whatever they are: infinities and NaNs come out as extremes.
+/// Returns the extremes and the counts of zeros of all elements. Infinities and NaNs are treated as values and become
+/// the extremes.
 #[inline(always)]
 fn plain<K: Key, const N: usize>(block: &[[u8; N]]) -> (K, K, K, K)
 where
@@ -171,25 +173,24 @@ where
     (lowest, highest, minus, zeros)
 }
 
-/// Extremes and counts with everything told apart.
+/// Returns the extremes and all counts. NaNs, infinities, and excluded elements are counted separately.
 #[inline(always)]
-fn careful<K: Key, const N: usize>(block: &[[u8; N]], excluded: Option<K>) -> BlockStats
+fn careful<K: Key, const N: usize>(block: &[[u8; N]], excluded: &[K]) -> BlockStats
 where
     [u8; N]: Bytes<K>,
 {
     let (mut lowest, mut highest) = (K::MAX, K::MIN);
-    let [mut left_out, mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 5];
+    let [mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 4];
+    let mut left_out = [K::ZERO; MAX_FILLS];
     // Several short passes: one long one is not vectorized. What is to be skipped is made a NaN.
     let mut all = [K::ZERO; BLOCK];
     let all = &mut all[..block.len()];
-    match excluded {
-        None => all.iter_mut().zip(block).for_each(|(bits, word)| *bits = word.load()),
-        Some(pattern) => {
-            for (bits, word) in all.iter_mut().zip(block) {
-                let skip = word.load() == pattern;
-                *bits = if skip { K::MAX } else { word.load() };
-                left_out = left_out.count(skip);
-            }
+    all.iter_mut().zip(block).for_each(|(bits, word)| *bits = word.load());
+    for (pattern, left_out) in excluded.iter().zip(&mut left_out) {
+        for (bits, word) in all.iter_mut().zip(block) {
+            let skip = word.load() == *pattern;
+            *bits = if skip { K::MAX } else { *bits };
+            *left_out = left_out.count(skip);
         }
     }
     for bits in &*all {
@@ -209,13 +210,14 @@ where
         zeros = zeros.count(*bits == K::ZERO);
     }
     let count = |k: K| k.widen() as u64;
+    let left_out = left_out.map(count);
     BlockStats {
         lowest: if lowest <= highest { lowest.widen() } else { i64::MAX },
         highest: if lowest <= highest { highest.widen() } else { i64::MIN },
         count: block.len() as u64,
-        excluded: count(left_out),
+        excluded: left_out,
         // Those left out were made NaN above.
-        nans: count(nans) - count(left_out),
+        nans: count(nans) - left_out.iter().sum::<u64>(),
         infinities: count(infinities),
         minus_zeros: count(minus),
         zeros: count(zeros),
@@ -223,11 +225,11 @@ where
 }
 
 #[inline(always)]
-fn block_body<K: Key, const N: usize>(block: &[[u8; N]], excluded: Option<K>) -> BlockStats
+fn block_body<K: Key, const N: usize>(block: &[[u8; N]], excluded: &[K]) -> BlockStats
 where
     [u8; N]: Bytes<K>,
 {
-    if excluded.is_none() && !block.is_empty() {
+    if excluded.is_empty() && !block.is_empty() {
         let (lowest, highest, minus, zeros) = plain::<K, N>(block);
         // Keys ascend from -NaN over -inf to +inf and +NaN: finite extremes mean that all is finite.
         if highest < K::INFINITY && lowest.key().magnitude() < K::INFINITY {
@@ -245,8 +247,8 @@ where
 }
 
 dispatched! {
-    fn block_f32(block: &[[u8; 4]], excluded: Option<i32>) -> BlockStats = block_body::<i32, 4>
+    fn block_f32(block: &[[u8; 4]], excluded: &[i32]) -> BlockStats = block_body::<i32, 4>
 }
 dispatched! {
-    fn block_f64(block: &[[u8; 8]], excluded: Option<i64>) -> BlockStats = block_body::<i64, 8>
+    fn block_f64(block: &[[u8; 8]], excluded: &[i64]) -> BlockStats = block_body::<i64, 8>
 }

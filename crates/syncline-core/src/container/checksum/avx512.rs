@@ -10,15 +10,17 @@ use crate::mem::prefetch::prefetch;
 use crate::mem::uninit::{UninitBytes, Written};
 use crate::simd::Avx512;
 
-/// Bytes that are taken at a time.
+/// Bytes that are hashed at a time.
 const STRIPE: usize = 64;
 /// Stripes after which the sums are scrambled.
 const BLOCK_STRIPES: usize = 16;
-/// Bytes from those that are copied to those that are asked for, at both ends. Zen 4 copied 12 MB in the third cache at
-/// 16 GB/s without, 26 with 256, 24 with 512 and 18 with 768; far ones at 17 with up to 512, and at 13 with more.
+/// Distance in bytes at which source and destination are prefetched while copying. Zen 4 copied 12 MB in the L3 cache
+/// at 16 GB/s without prefetching, at 26 with a distance of 256, 24 with 512, and 18 with 768. It copied larger data at
+/// 17 GB/s with up to 512, and at 13 with more.
 const COPY_AHEAD: usize = 256;
-/// Bytes from those that are only hashed to those that are asked for: a tile, as the machine's own prefetching ends
-/// with each page. Raw chunks of 2-D and 3-D tiles were decoded up to a quarter faster, others as before.
+/// Distance in bytes at which the source is prefetched while hashing without copying. It is the size of a tile, because
+/// the hardware prefetcher stops at the end of each page. Raw chunks of 2-D and 3-D tiles were decoded up to a quarter
+/// faster, others as fast as before.
 const HASH_AHEAD: usize = 4096;
 
 const PRIME32_1: u64 = 0x9E37_79B1;
@@ -46,7 +48,7 @@ static SECRET: [u8; 192] = [
     0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce, //
     0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e, //
 ];
-/// Where the keys of scrambling, of the last stripe and of the merge start.
+/// Offsets in the secret of the keys for scrambling, for the last stripe, and for the merge.
 const SCRAMBLE_KEY: usize = SECRET.len() - STRIPE;
 const LAST_KEY: usize = SECRET.len() - STRIPE - 7;
 const MERGE_KEY: usize = 11;
@@ -58,17 +60,17 @@ pub(super) struct Long {
     sums: [u64; 8],
     /// Stripes of the current block that have been taken.
     taken: usize,
-    /// The stripe that was taken last, then bytes that are still to be taken: up to a stripe, as the last of a message
-    /// is not taken as the others are.
+    /// The last stripe that was hashed, followed by bytes that have not been hashed: up to a stripe, because the last
+    /// stripe of a message is treated differently from the others.
     recent: [u8; 2 * STRIPE],
-    /// How many bytes are still to be taken.
+    /// Number of bytes in `recent` that have not been hashed.
     kept: usize,
-    /// Bytes that have come.
+    /// Number of bytes that have been written.
     len: u64,
 }
 
 impl Long {
-    /// Of a message of which nothing has come; `None` if the machine has no AVX-512.
+    /// Starts the checksum of a message; `None` if the processor has no AVX-512.
     pub(super) fn new() -> Option<Self> {
         let sums = [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
         let token = Avx512::detected()?;
@@ -96,8 +98,8 @@ impl Long {
         unsafe { place.assume_written(bytes.len()) }
     }
 
-    /// Which of the next `len` bytes are stripes that can be taken where they are: behind what completes the one that
-    /// is kept, and before at least a byte more.
+    /// Returns the range of the next `len` bytes that consists of whole stripes to hash in place. It starts after the
+    /// bytes that complete the stripe that is kept, and ends at least one byte before the end.
     fn stripes_of(&self, len: usize) -> Range<usize> {
         let start = (STRIPE - self.kept).min(len);
         start..start + len.saturating_sub(start + 1) / STRIPE * STRIPE
@@ -133,7 +135,7 @@ impl Long {
         unsafe { take::<COPY>(&mut self.sums, &mut self.taken, stripes, places) };
     }
 
-    /// The checksum, if all of the message has come.
+    /// Returns the checksum, if the whole message has been written.
     pub(super) fn finish(&self) -> u64 {
         let mut sums = self.sums;
         let last = self.recent[self.kept..].first_chunk().expect("a stripe and what is kept");
@@ -189,7 +191,7 @@ fn take_last(sums: &mut [u64; 8], stripe: &[u8; STRIPE]) {
     store(sums, state);
 }
 
-/// Each sum gets its neighbor's data, and the product of the halves of its own, keyed.
+/// Adds a stripe: each sum is increased by its neighbor's data and by the product of the halves of its own keyed data.
 #[target_feature(enable = "avx512f")]
 fn add(state: __m512i, data: __m512i, key: __m512i) -> __m512i {
     let keyed = _mm512_xor_si512(data, key);
@@ -198,7 +200,7 @@ fn add(state: __m512i, data: __m512i, key: __m512i) -> __m512i {
     _mm512_add_epi64(state, _mm512_add_epi64(product, neighbors))
 }
 
-/// What happens to the sums between blocks.
+/// Scrambles the sums between two blocks.
 #[target_feature(enable = "avx512f")]
 fn scramble(state: __m512i) -> __m512i {
     let keyed = _mm512_xor_si512(_mm512_xor_si512(state, _mm512_srli_epi64::<47>(state)), key(SCRAMBLE_KEY));
@@ -209,7 +211,7 @@ fn scramble(state: __m512i) -> __m512i {
     _mm512_add_epi64(low, _mm512_slli_epi64::<32>(high))
 }
 
-/// 64 bytes of the secret.
+/// Returns 64 bytes of the secret.
 #[target_feature(enable = "avx512f")]
 fn key(at: usize) -> __m512i {
     load(SECRET[at..].first_chunk().expect("a key within the secret"))

@@ -8,8 +8,8 @@ pub(super) const EXTENT_BYTES: usize = 32;
 /// Number of axes up to which each extent is a u64. Extents of more axes are packed.
 const UNPACKED_AXES: usize = EXTENT_BYTES / size_of::<u64>();
 
-/// Half bytes of the field. Each holds three bits of an extent and one that says whether more follow. As the product of
-/// the extents is at most 2^60, all axes take at most `MAX_RANK + 60 / 3` of them.
+/// Number of half bytes of the field. Each contains three bits of an extent and a bit that is set if more follow.
+/// Because the product of the extents is at most 2^60, all axes together take at most `MAX_RANK + 60 / 3` half bytes.
 const HALVES: usize = 2 * EXTENT_BYTES;
 const _: () = assert!(MAX_RANK + 20 <= HALVES);
 
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// Extents of so many axes with a product of at most 2^60.
+    /// Returns the extents of up to `MAX_RANK` axes with a product of at most 2^60.
     fn extents() -> impl Strategy<Value = Vec<u64>> {
         prop::collection::vec((0_u32..61, any::<u64>()), 0..=MAX_RANK).prop_map(|axes| {
             let mut left = 60;

@@ -32,7 +32,7 @@ pub fn join<S: Symbol, const TABLE: usize>(
     // Stores are to arrays of as many.
     unsafe {
         let (first, second) = (fours(symbols, 0, table, alphabet), fours(symbols, 1, table, alphabet));
-        // Of eight symbols each, in the order 0, 4, 1, 5 and so on.
+        // Each holds eight symbols, in the order 0, 4, 1, 5 and so on.
         let (bits, lengths) = join_pairs(first, second);
         if _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(64)) != 0 {
             for (number, (bits, lengths)) in [first, second].into_iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn join<S: Symbol, const TABLE: usize>(
     PIECES / 2
 }
 
-/// The codewords of 32 symbols, the first half or the second, joined four by four.
+/// Returns the codewords of 32 symbols, the first half or the second, with four codewords joined in each word.
 ///
 /// # Safety
 /// The machine has AVX-512 BW.
@@ -81,7 +81,7 @@ unsafe fn fours<S: Symbol, const TABLE: usize>(
     }
 }
 
-/// The entries of 16 symbols.
+/// Returns the table entries of 16 symbols.
 ///
 /// # Safety
 /// The machine has AVX-512 BW.
@@ -121,7 +121,7 @@ unsafe fn pairs(entries: __m512i) -> Joined {
     }
 }
 
-/// Joins each even lane with the one behind it: those of `a` become the even lanes, those of `b` the odd ones.
+/// Joins each even lane with the one after it: those of `a` become the even lanes, those of `b` the odd ones.
 ///
 /// # Safety
 /// The machine has AVX-512 BW.

@@ -1,4 +1,4 @@
-//! One codeword at a time, without a table: the canonical order tells a codeword's length and symbol.
+//! Decodes one codeword at a time, without a table: the canonical order determines a codeword's length and symbol.
 
 use crate::huffman::codebook::Codebook;
 use crate::huffman::lengths::MAX_LENGTH;
@@ -20,7 +20,7 @@ pub struct Canonical {
 }
 
 impl Canonical {
-    /// Decoding form of `codebook`.
+    /// Prepares `codebook` for decoding.
     pub fn new(codebook: &Codebook) -> Self {
         let mut limits = [0; MAX_LENGTH as usize + 1];
         let mut offsets = [0; MAX_LENGTH as usize + 1];
@@ -39,9 +39,9 @@ impl Canonical {
         }
     }
 
-    /// Symbol and length of the codeword that `window` starts with, known to be at least `shortest` bits long. For bits
-    /// that are no codeword (a lone symbol has only one) the last symbol, with the longest length; without any symbol
-    /// (0, 1).
+    /// Returns the symbol and the length of the codeword at the start of `window`, which is at least `shortest` bits
+    /// long. Bits that are no codeword (a lone symbol has only one) give the last symbol with the longest length.
+    /// Without any symbol, the result is (0, 1).
     #[inline(always)]
     pub fn decode(&self, window: u64, shortest: u32) -> (u16, u32) {
         let mut length = shortest.max(1);

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::huffman::{Checksum, Symbol};
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// Runs `decode_live` on the front of `out`, where the live groups fit, forms their checksum and spreads them out.
+/// Runs `decode_live` on the front of `out`, where the live groups fit, computes their checksum, and moves them to
+/// their final positions.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if `decode_live` returns another number of symbols.
@@ -38,7 +39,7 @@ impl<S: Symbol> Kernel for Sum<'_, S> {
     }
 }
 
-/// From the last group to the first: a live group never moves towards the front.
+/// Moves the live groups to their final positions, from the last to the first: none of them moves towards the front.
 fn spread<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, out: &mut [S]) {
     let stream = decoder.stream;
     let len = stream.group_len();

@@ -13,11 +13,12 @@ use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Checksum, Symbol};
 use crate::simd::{InstructionSet, Kernel};
 
-/// Most bits of a table: two codewords fit one 33-bit window. What is longer is decoded the slow way.
+/// Maximum index width of a table in bits: two codewords fit one window of 33 bits. Longer codewords are decoded
+/// canonically.
 const MOST_BITS: u32 = 16;
 /// Groups decoded side by side.
 const LANES: usize = 8;
-/// A table is used if at least one in so many codewords is too long for the other ones.
+/// A table is used if at least one in this number of codewords is too long for the other tables.
 const WORTH_WHILE: u32 = 16;
 
 /// A table of single symbols.
@@ -29,8 +30,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Tables of a stream's codebooks, or none where those of several symbols are faster. How common codewords are is
-    /// taken from their lengths.
+    /// Builds the tables of a stream's codebooks. Returns none if tables with several symbols per entry are faster. The
+    /// probability of a codeword is derived from its length.
     pub fn for_codebooks(codes: &[Canonical]) -> Vec<Self> {
         let long = |code: &Canonical| -> u32 {
             (TABLE_BITS + 1..=MAX_LENGTH).map(|length| code.counts[length as usize] << (MAX_LENGTH - length)).sum()
@@ -95,7 +96,7 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
                 }
                 next += 1;
             }
-            // Where there are fewer, the others decode something for nothing.
+            // If fewer groups are left, the other lanes decode symbols that are dropped.
             for i in (0..LEN).step_by(2) {
                 for (lane, symbols) in groups_in_flight.iter_mut().zip(&mut symbols) {
                     let pair: &mut [S; 2] = (&mut symbols[i..i + 2]).try_into().expect("as many");
@@ -126,13 +127,14 @@ impl<'d> GroupDecoder<'d> {
         Self { table: &decoder.direct[class], code: &decoder.canonical[class], position }
     }
 
-    /// The next two symbols.
+    /// Returns the next two symbols.
     #[inline(always)]
     fn pair(&mut self, words: &BitWords<'_>) -> [u16; 2] {
         let window = words.window(self.position);
         let first = self.table.entry(window);
         let second = self.table.entry(window << (first & 63));
-        // Having consumed nothing, an entry without a symbol is met again: so the second one tells.
+        // An entry without a symbol consumes no bits, so the next lookup gives the same entry. It is enough to test the
+        // second one.
         if second == 0 {
             return [self.one_slowly(words), self.one_slowly(words)];
         }

@@ -1,5 +1,6 @@
-//! Parallel decoding with the gap index: it says where the first codeword of any subsequence starts, so every thread
-//! can start at once; a first pass counts its symbols, their running sum says where they go, a second pass writes them.
+//! Parallel decoding with the gap index. The index gives the first codeword of every subsequence, so that all threads
+//! can start immediately. The first pass counts the symbols of each part, a prefix sum gives their positions in the
+//! output, and the second pass writes them.
 
 use rayon::prelude::*;
 
@@ -39,7 +40,7 @@ pub fn write_parts<S: Symbol>(spans: Spans<'_, '_, '_, S>, bounds: &[u32], dense
     write_counted(spans, bounds, &counts, dense)
 }
 
-/// [`write_parts`] where the number of symbols of each part is known.
+/// Writes the parts like [`write_parts`], if the number of symbols of each part is known.
 pub fn write_counted<S: Symbol>(
     spans: Spans<'_, '_, '_, S>,
     bounds: &[u32],

@@ -13,7 +13,7 @@ use crate::simd::{self, InstructionSet, Kernel};
 /// Groups decoded side by side. Five to ten are equally fast (measured); fewer leave less undone at the end of a range.
 const LANES: usize = 6;
 
-/// Groups that a thread takes at a time.
+/// Groups that a thread decodes at a time.
 const GROUPS_PER_TASK: usize = 1024;
 
 /// Decodes all groups with up to `threads` threads.

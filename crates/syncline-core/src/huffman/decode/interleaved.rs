@@ -28,14 +28,14 @@ pub struct InterleavedDecoder<'t> {
 }
 
 impl<'t> InterleavedDecoder<'t> {
-    /// Symbols that a lane may hold before the next window: a window gives at most 18 more, and one decoded the slow
-    /// way.
+    /// Maximum number of symbols that a decoder may hold before the next window. A window gives at most 18 more, plus
+    /// one that is decoded canonically.
     pub const ROOM: usize = 160;
 
     /// Bits that a window may consume.
     pub const WINDOW_BITS: u32 = LOOKUPS_PER_WINDOW as u32 * TABLE_BITS + crate::huffman::lengths::MAX_LENGTH;
 
-    /// InterleavedDecoder with these tables, at `position`.
+    /// Returns a decoder that uses these tables and starts at bit `position`.
     pub fn new(lookup: &'t Lookup, code: &'t Canonical, position: u32) -> Self {
         Self {
             entries: &lookup.entries,
@@ -56,7 +56,7 @@ impl<'t> InterleavedDecoder<'t> {
         (self.count, self.patches) = (0, 0);
     }
 
-    /// Symbols decoded since the last [`InterleavedDecoder::take`].
+    /// Returns the number of symbols decoded since the last [`InterleavedDecoder::take`].
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.count.into()
@@ -72,13 +72,14 @@ impl<'t> InterleavedDecoder<'t> {
             last = self.entries[(window >> (64 - TABLE_BITS)) as usize];
             self.buffer[at * WIDTH..][..8].copy_from_slice(&(last >> 16).to_le_bytes());
             at += (last >> 8) as usize & 0xff;
-            // At most 33 in the low byte; what is above it does not matter.
+            // The low byte is at most 33. The bits above it are ignored.
             bits += last & 0xffff;
             window <<= last & 63;
         }
         self.position = self.position.wrapping_add(bits as u32 & 0xff);
         self.count = at as u8;
-        // Having consumed nothing, an entry is met again by the lookups after it: so the last one tells.
+        // An entry without a symbol consumes no bits, so the next lookups give the same entry. It is enough to test the
+        // last one.
         if last as u8 == 0 {
             self.step_slow::<WIDTH>(words, (last >> 16) as u32);
         }

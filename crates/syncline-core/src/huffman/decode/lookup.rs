@@ -1,15 +1,17 @@
 //! Tables that give several symbols for the next bits of the stream.
 //!
-//! An entry is eight bytes: how many bits it consumes, how many symbols it gives, then the symbols, as many whole
-//! codewords as the table's bits hold. Symbols are bytes, distances from the table's base, so that six fit (a
-//! residual's likely values lie close together); or two bytes wide (three fit) where a 256-wide window misses too much.
-//! What an entry cannot express consumes nothing and gives nothing, and is decoded the slow way ([`Canonical`]).
+//! An entry has eight bytes: the number of bits that it consumes, the number of its symbols, and the symbols, as many
+//! whole codewords as fit the index. Symbols are stored as bytes, as distances from the table's base, so that six fit
+//! (the likely values of residuals are close together), or in two bytes (three fit) if a window of 256 symbols misses
+//! too many. An entry for codewords that do not fit consumes no bits and has no symbols; such codewords are decoded
+//! with [`Canonical`].
 
 use super::canonical::Canonical;
 use crate::huffman::Symbol;
 use crate::huffman::lengths::MAX_LENGTH;
 
-/// Bits that a lookup takes: three lookups fit one 33-bit window, and the table (16 KiB) a third of an L1 cache.
+/// Index width of a table in bits: three lookups fit one window of 33 bits, and the table (16 KiB) takes a third of an
+/// L1 cache.
 pub const TABLE_BITS: u32 = 11;
 /// Entries of a table.
 pub const ENTRIES: usize = 1 << TABLE_BITS;
@@ -34,7 +36,7 @@ impl Layout {
         }
     }
 
-    /// Most symbols of an entry.
+    /// Returns the maximum number of symbols of an entry.
     fn capacity(self) -> u32 {
         48 / self.symbol_bits()
     }
@@ -46,7 +48,7 @@ pub struct Lookup {
     /// Bits 0-7 bits consumed, 8-15 number of symbols, 16-63 symbols; with no symbol, 16-63 is the least length of the
     /// codeword.
     pub entries: Box<[u64; ENTRIES]>,
-    /// How symbols stand in entries; the same in all tables of a stream.
+    /// Layout of the symbols in entries, which is the same in all tables of a stream.
     pub layout: Layout,
     /// Added to each symbol of a narrow entry.
     pub base: u16,
@@ -106,7 +108,8 @@ impl Lookup {
         }
     }
 
-    /// The last entries, from `at` on: no symbols, for codewords longer than the table's bits; the least length only.
+    /// Fills the last entries, starting at `at`, for codewords that are longer than the table's index. They have no
+    /// symbols and contain only the minimum length.
     fn fill_long(&mut self, code: &Canonical, at: usize) {
         let mut length = 1;
         for (i, entry) in self.entries.iter_mut().enumerate().skip(at) {
@@ -117,9 +120,9 @@ impl Lookup {
     }
 }
 
-/// Base of a window of 256 symbols that holds nearly all of what is coded in at most [`TABLE_BITS`] bits, if there is
-/// one: either everything fits, or the window is centered on the commonest symbol and misses at most 1/32 of the code
-/// space.
+/// Returns the base of a window of 256 symbols that contains nearly all symbols with codewords of at most
+/// [`TABLE_BITS`] bits, if there is one. Either all of these symbols fit, or the window is centered on the most
+/// frequent symbol and misses at most 1/32 of the code space.
 fn narrow_base(code: &Canonical) -> Option<u16> {
     let short: u32 = code.counts[..=TABLE_BITS as usize].iter().sum();
     let symbols = &code.symbols[..short as usize];

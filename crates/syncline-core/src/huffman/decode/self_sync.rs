@@ -1,15 +1,17 @@
 //! Parallel decoding without an index, by self-synchronization (Weissenberger and Schmidt, 2018, their form for
 //! multicore processors).
 //!
-//! The bits are cut into one sequence for each thread. A thread that starts anywhere soon meets a true codeword
-//! boundary by itself and is right from there on. Phase 1: each thread decodes its sequence from its first bit and
-//! records the codeword boundary after each subsequence. Phase 2: each sequence is decoded again from where the one
-//! before it ended, until a recorded boundary is met (synchronized). Then counts, their running sum, and the symbols.
+//! The bits are divided into one sequence per thread. A thread that starts at any bit soon reaches a true codeword
+//! boundary and decodes correctly from there on. In phase 1, each thread decodes its sequence from its first bit and
+//! records the codeword boundary after each subsequence. In phase 2, each sequence is decoded again, starting where the
+//! previous one ended, until a recorded boundary is reached (synchronization). Then the symbols are counted, their
+//! positions are computed by a prefix sum, and the symbols are written.
 //!
-//! **Cost.** Some codes never synchronize (all codewords of one length that does not divide a sequence, for one). If
-//! the sequence before did not synchronize, its end was wrong and so was the start of this one: it is then decoded once
-//! more, after the one before it. So every bit is decoded at most three times to find the boundaries, and once to
-//! write: never more than about four times the work of one thread, and no unbounded rounds.
+//! **Cost.** Some codes never synchronize, for example if all codewords have the same length and it does not divide a
+//! sequence. If the previous sequence did not synchronize, its end was wrong, and so was the start of this sequence,
+//! which is then decoded again after the previous one. Every bit is thus decoded at most three times to find the
+//! boundaries, and once to write the symbols: the work is at most about four times that of one thread, and the number
+//! of rounds is bounded.
 
 use rayon::prelude::*;
 
@@ -24,7 +26,7 @@ const CHECK_BITS: u32 = 1024;
 /// Fewest bits that are worth a thread.
 const LEAST_PER_THREAD: u32 = 16 * CHECK_BITS;
 
-/// What phase 1 records of a sequence: the span from its start to the first codeword at or after each subsequence
+/// The record of phase 1 for a sequence: the span from its start to the first codeword at or after each subsequence
 /// boundary.
 struct Record {
     bits: std::ops::Range<u32>,
@@ -49,7 +51,8 @@ impl Record {
         (self.bits.start..end).step_by(CHECK_BITS as usize).map(move |start| end.min(start.saturating_add(CHECK_BITS)))
     }
 
-    /// The sequence decoded from `entry`, a little after its first bit, up to where it meets what is recorded.
+    /// Decodes the sequence starting at `entry`, shortly after its first bit, until a codeword boundary equals a
+    /// recorded one.
     fn resume<S: Symbol>(&self, spans: Spans<'_, '_, '_, S>, entry: u32) -> Span {
         let mut so_far = Span { exit: entry, symbols: 0 };
         for (end, recorded) in self.boundaries().zip(&self.spans) {

@@ -173,7 +173,7 @@ fn copy_long(out: &mut [u8], from: usize, to: usize, length: usize) {
     let period = to - from;
     // Data that repeats every `period` bytes also repeats every multiple of it. Use one that a move does not overlap.
     let distance = period * SLACK.div_ceil(period);
-    // The first bytes are copied one by one, until the longer distance lies in the repeating data.
+    // The first bytes are copied one by one, until the longer distance stays within the repeating data.
     let before = (distance - period).min(length);
     for i in 0..before {
         out[to + i] = out[from + i];

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::simd::Portable;
 
-    /// Values that repeat at short, medium and long distances and never, with runs between them.
+    /// Returns values that repeat at short, medium, and long distances or never, with runs between them.
     fn bytes(length: usize) -> Vec<u8> {
         let mut state = 11_u64;
         let mut next = || {
@@ -234,8 +234,8 @@ mod tests {
         one.map(|()| best)
     }
 
-    /// Random tokens of a block, and its symbols. One match in `rare` is longer than the shortest, by less than
-    /// `longest`; distances are at least `nearest`.
+    /// Returns random tokens of a block and the number of its symbols. One match in `rare` is longer than the shortest,
+    /// by less than `longest`; distances are at least `nearest`.
     fn random_tokens(width: SymbolWidth, nearest: usize, longest: u64, rare: u64, seed: u64) -> (Tokens, usize) {
         let mut state = seed;
         let mut next = |below: u64| {

@@ -68,7 +68,7 @@ pub(super) fn nearest_of_four<const WIDTH: usize, I: InstructionSet>(
     }
 }
 
-/// [`nearest_of_four`] by two comparisons of two candidates each.
+/// Computes [`nearest_of_four`] by two comparisons of two candidates each.
 ///
 /// # Safety
 /// The processor has AVX-512 F, BW, CD and VL.

@@ -1,8 +1,9 @@
 //! Finds the tokens of a block by a table of the last position with each hash.
 //!
-//! For symbols of several bytes this suits blocks with few matches. Each position looks up the previous position with
-//! the same hash, without a branch: two loads and two stores. Nearly all of these lie outside the window; the others
-//! are searched link by link. For symbols of one byte it suits blocks with short matches, and needs AVX-512.
+//! For symbols of several bytes, this is suitable for blocks with few matches. Each position looks up the previous
+//! position with the same hash, without a branch: two loads and two stores. Nearly all of these previous positions are
+//! outside of the window; the chains of the others are followed link by link. For symbols of one byte, this is suitable
+//! for blocks with short matches, and needs AVX-512.
 
 use super::super::{ENOUGH, HASH_FACTOR, Params, SymbolWidth, Tokens};
 use super::MatchFinder;

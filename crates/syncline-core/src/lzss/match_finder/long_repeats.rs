@@ -1,4 +1,4 @@
-//! Tells whether a block may have matches at all if only long matches count.
+//! Decides whether a block can have matches at all if only long matches count.
 //!
 //! A match of [`LONG`] symbols covers an aligned group of [`GROUP`] symbols. The hash of each aligned group is compared
 //! with the hashes at all positions of the window before it, which takes few instructions with vectors.

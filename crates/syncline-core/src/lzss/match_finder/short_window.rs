@@ -1,8 +1,8 @@
 //! Finds the tokens of blocks of levels 1 to 4, whose windows have at most 255 symbols.
 //!
 //! Up to level 3 (level 2 for symbols of one byte) and with AVX-512, [`window_bitmap`] finds all matches of a block if
-//! 16 bits tell its symbols apart. For other blocks and processors [`NearestFour`] finds the match of each token. Four
-//! blocks are searched alternately, because the latencies from one token to the next add up to some 45 cycles.
+//! 16 bits distinguish its symbols. For other blocks and processors, [`NearestFour`] finds the match of each token.
+//! Four blocks are searched alternately, because the latencies from one token to the next sum to about 45 cycles.
 
 use super::super::{Params, SymbolWidth, Tokens};
 use super::MatchFinder;
@@ -43,7 +43,7 @@ impl MatchFinder for ShortWindow {
     }
 }
 
-/// How the matches of a block are found.
+/// The method that finds the matches of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
     /// One candidate for each position, found for a vector of positions at once.
@@ -55,7 +55,7 @@ enum Search {
     NearestFour,
 }
 
-/// Appends the tokens of the first `taken` of `bytes`.
+/// Appends the tokens of the first `taken` bytes of `bytes`.
 struct AppendTokens<'a> {
     bytes: &'a [u8],
     taken: usize,
@@ -138,7 +138,8 @@ impl AppendTokens<'_> {
                 }
             }
             block.copy_bytes::<WIDTH>(bytes);
-            // Four candidates of one-byte symbols are mostly found sooner by their hashes: 2.1 times on short strings.
+            // With four candidates and symbols of one byte, finding them by their hashes is mostly faster: by 2.1 times
+            // on short strings.
             let compares_windows = rules.depth <= if WIDTH == 1 { 2 } else { MAX_BITMAP_DEPTH };
             if compares_windows && tries(Search::WindowBitmap) {
                 let symbols = block.symbols;

@@ -18,7 +18,7 @@ pub(super) struct WindowBitmap {
 
 /// Finds the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes at the start of `bytes`, by bitmaps
 /// of equal symbols in windows of 32, 64 or 128 symbols for 1, 2 or 4 candidates. Returns `None`, with `out`
-/// unspecified, if 16 bits do not tell the symbols apart and many seem to repeat.
+/// unspecified, if 16 bits do not distinguish the symbols and many seem to repeat.
 ///
 /// # Panics
 /// A slice is too short, the block is too long, or the rules are others.
@@ -58,8 +58,8 @@ impl SingleCandidates {
 }
 
 /// Finds the match of each position of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes at the start of
-/// `bytes`, if the rules have one candidate at most 32 symbols away with a key of at most 4 symbols. Meanwhile
-/// prefetches `next`. Returns whether it has: `false` if the rules are others or 16 bits do not tell the symbols apart.
+/// `bytes`, and prefetches `next`. Returns `false` without having done so if 16 bits do not distinguish the symbols, or
+/// unless the rules have one candidate at a distance of at most 32 symbols with a key of at most 4 symbols.
 ///
 /// # Panics
 /// `bytes` is too short, the block is too long, or the rules contradict each other.

@@ -39,7 +39,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
         _ => matches!(tile_section.radius, RADIUS | WIDE_RADIUS),
     };
     if !known || (kind == ChunkKind::TokenCodes) != tile_section.scheme.is_some() {
-        return Err(context.corrupt("its codes have a radius, classes, or a scheme that they cannot have"));
+        return Err(context.corrupt("its radius, classes, or interpolation scheme do not fit the coding of its codes"));
     }
     let scheme = read_scheme(&tile_section, header, context)?;
     let elements = context.geometry.chunk_elements(context.chunk);
@@ -62,7 +62,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     let mut codes = if kind == ChunkKind::LzssCodes {
         let sections = Sections::parse(codes, place)?;
         if sections.0[..BLOCKS].iter().chain(&sections.0[LITERALS + 1..]).any(|section| !section.is_empty()) {
-            return Err(context.corrupt("its tokens have sections that are none of tokens"));
+            return Err(context.corrupt("its LZSS tokens have unexpected sections"));
         }
         let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
         Codes::Tokens(reader, Box::new([0; MAX_TILE_ELEMENTS]))
@@ -144,7 +144,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     codes.finish()
 }
 
-/// The interpolation scheme of a chunk, whose tiles have only predictors that they can have.
+/// Returns the interpolation scheme of a chunk, after checking that its tiles only have valid predictors.
 fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Result<Option<Scheme>> {
     let Some(code) = section.scheme else { return Ok(None) };
     let scheme = Scheme::from_code(code);
@@ -158,14 +158,14 @@ fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Res
 /// The codes of a chunk, however coded.
 enum Codes<'b, 's, 'a> {
     Huffman(CodeReader<'b, 's, 'a, u16>),
-    /// Bytes behind LZSS tokens, and those of a tile as codes.
+    /// Decoded bytes of LZSS tokens, and the bytes of a tile as codes.
     Tokens(BlockReader<'b>, Box<[u16; MAX_TILE_ELEMENTS]>),
     /// Signed codes with token codebooks, which are read by group.
     Symbols(TokenStream<'a>),
 }
 
 impl Codes<'_, '_, '_> {
-    /// The codes of groups `first..first + count`: those of a tile, later than any asked for before.
+    /// Returns the codes of groups `first..first + count` of a tile. Tiles must be requested in ascending order.
     #[inline]
     fn groups(&mut self, first: usize, count: usize, group_log2: usize, context: &Context) -> Result<&[u16]> {
         match self {
@@ -193,7 +193,7 @@ impl Codes<'_, '_, '_> {
 /// The bitmaps of a chunk's tiles (masks or signs).
 struct Bitmaps {
     bytes: Vec<u8>,
-    /// Where the bitmap of each tile starts that has one.
+    /// Start of the bitmap of each tile that has one.
     starts: Vec<u32>,
 }
 

@@ -1,4 +1,5 @@
-//! Codes as LZSS tokens: narrowed to a byte each, taken as symbols of two, and Huffman-coded.
+//! Encodes quantization codes as LZSS tokens: codes are narrowed to one byte, paired to symbols of two bytes, and the
+//! tokens are Huffman-coded.
 
 use super::super::lzss::{EncodeBuffers, coded_bits, counted_bits, write_tokens};
 use super::super::options::{Coder, CoderOptions};
@@ -8,22 +9,22 @@ use crate::lzss::{Params, SymbolWidth};
 use crate::predict::Outlier;
 use crate::predict::codes::narrow;
 
-/// Fewest codes in a match. Nearly all matches are runs of the commonest code; shorter ones take more than their
-/// literals' codewords. Measured at relative 1e-2 and 1e-3 on nyx, hurricane, CESM and RTM, level 3: 12 to 24 differ by
-/// at most 3 %, and 16 is the best of these or nearly so on each.
+/// Minimum number of codes in a match. Nearly all matches are runs of the most frequent code; shorter matches take more
+/// bits than the codewords of their literals. Measured at relative bounds 1e-2 and 1e-3 on nyx, hurricane, CESM and RTM
+/// at level 3: values from 12 to 24 differ by at most 3 %, and 16 is the best or nearly the best on each.
 const SHORTEST: usize = 16;
 /// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of
-/// `docs/SPEED.md`, "Codes as LZSS tokens", `auto` comes within 3 % of the shorter of both. Whole blocks instead, fewer
+/// `docs/SPEED.md`, "Codes as LZSS tokens", `auto` comes within 1 % of the shorter of both. Whole blocks instead, fewer
 /// of them, stand less well for chunks that are empty in places.
 pub const PIECE: usize = 512;
 /// See [`PIECE`].
 pub const SAMPLED: usize = 8;
-/// What tables, codebooks and indices of the tokens take: about so many bytes a chunk.
+/// Approximate size in bytes of the tables, codebooks, and indexes of a chunk's tokens.
 const SIDE_BYTES: u64 = 600;
 /// Bytes of an outlier: position and residual.
 const OUTLIER_BYTES: u64 = 8;
 
-/// The codes of a chunk on their way to tokens.
+/// The codes of a chunk that are encoded as tokens.
 #[derive(Debug, Default)]
 pub(super) struct CodeTokens {
     codes: Vec<u8>,
@@ -32,32 +33,32 @@ pub(super) struct CodeTokens {
     sample: Vec<u8>,
 }
 
-/// How codes become tokens.
+/// Returns the parameters for encoding codes as tokens.
 pub fn params(options: &CoderOptions) -> Params {
-    // Pairs of codes as symbols: their entropy is less than that of two codes, and Huffman loses less on it where most
-    // codes are 0.
+    // Pairs of codes as symbols: the entropy of a pair is less than that of two codes, and Huffman coding loses less on
+    // pairs if most codes are 0.
     let params = Params::new(options.symbol.unwrap_or(SymbolWidth::Two), options.level);
     let shortest = (SHORTEST / params.width.bytes()) as u8;
     Params { min_match: params.min_match.max(shortest), ..params }
 }
 
-/// What the decision for or against tokens depends on, but for the sample, as other implementations of the pipeline
-/// make it: numbers of a chunk.
+/// Numbers of a chunk that determine, with a sample, whether its codes are encoded as tokens. Other implementations of
+/// the pipeline decide with them, too.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCosts {
-    /// Its codes.
+    /// Number of codes.
     pub codes: usize,
-    /// Outliers of the narrow codes.
+    /// Number of outliers of the narrow codes.
     pub narrow_outliers: usize,
-    /// Bytes of the Huffman stream of its codes, and outliers beside it.
+    /// Number of bytes of the Huffman stream of the codes, and number of outliers stored with it.
     pub huffman_len: usize,
     /// See `huffman_len`.
     pub outliers: usize,
 }
 
 impl TokenCosts {
-    /// Whether to see if tokens are shorter, by those of a sample of `sampled` codes, every [`SAMPLED`]-th piece of
-    /// [`PIECE`] narrow codes: how often each byte comes in each of their planes, and their blocks.
+    /// Returns whether to try tokens, given the tokens of a sample of `sampled` narrow codes that consists of every
+    /// [`SAMPLED`]-th piece of [`PIECE`] codes: the byte histograms of the token planes and the number of blocks.
     pub fn may_pay(&self, options: &CoderOptions, planes: &[[u32; 256]], blocks: usize, sampled: usize) -> bool {
         match options.coder {
             Coder::Auto => self.are_less(counted_bits(planes, blocks), sampled),
@@ -65,17 +66,17 @@ impl TokenCosts {
         }
     }
 
-    /// Whether tokens are estimated to be shorter, of which those of a sample have so many bits. Integer arithmetic, as
-    /// every writer must come to the same decision.
+    /// Returns whether the estimated size of tokens is less, given that the tokens of the sample have `bits` bits. Uses
+    /// integer arithmetic because all writers must make the same decision.
     fn are_less(&self, bits: u64, sampled: usize) -> bool {
         let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
         let tokens = SIDE_BYTES + estimate(self.codes, bits, sampled) + with(self.narrow_outliers);
-        // It takes time both ways: a few percent are not worth it.
-        16 * tokens < 15 * (self.huffman_len as u64 + with(self.outliers))
+        // The estimate can be a little too large.
+        64 * tokens < 65 * (self.huffman_len as u64 + with(self.outliers))
     }
 }
 
-/// About how many bytes the tokens of so many codes take, if those of a sample of them have so many bits.
+/// Estimates the number of bytes of the tokens of `codes` codes, given that those of `sampled` codes have `bits` bits.
 fn estimate(codes: usize, bits: u64, sampled: usize) -> u64 {
     bits * codes as u64 / (8 * sampled as u64).max(1)
 }
@@ -86,8 +87,8 @@ impl CodeTokens {
         narrow(codes, outliers, &mut self.codes, &mut self.outliers);
     }
 
-    /// Whether to see if tokens are shorter than a Huffman stream of `huffman_len` bytes with so many outliers beside
-    /// it.
+    /// Returns whether to try tokens as an alternative to a Huffman stream of `huffman_len` bytes with `outliers`
+    /// outliers.
     pub fn may_pay(
         &mut self,
         options: &CoderOptions,
@@ -105,7 +106,7 @@ impl CodeTokens {
         }
     }
 
-    /// Takes the sample; bits of its tokens.
+    /// Collects the sample and returns the number of bits of its tokens.
     fn sample_bits(&mut self, options: &CoderOptions, buffers: &mut EncodeBuffers) -> u64 {
         self.sample.clear();
         for piece in self.codes.chunks(PIECE).step_by(SAMPLED) {
@@ -128,7 +129,7 @@ impl CodeTokens {
         let params = params(options);
         buffers.tokenize(&self.codes, &params);
         let mut sections = SectionWriter::begin(out);
-        // As in an LZSS chunk, where the first two are tiles and bases.
+        // The sections are those of an LZSS chunk, whose first two are tiles and bases.
         sections.skip();
         sections.skip();
         let tokens = &buffers.tokens;
@@ -191,13 +192,13 @@ mod tests {
         let estimate = estimate_of(&mut tokens, &options(Coder::Auto));
         let exact = 65_536.0 * 255f64.log2() / 8.0;
         assert!((estimate as f64 / exact - 1.0).abs() < 0.02, "{estimate} {exact}");
-        // Of nothing it is nothing.
+        // An empty chunk has an estimate of 0.
         tokens.narrow(&[], &[]);
         assert_eq!(estimate_of(&mut tokens, &options(Coder::Auto)), 0);
     }
 
     #[test]
-    fn auto_tries_where_tokens_and_outliers_are_a_sixteenth_shorter() {
+    fn auto_tries_where_tokens_and_outliers_may_be_shorter() {
         let (codes, outliers) = codes(40_000, 40, 600, 3);
         let mut tokens = CodeTokens::default();
         tokens.narrow(&codes, &outliers);
@@ -206,7 +207,7 @@ mod tests {
         let beside = tokens.outliers.len() - outliers.len();
         assert!(beside > 300);
         let total = SIDE_BYTES + estimate_of(&mut tokens, &auto) + 8 * tokens.outliers.len() as u64;
-        let limit = (total * 16 / 15) as usize - 8 * outliers.len();
+        let limit = (total * 64 / 65) as usize - 8 * outliers.len();
         assert!(tokens.may_pay(&auto, limit + 2, outliers.len(), buffers));
         assert!(!tokens.may_pay(&auto, limit - 1, outliers.len(), buffers));
         assert!(tokens.may_pay(&options(Coder::LzssHuffman), 0, 0, buffers));
@@ -234,7 +235,7 @@ mod tests {
             let mut symbols = tokens.codes.clone();
             symbols.resize(count.next_multiple_of(params.width.bytes()), 0);
             prop_assert_eq!(&buffers.tokens, &oracle::encode(&symbols, &params));
-            // The table, the parameters behind it, the blocks.
+            // The table, the parameters after it, the blocks.
             prop_assert_eq!(&section[48..51], &[params.width.bytes() as u8, level, params.min_match]);
             let blocks = count.div_ceil(params.block_bytes());
             prop_assert_eq!(&section[8..12], &(8 + 8 * blocks as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! A tile as integers: what is masked or verbatim, and the rest quantized.
+//! Quantizes a tile to integers. Some elements are masked or stored verbatim instead.
 
 use super::EncodeBuffers;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
@@ -36,7 +36,7 @@ pub(super) struct TileQuantizer<'a, T: Real> {
     pub(super) summary: ErrorSummary,
 }
 
-/// What is known of a tile besides its integers.
+/// Properties of a tile other than its integers.
 #[derive(Default)]
 pub(super) struct QuantizedTile {
     /// The mask and the signs.
@@ -50,7 +50,7 @@ pub(super) struct QuantizedTile {
 }
 
 impl QuantizedTile {
-    /// Elements that hold a fill pattern.
+    /// Returns the elements that hold a fill pattern.
     pub(super) fn not_coded(&self) -> TileMask {
         self.excluded.without(&self.exact).union(&self.foreign)
     }
@@ -113,7 +113,7 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
         }
     }
 
-    /// [`Self::measure`] for a tile that is reconstructed as `values`.
+    /// Computes [`Self::measure`] for a tile that is reconstructed as `values`.
     pub(super) fn measure_values(&mut self, x: &[T], values: &[T], excluded: &TileMask) {
         if let (true, Quantizer::Linear(linear)) = (self.measures, &self.quantizer) {
             self.summary.squared_error += u128::from(linear.squared_error_of(x, values, excluded));

@@ -15,15 +15,15 @@ use crate::simd::dispatched;
 use crate::tokens;
 
 /// A sample has one tile of so many consecutive ones, if there are enough of them.
-const SAMPLE_STEP: usize = 8;
+pub const SAMPLE_STEP: usize = 8;
 /// Chunks with fewer tiles are their own sample.
-const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
+pub const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
 
 /// Memory that is kept from chunk to chunk.
 #[derive(Debug, Default)]
 pub(super) struct EncodeBuffers {
     codes: Codes,
-    /// Of the sample, for no scheme and for each.
+    /// Codes of the sample, without a scheme and with each scheme.
     samples: [Codes; 1 + Scheme::ALL.len()],
     tokens: tokens::EncodeScratch,
 }
@@ -94,8 +94,8 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     Ok(encoder.quantizer.summary)
 }
 
-/// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits; none if Lorenzo prediction alone
-/// takes no more.
+/// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits. Returns none if Lorenzo prediction
+/// alone takes no more bits.
 fn choose_scheme<T: Real, S: ElementSource + ?Sized>(
     encoder: &mut TileCoder<T>,
     geometry: &Geometry,
@@ -120,7 +120,7 @@ fn choose_scheme<T: Real, S: ElementSource + ?Sized>(
     Ok(sizes.min_by_key(|&(_, bits)| bits).and_then(|(scheme, _)| scheme))
 }
 
-/// Whether a tile is in the sample of a chunk of `tiles` tiles.
+/// Returns whether a tile is in the sample of a chunk of `tiles` tiles.
 fn is_sampled(number: usize, tiles: usize) -> bool {
     if tiles < FEWEST_SAMPLED {
         return true;
@@ -172,10 +172,10 @@ impl<T: Real> Default for Prepared<T> {
     }
 }
 
-/// What interpolation makes of a tile beside its codes.
+/// Results of interpolating a tile other than its codes.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
-    /// As [`Prepared::cost`]; the largest number if the tile is not interpolated.
+    /// The cost as in [`Prepared::cost`]; the maximum if the tile is not interpolated.
     cost: u32,
     /// Elements that must be verbatim.
     exact: TileMask,
@@ -183,7 +183,7 @@ struct Outcome {
     excluded: TileMask,
 }
 
-/// What verbatim values add to the cost of a tile.
+/// Returns the cost of a tile's verbatim values.
 fn verbatim_cost<T>(exact: &TileMask) -> u32 {
     (8 * (4 + size_of::<T>() as u32) * exact.count() as u32) << orders::COST_LOG2
 }
@@ -210,7 +210,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
         self.position = 0;
     }
 
-    /// Calls `code` for up to [`LANES`] wanted tiles of the same extents at a time, whose elements it has read.
+    /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements.
     fn for_batches<S: ElementSource + ?Sized>(
         &mut self,
         geometry: &Geometry,
@@ -248,7 +248,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
             prepared.quantized = self.quantizer.quantize(tile, &prepared.x[..count], q, buffers);
             let base = q[0];
             self.quantizer.base = base;
-            // Their place is taken by the codes.
+            // The codes replace the integers.
             let integers = &mut prepared.codes[..count];
             integers.iter_mut().zip(&*q).for_each(|(out, q)| *out = q.wrapping_sub(base));
             let (predictor, cost, codes) = orders::predict(integers, tile.extent, self.axes, &mut self.orders);
@@ -370,7 +370,7 @@ fn fill_source<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], co
 }
 
 dispatched! {
-    /// Sums of the costs of the codes in each lane.
+    /// Returns the sum of the costs of the codes in each lane.
     fn lane_costs(codes: &[[i32; LANES]]) -> [u32; LANES] = lane_costs_body
 }
 

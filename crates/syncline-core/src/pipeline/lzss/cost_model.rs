@@ -1,50 +1,64 @@
-//! Which input, symbol width and shortest match a chunk takes, from a sample of it. Integer arithmetic throughout.
+//! Chooses a chunk's input (elements or residuals), symbol width, and minimum match length from a sample of the chunk.
+//! All arithmetic is on integers.
 
 use super::super::options::CoderOptions;
 use super::super::residuals::Residuals;
 use super::EncodeBuffers;
 use super::bytes_of;
-use crate::bits::dispatch::{self, Kernel};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::word::Word;
+use crate::simd::{self, InstructionSet, Kernel};
 
-/// Runs of tiles in a sample.
+/// Number of runs of tiles in a sample.
 const RUNS: usize = 4;
-/// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to
-/// on columns of integers.
+/// Bits of a Huffman-coded match in addition to its distance: the approximate cost of its flag and length on integer
+/// columns.
 const MATCH_BITS: u64 = 6;
-/// Levels up to this one are for speed.
+/// Highest level that favors speed over ratio.
 const FAST_LEVELS: u8 = 4;
-/// Bits of what is said of each block.
+/// Bits that the counts of a block take.
 const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
-/// The trial of no matches at all, where three are made.
-const LITERALS: usize = 2;
+/// What is tried of a strategy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The requested level, with the shortest match that is worth its token.
+    Own,
+    /// The requested level, with matches of at least [`MAX_MIN_MATCH`] symbols.
+    LongMatches,
+    /// No matches.
+    Literals,
+    /// A lower level, whose shorter distances can make smaller tokens.
+    Level(u8),
+}
+
 /// Symbols of which it is found out how many are different.
 const DISTINCT_SAMPLE: usize = 2048;
-/// So many of them repeat others where a plane of 16-bit symbols has about 2^15 that are different: its codebook takes
-/// what it saves.
+/// Minimum number of sampled symbols that repeat others. In a plane with fewer repeats, about 2^15 of the 16-bit
+/// symbols are distinct, and the codebook takes as many bits as 16-bit symbols save.
 const FEWEST_REPEATS: usize = DISTINCT_SAMPLE / 32;
 
-/// How a chunk is coded.
+/// Coding parameters of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Choice {
-    /// Whether the residuals are coded, not the elements.
+    /// Whether the residuals are coded instead of the elements.
     pub of_residuals: bool,
     /// Whether tokens are Huffman-coded.
     pub entropy_coded: bool,
-    /// How symbols become tokens.
+    /// Parameters of the tokens.
     pub params: Params,
-    /// Whether matches are looked for; else all symbols are literals.
+    /// Whether matches are searched; otherwise all symbols are literals.
     pub has_matches: bool,
     /// Whether planes of 16-bit symbols may be shorter than those of bytes.
     pub has_words: bool,
-    /// About how many bytes the chunk will take, and what is added for being slow.
+    /// Estimated number of bytes of the chunk, plus a penalty for slow strategies.
     pub bytes: u64,
+    /// About how many bytes the chunk will take.
+    pub expected: u64,
 }
 
-/// The numbers of the tiles in the sample of a chunk with these tile lengths: runs that hold at least half a block
-/// each.
+/// Returns the numbers of the tiles in the sample of a chunk with these tile lengths in elements. The sample consists
+/// of runs of tiles with at least half a block each.
 pub(in super::super) fn sample_tiles(
     lengths: &[usize],
     element_bytes: usize,
@@ -53,7 +67,7 @@ pub(in super::super) fn sample_tiles(
     sample_runs(lengths.len(), lengths.first().copied(), element_bytes, level)
 }
 
-/// The same of so many tiles, of which the first has so many elements.
+/// Computes [`sample_tiles`] for `tiles` tiles, of which the first has `first` elements.
 pub(super) fn sample_runs(
     tiles: usize,
     first: Option<usize>,
@@ -69,39 +83,41 @@ pub(super) fn sample_runs(
     (0..RUNS).map(|i| (tiles - run) * i / (RUNS - 1)).map(|first| first..first + run).collect()
 }
 
-/// A strategy to code a chunk, but for the shortest match.
+/// The input and the symbol width of a chunk's encoding. The minimum match length is chosen separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strategy {
-    /// Whether the residuals are coded, not the elements.
+    /// Whether the residuals are coded instead of the elements.
     pub of_residuals: bool,
     /// Width of the symbols.
     pub width: SymbolWidth,
 }
 
-/// What the choice of a chunk's strategy depends on beside its sample.
+/// Properties of a chunk that determine, with its sample, the choice of the strategy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkModel<'o> {
     pub options: &'o CoderOptions,
     pub entropy_coded: bool,
     /// Bytes of an element.
     pub element_bytes: usize,
-    /// Elements of the sample, and of the chunk.
+    /// Numbers of elements in the sample and in the chunk.
     pub sampled: usize,
     pub elements: usize,
 }
 
-/// The sample in one strategy.
+/// Statistics of the sample under one strategy.
 struct SampleStatistics<'b> {
     bytes: &'b [u8],
-    /// Of its planes of bytes, in 2^-16 bits; 0 if nobody asks.
+    /// Entropy of the planes of bytes in units of 2^-16 bits; 0 if tokens are not entropy-coded.
     entropy: u64,
-    /// What it takes without matches, likewise: three quarters of a bit a symbol at least.
+    /// Estimated size without matches in units of 2^-16 bits: the entropy, but at least three quarters of a bit per
+    /// symbol.
     as_literals: u64,
     has_words: bool,
 }
 
 impl ChunkModel<'_> {
-    /// Whether speed is what was asked for. Where the sample is the whole chunk there is no time to save.
+    /// Returns whether speed is favored over ratio. It is not if the sample is the whole chunk, because such a chunk is
+    /// so small that there is no time to save.
     fn is_fast(&self) -> bool {
         self.options.level <= FAST_LEVELS && self.sampled < self.elements
     }
@@ -110,13 +126,13 @@ impl ChunkModel<'_> {
         strategy.width.bytes() < self.element_bytes
     }
 
-    /// The strategies that may be tried, in order.
+    /// Returns the strategies that may be tried, in the order of the trials.
     pub fn strategies(&self) -> Vec<Strategy> {
         let (own, fast) = (self.element_bytes, self.is_fast());
         let widths = || {
             SymbolWidth::ALL.into_iter().rev().filter(move |&width| match self.options.symbol {
                 Some(asked) => width == asked,
-                // Before Huffman coding bytes of wider elements were never shorter: their planes say more.
+                // With Huffman coding, bytes of wider elements never gave a shorter result than planes of the elements.
                 None if fast && self.entropy_coded => width.bytes() <= own && width.bytes() >= own.min(4),
                 None => width.bytes() <= own,
             })
@@ -124,26 +140,27 @@ impl ChunkModel<'_> {
         let strategies = [false, true]
             .into_iter()
             .flat_map(|of_residuals| widths().map(move |width| Strategy { of_residuals, width }));
-        // Where speed is what was asked for, narrow symbols are not tried of residuals.
+        // If speed is favored, residuals are not tried with narrow symbols.
         strategies
             .filter(|&strategy| !(fast && !self.entropy_coded && self.is_narrow(strategy) && strategy.of_residuals))
             .collect()
     }
 
-    /// Whether a strategy is tried only where others do not save enough: narrow symbols where speed is what was asked
-    /// for (as GPULZ does).
+    /// Returns whether a strategy is tried only if the strategies before it do not save enough. That applies to narrow
+    /// symbols (as in GPULZ) if speed is favored.
     pub fn is_fallback(&self, strategy: Strategy) -> bool {
         self.is_fast() && !self.entropy_coded && self.is_narrow(strategy)
     }
 
-    /// Whether a strategy is tried if those before came to so many bytes at least: a third less is enough.
+    /// Returns whether a strategy is tried if the best strategy before it takes `best` bytes. A fallback is not tried
+    /// if that saves a third or more.
     fn is_tried(&self, strategy: Strategy, best: u64) -> bool {
         let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
         !(self.is_fallback(strategy) && saved)
     }
 
-    /// The best of all strategies, which `estimate` weighs; the first of those that come to as much. `None` if there is
-    /// a strategy that it does not estimate.
+    /// Returns the choice with the fewest bytes according to `estimate`, the first of several. Returns `None` if
+    /// `estimate` returns `None` for a strategy that has to be tried.
     pub fn best(&self, mut estimate: impl FnMut(usize, Strategy) -> Option<Choice>) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for (number, strategy) in self.strategies().into_iter().enumerate() {
@@ -157,12 +174,24 @@ impl ChunkModel<'_> {
         best
     }
 
-    /// How many shortest matches are tried of each strategy, no matches included.
-    pub fn trials(&self) -> usize {
-        if self.is_fast() && self.entropy_coded { LITERALS + 1 } else { 1 }
+    /// What is tried of each strategy, in order. Levels from 5 on also try what level 1 or 4 makes, so that a higher level
+    /// is no worse.
+    fn attempts(&self) -> &'static [Attempt] {
+        match (self.entropy_coded, self.options.level <= FAST_LEVELS) {
+            (true, true) if self.is_fast() => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals],
+            (_, true) => &[Attempt::Own],
+            (true, false) => &[Attempt::Own, Attempt::LongMatches, Attempt::Literals, Attempt::Level(1)],
+            (false, false) => &[Attempt::Own, Attempt::Level(FAST_LEVELS)],
+        }
     }
 
-    /// What the chunk comes to in one strategy, by its sample: as bytes, with so many bases beside them.
+    /// How many attempts are made of each strategy.
+    pub fn trials(&self) -> usize {
+        self.attempts().len()
+    }
+
+    /// Estimates the size of the chunk with one strategy from the bytes of its sample. `bases` is the number of bases
+    /// stored with residuals. Returns the best trial.
     pub fn estimate(&self, strategy: Strategy, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
         let statistics = self.statistics(strategy, bytes);
         let first = self.estimate_trial_of(strategy, 0, &statistics, bases, scratch).expect("there is a first trial");
@@ -171,8 +200,7 @@ impl ChunkModel<'_> {
         others.fold(first, Choice::shorter)
     }
 
-    /// The same with one of the shortest matches that are tried, or `None` if that is left out, as it is the same as
-    /// the first.
+    /// Estimates the size of the chunk with one trial of a strategy. Returns `None` if the trial equals the first one.
     pub fn estimate_trial(
         &self,
         strategy: Strategy,
@@ -184,12 +212,13 @@ impl ChunkModel<'_> {
         self.estimate_trial_of(strategy, trial, &self.statistics(strategy, bytes), bases, scratch)
     }
 
-    /// What all trials of a strategy need to know.
+    /// Computes the statistics that all trials of a strategy share.
     fn statistics<'b>(&self, strategy: Strategy, bytes: &'b [u8]) -> SampleStatistics<'b> {
         let entropy = if self.entropy_coded { entropy(bytes, strategy.width.bytes()) } else { 0 };
-        // Codewords have no less than a bit; but the literals that matches leave have them, too.
+        // A codeword has at least one bit. The minimum is less than that, because `coded_bits` ignores that the
+        // codewords of literals between matches have at least one bit, too.
         let as_literals = entropy.max((bytes.len() / strategy.width.bytes()) as u64 * (3 << (LOG_BITS - 2)));
-        // Planes of 16-bit symbols are tried unless it is known that they do not pay.
+        // Planes of 16-bit symbols are tried unless the sample shows that they cannot save anything.
         let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, strategy.width);
         SampleStatistics { bytes, entropy, as_literals, has_words }
     }
@@ -205,45 +234,55 @@ impl ChunkModel<'_> {
         let Strategy { of_residuals, width } = strategy;
         let (narrow, entropy_coded) = (self.is_narrow(strategy), self.entropy_coded);
         let side = bases * self.element_bytes;
-        let mut params = Params::new(width, self.options.level);
+        let attempt = self.attempts()[trial];
+        let level = if let Attempt::Level(level) = attempt { level } else { self.options.level };
+        let mut params = Params::new(width, level);
         if entropy_coded {
             params.min_match = shortest_worth_while(entropy, bytes, &params);
         }
-        if trial > 0 {
-            if trial < LITERALS && params.min_match == MAX_MIN_MATCH {
+        let has_matches = attempt != Attempt::Literals;
+        if matches!(attempt, Attempt::LongMatches | Attempt::Literals) {
+            if has_matches && params.min_match == MAX_MIN_MATCH {
                 return None;
             }
             params.min_match = MAX_MIN_MATCH;
         }
-        let has_matches = trial != LITERALS;
         let bits = if has_matches {
             scratch.tokenize(bytes, &params);
-            if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 }
+            match (entropy_coded, self.options.level <= FAST_LEVELS) {
+                (true, true) => coded_bits(&scratch.tokens, &params),
+                (true, false) => codeword_bits(&scratch.tokens, &params),
+                (false, _) => scratch.tokens.len() as u64 * 8,
+            }
         } else {
             (as_literals >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
         };
         let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
         // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches
         // most of all, where speed is what was asked for.
-        let slow = 2 * u64::from(of_residuals || narrow)
-            + if self.trials() > 1 {
-                u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)
-            } else {
-                0
-            };
-        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * slow };
-        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes: bytes + handicap })
+        let for_speed = self.options.level <= FAST_LEVELS || !entropy_coded;
+        let slow = if for_speed { 2 * u64::from(of_residuals || narrow) } else { 0 };
+        let slow_matches = match (entropy_coded, self.is_fast()) {
+            (true, true) => 2 * (u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)),
+            // The estimates of these are less exact.
+            (true, false) if self.options.level > FAST_LEVELS => u64::from(has_matches) + u64::from(narrow),
+            _ => 0,
+        };
+        let parts = 2 * slow + slow_matches;
+        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * parts / 2 };
+        let (expected, bytes) = (bytes, bytes + handicap);
+        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes, expected })
     }
 }
 
 impl Choice {
-    /// The one that comes to fewer bytes; of equals the first.
+    /// Returns the choice with fewer bytes, `self` if both have the same number.
     pub fn shorter(self, other: Self) -> Self {
         if other.bytes < self.bytes { other } else { self }
     }
 }
 
-/// Chooses by the samples; `elements` is how many the chunk has.
+/// Chooses the parameters of a chunk of `elements` elements from its sample.
 pub(in super::super) fn choose<W: Word>(
     options: &CoderOptions,
     entropy_coded: bool,
@@ -263,7 +302,8 @@ pub(in super::super) fn choose<W: Word>(
     best.expect("there is a width of one byte")
 }
 
-/// The fewest symbols whose literals take as many bits as a match, if all bytes have this entropy.
+/// Returns the minimum number of symbols of a match for which its literals take at least as many bits as the match, if
+/// every symbol has the average entropy of the sample.
 fn shortest_worth_while(entropy: u64, bytes: &[u8], params: &Params) -> u8 {
     let symbols = (bytes.len() / params.width.bytes()).max(1) as u64;
     let literal = (entropy / symbols).max(1);
@@ -272,15 +312,15 @@ fn shortest_worth_while(entropy: u64, bytes: &[u8], params: &Params) -> u8 {
     (worth.min(MAX_MIN_MATCH.into()) as u8).max(params.min_match)
 }
 
-/// Whether planes of 16-bit symbols may be shorter than those of bytes. They cannot where each has so many different
-/// symbols that its codebook takes what they save, or bytes of which half are the same.
+/// Returns whether planes of 16-bit symbols may be shorter than planes of bytes. They cannot be if each plane has so
+/// many distinct symbols that the codebook takes what they save, or has one byte that is constant.
 fn may_have_words(bytes: &[u8], width: SymbolWidth) -> bool {
     let width = width.bytes();
     let most = bytes.len() / width / DISTINCT_SAMPLE;
     if most == 0 || width == 1 {
         return true;
     }
-    // Odd: where symbols are parts of elements, all parts are looked at.
+    // An odd step, so that all parts of elements are sampled if symbols are parts of elements.
     let step = ((most - 1) | 1) * width;
     let mut is_wide = false;
     for plane in (0..width).step_by(2) {
@@ -305,7 +345,7 @@ fn may_have_words(bytes: &[u8], width: SymbolWidth) -> bool {
     !is_wide
 }
 
-/// Bits of the tokens after entropy coding of their bytes.
+/// Estimates the number of bits of the tokens after entropy coding.
 pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
     let mut flags = Vec::with_capacity(tokens.flags.len() * 8);
     flags.extend(tokens.flags.iter().flat_map(|word| word.to_le_bytes()));
@@ -316,26 +356,47 @@ pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
     (parts >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
 }
 
+/// The same with codewords that have no less than a bit: three quarters of one, because groups of equal symbols have
+/// none.
+fn codeword_bits(tokens: &Tokens, params: &Params) -> u64 {
+    let flags: Vec<u8> = tokens.flags.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let parts = [
+        (flags.as_slice(), 1),
+        (&tokens.lengths, 1),
+        (&tokens.distances, params.distance_bytes()),
+        (&tokens.literals, params.width.bytes()),
+    ];
+    let planes = parts.into_iter().flat_map(|(bytes, stride)| planes_of(bytes, stride));
+    let least = |symbols: u32| u64::from(symbols) * (3 << (LOG_BITS - 2));
+    let bits: u64 = planes.map(|counts| entropy_of_counts(&counts).max(least(counts.iter().sum()))).sum();
+    (bits >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
+}
+
 /// The same from how often each byte comes in each plane of the tokens, of so many blocks.
 pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u64 {
     (planes.iter().map(entropy_of_counts).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
 }
 
-/// Entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in 2^-16 bits.
+/// Returns the entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in units of 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
-    let varying = dispatch::run(VaryingBytes { bytes, stride });
+    planes_of(bytes, stride).map(|counts| entropy_of_counts(&counts)).sum()
+}
+
+/// Returns how often each byte comes in each of the `stride` planes (1, 2, 4 or 8) of `bytes` whose bytes differ. The
+/// others say nothing.
+fn planes_of(bytes: &[u8], stride: usize) -> impl Iterator<Item = [u32; 256]> {
+    let varying = simd::run(VaryingBytes { bytes, stride });
     let count = match stride {
         1 => count::<1>,
         2 => count::<2>,
         4 => count::<4>,
         _ => count::<8>,
     };
-    // A plane whose bytes are all the same says nothing.
-    let planes = (0..stride).filter(|plane| varying >> (8 * plane) & 0xff != 0);
-    planes.map(|plane| entropy_of_counts(&count(bytes, plane))).sum()
+    let planes = (0..stride).filter(move |plane| varying >> (8 * plane) & 0xff != 0);
+    planes.map(move |plane| count(bytes, plane))
 }
 
-/// Finds which planes have bytes that differ: the bits that do, plane 0 in the lowest byte.
+/// Finds the planes whose bytes differ. The result contains the differing bits, those of plane 0 in the lowest byte.
 struct VaryingBytes<'a> {
     bytes: &'a [u8],
     stride: usize,
@@ -345,7 +406,7 @@ impl Kernel for VaryingBytes<'_> {
     type Output = u64;
 
     #[inline(always)]
-    fn run(self) -> u64 {
+    fn run<I: InstructionSet>(self, _: I) -> u64 {
         let Self { bytes, stride } = self;
         let (words, rest) = bytes.as_chunks::<8>();
         let mut first = 0;
@@ -366,8 +427,8 @@ impl Kernel for VaryingBytes<'_> {
     }
 }
 
-/// How often each byte comes in plane `plane` of `STRIDE`, in eight copies, as equal bytes that follow each other would
-/// wait for each other's sums.
+/// Counts each byte value in plane `plane` of `STRIDE`. It uses eight histograms, because increments for consecutive
+/// equal bytes in a single histogram would wait for each other.
 fn count<const STRIDE: usize>(bytes: &[u8], plane: usize) -> [u32; 256] {
     let mut copies = [[0; 256]; 8];
     let (symbols, rest) = bytes.as_chunks::<STRIDE>();
@@ -384,7 +445,7 @@ fn count<const STRIDE: usize>(bytes: &[u8], plane: usize) -> [u32; 256] {
     counts
 }
 
-/// What symbols with these counts take, in 2^-16 bits.
+/// Returns the entropy of all symbols with these counts, in units of 2^-16 bits.
 fn entropy_of_counts(counts: &[u32; 256]) -> u64 {
     times_log2(counts.iter().sum()) - counts.iter().map(|&count| times_log2(count)).sum::<u64>()
 }
@@ -419,7 +480,8 @@ mod tests {
             (0..count).flat_map(|i| noise(value(i)).to_le_bytes()).collect()
         };
         let may = |bytes: &[u8]| may_have_words(bytes, SymbolWidth::Four);
-        // Noise in both pairs of bytes; too few to say; few values; noise beside few values.
+        // Noise in both pairs of bytes; too few symbols to decide; few values; noise in one pair and few values in the
+        // other.
         assert!(!may(&bytes(8192, |i| i)));
         assert!(may(&bytes(2000, |i| i)));
         assert!(may(&bytes(8192, |i| i % 500)));
@@ -431,7 +493,7 @@ mod tests {
             &(0..8192).flat_map(|i| (noise(i) >> 16).to_le_bytes()).collect::<Vec<u8>>(),
             SymbolWidth::Two
         ));
-        // Of bytes there are none, and of bytes beside zeros nothing to gain, nor to lose.
+        // There are no 16-bit planes of bytes. With bytes and zeros, 16-bit planes neither gain nor lose.
         assert!(may_have_words(&bytes(8192, |i| i), SymbolWidth::One));
         assert!(may(&(0..8192_u32).flat_map(|i| (i % 200).to_le_bytes()).collect::<Vec<u8>>()));
     }

@@ -17,18 +17,18 @@ use crate::pipeline::{Context, TileSink};
 use crate::predict::word::Word;
 use crate::predict::words;
 
-/// Where the parameters say of how many bytes the symbols of the literals' planes are, 0 if there are none.
+/// Offset in the parameters of the number of bytes of a symbol in the literals' planes; 0 if there are no planes.
 const LITERAL_BYTES_AT: usize = 3;
 
 /// Memory that the decoder keeps from chunk to chunk.
 #[derive(Debug, Default)]
 pub(in super::super) struct DecodeBuffers {
     tokens: TokenBuffers,
-    /// The elements or residuals that may be asked for next, as words for their alignment.
+    /// The elements or residuals that may be requested next, as words because of their alignment.
     out: Vec<u64>,
 }
 
-/// Memory for tokens that are coded, or have too little behind them.
+/// Memory for tokens that are entropy-coded, or that are not followed by enough readable bytes.
 #[derive(Debug, Default)]
 struct TokenBuffers {
     flags: Vec<u64>,
@@ -46,8 +46,8 @@ struct Chunk {
     bytes: usize,
 }
 
-/// Decodes a payload. Its checksum is still to be verified: it is taken while blocks are decoded if the tokens are
-/// stored as they are, and else before.
+/// Decodes a payload to `sink`. Verifies the record's checksum first if the tokens are entropy-coded. Otherwise hashes
+/// the payload while blocks are decoded; the caller must verify the checksum before the output is used.
 pub(in super::super) fn decode<W: Word, K: TileSink>(
     context: &Context,
     (payload, checksum, buffers): (&[u8], &mut RecordChecksum, &mut DecodeBuffers),
@@ -96,7 +96,7 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
                     sink.put(words)?;
                 }
                 Some((tiles, bases)) => {
-                    // A constant tile has none.
+                    // A constant tile has no coded words.
                     match coded {
                         [] => words.fill(W::ZERO),
                         _ if cfg!(target_endian = "little") => words.copy_from_slice(coded),
@@ -116,7 +116,7 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
     Ok(())
 }
 
-/// A word whose bytes in memory are little-endian.
+/// Converts a word that was loaded from little-endian bytes.
 #[inline(always)]
 fn from_little<W: Word>(word: W) -> W {
     if cfg!(target_endian = "little") {
@@ -163,7 +163,7 @@ struct Parts<'b> {
     literals: PaddedBytes<'b>,
 }
 
-/// Finds flags, lengths, distances and literals; decodes to the buffers what is coded.
+/// Finds flags, lengths, distances, and literals. Decodes those that are entropy-coded to the buffers.
 fn read_parts<'b>(
     context: &Context,
     chunk: &Chunk,
@@ -221,17 +221,17 @@ fn read_parts<'b>(
     Ok(Parts { flags, ..parts })
 }
 
-/// Blocks that are held: few, so that they are still in the first caches when they are asked for.
+/// Number of blocks that are held: few, so that they are still in the L1 cache when they are requested.
 const HELD_BLOCKS: usize = 2;
 
-/// The bytes behind the tokens of a chunk, decoded block by block as they are asked for.
+/// Reads the decoded bytes of a chunk's tokens. Blocks are decoded on request.
 pub(in super::super) struct BlockReader<'b> {
     chunk: Chunk,
     parts: Parts<'b>,
     /// Decoded bytes from byte `base` of the chunk on, a multiple of 8, and [`SLACK`].
     out: &'b mut Vec<u64>,
     base: usize,
-    /// The block after those decoded or left out, and where its tokens stand.
+    /// The next block to decode, and the position of its tokens.
     next: usize,
     flag: usize,
     literal: usize,
@@ -252,8 +252,8 @@ impl<'b> BlockReader<'b> {
         Ok(Self { chunk, parts, out: &mut buffers.out, base: 0, next: 0, flag: 0, literal: 0, matched: 0 })
     }
 
-    /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4
-    /// or 8, so is their address. Each block that is decoded asks for what is `ahead`.
+    /// Returns bytes `from..to` of the chunk. Calls must be in ascending order. If `from` is a multiple of 2, 4 or 8,
+    /// the address is one, too. Each block that is decoded prefetches `ahead`.
     pub(in super::super) fn bytes(
         &mut self,
         from: usize,
@@ -277,15 +277,15 @@ impl<'b> BlockReader<'b> {
         Ok(if from == to { &bytes[..0] } else { &bytes[from - self.base..to - self.base] })
     }
 
-    /// The length of the block from byte `from` on, if it is the next, whole and of a level up to 4.
+    /// Returns the number of bytes of the block that starts at byte `from`, if it is the next one, whole, and of a
+    /// level up to 4.
     fn near_block_at(&self, from: usize) -> Option<usize> {
         let bytes = self.chunk.params.block_bytes();
         let is_next = self.next * bytes == from && from + bytes <= self.chunk.bytes;
         (is_next && self.chunk.params.distance_bytes() == 1).then_some(bytes)
     }
 
-    /// Decodes that block to another place, asking for what is to be `read` next and for where the block behind it
-    /// goes.
+    /// Decodes that block to another place. Prefetches `read` and the place of the block after it.
     fn decode_next<'m>(
         &mut self,
         place: UninitBytes<'m>,
@@ -298,7 +298,7 @@ impl<'b> BlockReader<'b> {
         Ok(written)
     }
 
-    /// The tokens of the next block, which there is.
+    /// Returns the tokens of the next block, which must exist.
     fn next_parts(&self) -> TokenParts<'b> {
         let BlockCounts { tokens, matches } = self.chunk.blocks[self.next];
         let (tokens, matches) = (tokens as usize, matches as usize);
@@ -323,12 +323,12 @@ impl<'b> BlockReader<'b> {
         self.literal += (tokens - matches) * self.chunk.params.width.bytes();
     }
 
-    /// Makes room for bytes `start..end`; what is before `from` goes if need be.
+    /// Makes room for bytes `start..end`. Bytes before `from` are removed if necessary.
     fn make_room(&mut self, from: usize, start: usize, end: usize) {
         let needed = |base: usize| (end - base + SLACK).div_ceil(8);
         if needed(self.base) > self.out.len() {
             let base = from / 8 * 8;
-            // Blocks that were left out, and so are not there, are before `from`.
+            // Blocks that were skipped, and so are not in memory, are before `from`.
             let there = base.max(self.base)..start.max(self.base);
             if !there.is_empty() {
                 let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.out);

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
-use crate::bits::dispatch::{self, Kernel};
 use crate::container::{ALIGNMENT, Fields, SectionWriter, align};
 use crate::error::{Error, Result};
 use crate::huffman::{self, Decoder, IndexKind, MAX_SYMBOLS, Stream, Symbol};
 use crate::lzss::{Params, SLACK, Tokens};
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// log2 of the symbols in a group: as coarse as can be, as parts are decoded whole.
 const GROUP_LOG2: u8 = 7;
 const GROUP: usize = 1 << GROUP_LOG2;
 
-/// How the parts are stored.
+/// Storage of the parts of the tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StoredPlanes {
     /// Bytes of a symbol of the literals' planes, 0 if nothing is in planes.
@@ -23,7 +23,7 @@ pub(super) struct StoredPlanes {
     pub coded: u16,
 }
 
-/// Bytes of the flags.
+/// Returns the bytes of the flags.
 fn flag_bytes(flags: &[u64]) -> Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return bytemuck::cast_slice(flags).into();
@@ -60,7 +60,8 @@ pub(super) fn write_coded(
     // Bytes of a value depend on each other: 16-bit symbols are worth their longer codebook where values are few.
     let (mut literal_mask, mut literal_bytes) = (0, 1);
     sections.section(out, |out| {
-        // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
+        // Symbols below 256 have the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros as 16-bit
+        // symbols.
         let used = used_bits(literals, width);
         let may_use_words = may_use_words && width > 1;
         if may_use_words && used < 256 {
@@ -72,7 +73,7 @@ pub(super) fn write_coded(
         }
         let mut narrow = coder.plan::<u8>(literals, width, used, usize::MAX).expect("a plan of any length");
         let mut wide = if may_use_words { coder.plan::<u16>(literals, width / 2, used, narrow.most) } else { None };
-        // To know lengths to the byte takes a pass over the symbols.
+        // Computing exact lengths takes a pass over the symbols.
         if wide.as_ref().is_some_and(|wide| narrow.fewest <= wide.most) {
             let length = coder.measure(&mut narrow);
             wide = wide.filter(|wide| wide.fewest < length);
@@ -93,23 +94,23 @@ pub(super) fn write_coded(
     StoredPlanes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
 }
 
-/// The bits that any of the symbols of `width` bytes has.
+/// Returns the bits that are set in any of the symbols of `width` bytes.
 fn used_bits(symbols: &[u8], width: usize) -> u64 {
-    let mut used = dispatch::run(UsedBits(symbols));
+    let mut used = simd::run(UsedBits(symbols));
     for half in [4, 2, 1].into_iter().filter(|&half| half >= width) {
         used = (used | used >> (8 * half)) & (u64::MAX >> (64 - 8 * half));
     }
     used
 }
 
-/// The bits that any eight bytes have.
+/// Computes the bits that are set in any word of eight bytes.
 struct UsedBits<'a>(&'a [u8]);
 
 impl Kernel for UsedBits<'_> {
     type Output = u64;
 
     #[inline(always)]
-    fn run(self) -> u64 {
+    fn run<I: InstructionSet>(self, _: I) -> u64 {
         let (words, rest) = self.0.as_chunks::<8>();
         let mut used = 0;
         for (i, &byte) in rest.iter().enumerate() {
@@ -166,7 +167,7 @@ impl SectionEncoder<'_> {
             let raw = count * S::BYTES;
             let is_codable = count > 0 && count <= MAX_SYMBOLS - GROUP;
             if is_codable && used >> (8 * S::BYTES * first) & (u64::MAX >> (64 - 8 * S::BYTES)) == 0 {
-                // All zeros: neither extracted nor looked at.
+                // All symbols are 0, so that they are neither extracted nor examined.
                 let plan = huffman::plan_zero_bit_groups::<S>(count.div_ceil(GROUP), 0, &options, self.scratch);
                 if plan.stream_bytes().1 < raw {
                     planned.add(Some(&plan), raw);
@@ -180,7 +181,7 @@ impl SectionEncoder<'_> {
             }
             let mut memory = self.scratch.spare.pop().unwrap_or_default();
             let length = count.next_multiple_of(GROUP);
-            // Never less: what is there need not be filled again.
+            // The memory never shrinks, so that its contents need not be cleared again.
             if memory.len() < length * S::BYTES / 2 {
                 memory.resize(length * S::BYTES / 2, 0);
             }
@@ -188,10 +189,10 @@ impl SectionEncoder<'_> {
             plane[count..].fill(S::truncate(0));
             let some = &mut plane[..count];
             match stride * S::BYTES {
-                1 => dispatch::run(ExtractPlane::<S, 1> { bytes, first, plane: some }),
-                2 => dispatch::run(ExtractPlane::<S, 2> { bytes, first, plane: some }),
-                4 => dispatch::run(ExtractPlane::<S, 4> { bytes, first, plane: some }),
-                _ => dispatch::run(ExtractPlane::<S, 8> { bytes, first, plane: some }),
+                1 => simd::run(ExtractPlane::<S, 1> { bytes, first, plane: some }),
+                2 => simd::run(ExtractPlane::<S, 2> { bytes, first, plane: some }),
+                4 => simd::run(ExtractPlane::<S, 4> { bytes, first, plane: some }),
+                _ => simd::run(ExtractPlane::<S, 8> { bytes, first, plane: some }),
             }
             let before = planned.fewest.next_multiple_of(ALIGNMENT).min(limit);
             let mut plan = None;
@@ -248,7 +249,8 @@ impl SectionEncoder<'_> {
     }
 }
 
-/// The symbols of a plane in its memory, filled up to whole groups; none if there is no memory, as they are zeros.
+/// Returns the symbols of a plane in its memory, padded to whole groups. Returns no symbols if there is no memory,
+/// because all symbols are then 0.
 fn plane_in<S: Symbol>(memory: &[u16], count: usize) -> &[S] {
     bytemuck::cast_slice(memory).get(..count.next_multiple_of(GROUP)).unwrap_or_default()
 }
@@ -264,7 +266,7 @@ impl<S: Symbol, const SIZE: usize> Kernel for ExtractPlane<'_, S, SIZE> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<I: InstructionSet>(self, _: I) {
         let shift = 8 * (self.first * S::BYTES) as u32;
         for (symbol, bytes) in self.plane.iter_mut().zip(self.bytes.as_chunks::<SIZE>().0) {
             // Whole values, shifted: loads that vectors have.
@@ -290,24 +292,24 @@ fn append_raw<S: Symbol>(out: &mut Vec<u8>, plane: &[S]) {
     out.extend(raw.flat_map(|bytes| bytes.into_iter().take(S::BYTES)));
 }
 
-/// Bytes of which pieces are read, each with [`SLACK`] bytes more.
+/// Bytes that are read in pieces, each followed by at least [`SLACK`] readable bytes.
 #[derive(Clone, Copy)]
 pub(super) struct PaddedBytes<'p> {
     bytes: &'p [u8],
-    /// Those from `end_at` on and [`SLACK`] more, if that is not all.
+    /// The bytes from `end_at` on, followed by [`SLACK`] more, if `bytes` does not contain those.
     end: &'p [u8],
     end_at: usize,
 }
 
 impl<'p> From<&'p [u8]> for PaddedBytes<'p> {
-    /// All but the last [`SLACK`] of these bytes.
+    /// Takes bytes of which the last [`SLACK`] are only padding.
     fn from(bytes: &'p [u8]) -> Self {
         Self { bytes, end: &[], end_at: bytes.len() }
     }
 }
 
 impl<'p> PaddedBytes<'p> {
-    /// The bytes from `at` on: `length`, and [`SLACK`] or more.
+    /// Returns the bytes that start at `at`: `length` bytes, and at least [`SLACK`] more.
     pub fn piece(&self, at: usize, length: usize) -> &'p [u8] {
         if at + length + SLACK <= self.bytes.len() { &self.bytes[at..] } else { &self.end[at - self.end_at..] }
     }
@@ -320,7 +322,7 @@ pub(super) struct PlaneReader<'a> {
 }
 
 impl PlaneReader<'_> {
-    /// Whether a section that is stored as it is has so many bytes.
+    /// Checks that a section that is stored without coding has `length` bytes.
     pub fn check_length(&self, section: &[u8], length: usize) -> Result<()> {
         if section.len() == length {
             return Ok(());
@@ -328,8 +330,8 @@ impl PlaneReader<'_> {
         Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"))
     }
 
-    /// A section that is stored as it is, of `length` bytes, to be read at most `most` bytes at a time; in `buffer` its
-    /// end, if the `tail` has not [`SLACK`] bytes behind it.
+    /// Returns a section of `length` bytes that is stored without coding, for reads of at most `most` bytes. Its end is
+    /// copied to `buffer` if fewer than [`SLACK`] bytes follow it in `tail`.
     pub fn plain<'p>(
         &self,
         section: &'p [u8],
@@ -348,7 +350,8 @@ impl PlaneReader<'_> {
         Ok(PaddedBytes { bytes: section, end: buffer, end_at })
     }
 
-    /// A section of `stride` planes of `count` symbols each; `out` becomes their symbols in turn and [`SLACK`] zeros.
+    /// Decodes a section of `stride` planes of `count` symbols each. Interleaves their symbols in `out`, followed by
+    /// [`SLACK`] zeros.
     pub fn planes<S: Symbol>(
         &self,
         section: &[u8],
@@ -359,7 +362,8 @@ impl PlaneReader<'_> {
     ) -> Result<()> {
         let bad = |what: &str| Error::corrupt(self.place, what);
         out.clear();
-        // Memory: the counts are those of blocks that were checked against the chunk's bytes.
+        // The allocation is bounded, because the counts of the blocks have been checked against the number of bytes of
+        // the chunk.
         out.resize(count * stride * S::BYTES + SLACK, 0);
         let mut fields = Fields::new(section, self.place);
         let mut plane: Vec<S> = Vec::new();

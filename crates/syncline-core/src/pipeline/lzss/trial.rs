@@ -1,4 +1,4 @@
-//! The choice of a chunk's parameters from its sample alone, as other implementations of the pipeline make it.
+//! Chooses a chunk's parameters from its sample alone, for other implementations of the pipeline.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -13,20 +13,20 @@ use crate::geometry::{Geometry, Tile};
 use crate::lzss::Params;
 use crate::predict::word::Word;
 
-/// How an LZSS chunk of a lossless stream is coded.
+/// Parameters of an LZSS chunk of a lossless stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LzssChoice {
-    /// Whether the residuals are coded, not the elements.
+    /// Whether the residuals are coded instead of the elements.
     pub of_residuals: bool,
-    /// How symbols become tokens.
+    /// Parameters of the tokens.
     pub params: Params,
-    /// Whether matches are looked for; else all symbols are literals.
+    /// Whether matches are searched; otherwise all symbols are literals.
     pub has_matches: bool,
-    /// Whether planes of 16-bit symbols may be taken instead of those of bytes.
+    /// Whether planes of 16-bit symbols may be chosen instead of planes of bytes.
     pub has_words: bool,
 }
 
-/// The tiles of a chunk that are its sample, as ranges of their numbers in the array.
+/// Returns the tiles of a chunk's sample, as ranges of their numbers in the array.
 pub fn lzss_sample(geometry: &Geometry, chunk: u64, element_bytes: usize, level: u8) -> Vec<Range<u64>> {
     let tiles = geometry.chunk_range(chunk);
     let first = geometry.range(tiles.clone()).next().map(|tile| tile.len());
@@ -34,18 +34,20 @@ pub fn lzss_sample(geometry: &Geometry, chunk: u64, element_bytes: usize, level:
     runs.into_iter().map(|run| tiles.start + run.start as u64..tiles.start + run.end as u64).collect()
 }
 
-/// One attempt at a chunk: a strategy to code it, and the number of its shortest match among those that are tried.
+/// A trial encoding of a chunk's sample: a strategy, and the number of the minimum match length among those that are
+/// tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LzssTrial {
     /// The strategy.
     pub strategy: LzssStrategy,
-    /// The number of its shortest match.
+    /// The number of the minimum match length.
     pub number: usize,
-    /// Whether it need not be made where others save enough, which [`best_lzss`] says by not asking for it.
+    /// Whether the trial is only needed if the strategies before it do not save enough. [`best_lzss`] accepts a missing
+    /// estimate then.
     pub is_fallback: bool,
 }
 
-/// All that is tried of a chunk of `elements` elements of which `sampled` are in its sample.
+/// Returns all trials of a chunk of `elements` elements with `sampled` elements in its sample.
 pub fn lzss_trials(element: ElementType, options: &CoderOptions, sampled: u64, elements: u64) -> Vec<LzssTrial> {
     let model = model(element.size(), options, sampled as usize, elements);
     let trials = |strategy| {
@@ -54,8 +56,8 @@ pub fn lzss_trials(element: ElementType, options: &CoderOptions, sampled: u64, e
     model.strategies().into_iter().flat_map(trials).collect()
 }
 
-/// The best of them, from what each was found to come to, in this order. `None` if one is missing that has to be made,
-/// or there are others.
+/// Returns the best choice, given the estimates of the trials of [`lzss_trials`] in the same order. Returns `None` if
+/// an estimate that is needed is missing, or if their number is wrong.
 pub fn best_lzss(
     element: ElementType,
     options: &CoderOptions,
@@ -70,10 +72,10 @@ pub fn best_lzss(
     }
     let choice = |estimates: LzssEstimate| {
         let LzssEstimate { choice: LzssChoice { of_residuals, params, has_matches, has_words }, bytes } = estimates;
-        Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes }
+        Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes, expected: bytes }
     };
     let best = model.best(|number, _| {
-        // The first is always made.
+        // The first trial of a strategy always has an estimate.
         let made = &estimates[number * trials..][..trials];
         made[0]?;
         made.iter().copied().flatten().map(choice).reduce(Choice::shorter)
@@ -82,7 +84,7 @@ pub fn best_lzss(
 }
 
 impl Choice {
-    /// What other implementations know of it.
+    /// Returns the part of the choice that other implementations need.
     fn to_public(self) -> LzssChoice {
         let Self { of_residuals, params, has_matches, has_words, .. } = self;
         LzssChoice { of_residuals, params, has_matches, has_words }
@@ -95,20 +97,20 @@ fn model(element_bytes: usize, options: &CoderOptions, sampled: usize, elements:
     ChunkModel { options, entropy_coded: options.coder != Coder::Lzss, element_bytes, sampled, elements }
 }
 
-/// What the sample of a chunk says of one attempt; see [`best_lzss`].
+/// The estimate of one trial, computed from the sample of a chunk; see [`best_lzss`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LzssEstimate {
-    /// How the chunk is coded.
+    /// The parameters of the chunk.
     pub choice: LzssChoice,
-    /// About how many bytes it will take, and what is added for being slow.
+    /// Estimated number of bytes of the chunk, plus a penalty for slow strategies.
     pub bytes: u64,
 }
 
-/// Weighs one attempt at a chunk of `elements` elements whose sample, `tiles`, has the little-endian elements `sample`;
-/// `None` if it turns out to be the one before.
+/// Estimates one trial for a chunk of `elements` elements. `sample` contains the little-endian elements of the tiles of
+/// its sample, `tiles`. Returns `None` if the trial equals the one before it.
 ///
 /// # Panics
-/// `sample` has not the tiles' elements.
+/// `sample` does not have the length of the tiles' elements.
 pub fn estimate_lzss(
     element: ElementType,
     geometry: &Geometry,
@@ -157,7 +159,7 @@ fn estimate_words<W: Word>(
     Some(LzssEstimate { choice: choice.to_public(), bytes: choice.bytes })
 }
 
-/// Little-endian bytes as words.
+/// Returns little-endian bytes as words.
 fn words_of<W: Word>(bytes: &[u8]) -> Vec<W> {
     if cfg!(target_endian = "little") {
         let mut words = vec![W::narrow(0); bytes.len() / size_of::<W>()];
@@ -174,7 +176,7 @@ mod tests {
     use crate::array::Shape;
     use crate::pipeline::lzss::choose;
 
-    /// Weighed trial by trial, a chunk is coded as when it is chosen for at once.
+    /// Choosing from the estimates of separate trials gives the same choice as choosing at once.
     #[test]
     fn the_best_of_all_ways_is_what_is_chosen() {
         let shape = Shape::new(&[40_000]).unwrap();
@@ -208,7 +210,7 @@ mod tests {
                 assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &estimates[1..]), None);
                 without_matches += usize::from(!best.has_matches);
                 without_words += usize::from(!best.has_words);
-                // Those that are spared change nothing where they are not asked for.
+                // Trials that are skipped do not change the choice.
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);
                 let made =
                     |(estimates, trial): (&Option<LzssEstimate>, &LzssTrial)| estimates.filter(|_| !trial.is_fallback);

@@ -15,8 +15,8 @@ use crate::simd::Avx2;
 /// A tile of 8 x 8 x 8 as rows.
 type Cube<T> = [[T; 8]; 64];
 
-/// Predicts a tile of 8 x 8 x 8 and writes its codes. The second result tells whether there are residuals outside the
-/// radius, whose codes are 0. Returns `None` if the values are too far apart for 32-bit sums.
+/// Predicts a tile of 8 x 8 x 8 and writes its codes. The second result is true if some residuals are outside of the
+/// radius; their codes are 0. Returns `None` if 32-bit sums might overflow.
 ///
 /// # Panics
 /// `q` has not 512 values, or `codes` is shorter.
@@ -28,7 +28,7 @@ pub fn encode(_: Avx2, q: &[i32], radius: u32, codes: &mut [u16]) -> Option<(Til
     unsafe { encode_cube(q, radius, codes) }
 }
 
-/// Inverse of [`encode`], on any codes.
+/// Reconstructs a tile's integers from any codes; the inverse of [`encode`].
 ///
 /// # Panics
 /// `codes` or `q` has fewer than 512 entries.
@@ -44,7 +44,7 @@ pub fn decode(_: Avx2, codes: &[u16], predictor: u8, base: i32, radius: u32, out
 /// twice the distance.
 const FARTHEST: i64 = 1 << 22;
 
-/// Row minus itself moved up one place, 0 coming in.
+/// Returns the differences within a row: each element minus the one before it, the first minus 0.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn difference_x(v: __m256i) -> __m256i {
@@ -52,14 +52,15 @@ fn difference_x(v: __m256i) -> __m256i {
     _mm256_sub_epi32(v, _mm256_blend_epi32::<1>(moved, _mm256_setzero_si256()))
 }
 
-/// `v` with the first element of `first`.
+/// Returns `v` with its first element replaced by that of `first`.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn with_first(v: __m256i, first: __m256i) -> __m256i {
     _mm256_blend_epi32::<1>(v, first)
 }
 
-/// Calls `row` with the number of each row and its residuals under predictors 0 to 3. What is not used is not computed.
+/// Calls `row` with the number of each row and its residuals under predictors 0 to 3. Residuals that are not used are
+/// not computed.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn for_rows(q: &Cube<i32>, mut row: impl FnMut(usize, [__m256i; 4])) {
@@ -80,7 +81,7 @@ fn for_rows(q: &Cube<i32>, mut row: impl FnMut(usize, [__m256i; 4])) {
     }
 }
 
-/// Sums of the magnitudes under each predictor; None if they might not fit.
+/// Returns the sums of the residuals' magnitudes under each predictor, or `None` if they might overflow.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn activities(q: &Cube<i32>) -> Option<[u64; 4]> {
@@ -94,12 +95,12 @@ fn activities(q: &Cube<i32>) -> Option<[u64; 4]> {
         }
     });
     let (low, high) = (lanes(low), lanes(high));
-    // Differences from the base wrap only if they are large either way.
+    // Differences from the base wrap only if the values are large in both directions.
     let near = low.iter().all(|&v| i64::from(v) > -FARTHEST) && high.iter().all(|&v| i64::from(v) < FARTHEST);
     near.then(|| sums.map(|s| lanes(s).iter().map(|&l| u64::from(l as u32)).sum()))
 }
 
-/// Writes codes; false if a residual lies outside the radius (the codes are then not valid).
+/// Writes codes. Returns false if a residual is outside of the radius; the codes are then invalid.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn write_codes<const P: usize>(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> bool {
@@ -162,7 +163,7 @@ fn encode_cube(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(Til
     Some((info, !inside))
 }
 
-/// Inverse of predictor `P`; `row` gives the residuals of a row.
+/// Reconstructs integers from the residuals of predictor `P`. `row` returns the residuals of a row.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn integrate<const P: u8>(base: i32, q: &mut Cube<i32>, row: impl Fn(usize, &Cube<i32>) -> __m256i) {

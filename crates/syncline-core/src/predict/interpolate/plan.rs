@@ -3,15 +3,15 @@
 use super::{Lanes, MAX_TILE_ELEMENTS};
 use crate::quantize::Real;
 
-/// How values between known ones are predicted. The discriminant is its code in a stream.
+/// Prediction of the values between known values. The discriminant is the scheme's code in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Scheme {
-    /// Along one axis after the other, from two neighbors.
+    /// Along each axis separately, from two neighbors.
     Linear = 1,
-    /// The mean over all axes along which a value lies between known ones, from up to four neighbors along each.
+    /// The mean over all axes along which a value is between known values, from up to four neighbors along each axis.
     Cubic = 2,
-    /// As [`Cubic`](Self::Cubic) in each plane, or row of a two-dimensional tile, by itself.
+    /// Like [`Cubic`](Self::Cubic), but separately in each plane, or in each row of a two-dimensional tile.
     CubicInPlanes = 3,
 }
 
@@ -121,17 +121,18 @@ impl<T: Real> Plan<T> {
         }
     }
 
-    /// Extents of the lattice of anchors.
+    /// Returns the extents of the lattice of anchors.
     pub fn lattice(&self) -> [usize; 3] {
         self.lattice
     }
 
-    /// The elements that are not interpolated, ascending.
+    /// Returns the indices in the tile of the elements that are not interpolated, ascending.
     pub fn anchors(&self) -> &[u16] {
         &self.anchors
     }
 
-    /// The elements that are interpolated, in order: the place of each, and its neighbors with their weights.
+    /// Returns the elements that are interpolated, in order: the index of each in the tile, and its neighbors with
+    /// their weights.
     pub fn points(&self) -> impl Iterator<Item = (u16, &[(u16, T)])> {
         let mut rest = self.neighbors.as_slice();
         self.points.iter().map(move |point| {
@@ -141,21 +142,22 @@ impl<T: Real> Plan<T> {
         })
     }
 
-    /// The end of each stage among [`Self::points`]. Those of one stage have no neighbors in it, so that they can be
-    /// reconstructed in any order.
+    /// Returns the end of each stage among [`Self::points`]. Elements of a stage have no neighbors in the same stage,
+    /// so that they can be reconstructed in any order.
     pub fn stages(&self) -> &[u32] {
         &self.stages
     }
 
-    /// Calls `value` for each element that is not an anchor, with its place in the tile, its number among them, and
-    /// what is predicted for it in each of several tiles. Writes what it returns to `values`, which has the anchors.
+    /// Predicts the elements that are not anchors, in several tiles at once. Calls `value` with the index of an element
+    /// in the tile, its number among the predicted elements, and its prediction in each tile; writes the result to
+    /// `values`, which must contain the anchors.
     #[inline(always)]
     pub fn predict<const L: usize>(
         &self,
         values: &mut Lanes<T, L>,
         mut value: impl FnMut(usize, usize, [T; L]) -> [T; L],
     ) {
-        // Places are below the limit already; this tells the compiler.
+        // Indices are always below the limit; the mask removes the bounds check.
         const PLACE: usize = MAX_TILE_ELEMENTS - 1;
         let mut rest = self.neighbors.as_slice();
         for (number, point) in self.points.iter().enumerate() {
@@ -178,8 +180,8 @@ impl<T: Real> Plan<T> {
 /// The level of positions that are known from the start. Greater than any distance.
 const ANCHOR: usize = usize::MAX;
 
-/// The level of each position of an axis: its distance from the positions that it is predicted from. The first and the
-/// last are known.
+/// Returns the level of each position of an axis: its distance to the positions that it is predicted from, in elements.
+/// The first and the last position are anchors.
 fn levels(extent: usize) -> Vec<usize> {
     let mut levels = vec![0; extent];
     levels[0] = ANCHOR;
@@ -196,8 +198,8 @@ fn levels(extent: usize) -> Vec<usize> {
     levels
 }
 
-/// The neighbors of a position along an axis, ascending, and their weights as fractions: those of the polynomial
-/// through them.
+/// Returns the neighbors of a position along an axis, ascending, with their weights as fractions: the weights of the
+/// polynomial through the neighbors.
 fn weights(at: usize, distance: usize, extent: usize, scheme: Scheme) -> Vec<(usize, i64, i64)> {
     let last = extent - 1;
     let after = (at + distance).min(last);

@@ -56,7 +56,7 @@ proptest! {
     fn each_element_comes_once_after_its_neighbors((extent, axes) in extents(), scheme in scheme()) {
         let plan = Plan::<f64>::new(scheme, extent, axes);
         let count: usize = extent.iter().product();
-        // Values that are not known yet would make the prediction of the others NaN.
+        // Values that are not known yet would make predictions from them NaN.
         let mut values = [[f64::NAN]; MAX_TILE_ELEMENTS];
         let mut seen = vec![false; count];
         for &place in plan.anchors() {

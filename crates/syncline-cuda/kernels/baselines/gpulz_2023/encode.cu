@@ -7,6 +7,8 @@ __device__ inline symbol_t symbol_at(const Work &work, uint32_t position) {
     return reinterpret_cast<const symbol_t *>(work.data)[position];
 }
 
+// Returns the token of the longest match at a position, the nearest one of several, or 0 for a literal. At most DEPTH
+// candidates whose first `key_symbols` symbols match are counted.
 __device__ inline token_t longest_match(const Work &work, uint32_t position, uint32_t key_symbols) {
     const uint32_t limit = min_of(work.symbols - position, work.min_match + LENGTH_SPAN);
     uint32_t best = 0, best_distance = 0, left = DEPTH;
@@ -31,6 +33,9 @@ __device__ inline token_t longest_match(const Work &work, uint32_t position, uin
                : 0;
 }
 
+// Encodes the data blocks of all sections to `slots` and writes their numbers of tokens and matches to `counts`.
+// `scratch` has WORK_BYTES bytes per thread block, which are used unless IN_SHARED. Thread blocks take data blocks in a
+// loop.
 extern "C" __global__ void __launch_bounds__(THREADS)
     gpulz_2023_encode(const uint8_t *input, const EncodeSection *sections, uint32_t section_count, uint32_t blocks,
                       uint8_t *slots, Counts *counts, uint8_t *scratch) {

@@ -224,6 +224,8 @@ __device__ inline uint32_t merged_word(const uint32_t *left, uint32_t left_bits,
     return bits;
 }
 
+// The reduce-shuffle-merge encoder: each thread concatenates the codewords of UNIT symbols (reduce), then the block
+// concatenates pairs of sequences until one is left (shuffle). One thread block per segment.
 extern "C" __global__ void __launch_bounds__(THREADS)
     reduce_shuffle_merge_2021_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *codewords,
                                      const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,

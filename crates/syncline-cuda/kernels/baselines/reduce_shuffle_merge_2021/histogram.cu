@@ -6,7 +6,7 @@
 // combines lanes that increment the same counter (ATOMS.POPC.INC), so a frequent symbol does not serialize.
 //
 // SYMBOL_BYTES  bytes of a symbol, 1 or 2
-// BINS          symbols of the alphabet; all larger symbols are counted together behind the last bin
+// BINS          symbols of the alphabet; all larger symbols are counted together after the last bin
 // PART_ENTRIES  entries of `counts` that a block handles, from blockIdx.y * PART_ENTRIES on
 // COPIES        copies of the counters in a block, a power of two up to 32
 // THREADS       threads of a block

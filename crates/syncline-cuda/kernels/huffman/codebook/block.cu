@@ -93,7 +93,7 @@ __device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, 
     if (!__syncthreads_or(over > 0)) {
         return false;
     }
-    // The sum of all internal weights, because each count is in as many trees as it is deep.
+    // The sum of all internal weights: a count is included in d internal weights if its leaf has depth d.
     uint64_t unlimited = 0;
     for (uint32_t i = threadIdx.x; i + 1 < used; i += THREADS) {
         unlimited += a.internal[i];

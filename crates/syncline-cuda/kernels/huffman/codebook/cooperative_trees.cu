@@ -48,7 +48,7 @@ static_assert(2 * (WHOLE_FRONTS - 1) < 256, "a byte tells");
 
 // Trees of a round with both leaves and internal trees that are melded at a time.
 constexpr uint32_t CHUNK = QUEUE;
-// Shared memory without the queue and a chunk before it, and the bytes of the fronts behind it.
+// Shared memory without the queue and a chunk before it, and the bytes of the fronts after it.
 struct Shared {
     LastWeights last;
     uint64_t sums[STRETCHES]; // prefix sums of the counts before each stretch
@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         fronts.set(built + i, shared.last_fronts[i]);
         unlimited += shared.last.trees[waiting + i];
     }
-    // The sum of all internal weights, because each count is in as many trees as it is deep.
+    // The sum of all internal weights: a count is included in d internal weights if its leaf has depth d.
     unlimited = block_sum(unlimited, shared.warp_sums);
     __syncthreads();
     const long long melded = clock64();

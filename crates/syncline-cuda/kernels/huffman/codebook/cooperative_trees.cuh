@@ -8,7 +8,7 @@
 // Sorted symbols of a stretch, whose counts are summed.
 constexpr uint32_t STRETCH = 64, STRETCHES = (SYMBOLS + STRETCH - 1) / STRETCH;
 
-// The result of sorting, behind the sums.
+// The result of sorting, after the sums.
 struct SortResult {
     uint32_t unused;      // symbols that do not occur
     uint32_t in_internal; // whether the sorted keys are in the second buffer

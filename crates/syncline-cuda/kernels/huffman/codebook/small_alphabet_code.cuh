@@ -147,8 +147,8 @@ struct Tree {
     uint32_t unlimited; // bits without a limit, for the tree of the unmodified counts
 };
 
-// Returns the bits of all codewords without a limit, for the tree of the unmodified counts: the sum of all internal
-// weights, because each count is in as many trees as it is deep. Called by a warp.
+// Returns the bits of all codewords without a limit, for the tree of the unmodified counts. It is the sum of all
+// internal weights, because a count is included in d internal weights if its leaf has depth d. Called by a warp.
 __device__ inline uint32_t unlimited_bits(uint32_t used, const uint8_t *memory) {
     const uint32_t *trees = reinterpret_cast<const uint32_t *>(memory);
     uint32_t sum = 0;

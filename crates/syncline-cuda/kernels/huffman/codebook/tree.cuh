@@ -6,7 +6,7 @@
 // MAX_LENGTH_LARGE          maximum codeword length otherwise
 // FLOORS                    number of floors of the length limit
 // FLOOR_TREES_HEADER_BYTES  bytes of `FloorTrees`
-// FLOOR_TREES_BYTES         the same with the arrays behind it
+// FLOOR_TREES_BYTES         the same with the arrays after it
 //
 // THREADS and COOPERATIVE_BLOCKS: see device/cooperative.cuh.
 #pragma once
@@ -174,7 +174,7 @@ template <typename Weight> __device__ inline Weight leaf_key(Weight weight) { re
 template <typename Weight> __device__ inline Weight tree_key(Weight weight) { return 2 * weight + 1; }
 
 // Melds adjacent pairs to internal trees from `back` on; `front` is the first internal tree among them. Returns the
-// lanes with internal trees, or without a value, in the register behind the last pair.
+// lanes with internal trees, or without a value, in the register after the last pair.
 template <uint32_t REGISTERS, typename Weights, typename Weight>
 __device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts, const Weight (&own)[REGISTERS],
                                              uint32_t back, uint32_t front, uint32_t pairs) {

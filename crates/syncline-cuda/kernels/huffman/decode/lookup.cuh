@@ -1,5 +1,5 @@
-// Table lookups for fast decoding: entries are added to the position as they are, and a window of 32 bits serves two
-// lookups.
+// Table lookups for fast decoding: entries are added to the position without unpacking, and a window of 32 bits is
+// enough for two lookups.
 //
 // TABLE_SKEW             0, or log2 of the number of entries after which a table of single symbols skips a word
 #pragma once

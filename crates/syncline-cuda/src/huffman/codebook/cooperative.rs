@@ -157,7 +157,7 @@ impl CooperativeBuilder {
             let mut launch = stream.launch_builder(self.sort.function());
             launch.arg(&counts).arg(&mut memory).arg(&mut control).arg(&mut sums);
             // SAFETY: the kernel's parameters are (const u64 *, u8 *, Control *, u64 *). It reads SYMBOLS counts, lays
-            // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and a `SortResult` behind
+            // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and a `SortResult` after
             // them.
             // `counters` returns zeros, and the third kernel restores them. `new` has checked that all blocks are
             // resident, as the cooperative launch requires.

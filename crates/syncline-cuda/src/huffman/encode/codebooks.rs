@@ -26,7 +26,7 @@ const PART_SYMBOLS: u32 = 1 << 14;
 const RESIDENT_BLOCKS: u32 = 3;
 /// Maximum number of streams whose parts the device distributes by the streams' actual lengths: two per thread.
 const MAX_BALANCED_STREAMS: u32 = 2 * THREADS;
-/// 32-bit words behind a stream's counts.
+/// 32-bit words after a stream's counts.
 const STATUS_WORDS: usize = 4;
 /// Maximum number of copies of the counters in a block. The second constant applies if the block counts few parts:
 /// clearing and summing more copies then takes longer than counting.

@@ -263,7 +263,7 @@ impl<S: Symbol> Encoder<S> {
         // *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and Syncline's own has two more u32 *. `check_input` has
         // checked that streams lie within the input and the classes. `Scratch::new` has allocated the arrays for all
         // segments of all streams. A codeword has at most LONGEST bits, and symbols are reduced modulo ALPHABET, the
-        // size of each codebook. The kernel waits before it reads. In place, a segment is written behind the symbols
+        // size of each codebook. The kernel waits before it reads. In place, a segment is written after the symbols
         // that have been read, because no codeword is longer than a symbol.
         unsafe { launch.launch(Kernel::grid(blocks, kernel.threads, kernel.shared_memory)) }?;
         launched(kernels.segments.name())?;

@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// [`Self::check`] for symbols of type `S`.
+    /// Runs [`Self::check`] for symbols of type `S`.
     pub(super) fn check_symbol<S: Symbol>(&self) -> Result<()> {
         self.check()?;
         if self.symbol_bytes == S::BYTES {

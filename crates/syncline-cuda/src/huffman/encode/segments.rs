@@ -1,4 +1,4 @@
-//! The kernels that encode segments, and the constants of the kernels behind them.
+//! The kernels that encode segments, and the constants of the kernels after them.
 
 use syncline_core::huffman::IndexKind;
 

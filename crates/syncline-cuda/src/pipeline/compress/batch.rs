@@ -13,7 +13,7 @@ use crate::container::record::{Contents, Lists};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::observer::Observer;
-use crate::quantize::{BoundScan, DeviceStep};
+use crate::quantize::{BoundScan, ChunkSummary, DeviceStep};
 
 impl Pending<'_> {
     /// Waits for the scan, resolves the bound, and completes `header` with it. Returns whether there may be -0.0 among
@@ -30,6 +30,7 @@ impl Pending<'_> {
         *header = Header {
             group_log2: header.group_log2,
             lzss_codes: header.lzss_codes,
+            token_codes: header.token_codes,
             ..Header::new(header.element_type, header.shape, header.index, resolved)
         };
         Ok((found.minus_zeros() > 0, step))
@@ -40,7 +41,7 @@ impl Compressor<'_> {
     /// Writes the records of a batch after those of earlier batches. `first` is the index of the batch's first chunk
     /// among the records, and `most_chunks` the number of chunks in the largest batch. If the bound is `pending`,
     /// elements are quantized with the bound that the device resolves, and `header` is completed. Returns `None` if the
-    /// host resolves another bound.
+    /// host resolves another bound, else the errors of each chunk.
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub(super) fn batch(
         &mut self,
@@ -52,7 +53,7 @@ impl Compressor<'_> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
         pending: Option<&mut Pending<'_>>,
-    ) -> Result<Option<ErrorSummary>> {
+    ) -> Result<Option<Vec<ErrorSummary>>> {
         let (Some(assembler), Some(quantizer), Some(progress), Some(host), Some(control)) =
             (&mut self.assembler, &mut self.quantizer, &mut self.progress, &mut self.summaries, &mut self.control)
         else {
@@ -140,7 +141,10 @@ impl Compressor<'_> {
             BatchInput { plan: &plan, summaries: device_summaries, bitmaps: &bitmaps, contents: &contents, tokens };
         let to = RecordOutput { progress, first, output };
         assembler.finish(&mut frame, started, input, codes, to, observer)?;
-        let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
-        Ok(Some(ErrorSummary { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() }))
+        let error = |summary: &ChunkSummary| ErrorSummary {
+            squared_error: summary.squared_error.into(),
+            counted: summary.counted,
+        };
+        Ok(Some(summaries.iter().map(error).collect()))
     }
 }

@@ -19,7 +19,7 @@ use crate::mem::prefetch::prefetch;
 const BYTES: usize = 8;
 /// Pairs in most words of 64 tokens. Integer columns as bytes have 35 to 46.
 const MOSTLY_PAIRS: usize = 48;
-/// How many bytes ahead tokens are prefetched. The hardware prefetcher stops at each page.
+/// Distance in bytes at which tokens are prefetched. The hardware prefetcher stops at each page.
 const PREFETCH_DISTANCE: usize = 2048;
 /// Costs of processing the tokens of a word in groups, and of each long match, in matches processed one by one.
 const GROUPS_COST: u32 = 8;
@@ -58,8 +58,8 @@ pub(in super::super) unsafe fn expand_distances(
     }
 }
 
-/// Returns whether it pays to test each word for matches of at most [`FEW`] symbols. It does not if a literal and the
-/// match after it are processed together and more than one in about six words has longer matches: the mispredicted
+/// Returns whether each word should be tested for matches of at most [`FEW`] symbols. It should not if a literal and
+/// the match after it are processed together and more than one in about six words has longer matches: the mispredicted
 /// branches would cost more than the test saves. `lengths` are those of the block's matches minus `min_match`.
 #[inline(always)]
 fn pays_to_test_for_few(lengths: &[u8], min_match: usize) -> bool {
@@ -269,6 +269,8 @@ struct Lengths {
 }
 
 impl Lengths {
+    /// Compares the lengths of the word's matches with [`FEW`] and [`SHORT`] symbols.
+    ///
     /// # Safety
     /// The word has a vector of lengths; the processor has AVX-512 VBMI2.
     #[inline(always)]
@@ -285,7 +287,7 @@ impl Lengths {
         }
     }
 
-    /// Returns whether groups of tokens do not pay off, or some matches are too long for them.
+    /// Returns whether decoding by groups of tokens would be slower, or some matches are too long for it.
     #[inline(always)]
     fn are_few_or_long(&self, word: &Word) -> bool {
         word.flags.count_ones() < GROUPS_COST || self.long != 0

@@ -14,7 +14,7 @@ use super::lanes::{Lanes, load};
 use crate::mem::prefetch::{PrefetchTargets, prefetch, prefetch_second};
 use crate::mem::uninit::{UninitBytes, Written};
 
-/// How many bytes ahead literals are prefetched. The hardware prefetcher stops at each page.
+/// Distance in bytes at which literals are prefetched. The hardware prefetcher stops at each page.
 const PREFETCH_DISTANCE: usize = 1024;
 
 /// Does what [`resolve_copies`](super::super::expand_matches::resolve_copies) does. `out`, `distances` and `literals`

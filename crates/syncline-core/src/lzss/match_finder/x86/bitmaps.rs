@@ -1,8 +1,8 @@
 //! Bitmaps of equal symbols in the window of each position, and the loops over them with AVX-512.
 //!
-//! With `E(i)` for the bitmap of position `i`, whose bit `d - 1` tells whether the symbol at distance `d` is equal, the
-//! candidates of a token at `i` are `E(i) & E(i + 1) & ...` over the symbols of a key, and the candidates that agree in
-//! one symbol more are those left by the next `E`.
+//! `E(i)` is the bitmap of position `i`: bit `d - 1` is set if the symbol at distance `d` is equal. The candidates of a
+//! token at `i` are `E(i) & E(i + 1) & ...` over the symbols of a key, and the candidates that match one more symbol
+//! are the remaining bits after the next `E`.
 
 #![allow(unsafe_code, reason = "vector loads and stores")]
 
@@ -29,7 +29,8 @@ pub(super) struct Bitmaps {
     pub far: [u64; PIECE + AHEAD],
     /// Which positions may start a match, eight in a byte.
     pub possible: [u8; PIECE / 8],
-    /// Symbols from the position to the next token if a token starts here; 0 if the match is too long to tell.
+    /// Symbols from the position to the next token if a token starts here; 0 if the match is longer than the bitmaps
+    /// show.
     pub steps: [u8; PIECE],
     /// Distance of the match, 0 for a literal.
     pub distances: [u8; PIECE],

@@ -84,7 +84,7 @@ struct Line {
 /// The progress of the tokens.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Where the next token starts.
+    /// Position of the next token.
     at: usize,
     /// Number of matches of more than three symbols so far.
     longer: usize,

@@ -73,7 +73,7 @@ impl Default for SingleCandidates {
     }
 }
 
-/// See [`find_single_candidates`](super::super::window_bitmap::find_single_candidates).
+/// Implements [`find_single_candidates`](super::super::window_bitmap::find_single_candidates).
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512vpopcntdq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 pub(in super::super) fn find<const WIDTH: usize>(
     bytes: &[u8],
@@ -232,7 +232,7 @@ fn find_by<const KEY: usize, const SYMBOLS: usize>(
         let mut alive = candidates(distance);
         let sources = subtract(numbers, distance);
         if has_pairs {
-            // Hashes compare two symbols at a time. If short matches do not count, that settles most positions.
+            // Hashes compare two symbols at a time. If short matches do not count, that decides most positions.
             let mut ahead = SYMBOLS;
             while ahead + 2 <= min_match && alive != 0 {
                 let here = pairs_at(ahead as isize);
@@ -285,7 +285,7 @@ fn find_by<const KEY: usize, const SYMBOLS: usize>(
     all
 }
 
-/// See [`mark_token_starts`](super::super::window_bitmap::mark_token_starts).
+/// Implements [`mark_token_starts`](super::super::window_bitmap::mark_token_starts).
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512vpopcntdq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 pub(in super::super) fn mark_starts(blocks: &mut [&mut SingleCandidates]) {
     let mut dense: Vec<&mut SingleCandidates> = Vec::new();
@@ -385,7 +385,7 @@ impl SingleCandidates {
     }
 }
 
-/// See [`write_single_candidates`](super::super::window_bitmap::write_single_candidates).
+/// Implements [`write_single_candidates`](super::super::window_bitmap::write_single_candidates).
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512vpopcntdq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 pub(in super::super) fn write<const WIDTH: usize>(
     bytes: &[u8],

@@ -1,8 +1,8 @@
-//! Keys of symbols: one or two bytes that tell symbols apart faster than the symbols themselves.
+//! Keys of symbols: one or two bytes that distinguish the symbols of a block and are faster to compare.
 
 use crate::lzss::HASH_FACTOR;
 
-/// How the keys of a block tell its symbols apart.
+/// How well the keys of a block distinguish its symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyKind {
     /// One byte, which differs where symbols differ.

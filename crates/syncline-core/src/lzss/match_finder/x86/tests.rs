@@ -42,7 +42,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Memory that is not cleared.
+    /// Returns memory that is not cleared.
     fn new() -> Self {
         Self { flags: vec![u64::MAX; MAX_BYTES / 64], bytes: [(); 3].map(|()| vec![0xA5; MAX_BYTES + WRITE_SLACK]) }
     }

@@ -49,7 +49,7 @@ impl Default for WindowBitmapBuffers {
     }
 }
 
-/// See [`find_tokens`](super::super::window_bitmap::find_tokens).
+/// Implements [`find_tokens`](super::super::window_bitmap::find_tokens).
 #[target_feature(enable = "avx512vbmi,avx512vbmi2,avx512vpopcntdq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 pub(in super::super) fn find_tokens<const WIDTH: usize>(
     bytes: &[u8],

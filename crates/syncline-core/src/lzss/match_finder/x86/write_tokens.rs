@@ -44,7 +44,7 @@ pub(super) fn write_tokens<const WIDTH: usize>(
     _pext_u64(of_matches, starts)
 }
 
-/// What has been written of a block's tokens.
+/// The numbers of a block's tokens and bytes that have been written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
     /// Number of tokens.

@@ -1,11 +1,14 @@
-//! Streams with token codebooks: whole arrays, parts of them, and damaged streams equal the CPU's results.
+//! Streams with token codebooks: what the device makes of arrays, and of whole, partial, and damaged streams, equals
+//! the CPU's results.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/parts.rs"]
+mod compress;
+#[path = "../common/parts.rs"]
 mod parts;
-#[path = "common/real.rs"]
+#[path = "../common/real.rs"]
 mod real;
-#[path = "common/stream.rs"]
+#[path = "../common/stream.rs"]
 mod stream;
 
 use std::collections::BTreeSet;
@@ -177,6 +180,7 @@ fn every_shape<T: Real>(mut share: Share) -> Option<Seen> {
                     seen.add(&made);
                     let what = format!("{} {extents:?}, {data:?}, {bound:?}, {lossless:?}, {chunk_tiles:?}", T::TYPE);
                     comes_back::<T>(device, &stream, &made, &what);
+                    compress::makes_the_same(device, &stream, &bytes, &made, &lossless, &what);
                 }
             }
         }
@@ -201,7 +205,7 @@ fn streams_of_f64_come_back() {
     assert!(seen.predictors.len() >= pick(8, 4) && seen.codebooks.len() == 2, "{seen:?}");
 }
 
-/// Returns a stream of other records behind the header of this stream.
+/// Returns a stream of other records after the header of this stream.
 fn with_records(good: &[u8], records: &[Vec<u8>]) -> Vec<u8> {
     let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
     [&good[..HEADER_LEN], &records.concat(), &table_and_trailer(&lengths)].concat()
@@ -223,7 +227,7 @@ fn with_predictors(bytes: &[u8], scheme: u32, random: &mut Random) -> Vec<u8> {
     let mut records = records_of(bytes);
     for (chunk, record) in records.iter_mut().enumerate().filter(|(_, record)| is_coded(record)) {
         let tiles = geometry.chunk(chunk as u64).count();
-        // Sections start behind the record's header and their table.
+        // Sections start after the record's header and their table.
         let at = 80;
         let length = u32::from_le_bytes(record[32..36].try_into().unwrap()) as usize;
         let section = &record[at..at + length];

@@ -1,6 +1,6 @@
 //! Cycles a value of the stages between the array and the Huffman symbols, on a generated smooth field.
 //!
-//! `cargo run --release --example tile_speed`
+//! `cargo bench -p syncline-core --bench tile_speed`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

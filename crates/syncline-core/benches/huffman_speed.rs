@@ -1,6 +1,6 @@
 //! Speed of the Huffman stage on one core: each step alone, on codes of about 1.1, 2 and 5 bits a symbol.
 //!
-//! `cargo run --release -p syncline-core --example huffman_speed [FILE.u16]` (a file of little-endian 16-bit codes is
+//! `cargo bench -p syncline-core --bench huffman_speed -- [FILE.u16]` (a file of little-endian 16-bit codes is
 //! measured as well)
 
 use std::hint::black_box;
@@ -24,7 +24,8 @@ fn main() {
         let symbols = geometric(keep);
         measure(&format!("geometric {keep}"), &symbols, ghz);
     }
-    for path in std::env::args().skip(1) {
+    // Cargo passes options of its own, such as --bench.
+    for path in std::env::args().skip(1).filter(|argument| !argument.starts_with("--")) {
         let bytes = std::fs::read(&path).expect("the file can be read");
         let all: Vec<u16> = bytes.as_chunks().0.iter().map(|&b| u16::from_le_bytes(b)).collect();
         let first = (all.len() / 2).min(all.len().saturating_sub(SYMBOLS));

@@ -1,0 +1,84 @@
+//! Arguments of `estimate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use syncline::{Bound, Coder, Effort, ElementType, Shape};
+
+use super::parse::{self, parse_fill, positive};
+use super::{FillChoice, Limits};
+
+/// Arguments of `estimate`.
+#[derive(Debug, Args)]
+pub struct EstimateArgs {
+    /// Array to examine: a raw or .npy file, or '-' for stdin.
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// Element type [default: from the name].
+    #[arg(long, value_name = "TYPE", value_parser = parse::element_type())]
+    pub dtype: Option<ElementType>,
+    /// Extents, slowest axis first, such as 100x500x500.
+    #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
+    pub shape: Option<Shape>,
+    /// The bounds of the rows.
+    #[command(flatten)]
+    pub bounds: BoundsArgs,
+    /// Values that mean "no data", as for compress.
+    #[arg(long, value_name = "none|auto|VALUES", default_value = "auto", value_parser = parse_fill,
+        value_delimiter = ',', allow_hyphen_values = true)]
+    pub fill: Vec<FillChoice>,
+    /// Efforts to try with an error bound, separated by commas [default: all].
+    #[arg(long, value_name = "EFFORTS", value_parser = parse::effort(), value_delimiter = ',')]
+    pub effort: Vec<Effort>,
+    /// Coders to try, separated by commas [default: those that differ].
+    #[arg(long, value_name = "CODERS", value_parser = parse::coder(), value_delimiter = ',')]
+    pub coder: Vec<Coder>,
+    /// LZSS level, from 1 (fastest) to 9 (smallest) [default: 3].
+    #[arg(long, value_name = "1-9", value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true)]
+    pub level: Option<u8>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// Several bounds [default: --rel 1e-2,1e-3,1e-4,1e-5 --lossless].
+#[derive(Debug, Args)]
+pub struct BoundsArgs {
+    /// Absolute bounds, separated by commas.
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    pub abs: Vec<f64>,
+    /// Bounds relative to the value range, separated by commas.
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    pub rel: Vec<f64>,
+    /// Peak signal-to-noise ratios in dB, separated by commas.
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    pub psnr: Vec<f64>,
+    /// Bounds relative to each value, separated by commas.
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    pub pw_rel: Vec<f64>,
+    /// Lossless compression.
+    #[arg(long)]
+    pub lossless: bool,
+}
+
+impl BoundsArgs {
+    /// Returns the bounds for elements of a type: those that were given, or the default.
+    pub fn list(&self, element_type: ElementType) -> Vec<Bound> {
+        let of = |values: &[f64], bound: fn(f64) -> Bound| values.iter().copied().map(bound).collect::<Vec<Bound>>();
+        let mut bounds = of(&self.abs, Bound::Abs);
+        bounds.extend(of(&self.rel, Bound::Rel));
+        bounds.extend(of(&self.psnr, Bound::Psnr));
+        bounds.extend(of(&self.pw_rel, Bound::PwRel));
+        let by_default = bounds.is_empty() && !self.lossless;
+        if by_default && element_type.is_lossy_capable() {
+            bounds.extend(of(&[1e-2, 1e-3, 1e-4, 1e-5], Bound::Rel));
+        }
+        if self.lossless || by_default {
+            bounds.push(Bound::Lossless);
+        }
+        bounds
+    }
+}

@@ -1,0 +1,160 @@
+//! `.npz` files: zip archives of `.npy` files, which `numpy.savez` writes. A member is named as `x.npz:name`.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use crate::message::{Failure, Outcome};
+use crate::names;
+
+/// Between the name of a file and that of its member.
+const SEPARATOR: &str = ".npz:";
+/// Sizes from which on an entry needs the fields of Zip64.
+const LARGE: u64 = u32::MAX as u64 - (1 << 16);
+
+/// Returns the file and the member in a name such as `x.npz:name`, unless there is a file of this name.
+pub fn member_in(path: &Path) -> Option<(PathBuf, String)> {
+    let text = path.to_str()?;
+    let at = text.to_ascii_lowercase().find(SEPARATOR)?;
+    if path.exists() {
+        return None;
+    }
+    let (file, member) = (&text[..at + SEPARATOR.len() - 1], &text[at + SEPARATOR.len()..]);
+    Some((file.into(), member.strip_suffix(".npy").unwrap_or(member).to_string()))
+}
+
+/// Returns the name of a member.
+pub fn member_path(file: &Path, member: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(":");
+    name.push(member);
+    name.into()
+}
+
+/// Returns the names of the arrays in a file, in order.
+pub fn members(path: &Path) -> Outcome<Vec<String>> {
+    let archive = open(path)?;
+    let names = archive.file_names().filter_map(|name| Some(name.ok()?.strip_suffix(".npy")?.to_string()));
+    let names: Vec<String> = names.collect();
+    match names.is_empty() {
+        true => Err(Failure::data(format!("{}: has no arrays: name a file that numpy.savez wrote", path.display()))),
+        false => Ok(names),
+    }
+}
+
+/// Copies an array of a file, or the only one without a name, to a temporary file.
+pub fn extract(path: &Path, member: Option<&str>) -> Outcome<File> {
+    let member = match (member, members(path)?.as_slice()) {
+        (Some(member), _) => member.to_string(),
+        (None, [only]) => only.clone(),
+        (None, names) => {
+            let (first, all) = (member_path(path, &names[0]), names.join(", "));
+            return Err(Failure::usage(format!(
+                "{}: has {} arrays ({all}): name one, such as {}",
+                path.display(),
+                names.len(),
+                first.display()
+            )));
+        }
+    };
+    let name = member_path(path, &member);
+    let mut archive = open(path)?;
+    let mut entry = archive.by_name(&format!("{member}.npy")).map_err(|error| failure(&name, error))?;
+    let size = entry.size();
+    let mut file = tempfile::tempfile().map_err(|error| Failure::io("a temporary file", &error))?;
+    // More than the size that the archive states is damage.
+    let copied = io::copy(&mut entry.by_ref().take(size.saturating_add(1)), &mut file);
+    let copied = copied.map_err(|error| match error.raw_os_error() {
+        Some(_) => Failure::io("a temporary file", &error),
+        None => damaged(&name, &error),
+    })?;
+    if copied != size {
+        return Err(damaged(&name, format_args!("it has another size than {size} bytes")));
+    }
+    file.rewind().map_err(|error| Failure::io("a temporary file", &error))?;
+    Ok(file)
+}
+
+fn open(path: &Path) -> Outcome<ZipArchive<File>> {
+    let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
+    ZipArchive::new(file).map_err(|error| failure(path, error))
+}
+
+fn failure(path: &Path, error: ZipError) -> Failure {
+    match error {
+        ZipError::Io(error) if error.raw_os_error().is_some() => Failure::io(path.display(), &error),
+        ZipError::FileNotFound => {
+            Failure::data(format!("{}: there is no such array in the file: check its name", path.display()))
+        }
+        other => damaged(path, other),
+    }
+}
+
+fn damaged(path: &Path, why: impl std::fmt::Display) -> Failure {
+    Failure::data(format!("{}: the .npz file is damaged: {why}: copy or save it again", path.display()))
+}
+
+/// Returns the name of the array that a stream becomes in a file: that of the stream without its suffixes.
+pub fn member_name(stream: &Path) -> String {
+    let array = names::array_name(stream).unwrap_or_else(|| stream.to_path_buf());
+    let stem = if names::is_npy(&array) { array.with_extension("") } else { array };
+    let name = stem.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    // Of a member of another file, as compression names its stream.
+    match name.split_once(".npz.") {
+        Some((_, member)) if !member.is_empty() => member.to_string(),
+        _ => name,
+    }
+}
+
+/// Writes arrays as the members of a file.
+pub struct Writer<W: Write + Seek>(ZipWriter<W>);
+
+impl<W: Write + Seek> Writer<W> {
+    /// Starts a file.
+    pub fn new(sink: W) -> Self {
+        Self(ZipWriter::new(sink))
+    }
+
+    /// Starts a member of about this many bytes. What is written next are its header and its elements.
+    pub fn start(&mut self, member: &str, bytes: u64) -> io::Result<()> {
+        let options =
+            SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(bytes >= LARGE);
+        self.0.start_file(format!("{member}.npy"), options).map_err(io::Error::from)
+    }
+
+    /// Writes the end of the file.
+    pub fn finish(self) -> io::Result<W> {
+        self.0.finish().map_err(io::Error::from)
+    }
+}
+
+impl<W: Write + Seek> Write for Writer<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.0.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_members() {
+        let split = |name: &str| member_in(Path::new(name)).map(|(file, member)| (file.display().to_string(), member));
+        assert_eq!(split("a/x.npz:t"), Some(("a/x.npz".into(), "t".into())));
+        assert_eq!(split("x.NPZ:t.npy"), Some(("x.NPZ".into(), "t".into())));
+        assert_eq!((split("x.npz"), split("x.npy:t")), (None, None));
+        assert_eq!(member_path(Path::new("a/x.npz"), "t"), Path::new("a/x.npz:t"));
+        for (stream, member) in [("a/x.npz.t.npy.syn", "t"), ("t.npy.syn", "t"), ("x.f32.syn", "x.f32"), ("s", "s")] {
+            assert_eq!(member_name(Path::new(stream)), member);
+        }
+    }
+}
