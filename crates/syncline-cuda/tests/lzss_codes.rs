@@ -200,7 +200,7 @@ fn every_level(symbol: SymbolWidth, mut share: Share) {
         }
         let making = Making { chunk_tiles: Some(unless_tiny(20, 16)), ..Making::default() };
         let made = compress_by(&bytes, ElementType::F32, &extents, Bound::Abs(0.05), &making, &lossless);
-        assert!(coded_chunks(&made) > unless_tiny(1, 0), "{lossless:?}");
+        assert!(coded_chunks(&made) > 0, "{lossless:?}");
         comes_back::<f32>(device, &stream, &made, &format!("{lossless:?}"));
         same_bytes(device, &stream, &bytes, &made, &lossless);
     }
