@@ -7,7 +7,7 @@ use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::{Error, Result};
 use syncline_core::huffman::Decoder;
-use syncline_core::pipeline::{Coder, CoderOptions};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
 use crate::gpu_backend::Gpus;
 
@@ -27,17 +27,21 @@ const DECOMPRESS: Rates = Rates { thread: 1.5e9, cpu: 2.6e9, gpu: 2.5e9 };
 /// Seconds to open a GPU, load kernels, lock memory, and release all of it.
 const GPU_START: f64 = 0.45;
 
+/// Share of the speed of a CPU's thread that remains with the efforts above fast: 0.2 to 0.43 were measured.
+const MORE_EFFORT: f64 = 0.3;
+
 /// The kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    Compress,
+    Compress(Effort),
     Decompress,
 }
 
 /// Returns the estimated seconds for `bytes` bytes of elements on this number of threads, and on a GPU.
 fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
     let rates = match work {
-        Work::Compress => COMPRESS,
+        Work::Compress(Effort::Fast) => COMPRESS,
+        Work::Compress(_) => Rates { thread: COMPRESS.thread * MORE_EFFORT, ..COMPRESS },
         Work::Decompress => DECOMPRESS,
     };
     let bytes = bytes as f64;
@@ -53,7 +57,8 @@ fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
 #[non_exhaustive]
 pub enum Backend {
     /// The first GPU if it is usable and likely to be faster, its start included; otherwise the CPU. For compression,
-    /// the GPU is chosen from about 1.2 GB of elements with 2 threads, and from 7 GB with 16 threads. For
+    /// the GPU is chosen from about 1.2 GB of elements with 2 threads, and from 7 GB with 16 threads; with more effort
+    /// than [`Effort::Fast`](crate::Effort::Fast), from 0.3 GB and 4 GB. For
     /// decompression, which is limited by writing to memory, it is chosen only with one thread. A missing or failing
     /// GPU is not an error.
     #[default]
@@ -239,7 +244,6 @@ mod tests {
     use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
     use syncline_core::huffman::IndexKind;
-    use syncline_core::pipeline::Effort;
 
     use super::*;
 
@@ -268,7 +272,7 @@ mod tests {
         let obstacle = |backend, pipeline| encode_obstacle(backend, Bound::Lossless, &of(pipeline));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let obstacle = obstacle(backend, Coder::Lzss);
-            let choice = Choice::new(backend, Work::Compress, bytes, 1, obstacle).unwrap();
+            let choice = Choice::new(backend, Work::Compress(Effort::Fast), bytes, 1, obstacle).unwrap();
             assert!(choice.gpus.is_none(), "{backend}");
         }
         let cuda = Backend::Cuda(CudaDevices::All);
@@ -294,12 +298,15 @@ mod tests {
             let (cpu, gpu) = estimates(work, bytes, threads);
             gpu < cpu
         };
-        for work in [Work::Compress, Work::Decompress] {
+        for work in [Work::Compress(Effort::Fast), Work::Decompress] {
             assert!(!faster(work, 100 << 20, 1) && !faster(work, 0, 1) && faster(work, 4 << 30, 1));
             assert!(!faster(work, 4 << 30, 16));
         }
-        assert!(faster(Work::Compress, 4 << 30, 2) && faster(Work::Compress, 16 << 30, 16));
-        let choice = Choice::new(Backend::Auto, Work::Compress, 1 << 20, 2, None).unwrap();
+        let compress = Work::Compress(Effort::Fast);
+        assert!(faster(compress, 4 << 30, 2) && faster(compress, 16 << 30, 16));
+        let balanced = Work::Compress(Effort::Balanced);
+        assert!(faster(balanced, 400 << 20, 2) && !faster(compress, 400 << 20, 2) && faster(balanced, 4 << 30, 16));
+        let choice = Choice::new(Backend::Auto, compress, 1 << 20, 2, None).unwrap();
         assert!(!choice.execution().on_gpu() && choice.reason.contains("2 threads"), "{}", choice.reason);
     }
 }

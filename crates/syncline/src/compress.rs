@@ -145,7 +145,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     let array = ArraySource::new(source, offset, element_type);
     let mut choice = Choice::new(
         options.backend(),
-        Work::Compress,
+        Work::Compress(options.effort()),
         bytes,
         pool.threads(),
         encode_obstacle(options.backend(), options.bound(), &options.coder_options()),

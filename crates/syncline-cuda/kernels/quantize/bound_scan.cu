@@ -188,9 +188,9 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
 // entry per block. `blocks_done` is 0 before and after. `step`, if not null, receives the quantizer's constants for the
 // bound `request`; a kernel launched early behind this one reads them.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    quantize_bound_scan(const Bits *elements, uint64_t length, ExcludedBits excluded, Bits limit,
-                        uint64_t first_sample, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done,
-                        BoundRequest request, Step *step, uint64_t number, ScanReport *host) {
+    quantize_bound_scan(const Bits *elements, uint64_t length, ExcludedBits excluded, Bits limit, uint64_t first_sample,
+                        uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, BoundRequest request,
+                        Step *step, uint64_t number, ScanReport *host) {
     launch_dependents();
     Counter counter{MAX_KEY, MIN_KEY, {}, ~uint64_t(0)};
     // A thread's first sample is loaded in the background.
