@@ -1,14 +1,14 @@
 //! The choice of the processor for a piece of work, and the reason for it.
 
 use std::fmt;
-use std::str::FromStr;
 
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
-use syncline_core::error::{Error, Result};
+use syncline_core::error::Result;
 use syncline_core::huffman::Decoder;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
+use crate::devices::{Backend, CudaDevices};
 use crate::gpu_backend::Gpus;
 
 /// Speeds from file to file, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
@@ -46,69 +46,6 @@ fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
     };
     let bytes = bytes as f64;
     (bytes / (rates.thread * threads as f64).min(rates.cpu), GPU_START + bytes / rates.gpu)
-}
-
-/// The processor that does the work. Streams and arrays are the same on each.
-///
-/// GPUs compress and decompress streams of `f32` and `f64` with an error bound, and lossless streams of the coders
-/// `lzss` and `lzss+huffman` if [`Backend::Cuda`] is chosen. The CPU does everything else, even if a GPU is chosen; for
-/// example regions whose elements are not contiguous in the array. [`Execution`] reports which processor did the work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Backend {
-    /// The first GPU if it is usable and likely to be faster, its start included; otherwise the CPU. For compression,
-    /// the GPU is chosen from about 1.2 GB of elements with 2 threads, and from 7 GB with 16 threads; with more effort
-    /// than [`Effort::Fast`](crate::Effort::Fast), from 0.3 GB and 4 GB. For
-    /// decompression, which is limited by writing to memory, it is chosen only with one thread. A missing or failing
-    /// GPU is not an error.
-    #[default]
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// NVIDIA GPUs. An error if there are none, or if the library was built without the feature `cuda`.
-    Cuda(CudaDevices),
-}
-
-/// The NVIDIA GPUs to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CudaDevices {
-    /// The GPU with this number, counted from 0.
-    One(usize),
-    /// All GPUs. They share the work.
-    All,
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(CudaDevices::All) => f.write_str("cuda:all"),
-            Self::Cuda(CudaDevices::One(ordinal)) => write!(f, "cuda:{ordinal}"),
-        }
-    }
-}
-
-impl FromStr for Backend {
-    type Err = Error;
-
-    /// Parses `auto`, `cpu`, `cuda` (the first GPU), `cuda:1` or `cuda:all`.
-    fn from_str(name: &str) -> Result<Self> {
-        let unknown = || Error::invalid(format!("unknown device '{name}': use auto, cpu, cuda, cuda:N or cuda:all"));
-        match name {
-            "auto" => Ok(Self::Auto),
-            "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda(CudaDevices::One(0))),
-            "cuda:all" => Ok(Self::Cuda(CudaDevices::All)),
-            _ => {
-                let number = name.strip_prefix("cuda:").ok_or_else(unknown)?;
-                // `parse` would accept a sign.
-                let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-                number.parse().ok().filter(|_| digits).map(|n| Self::Cuda(CudaDevices::One(n))).ok_or_else(unknown)
-            }
-        }
-    }
 }
 
 /// The processor that did a piece of work, and the reason for it.
@@ -246,25 +183,6 @@ mod tests {
     use syncline_core::huffman::IndexKind;
 
     use super::*;
-
-    #[test]
-    fn names() {
-        for (name, backend) in [
-            ("auto", Backend::Auto),
-            ("cpu", Backend::Cpu),
-            ("cuda:0", Backend::Cuda(CudaDevices::One(0))),
-            ("cuda:17", Backend::Cuda(CudaDevices::One(17))),
-            ("cuda:all", Backend::Cuda(CudaDevices::All)),
-        ] {
-            assert_eq!(name.parse::<Backend>().unwrap(), backend);
-            assert_eq!(backend.to_string(), name);
-        }
-        assert_eq!("cuda".parse::<Backend>().unwrap(), Backend::Cuda(CudaDevices::One(0)));
-        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cuda:+1", "cuda:99999999999999999999", "CUDA", "cuda:0,1"] {
-            let error = wrong.parse::<Backend>().unwrap_err();
-            assert!(error.to_string().contains("cuda:all"), "{wrong}: {error}");
-        }
-    }
 
     #[test]
     fn what_only_the_cpu_does_goes_there() {

@@ -11,7 +11,8 @@ use syncline_core::geometry::Geometry;
 use syncline_core::mem;
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk, max_compressed_len};
 
-use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
+use crate::backend::{Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
+use crate::devices::Backend;
 use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
 use crate::io::ReadAt;

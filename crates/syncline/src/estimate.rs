@@ -30,9 +30,9 @@ use syncline_core::pipeline::{Coder, Effort};
 pub use target::{COARSEST, FINEST, Found, find_bound};
 
 use crate::array::Array;
-use crate::backend::Backend;
 use crate::compress::compress;
 use crate::decompress;
+use crate::devices::Backend;
 use crate::io::ReadAt;
 use crate::options::{CompressOptions, DecompressOptions, Progress};
 use crate::pool::Pool;
@@ -164,7 +164,7 @@ impl Sample {
     /// Estimates a compression on the CPU with these options.
     ///
     /// # Errors
-    /// Those of [`compress`] and [`decompress`](crate::decompress).
+    /// Returns the errors of [`compress`] and [`decompress`].
     pub fn estimate(&self, options: &CompressOptions) -> Result<Estimate> {
         let inner = self.options(options);
         let (stream, compress_seconds) = timed(|| compress(&self.array.view(), &inner))?;

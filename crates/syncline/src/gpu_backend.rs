@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use syncline_core::error::{Error, Result};
 use syncline_cuda::{CudaError, Device};
 
-use crate::backend::CudaDevices;
+use crate::devices::CudaDevices;
 
 use buffers::Buffers;
 

@@ -8,7 +8,7 @@ use syncline_core::container::Header;
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
 
-use crate::backend::CudaDevices;
+use crate::devices::CudaDevices;
 use crate::io::ReadAt;
 use crate::options::{CompressOptions, Meter};
 use crate::pool::Pool;

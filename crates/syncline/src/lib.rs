@@ -38,6 +38,7 @@ struct Readme;
 mod array;
 mod backend;
 mod compress;
+mod devices;
 pub mod estimate;
 #[cfg(feature = "cuda")]
 pub mod gpu;
@@ -65,8 +66,9 @@ mod writer;
 use std::ops::Range;
 
 pub use array::Array;
-pub use backend::{Backend, CudaDevices, Execution};
+pub use backend::Execution;
 pub use compress::{compress, compress_from, compress_into};
+pub use devices::{Backend, CudaDevices};
 pub use io::{ReadAt, WriteAt};
 pub use options::{CompressOptions, DecompressOptions};
 pub use reader::Reader;

@@ -11,7 +11,7 @@ use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::lzss::SymbolWidth;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
-use crate::backend::Backend;
+use crate::devices::Backend;
 
 type Callback = dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync;
 

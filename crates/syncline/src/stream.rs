@@ -14,7 +14,8 @@ use syncline_core::mem::scatter::{ChunkSink, Scatter, Unwritten};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
-use crate::backend::{Backend, Choice, Execution, Work, decode_obstacle};
+use crate::backend::{Choice, Execution, Work, decode_obstacle};
+use crate::devices::Backend;
 use crate::gpu_backend::{Decompression, stretch};
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};

@@ -11,19 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
 from ._index import basic_index
+from ._types import core_name, numpy_dtype
 
 Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
 Effort = Literal["fast", "balanced", "best"]
 Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
-
-_CORE_NAMES = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-}  # fmt: skip
-_NUMPY_NAMES = {core: name for name, core in _CORE_NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -110,26 +104,6 @@ class Header:
     def ratio(self) -> float:
         """The bytes of the array divided by the bytes of the stream."""
         return self.nbytes / self.compressed_bytes
-
-
-def core_name(dtype: np.dtype[Any]) -> str:
-    """Returns the name of a NumPy type in the core."""
-    try:
-        return _CORE_NAMES[dtype.name]
-    except KeyError:
-        message = f"Syncline has no element type {dtype.name}: use one of {', '.join(_CORE_NAMES)}"
-        raise TypeError(message) from None
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Returns the little-endian NumPy type for a name in the core."""
-    name = _NUMPY_NAMES[name]
-    if name == "bfloat16":
-        import ml_dtypes  # NumPy has no such type of its own.
-
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
-    return np.dtype(np.dtype(name).newbyteorder("<").str)
 
 
 def as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:

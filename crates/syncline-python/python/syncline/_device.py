@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from ._types import numpy_dtype
 
 _HOST_TYPES = (np.ndarray, np.generic, bytes, bytearray, memoryview, list, tuple, int, float)
 
@@ -94,8 +95,6 @@ def host_bytes(data: Any, stream: Any = None) -> Any:
 
 def host_array(array: Any, stream: Any = None) -> NDArray[Any]:
     """Returns a NumPy array, which shares the memory of an array in host memory if NumPy can do so."""
-    from ._array import numpy_dtype
-
     ordinal = ordinal_of(array)
     if ordinal is not None:
         elements, name, shape = codec(ordinal).download(array, stream_number(stream, array, ordinal))

@@ -19,12 +19,12 @@ from ._array import (
     as_bytes,
     compress,
     core_choices,
-    core_name,
     decompress,
     header_of_fields,
     little_endian,
     read_region,
 )
+from ._types import core_name
 
 
 class Writer:

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
-from ._array import Bound, Coder, Effort, Header, Index, as_bytes, core_choices, core_name
+from ._array import Bound, Coder, Effort, Header, Index, as_bytes, core_choices
 from ._array import header_of_fields, little_endian, one_bound
 from ._core import DeviceArray
+from ._types import core_name
 
 __all__ = [
     "Compressor",

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import __version__
-from ._array import Bound, Effort, core_name, resolve
+from ._array import Bound, Effort, resolve
+from ._types import core_name
 from .zarr import SynclineCodec
 
 __all__ = ["annotate", "encoding"]

@@ -15,8 +15,9 @@ from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.core.common import parse_named_configuration
 
 from . import _core
-from ._array import Bound, Effort, as_bytes, check_effort, compress, core_name, decompress, numpy_dtype
+from ._array import Bound, Effort, as_bytes, check_effort, compress, decompress
 from ._core import Corrupt
+from ._types import core_name, numpy_dtype
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
 
