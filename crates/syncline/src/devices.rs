@@ -9,7 +9,8 @@ use syncline_core::error::{Error, Result};
 ///
 /// GPUs compress and decompress streams of `f32` and `f64` with an error bound, and lossless streams of the coders
 /// `lzss` and `lzss+huffman` if [`Backend::Cuda`] is chosen. The CPU does everything else, even if a GPU is chosen; for
-/// example regions whose elements are not contiguous in the array. [`Execution`](crate::Execution) reports which processor did the work.
+/// example regions whose elements are not contiguous in the array. [`Execution`](crate::Execution) reports which
+/// processor did the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
