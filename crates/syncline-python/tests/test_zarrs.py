@@ -45,7 +45,7 @@ CASES = [
     ((40, 50), (16, 20), "f8", {"mode": "pw_rel", "value": 0.01}),
     ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.1, "coder": "lzss+huffman", "level": 3}),
     ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "effort": "balanced"}),
-    ((40, 50), (16, 20), "f8", {"mode": "rel", "value": 1e-4, "effort": "best"}),
+    ((40, 50), (16, 20), "f8", {"mode": "abs", "value": 1e-4, "effort": "best"}),
     ((9, 20, 30), (4, 20, 7), "f4", {"mode": "abs", "value": 0.01, "fill": -9999.0}),
     ((6, 5, 4, 9, 8), (3, 5, 4, 9, 8), "f4", {"mode": "abs", "value": 0.01}),
     ((40, 50), (16, 20), "i4", {}),
