@@ -55,6 +55,14 @@ def test_lossless_streams(gpu, dtype):
     assert back.dtype == array.dtype and to_host(back).tobytes() == array.tobytes()
 
 
+def test_a_coder_that_the_gpu_does_not_have_is_left_to_the_cpu(gpu):
+    array = field()
+    stream = syncline.compress(to_device(array), coder="auto")
+    assert stream.to_bytes() == syncline.compress(array, coder="auto", device="cpu")
+    with pytest.raises(syncline.GpuError, match="lzss"):
+        syncline.compress(to_device(array), coder="auto", device="cuda")
+
+
 @pytest.mark.parametrize("effort", ["balanced", "best"])
 def test_efforts(gpu, effort):
     array = field((12, 20))

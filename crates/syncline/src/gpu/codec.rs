@@ -69,11 +69,11 @@ impl Codec {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `input` does not have the length of the array or is
-    /// not aligned to its elements, if `output` is too short or not aligned to 16 bytes, for a bound that the element
-    /// type does not support, and for a coder that the GPU does not have (lossless streams need
-    /// [`Coder::Lzss`](crate::Coder::Lzss) or [`Coder::LzssHuffman`](crate::Coder::LzssHuffman)).
-    /// [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, as it does for empty arrays,
-    /// or the GPU fails.
+    /// not aligned to its elements, if `output` is too short or not aligned to 16 bytes, and for a bound that the
+    /// element type does not support. [`Error::Gpu`](crate::Error::Gpu) for a coder that the GPU does not have
+    /// (lossless streams need [`Coder::Lzss`](crate::Coder::Lzss) or
+    /// [`Coder::LzssHuffman`](crate::Coder::LzssHuffman)), if the bound resolves to lossless compression, as it does
+    /// for empty arrays, or if the GPU fails.
     pub unsafe fn compress(
         &mut self,
         input: DeviceBytes,
@@ -233,7 +233,7 @@ impl Codec {
         options.coder_options().validate(options.bound(), options.index())?;
         let lossless = options.bound() == Bound::Lossless;
         if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {
-            return Err(CudaError::invalid(format!(
+            return Err(CudaError::Unsupported(format!(
                 "coder {} is not available on the GPU for lossless streams: use lzss or lzss+huffman, or the CPU",
                 options.coder()
             )));
