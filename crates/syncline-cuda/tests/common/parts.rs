@@ -1,4 +1,4 @@
-//! Decompression of ranges of tiles from the records that contain them.
+//! Decompression of whole streams, and of ranges of tiles from the records that contain them, against the CPU.
 
 use std::sync::Arc;
 
@@ -7,9 +7,21 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 
-use super::common::{Random, pick};
-use super::real::POISON;
+use super::common::{Random, pick, unless_tiny};
+use super::real::{POISON, Real, on_gpu};
 use super::stream::try_decompress;
+
+/// Checks that a GPU decompresses a stream to the CPU's array.
+pub fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {
+    let info = StreamInfo::from_bytes(bytes).unwrap();
+    let expected = try_decompress(bytes).unwrap();
+    let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+    for _ in 0..unless_tiny(2, 1) {
+        let out = on_gpu::<T>(&mut decompressor, stream, bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let wrong = out.iter().zip(&expected).position(|(a, b)| a != b);
+        assert!(out == expected, "{what}: differs at element {:?}", wrong.map(|at| at / size_of::<T>()));
+    }
+}
 
 /// Checks that ranges of tiles of a stream of `f32` equal those of the CPU's array, and that nothing else is written.
 pub fn check_parts(device: &Device, stream: &Arc<CudaStream>, made: &[u8], random: &mut Random) {

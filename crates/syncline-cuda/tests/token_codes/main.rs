@@ -17,7 +17,7 @@ use std::sync::Arc;
 use common::damage::{self, Tally};
 use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::CudaStream;
-use parts::check_parts;
+use parts::{check_parts, comes_back};
 use real::{Real, bytes_of, on_gpu};
 use stream::{Making, compress_by, opened, sign, try_decompress};
 use syncline_core::array::ElementType;
@@ -138,17 +138,6 @@ impl Seen {
                 self.codebooks.insert(stream.modes().count());
             }
         }
-    }
-}
-
-fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {
-    let info = StreamInfo::from_bytes(bytes).unwrap();
-    let expected = try_decompress(bytes).unwrap();
-    let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
-    for _ in 0..unless_tiny(2, 1) {
-        let out = on_gpu::<T>(&mut decompressor, stream, bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let wrong = out.iter().zip(&expected).position(|(a, b)| a != b);
-        assert!(out == expected, "{what}: differs at element {:?}", wrong.map(|at| at / size_of::<T>()));
     }
 }
 

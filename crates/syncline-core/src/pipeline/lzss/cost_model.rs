@@ -117,7 +117,7 @@ struct SampleStatistics<'b> {
 
 impl ChunkModel<'_> {
     /// Returns whether speed is favored over ratio. It is not if the sample is the whole chunk, because such a chunk is
-    /// so small that there is no time to save.
+    /// small and takes little time at any level.
     fn is_fast(&self) -> bool {
         self.options.level <= FAST_LEVELS && self.sampled < self.elements
     }
