@@ -45,8 +45,6 @@ const LIVE_COST: u32 = 3;
 const START_COST: u32 = 100;
 /// Threads of a block of the kernel that does not decode.
 const CODES_THREADS: u32 = 128;
-/// Threads of a block of the kernel for chunks with token codebooks.
-const TOKEN_CODES_THREADS: u32 = 128;
 
 /// Strategy of reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -206,12 +204,18 @@ impl Format {
         Specialization { source: SOURCE, constants: self.constants(true, &own) }
     }
 
+    /// Returns the threads of a block of the kernel for chunks with token codebooks, each warp with a tile in shared
+    /// memory.
+    fn token_codes_threads(self) -> u32 {
+        if self.axes == 3 { 128 } else { 64 }
+    }
+
     /// Returns the specialization for chunks with token codebooks.
     fn token_codes(self) -> Specialization {
         let own = [
             ("GROUP_LOG2", self.group_log2),
             ("APART", 0),
-            ("THREADS", TOKEN_CODES_THREADS),
+            ("THREADS", self.token_codes_threads()),
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];

@@ -133,9 +133,8 @@ pub const COST_LOG2: u32 = 11;
 /// linearly interpolated between powers of two.
 #[inline(always)]
 pub fn cost(code: i32) -> u32 {
-    // Larger magnitudes all count as much, so that no sum over a tile overflows.
-    let twice = 2 * code.unsigned_abs().min(1 << 29) as i32 + 1;
-    ((twice as f32).to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
+    let twice = (code as f32).abs() * 2.0 + 1.0;
+    (twice.to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
 }
 
 /// Returns the sum of the costs of at most 1,024 codes.

@@ -39,6 +39,54 @@ struct TileSource {
     __device__ inline Element load(const Position &at) const { return first[at.z * plane + at.y * row + at.x]; }
 };
 
+// Extents of most tiles. The offset of their elements from the first one of the lane is the same on all lanes.
+constexpr uint32_t USUAL_ROW = AXES == 3 ? 8 : AXES == 2 ? 32 : MAX_ELEMENTS;
+constexpr uint32_t USUAL_ROWS = AXES == 1 ? 1 : USUAL_ROW, USUAL_PLANES = AXES == 3 ? USUAL_ROW : 1;
+__device__ inline bool is_usual(const TileBox &tile) {
+    return tile.nx == USUAL_ROW && tile.ny == USUAL_ROWS && tile.nz == USUAL_PLANES;
+}
+
+// Loads the lane's elements of consecutive words of a tile, 0 past its last one.
+template <uint32_t COUNT>
+__device__ inline void load_words(const TileBox &tile, const TileSource &source, uint32_t first_word,
+                                  Element (&values)[COUNT]) {
+    if (is_usual(tile)) {
+        const uint32_t lane = lane_id();
+        const Element *own = AXES == 3 ? source.first + lane / USUAL_ROW * source.row + lane % USUAL_ROW
+                                       : source.first + lane;
+        constexpr uint32_t WORDS_OF_PLANE = AXES == 3 ? 2 : 1, ROWS_OF_WORD = AXES == 3 ? WARP / USUAL_ROW : 1;
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; ++k) {
+            const uint32_t word = first_word + k, plane = word / WORDS_OF_PLANE, part = word % WORDS_OF_PLANE;
+            values[k] = AXES == 3   ? own[plane * source.plane + part * ROWS_OF_WORD * source.row]
+                        : AXES == 2 ? own[word * source.row]
+                                    : own[word * WARP];
+        }
+    } else {
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; ++k) {
+            const uint32_t i = (first_word + k) * WARP + lane_id();
+            values[k] = i < tile.elements() ? source.load(Position(tile, i)) : Element(0);
+        }
+    }
+}
+
+// Calls `visit(element, value)` for the elements of a tile.
+template <typename Visit>
+__device__ inline void for_each_element(const TileBox &tile, const TileSource &source, Visit visit) {
+    for (uint32_t first_word = 0; first_word * WARP < tile.elements(); first_word += 4) {
+        Element values[4];
+        load_words(tile, source, first_word, values);
+#pragma unroll
+        for (uint32_t k = 0; k < 4; ++k) {
+            const uint32_t i = (first_word + k) * WARP + lane_id();
+            if (i < tile.elements()) {
+                visit(i, values[k]);
+            }
+        }
+    }
+}
+
 // Bitmaps of a tile's elements, one word per lane.
 struct TileBitmaps {
     uint32_t fill;
@@ -161,11 +209,7 @@ __device__ inline TileResult quantize_integers(const Step &step, const TileBox &
     for (uint32_t first_word = 0; first_word * WARP < elements; first_word += WORDS_AT_ONCE) {
         // Several loads are in flight at a time.
         Element values[WORDS_AT_ONCE];
-#pragma unroll
-        for (uint32_t k = 0; k < WORDS_AT_ONCE; ++k) {
-            uint32_t i = (first_word + k) * WARP + lane;
-            values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
-        }
+        load_words(tile, source, first_word, values);
 #pragma unroll
         for (uint32_t k = 0; k < WORDS_AT_ONCE; ++k) {
             const uint32_t word = first_word + k, i = word * WARP + lane;
@@ -180,6 +224,9 @@ __device__ inline TileResult quantize_integers(const Step &step, const TileBox &
             exact = lane == word ? mask : exact;
             mask = __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0);
             negative = lane == word ? mask : negative;
+            if (step.pattern_count == 0) {
+                continue;
+            }
 #pragma unroll
             for (uint32_t p = 0; p < MAX_PATTERNS; ++p) {
                 if (p < step.pattern_count) {

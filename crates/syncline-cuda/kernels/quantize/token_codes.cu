@@ -8,9 +8,7 @@
 // FEWEST_SAMPLED  chunks with fewer tiles are their own sample
 // and the constants of quantize/quantize.cuh
 #include "quantize/interpolate.cuh"
-#include "token_codes/groups.cuh"
 
-constexpr uint32_t GROUPS_OF_TILE = MAX_ELEMENTS / TOKEN_GROUP;
 constexpr uint32_t WORDS = MAX_ELEMENTS / WARP;
 constexpr uint32_t SCHEMES = AXES == 1 ? 2 : 3;
 // Streams of a chunk's sample: without interpolation, and with each scheme.
@@ -88,12 +86,9 @@ struct PreparedTile {
     bool may_interpolate;
 };
 
-__device__ inline Integers integers_of(const TileBox &tile, const TileMemory &memory, int32_t base) {
-    return {memory.q, uint32_t(base), tile.nx, tile.nx * tile.ny};
-}
-
-// Prepares a tile. `interpolates` says whether it may be interpolated; then tiles without valid elements need the base
-// of the tiles before, the first `slots` of those that `number_of` returns. Called by the whole warp.
+// Prepares a tile, whose integers without the base are written to `memory`. `interpolates` says whether it may be
+// interpolated; then tiles without valid elements need the base of the tiles before, the first `slots` of those that
+// `number_of` returns. Called by the whole warp.
 template <typename NumberOf>
 __device__ inline PreparedTile prepare(const Step &step, const ChunkSource &chunk, const TileBox &tile,
                                        const TileSource &source, bool interpolates, uint32_t slots, NumberOf number_of,
@@ -105,19 +100,27 @@ __device__ inline PreparedTile prepare(const Step &step, const ChunkSource &chun
     prepared.may_interpolate = interpolates && !all_masked;
     prepared.choice = {0, 0};
     if ((result.meta & META_EMPTY) == 0) {
-        prepared.choice = cheapest_order(tile, integers_of(tile, memory, result.base));
+        __syncwarp();
+        for (uint32_t i = 4 * lane_id(); i < tile.elements(); i += 4 * WARP) {
+            uint4 &four = *reinterpret_cast<uint4 *>(memory.q + i);
+            const uint32_t base = uint32_t(result.base);
+            four = make_uint4(four.x - base, four.y - base, four.z - base, four.w - base);
+        }
+        __syncwarp();
+        prepared.choice = cheapest_order(tile, memory.q);
     } else if (prepared.may_interpolate) {
         prepared.may_interpolate = may_be_interpolated(step, tile, source);
         if (prepared.may_interpolate) {
             result.base = base_before(step, chunk, slots, number_of);
             __syncwarp();
             for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
-                memory.q[i] = result.base;
+                memory.q[i] = 0;
             }
             __syncwarp();
         }
     }
     prepared.cost = prepared.choice.cost + verbatim_cost(result.verbatim);
+    prepared.may_interpolate &= prepared.cost > 0;
     return prepared;
 }
 
@@ -128,19 +131,27 @@ __device__ inline PlanHead plan_of(const Plans &plans, const Geometry &geometry,
     return plans.heads[(scheme - 1) * 8 + clipped];
 }
 
-// Copies the codes of a tile to its place, and describes its groups. Called by the whole warp.
-__device__ inline void store_codes(const int32_t *from, uint32_t elements, int32_t *codes, uint32_t *groups) {
+// Writes the residuals of a tile under one predictor. `memory` has its integers. Called by the whole warp.
+__device__ inline Activities write_residuals(const TileBox &tile, const TileMemory &memory, uint32_t order,
+                                             int32_t *codes) {
+    Activities activities;
+    for_each_residual_of(tile, memory.q, order, [&](uint32_t element, uint32_t residual) {
+        codes[element] = int32_t(residual);
+        activities.add(element, magnitude_of_code(residual));
+    });
+    return activities;
+}
+
+// Describes the groups of a tile whose codes have these activities. Called by the whole warp.
+__device__ inline void write_groups(const Activities &activities, uint32_t elements, uint32_t *groups) {
 #pragma unroll
     for (uint32_t group = 0; group < GROUPS_OF_TILE; ++group) {
         const uint32_t first = group * TOKEN_GROUP,
                        length = elements > first ? min_of(elements - first, TOKEN_GROUP) : 0;
-        uint64_t activity = 0;
-        for (uint32_t i = lane_id(); i < length; i += WARP) {
-            const int32_t code = from[first + i];
-            codes[first + i] = code;
-            activity += uint32_t(code < 0 ? 0u - uint32_t(code) : uint32_t(code));
-        }
-        activity = warp_reduce_sum(activity);
+        // Most sums over a warp fit into 32 bits, which are added faster.
+        const uint64_t own = activities.of[group];
+        const uint64_t activity = __any_sync(ALL_LANES, own >> 27 != 0) ? warp_reduce_sum(own)
+                                                                       : warp_reduce_sum(uint32_t(own));
         if (lane_id() == 0) {
             groups[group] = length == 0 ? 0 : group_word(length, activity_bin(activity));
         }
@@ -171,36 +182,31 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     const PreparedTile prepared = prepare(step, chunk, tile, source, true, slot, number_of, memory);
     const TileResult &result = prepared.result;
     const bool constant = prepared.choice.cost == 0;
-    auto store = [&](uint32_t candidate, bool zeros, uint32_t values) {
+    for (uint32_t candidate = 0; candidate <= SCHEMES; ++candidate) {
         const uint32_t stream = number * CANDIDATES + candidate;
         const uint64_t place = uint64_t(stream) * slots + slot;
-        __syncwarp();
-        if (!zeros) {
-            store_codes(memory.codes, tile.elements(), codes + place * MAX_ELEMENTS, groups + place * GROUPS_OF_TILE);
+        int32_t *to = codes + place * MAX_ELEMENTS;
+        Activities activities;
+        uint32_t values = result.verbatim;
+        bool interpolated = false;
+        if (candidate > 0 && prepared.may_interpolate) {
+            const Interpolated found = interpolate(step, constants, tile, source, plans,
+                                                   plan_of(plans, geometry, tile, candidate), prepared.words,
+                                                   uint32_t(result.base), prepared.cost, memory, to, activities);
+            interpolated = found.cost < prepared.cost;
+            values = interpolated ? warp_reduce_sum(uint32_t(__popc(found.verbatim))) : values;
+        }
+        if (!interpolated && !constant) {
+            __syncwarp();
+            activities = write_residuals(tile, memory, prepared.choice.order, to);
+        }
+        if (interpolated || !constant) {
+            write_groups(activities, tile.elements(), groups + place * GROUPS_OF_TILE);
         }
         if (lane_id() == 0 && values > 0) {
             atomicAdd(&verbatim[stream], values);
         }
         __syncwarp();
-    };
-    auto store_residuals = [&](uint32_t candidate) {
-        if (!constant) {
-            write_residuals(tile, integers_of(tile, memory, result.base), prepared.choice.order, memory.codes);
-        }
-        store(candidate, constant, result.verbatim);
-    };
-    store_residuals(0);
-    for (uint32_t scheme = 1; scheme <= SCHEMES; ++scheme) {
-        if (prepared.may_interpolate) {
-            const Interpolated found =
-                interpolate(step, constants, tile, source, plans, plan_of(plans, geometry, tile, scheme),
-                            prepared.words, uint32_t(result.base), memory);
-            if (found.cost < prepared.cost) {
-                store(scheme, false, warp_reduce_sum(uint32_t(__popc(found.verbatim))));
-                continue;
-            }
-        }
-        store_residuals(scheme);
     }
 }
 #endif
@@ -227,11 +233,13 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     TileResult &result = prepared.result;
     uint32_t verbatim = prepared.words.verbatim, predictor = predictor_of(prepared.choice.order);
     bool constant = prepared.choice.cost == 0, interpolated = false;
+    int32_t *codes = outputs.codes + uint64_t(number) * MAX_ELEMENTS;
+    Activities activities;
 #if !LOGARITHM
     if (prepared.may_interpolate) {
         const Interpolated found =
             interpolate(step, constants, tile, source, plans, plan_of(plans, geometry, tile, scheme), prepared.words,
-                        uint32_t(result.base), memory);
+                        uint32_t(result.base), prepared.cost, memory, codes, activities);
         if (found.cost < prepared.cost) {
             interpolated = true;
             constant = false;
@@ -248,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         for (uint32_t word = 0; word * WARP < elements; ++word) {
             const uint32_t i = word * WARP + lane;
             if ((__shfl_sync(ALL_LANES, measured, word) >> lane & 1) != 0) {
-                error += squared_error(step, source.load(Position(tile, i)), memory.values[i]);
+                error += squared_error(step, source.load(Position(tile, i)), memory.values[padded(i)]);
             }
         }
         result.error = warp_reduce_sum(uint64_t(error));
@@ -257,16 +265,16 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
 #endif
 #endif
     if (!constant && !interpolated) {
-        write_residuals(tile, integers_of(tile, memory, result.base), prepared.choice.order, memory.codes);
+        __syncwarp();
+        activities = write_residuals(tile, memory, prepared.choice.order, codes);
     }
-    __syncwarp();
     uint32_t *groups = outputs.groups + uint64_t(number) * GROUPS_OF_TILE;
     if (constant) {
         if (lane < GROUPS_OF_TILE) {
             groups[lane] = 0;
         }
     } else {
-        store_codes(memory.codes, elements, outputs.codes + uint64_t(number) * MAX_ELEMENTS, groups);
+        write_groups(activities, elements, groups);
     }
     if (result.verbatim > 0 && lane < WORDS) {
         outputs.exact[uint64_t(number) * WORDS + lane] = verbatim;

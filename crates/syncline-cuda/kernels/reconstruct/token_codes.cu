@@ -4,6 +4,7 @@
 // THREADS  threads of a block
 // and the constants of reconstruct/work.cuh
 #include "device/warp.cuh"
+#include "predict/interpolation.cuh"
 #include "reconstruct/work.cuh"
 
 using format::SECOND_ORDER;
@@ -12,18 +13,14 @@ using format::TOKEN_GROUP;
 // Most anchors of a tile that is interpolated, except along the only axis of a scheme in planes: those of 32 rows.
 constexpr uint32_t MOST_ANCHORS = 64;
 
-// Elements are stored with a gap after each 32, so that neither lanes with adjacent elements nor lanes with adjacent
-// rows conflict in shared-memory banks.
-__device__ inline uint32_t padded(uint32_t element) { return element + element / WARP; }
-constexpr uint32_t PADDED = format::MAX_TILE_ELEMENTS + format::MAX_TILE_ELEMENTS / WARP;
-
 // Shared memory of a warp.
-struct TileScratch {
+struct __align__(16) TileScratch {
+    int32_t codes[TILE_ELEMENTS];
     union {
-        uint32_t integers[PADDED];
-        Element values[PADDED];
+        uint32_t integers[padded_length(TILE_ELEMENTS)];
+        Element values[padded_length(TILE_ELEMENTS)];
     };
-    uint32_t anchors[MOST_ANCHORS + MOST_ANCHORS / WARP];
+    uint32_t anchors[padded_length(MOST_ANCHORS)];
 };
 
 // Parallel lines of elements, all of `length`: `inner` adjacent ones for each of `outer` steps.
@@ -95,22 +92,24 @@ __device__ inline void integrate(uint32_t *integers, uint32_t nz, uint32_t ny, u
 
 #if !LOG
 #if DOUBLE
-typedef DoubleNeighbor Neighbor;
-__device__ inline double product(double a, double b) { return __dmul_rn(a, b); }
-__device__ inline double product_plus(double a, double b, double c) { return __fma_rn(a, b, c); }
 __device__ inline double element_of(int32_t code) { return __int2double_rn(code); }
 #else
-typedef FloatNeighbor Neighbor;
-__device__ inline float product(float a, float b) { return __fmul_rn(a, b); }
-__device__ inline float product_plus(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ inline float element_of(int32_t code) { return __int2float_rn(code); }
 #endif
 
 // Reconstructs the elements of an interpolated tile from its codes. Called by the whole warp.
 __device__ inline void interpolate(TileScratch &scratch, const PlanHead &plan, const Plans &plans, const int32_t *codes,
-                                   uint32_t base, const Values &values) {
+                                   uint32_t elements, uint32_t base, const Values &values) {
+    // Codes are read ahead, so that stages do not wait for memory. Groups have room for whole vectors.
+    for (uint32_t i = 4 * lane_id(); i < elements; i += 4 * WARP) {
+        *reinterpret_cast<int4 *>(scratch.codes + i) = *reinterpret_cast<const int4 *>(codes + i);
+    }
+    if (lane_id() == 0) {
+        scratch.values[missing_place(TILE_ELEMENTS)] = Element(-0.0);
+    }
+    __syncwarp();
     for (uint32_t i = lane_id(); i < plan.anchors; i += WARP) {
-        scratch.anchors[padded(i)] = uint32_t(codes[i]);
+        scratch.anchors[padded(i)] = uint32_t(scratch.codes[i]);
     }
     __syncwarp();
     integrate(scratch.anchors, plan.lattice[0], plan.lattice[1], plan.lattice[2], 7);
@@ -125,25 +124,17 @@ __device__ inline void interpolate(TileScratch &scratch, const PlanHead &plan, c
 #else
     const Element step = values.step_high;
 #endif
-    const Neighbor *neighbors = static_cast<const Neighbor *>(plans.neighbors);
     uint32_t begin = 0;
     for (uint32_t number = 0; number < plan.stages; ++number) {
         const PlanStage stage = plans.stages[plan.first_stage + number];
         const uint32_t count = stage.end - begin;
         // The elements of a stage have no neighbors in it.
-        for (uint32_t i = begin + lane_id(); i < stage.end; i += WARP) {
-            const PlanPoint point = plans.points[plan.first_point + i];
-            const Neighbor *next = neighbors + stage.first_neighbor + (i - begin);
-            const Neighbor first = *next;
-            Element value = product(scratch.values[padded(first.place)], first.weight);
-            for (uint32_t neighbor = 1; neighbor < point.neighbors; ++neighbor) {
-                next += count;
-                const Neighbor other = *next;
-                value = product_plus(scratch.values[padded(other.place)], other.weight, value);
-            }
-            const int32_t code = codes[plan.anchors + i];
+        for (uint32_t i = lane_id(); i < count; i += WARP) {
+            uint32_t place;
+            const Element value = predicted(plans.pairs, stage, count, i, scratch.values, place);
+            const int32_t code = scratch.codes[plan.anchors + begin + i];
             // Without a code, the element is the prediction itself, whatever its sign.
-            scratch.values[padded(point.place)] = code == 0 ? value : product_plus(element_of(code), step, value);
+            scratch.values[padded(place)] = code == 0 ? value : product_plus(element_of(code), step, value);
         }
         __syncwarp();
         begin = stage.end;
@@ -226,13 +217,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         // Axes along which the tile is clipped.
         const uint32_t clipped = (work.nz < geometry.side[0] ? 4 : 0) | (work.ny < geometry.side[1] ? 2 : 0) |
                                  (work.nx < geometry.side[2] ? 1 : 0);
-        interpolate(scratch, plans.heads[(record.scheme - 1) * 8 + clipped], plans, own, base, values);
+        interpolate(scratch, plans.heads[(record.scheme - 1) * 8 + clipped], plans, own, work.nz * work.ny * work.nx,
+                    base, values);
         write_tile(work, target, [&](uint32_t element) { return scratch.values[padded(element)]; });
 #endif
     } else {
         const uint32_t count = work.nz * work.ny * work.nx;
-        for (uint32_t i = lane_id(); i < count; i += WARP) {
-            scratch.integers[padded(i)] = uint32_t(own[i]);
+        // Groups have room for whole vectors.
+        for (uint32_t i = 4 * lane_id(); i < count; i += 4 * WARP) {
+            const int4 four = *reinterpret_cast<const int4 *>(own + i);
+            uint32_t *to = &scratch.integers[padded(i)];
+            to[0] = uint32_t(four.x), to[1] = uint32_t(four.y), to[2] = uint32_t(four.z), to[3] = uint32_t(four.w);
         }
         __syncwarp();
         integrate(scratch.integers, work.nz, work.ny, work.nx, predictor);

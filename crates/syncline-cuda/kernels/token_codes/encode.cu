@@ -1,11 +1,12 @@
 // Encodes groups of codes as token streams: sizes of groups, the layout of each stream, and its codewords.
 //
-// THREADS  threads of a block
+// THREADS          threads of a block
+// LAY_OUT_THREADS  threads of a block that lays out a stream
 #include "device/block.cuh"
 #include "token_codes/structs.cuh"
 #include "token_codes/tokens.cuh"
 
-constexpr uint32_t WARPS = THREADS / WARP;
+constexpr uint32_t WARPS = THREADS / WARP, LAY_OUT_WARPS = LAY_OUT_THREADS / WARP;
 // Groups of a block of the index.
 constexpr uint32_t INDEX_BLOCK = 32;
 // The field of a descriptor for the shortest group has 12 bits.
@@ -52,11 +53,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Lays out the stream of each chunk: which groups are live, where each starts, the packed classes, and the index. One
 // block per chunk.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(LAY_OUT_THREADS)
     token_codes_lay_out(const __grid_constant__ TokenGroups from, const uint32_t *sizes,
                         const __grid_constant__ TokenLayout layout) {
-    __shared__ uint64_t warp_counts[WARPS];
-    __shared__ uint32_t warp_sums[WARPS];
+    __shared__ uint64_t warp_counts[LAY_OUT_WARPS];
+    __shared__ uint32_t warp_sums[LAY_OUT_WARPS];
     __shared__ uint32_t widths[MAX_INDEX_BLOCKS], shortest[MAX_INDEX_BLOCKS], places[MAX_INDEX_BLOCKS];
     const uint32_t chunk = blockIdx.x, slots = from.slots;
     uint32_t *starts = layout.starts + uint64_t(chunk) * (slots + 1);
@@ -67,18 +68,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     // Groups, with the live ones above them; and bits.
     uint64_t counted = 0;
     uint32_t bits = 0;
-    for (uint32_t begin = 0; begin < slots; begin += THREADS) {
+    for (uint32_t begin = 0; begin < slots; begin += LAY_OUT_THREADS) {
         const uint32_t slot = begin + threadIdx.x;
         const uint64_t place = uint64_t(chunk) * slots + slot;
         const uint32_t word = slot < slots ? from.groups[place] : 0;
         const bool is_live = group_is_live(word), exists = word != 0;
         uint64_t total;
-        const uint64_t before = counted + block_exclusive_sum<THREADS, uint64_t>(
+        const uint64_t before = counted + block_exclusive_sum<LAY_OUT_THREADS, uint64_t>(
                                               uint64_t(exists) | uint64_t(is_live) << 32, warp_counts, total);
         counted += total;
         uint32_t total_bits;
         const uint32_t start =
-            bits + block_exclusive_sum<THREADS, uint32_t>(is_live ? sizes[place] : 0, warp_sums, total_bits);
+            bits + block_exclusive_sum<LAY_OUT_THREADS, uint32_t>(is_live ? sizes[place] : 0, warp_sums, total_bits);
         bits += total_bits;
         const uint32_t group = uint32_t(before), rank = uint32_t(before >> 32);
         if (is_live) {
@@ -95,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     auto length_of = [&](uint32_t rank) { return rank < live ? starts[rank + 1] - starts[rank] : 0; };
-    for (uint32_t block = warp_id(); block < blocks; block += WARPS) {
+    for (uint32_t block = warp_id(); block < blocks; block += LAY_OUT_WARPS) {
         const uint32_t rank = block * INDEX_BLOCK + lane_id(), length = length_of(rank);
         const uint32_t least = min_of(warp_reduce_min(rank < live ? length : ~0u), MOST_SHORTEST);
         const uint32_t all = warp_reduce_or(rank < live ? length - least : 0);
@@ -106,18 +107,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     uint32_t delta_words = 0;
-    for (uint32_t begin = 0; begin < blocks; begin += THREADS) {
+    for (uint32_t begin = 0; begin < blocks; begin += LAY_OUT_THREADS) {
         const uint32_t block = begin + threadIdx.x;
         uint32_t total;
         const uint32_t place =
-            block_exclusive_sum<THREADS, uint32_t>(block < blocks ? widths[block] : 0, warp_sums, total);
+            block_exclusive_sum<LAY_OUT_THREADS, uint32_t>(block < blocks ? widths[block] : 0, warp_sums, total);
         if (block < blocks) {
             places[block] = delta_words + place;
         }
         delta_words += total;
     }
     __syncthreads();
-    for (uint32_t block = warp_id(); block < blocks; block += WARPS) {
+    for (uint32_t block = warp_id(); block < blocks; block += LAY_OUT_WARPS) {
         const uint32_t rank = block * INDEX_BLOCK + lane_id(), width = widths[block];
         const uint32_t packed = packed_word(rank < live ? length_of(rank) - shortest[block] : 0, width);
         if (lane_id() < width) {

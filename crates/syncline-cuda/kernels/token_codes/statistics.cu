@@ -1,7 +1,8 @@
 // Classes of groups, counts of symbols in each mode, and how many bits they take: `syncline_core::tokens::estimate`.
 //
-// THREADS         threads of a block
-// GROUPS_OF_TILE  groups that each tile has room for
+// THREADS           threads of a block
+// CLASSIFY_THREADS  threads of a block that classifies
+// GROUPS_OF_TILE    groups that each tile has room for
 #include "device/block.cuh"
 #include "token_codes/structs.cuh"
 #include "token_codes/tokens.cuh"
@@ -13,15 +14,15 @@ constexpr uint32_t LOG_BITS = 16;
 constexpr uint32_t SETS = MAX_CODEBOOKS + 1, ALL_CLASSES = MAX_CODEBOOKS;
 
 // Gives bins of activity their classes: quarters of the live groups of a stream. One block per stream.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(CLASSIFY_THREADS)
     token_codes_classify(const uint32_t *groups, uint32_t slots, uint8_t *classes, uint32_t *live_groups) {
     __shared__ uint32_t bins[ACTIVITY_BINS];
     const uint32_t stream = blockIdx.x;
-    for (uint32_t i = threadIdx.x; i < ACTIVITY_BINS; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < ACTIVITY_BINS; i += CLASSIFY_THREADS) {
         bins[i] = 0;
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < slots; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < slots; i += CLASSIFY_THREADS) {
         const uint32_t word = groups[uint64_t(stream) * slots + i];
         if (group_is_live(word)) {
             atomicAdd(&bins[group_bin(word)], 1u);

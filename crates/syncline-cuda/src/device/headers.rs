@@ -82,6 +82,7 @@ const HEADERS: &[Source] = headers![
     "lzss/encode.cuh",
     "lzss/lzss.cuh",
     "lzss/slots.cuh",
+    "predict/interpolation.cuh",
     "quantize/codes/async_staging.cuh",
     "quantize/codes/direct_vector.cuh",
     "quantize/codes/fill.cuh",

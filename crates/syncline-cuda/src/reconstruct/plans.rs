@@ -10,7 +10,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::predict::interpolate::{Plan, Scheme};
 use syncline_core::quantize::Real;
 
-use super::structs::{DoubleNeighbor, FloatNeighbor, PlanHead, PlanPoint, PlanStage, Plans};
+use super::structs::{DoublePair, FloatPair, PlanHead, PlanStage, Plans};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// Maximum number of anchors of an interpolated tile, as in `kernels/reconstruct/token_codes.cu`.
@@ -21,16 +21,15 @@ const MOST_ANCHORS: usize = 64;
 pub struct InterpolationPlans {
     heads: CudaSlice<PlanHead>,
     anchors: CudaSlice<u16>,
-    points: CudaSlice<PlanPoint>,
     stages: CudaSlice<PlanStage>,
-    neighbors: Neighbors,
+    pairs: Pairs,
 }
 
-/// Neighbors by the type of the elements.
+/// Pairs of neighbors by the type of the elements.
 #[derive(Debug)]
-enum Neighbors {
-    Float(CudaSlice<FloatNeighbor>),
-    Double(CudaSlice<DoubleNeighbor>),
+enum Pairs {
+    Float(CudaSlice<FloatPair>),
+    Double(CudaSlice<DoublePair>),
 }
 
 impl InterpolationPlans {
@@ -45,18 +44,15 @@ impl InterpolationPlans {
         match header.element_type {
             ElementType::F32 => {
                 let plans = HostPlans::<f32>::new(geometry, interpolates)?;
-                let neighbors = plans.neighbors.iter();
-                let neighbors = neighbors.map(|&(place, weight)| FloatNeighbor { weight, place: place.into() });
-                let neighbors = Neighbors::Float(copied(stream, &neighbors.collect::<Vec<_>>())?);
-                plans.copied(stream, neighbors)
+                let pair = |&(places, weights): &_| FloatPair { weights, places };
+                let pairs: Vec<_> = plans.pairs.iter().map(pair).collect();
+                plans.copied(stream, Pairs::Float(copied(stream, &pairs)?))
             }
             ElementType::F64 => {
                 let plans = HostPlans::<f64>::new(geometry, interpolates)?;
-                let neighbors = plans.neighbors.iter();
-                let neighbors =
-                    neighbors.map(|&(place, weight)| DoubleNeighbor { weight, place: place.into(), unused: 0 });
-                let neighbors = Neighbors::Double(copied(stream, &neighbors.collect::<Vec<_>>())?);
-                plans.copied(stream, neighbors)
+                let pair = |&(places, weights): &_| DoublePair { weights, places, unused: [0; 2] };
+                let pairs: Vec<_> = plans.pairs.iter().map(pair).collect();
+                plans.copied(stream, Pairs::Double(copied(stream, &pairs)?))
             }
             other => Err(CudaError::invalid(format!("arrays of {other} are not interpolated"))),
         }
@@ -64,20 +60,19 @@ impl InterpolationPlans {
 
     /// Returns the bytes of device memory that the plans take.
     pub fn bytes(&self) -> usize {
-        let neighbors = match &self.neighbors {
-            Neighbors::Float(neighbors) => size_of::<FloatNeighbor>() * neighbors.len(),
-            Neighbors::Double(neighbors) => size_of::<DoubleNeighbor>() * neighbors.len(),
+        let pairs = match &self.pairs {
+            Pairs::Float(pairs) => size_of::<FloatPair>() * pairs.len(),
+            Pairs::Double(pairs) => size_of::<DoublePair>() * pairs.len(),
         };
         size_of::<PlanHead>() * self.heads.len()
             + size_of::<u16>() * self.anchors.len()
-            + size_of::<PlanPoint>() * self.points.len()
             + size_of::<PlanStage>() * self.stages.len()
-            + neighbors
+            + pairs
     }
 
     /// Returns whether the plans are those of elements of type f64.
     pub(super) fn is_double(&self) -> bool {
-        matches!(self.neighbors, Neighbors::Double(_))
+        matches!(self.pairs, Pairs::Double(_))
     }
 
     /// Returns the kernel's argument. It borrows nothing: `self` must be alive when the kernel runs.
@@ -85,11 +80,10 @@ impl InterpolationPlans {
         Plans {
             heads: self.heads.device_ptr(stream).0,
             anchors: self.anchors.device_ptr(stream).0,
-            points: self.points.device_ptr(stream).0,
             stages: self.stages.device_ptr(stream).0,
-            neighbors: match &self.neighbors {
-                Neighbors::Float(neighbors) => neighbors.device_ptr(stream).0,
-                Neighbors::Double(neighbors) => neighbors.device_ptr(stream).0,
+            pairs: match &self.pairs {
+                Pairs::Float(pairs) => pairs.device_ptr(stream).0,
+                Pairs::Double(pairs) => pairs.device_ptr(stream).0,
             },
         }
     }
@@ -109,9 +103,16 @@ fn copied<T: DeviceRepr + ValidAsZeroBits>(stream: &Arc<CudaStream>, list: &[T])
 struct HostPlans<T> {
     heads: Vec<PlanHead>,
     anchors: Vec<u16>,
-    points: Vec<PlanPoint>,
     stages: Vec<PlanStage>,
-    neighbors: Vec<(u16, T)>,
+    /// Places and weights of pairs of neighbors.
+    pairs: Vec<([u32; 2], [T; 2])>,
+    /// The place that stands for a neighbor that an element has not.
+    missing: u32,
+}
+
+/// Returns the place of an element in shared memory, as in `kernels/predict/interpolation.cuh`.
+fn padded(element: u32) -> u32 {
+    element + element / 32
 }
 
 impl<T: Real> HostPlans<T> {
@@ -120,9 +121,9 @@ impl<T: Real> HostPlans<T> {
         let mut all = Self {
             heads: Vec::new(),
             anchors: Vec::new(),
-            points: Vec::new(),
             stages: Vec::new(),
-            neighbors: Vec::new(),
+            pairs: Vec::new(),
+            missing: padded(if axes == 3 { 512 } else { 1024 }),
         };
         for scheme in Scheme::ALL {
             for clipped in 0..8_usize {
@@ -143,7 +144,6 @@ impl<T: Real> HostPlans<T> {
     fn push(&mut self, plan: Option<&Plan<T>>) -> Result<()> {
         let mut head = PlanHead {
             first_anchor: self.anchors.len() as u32,
-            first_point: self.points.len() as u32,
             first_stage: self.stages.len() as u32,
             ..PlanHead::default()
         };
@@ -155,16 +155,24 @@ impl<T: Real> HostPlans<T> {
             head.lattice = plan.lattice().map(|extent| extent as u32);
             self.anchors.extend(plan.anchors());
             let points: Vec<_> = plan.points().collect();
-            self.points.extend(points.iter().map(|&(place, own)| PlanPoint { place, neighbors: own.len() as u16 }));
             let mut begin = 0;
             for &end in plan.stages() {
                 let stage = &points[begin..end as usize];
-                self.stages.push(PlanStage { end, first_neighbor: self.neighbors.len() as u32 });
-                let most = stage.iter().map(|(_, own)| own.len()).max().unwrap_or(0);
-                // An element with fewer neighbors than others of the stage leaves gaps.
-                let gap = (0, T::nearest(0.0));
-                for number in 0..most {
-                    self.neighbors.extend(stage.iter().map(|(_, own)| own.get(number).copied().unwrap_or(gap)));
+                let pairs = stage.iter().map(|(_, own)| own.len()).max().unwrap_or(0).div_ceil(2);
+                let first_pair = self.pairs.len() as u32;
+                self.stages.push(PlanStage { end, first_pair, pairs: pairs as u32, unused: 0 });
+                for pair in 0..pairs {
+                    let neighbor = |own: &[(u16, T)], number: usize| match own.get(2 * pair + number) {
+                        Some(&(place, weight)) => (padded(place.into()), weight),
+                        None => (self.missing, T::nearest(0.0)),
+                    };
+                    self.pairs.extend(stage.iter().map(|&(place, own)| {
+                        let both = [neighbor(own, 0), neighbor(own, 1)];
+                        let [first, second] = both.map(|(place, _)| place);
+                        // The first pair says what the element's own place is, too.
+                        let own_place = if pair == 0 { u32::from(place) << 16 } else { 0 };
+                        ([first | own_place, second], both.map(|(_, weight)| weight))
+                    }));
                 }
                 begin = end as usize;
             }
@@ -173,13 +181,12 @@ impl<T: Real> HostPlans<T> {
         Ok(())
     }
 
-    fn copied(&self, stream: &Arc<CudaStream>, neighbors: Neighbors) -> Result<InterpolationPlans> {
+    fn copied(&self, stream: &Arc<CudaStream>, pairs: Pairs) -> Result<InterpolationPlans> {
         Ok(InterpolationPlans {
             heads: copied(stream, &self.heads)?,
             anchors: copied(stream, &self.anchors)?,
-            points: copied(stream, &self.points)?,
             stages: copied(stream, &self.stages)?,
-            neighbors,
+            pairs,
         })
     }
 }

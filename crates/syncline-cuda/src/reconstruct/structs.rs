@@ -11,10 +11,9 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     Request::C,
     Cut::C,
     PlanHead::C,
-    PlanPoint::C,
     PlanStage::C,
-    FloatNeighbor::C,
-    DoubleNeighbor::C,
+    FloatPair::C,
+    DoublePair::C,
     Plans::C,
 ];
 
@@ -80,7 +79,6 @@ device_struct! {
     pub(super) struct PlanHead {
         pub(super) first_anchor: u32,
         pub(super) anchors: u32,
-        pub(super) first_point: u32,
         pub(super) first_stage: u32,
         pub(super) stages: u32,
         /// Extents of the lattice of anchors.
@@ -89,42 +87,38 @@ device_struct! {
 }
 
 device_struct! {
-    /// An element that is interpolated.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct PlanPoint {
-        pub(super) place: u16,
-        pub(super) neighbors: u16,
-    }
-}
-
-device_struct! {
     /// Elements that are interpolated from those before, independently of each other.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct PlanStage {
-        /// The end of the stage, counted from the first point of the plan.
+        /// The end of the stage, counted from the first element that is not an anchor.
         pub(super) end: u32,
-        /// Index of the first neighbor of the stage's first element. First neighbors of all elements are followed by
-        /// all second neighbors, and so on, so that lanes read adjacent ones.
-        pub(super) first_neighbor: u32,
-    }
-}
-
-device_struct! {
-    /// A neighbor of an element of type f32.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct FloatNeighbor {
-        pub(super) weight: f32,
-        pub(super) place: u32,
-    }
-}
-
-device_struct! {
-    /// A neighbor of an element of type f64.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct DoubleNeighbor {
-        pub(super) weight: f64,
-        pub(super) place: u32,
+        /// Index of the first pair of neighbors of the stage's first element. First pairs of all elements are followed
+        /// by all second pairs, and so on, so that lanes read adjacent ones.
+        pub(super) first_pair: u32,
+        /// Pairs of each element. Places in `kernels/predict/interpolation.cuh` stand for neighbors that an element
+        /// has not.
+        pub(super) pairs: u32,
         pub(super) unused: u32,
+    }
+}
+
+device_struct! {
+    /// Two neighbors of an element of type f32. The upper half of the first place of the element's first pair is the
+    /// place of the element itself.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct FloatPair {
+        pub(super) weights: [f32; 2],
+        pub(super) places: [u32; 2],
+    }
+}
+
+device_struct! {
+    /// Two neighbors of an element of type f64, as of type f32.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct DoublePair {
+        pub(super) weights: [f64; 2],
+        pub(super) places: [u32; 2],
+        pub(super) unused: [u32; 2],
     }
 }
 
@@ -137,9 +131,8 @@ device_struct! {
         pub(super) heads: CUdeviceptr as "const PlanHead *",
         /// Places of the anchors.
         pub(super) anchors: CUdeviceptr as "const uint16_t *",
-        pub(super) points: CUdeviceptr as "const PlanPoint *",
         pub(super) stages: CUdeviceptr as "const PlanStage *",
-        /// Neighbors of the element's type.
-        pub(super) neighbors: CUdeviceptr as "const void *",
+        /// Pairs of neighbors of the element's type.
+        pub(super) pairs: CUdeviceptr as "const void *",
     }
 }

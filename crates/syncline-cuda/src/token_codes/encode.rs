@@ -18,13 +18,16 @@ use crate::quantize::TileCodes;
 
 const SOURCE: Source = source!("token_codes/encode.cu");
 const THREADS: u32 = 256;
+/// Threads of a block that lays out all of a stream.
+const LAY_OUT_THREADS: u32 = 1024;
 /// Warps of a block, each with a group.
 const WARPS: u32 = THREADS / 32;
 /// Words of the index for each block of 32 live groups: a descriptor, and lengths of at most 14 bits.
 const INDEX_WORDS_OF_BLOCK: usize = 2 + 14;
 
 pub(super) fn specialization() -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
+    let constants = vec![("THREADS", THREADS.into()), ("LAY_OUT_THREADS", LAY_OUT_THREADS.into())];
+    Specialization { source: SOURCE, constants }
 }
 
 /// A part of a token stream that the device has made: where it is, and where it belongs in the stream.
@@ -128,7 +131,7 @@ impl TokenCodeEncoder {
         launch.arg(&groups).arg(&mut sizes).arg(&layout);
         // SAFETY: the kernel's parameters are (TokenGroups, const u32 *, TokenLayout). Each array of the layout has the
         // room that a chunk of `slots` live groups takes; bitmaps and classes are 0.
-        unsafe { launch.launch(Kernel::grid(tiles.streams, THREADS, 0)) }.doing("laying out token streams")?;
+        unsafe { launch.launch(Kernel::grid(tiles.streams, LAY_OUT_THREADS, 0)) }.doing("laying out token streams")?;
         let sizes = fetch(&stream, &of_streams, "reading sizes")?;
         let mut streams = Vec::with_capacity(chunks);
         for (chunk, (sizes, own)) in sizes.iter().zip(&codebooks.of_streams).enumerate() {

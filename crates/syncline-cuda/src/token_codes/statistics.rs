@@ -16,6 +16,8 @@ use crate::quantize::TileCodes;
 
 const SOURCE: Source = source!("token_codes/statistics.cu");
 const THREADS: u32 = 256;
+/// Threads of a block that classifies all groups of a stream.
+const CLASSIFY_THREADS: u32 = 1024;
 /// Bins of activities, as in `kernels/token_codes/groups.cuh`.
 const ACTIVITY_BINS: usize = 2 * 64 + 1;
 /// The classes of a stream, and all of them together.
@@ -29,7 +31,11 @@ const WIDE_NO_ENTRY: u32 = u32::MAX;
 const WIDE_ALPHABET: usize = Mode::Wide.alphabet();
 
 pub(super) fn specialization() -> Specialization {
-    let constants = vec![("THREADS", THREADS.into()), ("WIDE_NO_ENTRY", WIDE_NO_ENTRY.into())];
+    let constants = vec![
+        ("THREADS", THREADS.into()),
+        ("CLASSIFY_THREADS", CLASSIFY_THREADS.into()),
+        ("WIDE_NO_ENTRY", WIDE_NO_ENTRY.into()),
+    ];
     Specialization { source: SOURCE, constants }
 }
 
@@ -125,7 +131,7 @@ impl Statistics {
         launch.arg(&mut tiles.groups).arg(&slots).arg(&mut classes).arg(&mut live_groups);
         // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *). There are `slots` groups for each
         // stream, as checked above, and room for its classes and its number of live groups.
-        unsafe { launch.launch(Kernel::grid(streams, THREADS, 0)) }.doing("classifying groups")?;
+        unsafe { launch.launch(Kernel::grid(streams, CLASSIFY_THREADS, 0)) }.doing("classifying groups")?;
 
         let shared = (MAX_CLASSES * size_of::<SymbolCounts>()) as u32;
         let mut launch = stream.launch_builder(self.count.function());
