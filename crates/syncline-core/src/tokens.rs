@@ -13,7 +13,7 @@ mod stream;
 mod tests;
 
 pub use encode::{EncodeScratch, encode, estimate};
-pub use stream::{MAX_CLASSES, StreamCounts, TokenStream, write_head};
+pub use stream::{MAX_CLASSES, STREAM_HEADER_BYTES, StreamCounts, TokenStream, stream_header, write_head};
 
 /// Codes of a group. The last group of a tile may have fewer.
 ///

@@ -7,7 +7,7 @@ mod encode;
 mod statistics;
 pub(crate) mod structs;
 
-pub(crate) use codebooks::StreamCodebooks;
+pub(crate) use codebooks::TokenCodebooksBuilder;
 pub(crate) use decode::{DecodedCodes, TokenCodes};
 pub(crate) use encode::{LaidOutTokens, StreamLayout, TokenCodeEncoder};
 pub(crate) use statistics::Statistics;

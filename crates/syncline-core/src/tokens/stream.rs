@@ -57,27 +57,34 @@ pub struct StreamCounts {
     pub index_bytes: u32,
 }
 
-/// Appends the start of a stream up to the end of its codebooks, and zeros up to a multiple of 4.
-pub fn write_head(counts: StreamCounts, codebooks: &[(Mode, Codebook)], out: &mut Vec<u8>) {
+/// Bytes of the start of a stream, which its codebooks follow.
+pub const STREAM_HEADER_BYTES: usize = Header::BYTES;
+
+/// Returns the start of a stream with these codebooks, each of a mode, which take `codebook_bytes` bytes.
+pub fn stream_header(counts: StreamCounts, modes: &[Mode], codebook_bytes: u32) -> [u8; STREAM_HEADER_BYTES] {
     let StreamCounts { groups, live_groups, bits, index_bytes } = counts;
-    let start = out.len();
-    out.resize(start + Header::BYTES, 0);
-    let mut modes = 0;
-    for (number, (mode, code)) in codebooks.iter().enumerate() {
-        modes |= (*mode as u8) << (2 * number);
-        code.write(out);
-    }
     let header = Header {
         groups,
         live_groups,
-        codebooks: codebooks.len() as u8,
-        modes,
+        codebooks: modes.len() as u8,
+        modes: (0..).zip(modes).fold(0, |packed, (number, &mode): (u32, _)| packed | (mode as u8) << (2 * number)),
         flags: if live_groups < groups { ZERO_GROUPS } else { 0 },
         bits,
-        codebook_bytes: (out.len() - start - Header::BYTES) as u32,
+        codebook_bytes,
         index_bytes,
     };
-    out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
+    header.to_bytes()
+}
+
+/// Appends the start of a stream up to the end of its codebooks, and zeros up to a multiple of 4.
+pub fn write_head(counts: StreamCounts, codebooks: &[(Mode, Codebook)], out: &mut Vec<u8>) {
+    let start = out.len();
+    let codebooks_start = start + STREAM_HEADER_BYTES;
+    out.resize(codebooks_start, 0);
+    codebooks.iter().for_each(|(_, code)| code.write(out));
+    let modes: Vec<Mode> = codebooks.iter().map(|&(mode, _)| mode).collect();
+    let header = stream_header(counts, &modes, (out.len() - codebooks_start) as u32);
+    out[start..codebooks_start].copy_from_slice(&header);
     align(out, 4);
 }
 

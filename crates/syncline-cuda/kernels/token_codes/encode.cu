@@ -2,6 +2,7 @@
 //
 // THREADS          threads of a block
 // LAY_OUT_THREADS  threads of a block that lays out a stream
+// CODE_BITS        bits of a table entry that hold the codeword; its length is above them
 #include "device/block.cuh"
 #include "token_codes/structs.cuh"
 #include "token_codes/tokens.cuh"
@@ -43,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t *table = tables + codebook.table;
         const LaneCodes lane(from.codes + place * TOKEN_GROUP, group_length(word));
         lane.for_each(codebook.mode,
-                      [&](const Token &token) { bits += (table[token.symbol] & 0xFF) + token.raw_bits; });
+                      [&](const Token &token) { bits += (table[token.symbol] >> CODE_BITS) + token.raw_bits; });
         bits = warp_reduce_sum(bits);
     }
     if (lane_id() == 0) {
@@ -182,12 +183,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         words[i] = 0;
     }
     uint32_t bits = 0;
-    lane.for_each(codebook.mode, [&](const Token &token) { bits += (table[token.symbol] & 0xFF) + token.raw_bits; });
+    lane.for_each(codebook.mode,
+                  [&](const Token &token) { bits += (table[token.symbol] >> CODE_BITS) + token.raw_bits; });
     BitPacker packer(words, skipped + warp_exclusive_sum(bits));
     __syncwarp();
     lane.for_each(codebook.mode, [&](const Token &token) {
         const uint32_t codeword = table[token.symbol];
-        packer.put(codeword >> 8, codeword & 0xFF);
+        packer.put(codeword & ((1u << CODE_BITS) - 1), codeword >> CODE_BITS);
         packer.put(token.raw, token.raw_bits);
     });
     packer.finish();

@@ -2,6 +2,7 @@
 //
 // THREADS           threads of a block
 // CLASSIFY_THREADS  threads of a block that classifies
+// COUNTS_STRIDE     words from the counts of a codebook to those of the next one
 // GROUPS_OF_TILE    groups that each tile has room for
 #include "device/block.cuh"
 #include "token_codes/structs.cuh"
@@ -248,6 +249,43 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         bin_bits + codeword_bits(format::ALPHABET_BINS, [&](uint32_t symbol) { return own.bins[symbol]; });
     if (threadIdx.x == 0) {
         estimates[stream * SETS + set] = result;
+    }
+}
+
+// Adds up how often the symbols of each codebook occur, in a mode other than *wide*. Chunks with one codebook have all
+// classes in the first. The grid is (codebooks of a chunk, chunks); `sums` is 0 before.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    token_codes_sum(const SymbolCounts *counts, const ChunkCodebooks *codebooks, uint32_t *sums) {
+    const uint32_t number = blockIdx.x, chunk = blockIdx.y;
+    const ChunkCodebooks &own = codebooks[chunk];
+    if (number >= own.count) {
+        return;
+    }
+    const uint32_t mode = own.of[number].mode, first = own.count > 1 ? number : 0,
+                   end = own.count > 1 ? number + 1 : MAX_CODEBOOKS;
+    uint32_t *to = sums + uint64_t(chunk * MAX_CODEBOOKS + number) * COUNTS_STRIDE;
+    for (uint32_t class_of = first; class_of < end; ++class_of) {
+        const SymbolCounts &from = counts[uint64_t(chunk) * MAX_CODEBOOKS + class_of];
+        auto add = [&](const uint32_t *symbols, uint32_t alphabet) {
+            for (uint32_t symbol = threadIdx.x; symbol < alphabet; symbol += THREADS) {
+                if (symbols[symbol] != 0) {
+                    atomicAdd(&to[symbol], symbols[symbol]);
+                }
+            }
+        };
+        if (mode == format::MODE_RUNS) {
+            add(from.runs, format::ALPHABET_RUNS);
+        } else if (mode == format::MODE_PLAIN) {
+            add(from.plain, format::ALPHABET_PLAIN);
+        } else {
+            add(from.bins, format::ALPHABET_BINS);
+            // Codes that mode *plain* has symbols for are counted there only.
+            for (uint32_t symbol = threadIdx.x; symbol < format::ALPHABET_PLAIN; symbol += THREADS) {
+                if (from.plain[symbol] != 0) {
+                    atomicAdd(&to[bin_token(int32_t(symbol) - PLAIN_RADIUS).symbol], from.plain[symbol]);
+                }
+            }
+        }
     }
 }
 

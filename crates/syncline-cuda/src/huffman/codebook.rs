@@ -11,6 +11,7 @@
 
 mod block;
 mod cooperative;
+mod counted;
 pub(super) mod small_alphabet;
 pub(crate) mod structs;
 
@@ -22,6 +23,7 @@ use syncline_core::huffman::lengths;
 use crate::device::{Device, DeviceInfo, Frame, Specialization, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use block::BlockBuilder;
+pub(crate) use counted::{COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder};
 use cooperative::CooperativeBuilder;
 
 /// Maximum codeword length in bits if at most [`LARGE_ALPHABET`] symbols are used.
@@ -49,7 +51,7 @@ const SYMBOLS_PER_BLOCK: u32 = 1024;
 /// 32-bit words of a codebook's summary.
 const SUMMARY_WORDS: usize = 72;
 /// Bits of a packed codeword that hold the code. The length is above them.
-const CODE_BITS: u32 = 27;
+pub(crate) const CODE_BITS: u32 = 27;
 /// Candidate trees of a code: the tree of the unmodified counts, and one for each floor of the length limit.
 const CANDIDATE_TREES: u32 = lengths::FLOORS + 1;
 /// Bytes of `CandidateTrees` in huffman/codebook/cooperative_trees.cuh.

@@ -1,25 +1,69 @@
-//! Codebooks of token streams, made on the host from counts of symbols.
+//! Codebooks of token streams from counts of symbols.
+
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths};
-use syncline_core::tokens::{Mode, tokenize};
+use syncline_core::tokens::{Mode, STREAM_HEADER_BYTES, StreamCounts, stream_header, tokenize, write_head};
 
-use super::statistics::StreamChoice;
-use super::structs::{ChunkCodebooks, SymbolCounts, TokenCodebook};
-use crate::error::{CudaError, Result};
+use super::encode::StreamPart;
+use super::statistics::{self, StreamChoice};
+use super::structs::{ChunkCodebooks, SymbolCounts, TokenCodebook, TokenSizes};
+use crate::device::{Device, Frame, Kernel, fetch};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::huffman::codebook::{
+    CODE_BITS, COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder,
+};
 use crate::workers::run_tasks;
 
-/// The codebooks of some streams.
+/// Codebooks that the host has made.
 #[derive(Debug, Default)]
-pub(crate) struct StreamCodebooks {
+struct HostCodebooks {
     /// Of each stream, one or one for each class.
-    pub of_streams: Vec<Vec<(Mode, Codebook)>>,
-    pub(super) listed: Vec<ChunkCodebooks>,
+    of_streams: Vec<Vec<(Mode, Codebook)>>,
+    listed: Vec<ChunkCodebooks>,
     /// The tables that the list refers to.
-    pub(super) tables: Vec<u32>,
+    tables: Vec<u32>,
+}
+
+/// Makes codebooks: on the device, except those of mode *wide*, whose alphabet is too large for its kernel.
+#[derive(Debug)]
+pub(crate) struct TokenCodebooksBuilder {
+    sum: Kernel,
+    builder: CountedCodebooksBuilder,
+}
+
+/// The codebooks of some streams.
+#[derive(Debug)]
+pub(crate) struct TokenCodebooks<'a> {
+    pub(super) listed: CudaViewMut<'a, ChunkCodebooks>,
+    /// The tables that the list refers to.
+    pub(super) tables: CUdeviceptr,
+    serialized: Serialized<'a>,
+}
+
+/// The bytes of codebooks, as they are written to streams.
+#[derive(Debug)]
+enum Serialized<'a> {
+    Host(Vec<Vec<(Mode, Codebook)>>),
+    /// [`MAX_CLASSES`] for each stream, those of its modes first.
+    Device { modes: Vec<Vec<Mode>>, made: CountedCodebooks<'a> },
+}
+
+/// The start of a stream.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub bytes: Vec<u8>,
+    /// Codebooks that are not among the bytes.
+    pub codebooks: Vec<StreamPart>,
+    /// Where the next part of the stream may start.
+    pub end: u64,
+    pub has_classes: bool,
 }
 
 impl SymbolCounts {
@@ -61,12 +105,12 @@ fn codebooks_of(choice: &StreamChoice, counts: &[SymbolCounts]) -> Vec<(Mode, Co
     choice.modes.iter().enumerate().filter_map(codebook).collect()
 }
 
-impl StreamCodebooks {
+impl HostCodebooks {
     /// Makes the codebooks of streams on the worker threads. `counts` has those of each class of each stream.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if a task panics.
-    pub fn new(choices: Vec<StreamChoice>, counts: Vec<SymbolCounts>) -> Result<Self> {
+    fn new(choices: Vec<StreamChoice>, counts: Vec<SymbolCounts>) -> Result<Self> {
         let streams = choices.len();
         let shared = Arc::new((choices, counts));
         let work = move |stream: usize| {
@@ -90,9 +134,115 @@ impl StreamCodebooks {
                 // Every symbol has an entry, so that none is read beyond the table.
                 made.tables.resize(first + mode.alphabet(), 0);
                 code.fill_codewords(&mut made.tables[first..]);
+                made.tables[first..].iter_mut().for_each(|entry| *entry = *entry >> 8 | (*entry & 0xFF) << CODE_BITS);
             }
             made.listed.push(own);
         }
         Ok(made)
+    }
+}
+
+impl TokenCodebooksBuilder {
+    /// Loads the kernels.
+    pub fn new(device: &Device) -> Result<Self> {
+        let sum = device.kernel(&statistics::specialization(), "token_codes_sum")?;
+        Ok(Self { sum, builder: CountedCodebooksBuilder::new(device)? })
+    }
+
+    /// Makes the codebooks of streams from the counts of their classes, which `choices` are of. Waits for the device
+    /// if a codebook is of mode *wide*.
+    pub fn make<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        choices: Vec<StreamChoice>,
+        counts: &CudaViewMut<'_, SymbolCounts>,
+    ) -> Result<TokenCodebooks<'a>> {
+        let stream = frame.stream().clone();
+        if choices.iter().any(|choice| choice.modes.contains(&Mode::Wide)) {
+            let counts = fetch(&stream, counts, "reading counts of symbols")?;
+            let made = HostCodebooks::new(choices, counts)?;
+            let (listed, tables) = (frame.upload(&made.listed)?, frame.upload(&made.tables)?);
+            let tables = tables.device_ptr(&stream).0;
+            return Ok(TokenCodebooks { listed, tables, serialized: Serialized::Host(made.of_streams) });
+        }
+        let streams = choices.len();
+        if counts.len() < streams * MAX_CLASSES {
+            return Err(CudaError::invalid("every class needs counts"));
+        }
+        let listed: Vec<ChunkCodebooks> = (0..).zip(&choices).map(|(stream, choice)| listed(stream, choice)).collect();
+        let listed = frame.upload(&listed)?;
+        let mut sums = frame.zeros::<u32>(streams * MAX_CLASSES * COUNTS_STRIDE)?;
+        let mut launch = stream.launch_builder(self.sum.function());
+        let (counts_view, listed_view) = (counts.as_view(), listed.as_view());
+        launch.arg(&counts_view).arg(&listed_view).arg(&mut sums);
+        let mut grid = Kernel::grid(MAX_CLASSES as u32, statistics::THREADS, 0);
+        grid.grid_dim.1 = streams as u32;
+        // SAFETY: the kernel's parameters are (const SymbolCounts *, const ChunkCodebooks *, u32 *). There are counts
+        // of each class, a list entry for each stream, and sums for each class, whose alphabet is at most as large.
+        unsafe { launch.launch(grid) }.doing("adding up counts of symbols")?;
+        // A chunk has at most 2^22 codes, and less than twice as many tokens.
+        let made = self.builder.build(frame, &mut sums)?;
+        let modes = choices.into_iter().map(|choice| choice.modes).collect();
+        Ok(TokenCodebooks { listed, tables: made.codewords, serialized: Serialized::Device { modes, made } })
+    }
+}
+
+/// Returns the codebooks of a stream whose tables are those of the device.
+fn listed(stream: usize, choice: &StreamChoice) -> ChunkCodebooks {
+    let mut own = ChunkCodebooks { count: choice.modes.len() as u32, ..ChunkCodebooks::default() };
+    for (number, (entry, &mode)) in own.of.iter_mut().zip(&choice.modes).enumerate() {
+        let table = (stream * MAX_CLASSES + number) * COUNTED_SYMBOLS;
+        *entry = TokenCodebook { table: table as u32, mode: mode as u32 };
+    }
+    own
+}
+
+const _: () = assert!(
+    Mode::Plain.alphabet() <= COUNTED_SYMBOLS
+        && Mode::Runs.alphabet() <= COUNTED_SYMBOLS
+        && Mode::Bins.alphabet() <= COUNTED_SYMBOLS
+);
+
+impl TokenCodebooks<'_> {
+    /// Returns the number of streams.
+    pub fn streams(&self) -> usize {
+        self.listed.len()
+    }
+
+    /// Returns the start of each stream: its header, and codebooks or where the device has these. Waits for the device.
+    pub(super) fn heads(&self, frame: &Frame<'_>, sizes: &[TokenSizes]) -> Result<Vec<Head>> {
+        let counts = |sizes: &TokenSizes| StreamCounts {
+            groups: sizes.groups,
+            live_groups: sizes.live_groups,
+            bits: sizes.bits,
+            index_bytes: 4 * sizes.index_words,
+        };
+        match &self.serialized {
+            Serialized::Host(of_streams) => Ok(sizes
+                .iter()
+                .zip(of_streams)
+                .map(|(sizes, codebooks)| {
+                    let mut bytes = Vec::new();
+                    write_head(counts(sizes), codebooks, &mut bytes);
+                    Head { end: bytes.len() as u64, bytes, codebooks: Vec::new(), has_classes: codebooks.len() > 1 }
+                })
+                .collect()),
+            Serialized::Device { modes, made } => {
+                let lengths = made.lengths(frame)?;
+                let head = |(stream, (sizes, modes)): (usize, (&TokenSizes, &Vec<Mode>))| {
+                    let mut at = STREAM_HEADER_BYTES as u64;
+                    let mut part = |number: usize| {
+                        let number = stream * MAX_CLASSES + number;
+                        let part = StreamPart { from: made.bytes(frame, number), at, bytes: lengths[number].into() };
+                        at += part.bytes;
+                        part
+                    };
+                    let codebooks: Vec<StreamPart> = (0..modes.len()).map(&mut part).collect();
+                    let bytes = stream_header(counts(sizes), modes, (at - STREAM_HEADER_BYTES as u64) as u32).to_vec();
+                    Head { bytes, codebooks, end: at.next_multiple_of(4), has_classes: modes.len() > 1 }
+                };
+                Ok(sizes.iter().zip(modes).enumerate().map(head).collect())
+            }
+        }
     }
 }

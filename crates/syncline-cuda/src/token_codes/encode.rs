@@ -5,14 +5,13 @@
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
 use syncline_core::bits::reader::BitWords;
-use syncline_core::huffman::MAX_CLASSES;
-use syncline_core::huffman::codebook::Codebook;
-use syncline_core::tokens::{GROUP_LEN, Mode, StreamCounts, write_head};
+use syncline_core::tokens::GROUP_LEN;
 
-use super::codebooks::StreamCodebooks;
+use super::codebooks::{Head, TokenCodebooks};
 use super::structs::{ChunkCodebooks, TokenGroups, TokenLayout, TokenSizes};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
+use crate::huffman::codebook::CODE_BITS;
 use crate::huffman::encode::NO_OFFSET;
 use crate::quantize::TileCodes;
 
@@ -26,7 +25,11 @@ const WARPS: u32 = THREADS / 32;
 const INDEX_WORDS_OF_BLOCK: usize = 2 + 14;
 
 pub(super) fn specialization() -> Specialization {
-    let constants = vec![("THREADS", THREADS.into()), ("LAY_OUT_THREADS", LAY_OUT_THREADS.into())];
+    let constants = vec![
+        ("THREADS", THREADS.into()),
+        ("LAY_OUT_THREADS", LAY_OUT_THREADS.into()),
+        ("CODE_BITS", CODE_BITS.into()),
+    ];
     Specialization { source: SOURCE, constants }
 }
 
@@ -41,7 +44,7 @@ pub(crate) struct StreamPart {
 /// A token stream that is laid out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamLayout {
-    /// Header and codebooks.
+    /// Header, and codebooks unless they are parts.
     pub head: Vec<u8>,
     pub parts: Vec<StreamPart>,
     /// Offset of the codewords.
@@ -56,7 +59,7 @@ pub(crate) struct LaidOutTokens<'a> {
     groups: TokenGroups,
     layout: TokenLayout,
     codebooks: CudaViewMut<'a, ChunkCodebooks>,
-    tables: CudaViewMut<'a, u32>,
+    tables: CUdeviceptr,
     /// The largest number of live groups of a stream.
     most_live: u32,
 }
@@ -87,17 +90,16 @@ impl TokenCodeEncoder {
         frame: &mut Frame<'a>,
         tiles: &TileCodes<'_>,
         classes: &CudaView<'_, u8>,
-        codebooks: &StreamCodebooks,
+        codebooks: TokenCodebooks<'a>,
     ) -> Result<LaidOutTokens<'a>> {
         let stream = frame.stream().clone();
         let (chunks, slots) = (tiles.streams as usize, tiles.slots as usize);
         let places = chunks * slots;
-        if codebooks.listed.len() != chunks || tiles.groups.len() < places || tiles.codes.len() < places * GROUP_LEN {
+        if codebooks.streams() != chunks || tiles.groups.len() < places || tiles.codes.len() < places * GROUP_LEN {
             return Err(CudaError::invalid("every chunk needs groups and codebooks"));
         }
         let (bitmap_words, class_words) = (slots.div_ceil(32), slots.div_ceil(16));
         let index_words = slots.div_ceil(32) * INDEX_WORDS_OF_BLOCK;
-        let (listed, tables) = (frame.upload(&codebooks.listed)?, frame.upload(&codebooks.tables)?);
         let mut sizes = frame.slice::<u32>(places)?;
         let mut of_streams = frame.slice::<TokenSizes>(chunks)?;
         let layout = TokenLayout {
@@ -119,9 +121,9 @@ impl TokenCodeEncoder {
             slots: tiles.slots,
             chunks: tiles.streams,
         };
-        let (codebook_view, table_view) = (listed.as_view(), tables.as_view());
+        let codebook_view = codebooks.listed.as_view();
         let mut launch = stream.launch_builder(self.sizes.function());
-        launch.arg(&groups).arg(&codebook_view).arg(&table_view).arg(&mut sizes);
+        launch.arg(&groups).arg(&codebook_view).arg(&codebooks.tables).arg(&mut sizes);
         // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, u32 *). There are 256
         // codes for each group, codebooks for each chunk, and a table entry for each symbol of each codebook's mode,
         // which represents the codes of its groups.
@@ -133,12 +135,11 @@ impl TokenCodeEncoder {
         // room that a chunk of `slots` live groups takes; bitmaps and classes are 0.
         unsafe { launch.launch(Kernel::grid(tiles.streams, LAY_OUT_THREADS, 0)) }.doing("laying out token streams")?;
         let sizes = fetch(&stream, &of_streams, "reading sizes")?;
-        let mut streams = Vec::with_capacity(chunks);
-        for (chunk, (sizes, own)) in sizes.iter().zip(&codebooks.of_streams).enumerate() {
-            streams.push(StreamLayout::new(chunk as u64, sizes, own, &layout));
-        }
+        let heads = codebooks.heads(frame, &sizes)?;
+        let streams = (0..).zip(sizes.iter().zip(heads));
+        let streams = streams.map(|(chunk, (sizes, head))| StreamLayout::new(chunk, sizes, head, &layout)).collect();
         let most_live = sizes.iter().map(|sizes| sizes.live_groups).max().unwrap_or(0);
-        Ok(LaidOutTokens { streams, groups, layout, codebooks: listed, tables, most_live })
+        Ok(LaidOutTokens { streams, groups, layout, codebooks: codebooks.listed, tables: codebooks.tables, most_live })
     }
 
     /// Writes the codewords of each chunk from its place in the output on, if it has one. The output must be 0 there,
@@ -162,9 +163,9 @@ impl TokenCodeEncoder {
         }
         let places: Vec<u64> = places.iter().map(|place| place.unwrap_or(NO_OFFSET)).collect();
         let places = frame.upload(&places)?;
-        let (places, codebooks, tables) = (places.as_view(), laid_out.codebooks.as_view(), laid_out.tables.as_view());
+        let (places, codebooks) = (places.as_view(), laid_out.codebooks.as_view());
         let mut launch = stream.launch_builder(self.write.function());
-        launch.arg(&laid_out.groups).arg(&codebooks).arg(&tables).arg(&laid_out.layout).arg(&places).arg(output);
+        launch.arg(&laid_out.groups).arg(&codebooks).arg(&laid_out.tables).arg(&laid_out.layout).arg(&places).arg(output);
         let mut grid = Kernel::grid(laid_out.most_live.div_ceil(WARPS), THREADS, 0);
         grid.grid_dim.1 = laid_out.groups.chunks;
         // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, TokenLayout, const
@@ -175,12 +176,9 @@ impl TokenCodeEncoder {
 }
 
 impl StreamLayout {
-    fn new(chunk: u64, sizes: &TokenSizes, codebooks: &[(Mode, Codebook)], layout: &TokenLayout) -> Self {
+    fn new(chunk: u64, sizes: &TokenSizes, head: Head, layout: &TokenLayout) -> Self {
         let &TokenSizes { groups, live_groups, bits, index_words } = sizes;
-        let mut head = Vec::new();
-        write_head(StreamCounts { groups, live_groups, bits, index_bytes: 4 * index_words }, codebooks, &mut head);
-        let mut at = head.len() as u64;
-        let mut parts = Vec::new();
+        let Head { bytes: head, codebooks: mut parts, end: mut at, has_classes } = head;
         let mut part = |from: CUdeviceptr, words: u32, bytes: u64, alignment: u64, at: &mut u64| {
             *at = at.next_multiple_of(alignment);
             parts.push(StreamPart { from: from + 4 * chunk * u64::from(words), at: *at, bytes });
@@ -189,7 +187,7 @@ impl StreamLayout {
         if live_groups < groups {
             part(layout.bitmaps, layout.bitmap_words, u64::from(groups).div_ceil(8), 1, &mut at);
         }
-        if codebooks.len() == MAX_CLASSES {
+        if has_classes {
             part(layout.classes, layout.class_words, u64::from(live_groups).div_ceil(4), 1, &mut at);
         }
         part(layout.index, layout.index_words, 4 * u64::from(index_words), 8, &mut at);

@@ -12,10 +12,11 @@ use syncline_core::tokens::{GROUP_LEN, Mode};
 use super::structs::{ModeBits, SymbolCounts, WideClass, WideSet};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
+use crate::huffman::codebook::COUNTS_STRIDE;
 use crate::quantize::TileCodes;
 
 const SOURCE: Source = source!("token_codes/statistics.cu");
-const THREADS: u32 = 256;
+pub(super) const THREADS: u32 = 256;
 /// Threads of a block that classifies all groups of a stream.
 const CLASSIFY_THREADS: u32 = 1024;
 /// Bins of activities, as in `kernels/token_codes/groups.cuh`.
@@ -34,6 +35,7 @@ pub(super) fn specialization() -> Specialization {
     let constants = vec![
         ("THREADS", THREADS.into()),
         ("CLASSIFY_THREADS", CLASSIFY_THREADS.into()),
+        ("COUNTS_STRIDE", COUNTS_STRIDE as u64),
         ("WIDE_NO_ENTRY", WIDE_NO_ENTRY.into()),
     ];
     Specialization { source: SOURCE, constants }

@@ -131,7 +131,7 @@ device_struct! {
     /// A codebook.
     #[derive(Debug, Clone, Copy, Default)]
     pub(super) struct TokenCodebook {
-        /// First entry of its table: for each symbol its codeword times 256 plus its length.
+        /// First entry of its table: a packed codeword for each symbol, as in [`crate::huffman::codebook::unpack`].
         pub(super) table: u32,
         pub(super) mode: u32,
     }

@@ -1,7 +1,8 @@
 //! Compression of batches of chunks with token codebooks.
 //!
-//! The host takes part three times in a batch: it chooses interpolation schemes by the estimates of samples, makes
-//! codebooks, and lays out records. Each time it waits for the device and reads a few kilobytes per chunk.
+//! The host takes part three times in a batch: it chooses interpolation schemes by the estimates of samples, chooses
+//! the modes of codebooks, and lays out records. Each time it waits for the device and reads a few hundred bytes per
+//! chunk.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::observer::Observer;
 use crate::quantize::{
     ChunkSummary, RecordInputsArgument, TOKEN_GROUP_LOG2, TileSums, TokenQuantizer, blocks_per_chunk,
 };
-use crate::token_codes::{Statistics, StreamCodebooks, TokenCodeEncoder};
+use crate::token_codes::{Statistics, TokenCodeEncoder, TokenCodebooksBuilder};
 
 /// Most bytes of a batch's codes.
 const BATCH_BYTES: u64 = 512 << 20;
@@ -32,13 +33,14 @@ const MOST_CHUNKS: u64 = 1024;
 /// Bytes of workspace for each byte of codes: the codes, samples of them, and what is known of tiles and groups.
 const WORKSPACE: [u64; 2] = [7, 4];
 /// Bytes of workspace for each chunk: counts of symbols, of samples as well, and layouts.
-const CHUNK_WORKSPACE: u64 = 320 << 10;
+const CHUNK_WORKSPACE: u64 = 384 << 10;
 
 /// Compresses chunks of streams with token codebooks.
 #[derive(Debug)]
 pub(super) struct TokenCompressor {
     quantizer: Option<TokenQuantizer>,
     statistics: Statistics,
+    codebooks: TokenCodebooksBuilder,
     encoder: TokenCodeEncoder,
     assembler: TokenAssembler,
     /// Number of partial sums over tiles for each chunk.
@@ -77,6 +79,7 @@ impl TokenCompressor {
         Ok(Self {
             quantizer: None,
             statistics: Statistics::new(device)?,
+            codebooks: TokenCodebooksBuilder::new(device)?,
             encoder: TokenCodeEncoder::new(device)?,
             assembler: TokenAssembler::new(device, element_bytes)?,
             sums_per_chunk: blocks_per_chunk(device),
@@ -116,7 +119,7 @@ impl TokenCompressor {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
-        let Self { quantizer, statistics, encoder, assembler, sums_per_chunk } = self;
+        let Self { quantizer, statistics, codebooks, encoder, assembler, sums_per_chunk } = self;
         let batch = ChunkBatch::new(geometry, TOKEN_GROUP_LOG2, chunks)?;
         let Some(quantizer) = quantizer.as_ref().filter(|_| batch.tiles() > 0) else {
             return Ok(BatchRecords::default());
@@ -141,13 +144,12 @@ impl TokenCompressor {
         let mut quantized = quantizer.quantize(frame, slab, &batch, &device_schemes.as_view(), records)?;
         observer("quantize_token_codes")?;
         let measured = statistics.measure(frame, &mut quantized.codes, true)?;
+        observer("token_codes_count")?;
+        let codebooks = codebooks.make(frame, measured.choices, &measured.counts)?;
+        observer("codebooks")?;
+        let laid_out = encoder.lay_out(frame, &quantized.codes, &measured.classes.as_view(), codebooks)?;
         let summaries = fetch(&stream, &quantized.summaries, "reading summaries")?;
         let tile_sums = fetch(&stream, &tile_sums, "reading sums over tiles")?;
-        let counts = fetch(&stream, &measured.counts, "reading counts of symbols")?;
-        observer("token_codes_count")?;
-        let codebooks = StreamCodebooks::new(measured.choices, counts)?;
-        observer("host: codebooks")?;
-        let laid_out = encoder.lay_out(frame, &quantized.codes, &measured.classes.as_view(), &codebooks)?;
         observer("token_codes_lay_out")?;
 
         let is_raw: Vec<bool> =
