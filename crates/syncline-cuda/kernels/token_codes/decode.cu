@@ -248,23 +248,48 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Writes the codes of a group, four at a time.
+// Clears the codes of the groups of each chunk, so that only those that are not 0 are written. The blocks along x of
+// the grid share a chunk.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    token_codes_clear(const ParsedChunk *chunks, uint32_t slots, int32_t *codes) {
+    const uint32_t chunk = blockIdx.y;
+    const ParsedChunk &record = chunks[chunk];
+    if (record.status != 0 || record.kind != KIND_TOKEN_CODES) {
+        return;
+    }
+    int4 *to = reinterpret_cast<int4 *>(codes + uint64_t(chunk) * slots * TOKEN_GROUP);
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < record.groups * (TOKEN_GROUP / 4);
+         i += gridDim.x * THREADS) {
+        to[i] = make_int4(0, 0, 0, 0);
+    }
+}
+
+// Writes the codes of a group to zeros, four at a time.
 struct CodeWriter {
-    int4 *next;
-    int4 four;
+    int4 *to;
+    int4 four; // codes from the last multiple of 4 on
     uint32_t count;
 
-    __device__ inline explicit CodeWriter(int32_t *to) : next(reinterpret_cast<int4 *>(to)), four{}, count(0) {}
+    __device__ inline explicit CodeWriter(int32_t *to) : to(reinterpret_cast<int4 *>(to)), four{}, count(0) {}
     __device__ inline void put(int32_t code) {
-        four = make_int4(four.y, four.z, four.w, code);
-        ++count;
-        if (count % 4 == 0) {
-            *next++ = four;
-        }
+        const uint32_t place = count % 4;
+        four.x = place == 0 ? code : four.x;
+        four.y = place == 1 ? code : four.y;
+        four.z = place == 2 ? code : four.z;
+        four.w = place == 3 ? code : four.w;
+        advance(1);
     }
-    __device__ inline void zeros(uint32_t zeros) {
-        for (uint32_t i = 0; i < zeros; ++i) {
-            put(0);
+    // Leaves out zeros.
+    __device__ inline void advance(uint32_t codes) {
+        if ((count + codes) / 4 != count / 4) {
+            write();
+        }
+        count += codes;
+    }
+    __device__ inline void write() {
+        if ((four.x | four.y | four.z | four.w) != 0) {
+            to[count / 4] = four;
+            four = {};
         }
     }
 };
@@ -298,11 +323,11 @@ __device__ inline bool decode_group(WordReader<WordArray> from, uint32_t end, ui
         const uint32_t kind = token_kind(entry), left = length - to.count;
         const uint32_t zeros = kind == TOKEN_REST ? left : token_zeros(entry);
         const bool has_value = kind <= TOKEN_SIGNED;
-        // Each step writes a code at least, because an entry without a value has zeros.
+        // Each step counts a code at least, because an entry without a value has zeros.
         if (zeros + (has_value ? 1 : 0) > left) {
             return false;
         }
-        to.zeros(zeros);
+        to.advance(zeros);
         if (has_value) {
             const uint32_t raw_bits = token_raw_bits(entry);
             const uint32_t raw = raw_bits == 0 ? 0 : from.window() >> (32 - raw_bits);
@@ -317,8 +342,8 @@ __device__ inline bool decode_group(WordReader<WordArray> from, uint32_t end, ui
 }
 
 // Decodes the groups of the requested tiles that are not constant, one on each lane. `codes` has TOKEN_GROUP codes for
-// each of `slots` groups of each chunk. `tile_groups` is the number of groups of the largest tile. The blocks along x
-// of the grid share a chunk.
+// each of `slots` groups of each chunk, which are 0. `tile_groups` is the number of groups of the largest tile. The
+// blocks along x of the grid share a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     token_codes_decode(const uint8_t *input, const __grid_constant__ Geometry geometry,
                        const __grid_constant__ Parsed parsed, uint64_t first_chunk, uint64_t tiles_start,
@@ -345,20 +370,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t zero_groups =
         stream.has_zero_groups ? reinterpret_cast<const uint32_t *>(input + stream.bitmap)[group / 32] : 0;
     if (zero_groups >> group % 32 & 1) {
-        to.zeros(length);
-    } else {
-        const uint32_t before = __popc(~zero_groups & ((1u << group % 32) - 1));
-        const uint32_t rank = memory.ranks[uint64_t(chunk) * memory.rank_stride + group / 32] + before;
-        const uint32_t own = stream.codebooks > 1 ? input[stream.classes + rank / 4] >> rank % 4 * 2 & 3 : 0;
-        const uint32_t *starts = memory.starts + uint64_t(chunk) * (memory.slots + 1) + rank;
-        const WordArray words{reinterpret_cast<const uint32_t *>(input + stream.words)};
-        const WordReader<WordArray> from(words, stream.last_word, starts[0]);
-        const uint32_t slot = chunk * MAX_CODEBOOKS + own;
-        if (!decode_group(from, starts[1], length, memory.tables + uint64_t(slot) * TOKEN_TABLE, memory.codebooks[slot],
-                          memory.symbols, stream.modes >> 2 * own & 3, to)) {
-            atomicOr(&chunks[chunk].status, PARSE_BAD);
-        }
+        return;
     }
-    // The group's slot has room for whole vectors.
-    to.zeros((4 - to.count % 4) % 4);
+    const uint32_t before = __popc(~zero_groups & ((1u << group % 32) - 1));
+    const uint32_t rank = memory.ranks[uint64_t(chunk) * memory.rank_stride + group / 32] + before;
+    const uint32_t own = stream.codebooks > 1 ? input[stream.classes + rank / 4] >> rank % 4 * 2 & 3 : 0;
+    const uint32_t *starts = memory.starts + uint64_t(chunk) * (memory.slots + 1) + rank;
+    const WordArray words{reinterpret_cast<const uint32_t *>(input + stream.words)};
+    const WordReader<WordArray> from(words, stream.last_word, starts[0]);
+    const uint32_t slot = chunk * MAX_CODEBOOKS + own;
+    if (!decode_group(from, starts[1], length, memory.tables + uint64_t(slot) * TOKEN_TABLE, memory.codebooks[slot],
+                      memory.symbols, stream.modes >> 2 * own & 3, to)) {
+        atomicOr(&chunks[chunk].status, PARSE_BAD);
+    }
+    // The last codes: a group's slot has room for whole vectors.
+    to.write();
 }

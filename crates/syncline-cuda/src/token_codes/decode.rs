@@ -20,6 +20,8 @@ use crate::observer::Observer;
 
 const SOURCE: Source = source!("token_codes/decode.cu");
 const THREADS: u32 = 256;
+/// Blocks that clear the codes of a chunk.
+const CLEARING_BLOCKS: u32 = 64;
 /// Bits of a table lookup.
 const TABLE_BITS: u32 = 11;
 /// log2 of the codes in a group.
@@ -47,6 +49,7 @@ pub(crate) struct DecodedCodes<'a> {
 #[derive(Debug)]
 pub(crate) struct TokenCodes {
     parse: Kernel,
+    clear: Kernel,
     decode: Kernel,
     geometry: DeviceGeometry,
     /// Maximum number of groups of a chunk and of a tile.
@@ -62,6 +65,7 @@ impl TokenCodes {
         let slots = u32::try_from(geometry.chunk_slots()).map_err(|_| CudaError::invalid("chunks are too large"))?;
         Ok(Self {
             parse: device.kernel(&specialization, "token_codes_parse")?,
+            clear: device.kernel(&specialization, "token_codes_clear")?,
             decode: device.kernel(&specialization, "token_codes_decode")?,
             geometry,
             slots,
@@ -134,6 +138,14 @@ impl TokenCodes {
         unsafe { launch.launch(grid) }.doing("parsing token streams")?;
         observer("token_codes_parse")?;
 
+        let mut launch = stream.launch_builder(self.clear.function());
+        launch.arg(parsed.tiles.chunks_mut()).arg(&self.slots).arg(&mut codes);
+        let mut grid = Kernel::grid(CLEARING_BLOCKS, THREADS, 0);
+        grid.grid_dim.1 = batch.chunks();
+        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, i32 *). A chunk has at most `slots` groups, for
+        // which `codes` has room.
+        unsafe { launch.launch(grid) }.doing("clearing codes")?;
+
         let lanes = self.geometry.tiles().min(self.geometry.chunk_tiles().into()) as u32 * self.tile_groups;
         let argument = parsed.tiles.parsed(None).argument(&stream);
         let first_chunk = batch.first_chunk();
@@ -145,7 +157,7 @@ impl TokenCodes {
         // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, u64, u64, u64, u32, TokenMemory,
         // ParsedChunk *, i32 *). The kernels before have validated what they describe for chunks whose status is 0.
         // Words beyond the last one of a stream are not read, and no group's lane writes more codes than a group has.
-        // `codes` has room for `slots` groups of each chunk.
+        // `codes` has room for `slots` groups of each chunk, which are cleared.
         unsafe { launch.launch(grid) }.doing("decoding token streams")?;
         observer("token_codes_decode")?;
         Ok(DecodedCodes { codes, slots: self.slots })
