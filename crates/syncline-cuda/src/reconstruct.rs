@@ -216,6 +216,7 @@ impl Format {
             ("GROUP_LOG2", self.group_log2),
             ("APART", 0),
             ("THREADS", self.token_codes_threads()),
+            ("RESIDENT_BLOCKS", if self.axes == 3 { 10 } else { 16 }),
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];

@@ -52,9 +52,8 @@ template <typename Sum> struct ActivitySums {
     __device__ inline void add(uint32_t element, uint32_t magnitude) {
 #pragma unroll
         for (uint32_t group = 0; group < GROUPS_OF_TILE; ++group) {
-            if (element / TOKEN_GROUP == group) {
-                of[group] += magnitude;
-            }
+            // Not an `if`, of which compilers make an index, so that the sums would not stay in registers.
+            of[group] += element / TOKEN_GROUP == group ? magnitude : 0;
         }
     }
 };

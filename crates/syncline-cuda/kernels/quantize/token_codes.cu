@@ -10,6 +10,8 @@
 #include "quantize/interpolate.cuh"
 
 constexpr uint32_t WORDS = MAX_ELEMENTS / WARP;
+// Resident warps per multiprocessor, for the allocation of registers: with more, registers are spilled.
+constexpr uint32_t RESIDENT_WARPS = 32;
 constexpr uint32_t SCHEMES = AXES == 1 ? 2 : 3;
 // Streams of a chunk's sample: without interpolation, and with each scheme.
 constexpr uint32_t CANDIDATES = 1 + SCHEMES;
@@ -162,7 +164,7 @@ __device__ inline void write_groups(const Activities &activities, uint32_t eleme
 // Codes the sample of each chunk without interpolation and with each scheme, each as a stream of its own. `codes` has
 // room for `slots` tiles of each stream; groups of tiles that do not exist are not written. `verbatim` counts the
 // verbatim values of each stream. The grid is (tiles of a sample over warps of a block, chunks).
-extern "C" __global__ void __launch_bounds__(WARPS *WARP)
+extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT_WARPS / WARPS)
     quantize_token_sample(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                           const __grid_constant__ ChunkBatch batch, const __grid_constant__ Step step,
                           const __grid_constant__ InterpolationStep constants, const __grid_constant__ Plans plans,
@@ -212,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
 #endif
 
 // Codes all tiles of a batch, those of each chunk by its scheme, 0 for none.
-extern "C" __global__ void __launch_bounds__(WARPS *WARP)
+extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT_WARPS / WARPS)
     quantize_token_codes(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                          const __grid_constant__ ChunkBatch batch, const __grid_constant__ Step step,
                          const __grid_constant__ InterpolationStep constants, const __grid_constant__ Plans plans,

@@ -1,7 +1,8 @@
 // Reconstructs elements of chunks with token codebooks from decoded codes: one warp per tile, which sums residuals or
 // interpolates in shared memory.
 //
-// THREADS  threads of a block
+// THREADS          threads of a block
+// RESIDENT_BLOCKS  resident blocks per multiprocessor, for the allocation of registers
 // and the constants of reconstruct/work.cuh
 #include "device/warp.cuh"
 #include "predict/interpolation.cuh"
@@ -184,7 +185,7 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
 
 // Reconstructs the requested tiles of chunks with token codebooks. `codes` has TOKEN_GROUP codes for each of `slots`
 // groups of each chunk. The grid is (tiles of a chunk over warps of a block, chunks).
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     reconstruct_token_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
                             const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                             const __grid_constant__ Request request, const int32_t *codes, uint32_t slots,

@@ -15,7 +15,7 @@ use crate::simd::dispatched;
 use crate::tokens;
 
 /// A sample has one tile of so many consecutive ones, if there are enough of them.
-pub const SAMPLE_STEP: usize = 8;
+pub const SAMPLE_STEP: usize = 16;
 /// Chunks with fewer tiles are their own sample.
 pub const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
 
