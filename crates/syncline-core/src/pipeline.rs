@@ -21,6 +21,7 @@ use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
+use crate::predict::interpolate::KeptPlans;
 
 #[doc(hidden)]
 pub use lossy::{
@@ -107,6 +108,7 @@ pub struct EncodeScratch {
 pub struct DecodeScratch {
     codes: codes::CodeBuffer<u16>,
     lzss: lzss::DecodeBuffers,
+    plans: KeptPlans,
 }
 
 /// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the

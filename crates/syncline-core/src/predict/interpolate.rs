@@ -12,7 +12,7 @@ mod plans;
 mod tests;
 
 pub use plan::{Plan, Scheme};
-pub use plans::Plans;
+pub use plans::{KeptPlans, Plans};
 
 use super::orders;
 use crate::geometry::MAX_TILE_ELEMENTS;

@@ -48,7 +48,7 @@ impl<'a> Groups<'a> {
 
 /// Returns about how many bits the groups take as a token stream. `ends` has the end of each group in `codes`.
 pub fn estimate(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch) -> u64 {
-    choose(Groups { codes, ends }, scratch).1
+    choose(Groups { codes, ends }, scratch).bits
 }
 
 /// Appends a token stream to `out`, which ends on a multiple of 16. `ends` has the end of each group in `codes`.
@@ -57,7 +57,8 @@ pub fn estimate(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch) -> u64
 /// The ends do not ascend up to the number of codes, or groups have more than 2^8 codes.
 pub fn encode(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch, out: &mut Vec<u8>) {
     let groups = Groups { codes, ends };
-    let (codebooks, _) = choose(groups, scratch);
+    let choice = choose(groups, scratch);
+    let (codebooks, bits) = make_codebooks(&choice, scratch);
     let EncodeScratch { classes, live, starts, words, .. } = scratch;
     let mut tables = Vec::new();
     for (mode, code) in &codebooks {
@@ -65,10 +66,8 @@ pub fn encode(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch, out: &mu
         code.fill_codewords(&mut table);
         tables.push((*mode, table));
     }
-    // No token has more bits than this, so the memory suffices.
-    let live_codes: usize = groups.iter().zip(&*live).filter(|(_, live)| **live).map(|(group, _)| group.len()).sum();
     words.clear();
-    words.resize((live_codes + live.len()) * 6 + 16, 0);
+    words.resize(bits.div_ceil(64) as usize * 8 + 16, 0);
     let mut writer = BitWriter::new(words);
     starts.clear();
     let mut class = classes.iter();
@@ -86,9 +85,17 @@ pub fn encode(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch, out: &mu
     write_parts(bits, &codebooks, live, classes, starts, words, out);
 }
 
-/// Chooses the classes and codebooks of the groups, one or four codebooks, and estimates the number of bits in total.
-fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> (Vec<(Mode, Codebook)>, u64) {
-    let EncodeScratch { counts, total, classes, live, activities, lengths, .. } = scratch;
+/// The codebooks that a stream takes.
+struct Choice {
+    /// The mode of each codebook: one for all groups, or one for each class.
+    modes: Vec<Mode>,
+    /// About how many bits all of the stream takes.
+    bits: u64,
+}
+
+/// Chooses the classes of the groups, one or four codebooks, and their modes.
+fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> Choice {
+    let EncodeScratch { counts, total, classes, live, activities, .. } = scratch;
     classify(groups, live, activities, classes);
     counts.iter_mut().for_each(Counts::clear);
     let live_groups = groups.iter().zip(&*live).filter(|(_, live)| **live);
@@ -111,16 +118,25 @@ fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> (Vec<(Mode, Codebo
     let several = counts.each_ref().map(Counts::best_mode);
     let single = total.best_mode();
     let several_bits = several.iter().map(|(_, bits)| bits).sum::<u64>() + 2 * classes.len() as u64;
-    let mut codebook = |counts: &Counts, mode: Mode| {
+    if several_bits < single.1 {
+        Choice { modes: several.map(|(mode, _)| mode).to_vec(), bits: several_bits }
+    } else {
+        Choice { modes: vec![single.0], bits: single.1 }
+    }
+}
+
+/// Makes the codebooks of the groups that were counted last. Also returns the bits of all codewords and raw bits.
+fn make_codebooks(choice: &Choice, scratch: &mut EncodeScratch) -> (Vec<(Mode, Codebook)>, u64) {
+    let EncodeScratch { counts, total, lengths, .. } = scratch;
+    let counted = if choice.modes.len() == 1 { std::slice::from_ref(total) } else { counts.as_slice() };
+    let mut bits = 0;
+    let codebook = |(counts, &mode): (&Counts, &Mode)| {
         let mut of_symbols = Vec::new();
         code_lengths(counts.of(mode), lengths, &mut of_symbols);
+        bits += counts.bits(mode, &of_symbols);
         (mode, Codebook::new(of_symbols).expect("code lengths are complete"))
     };
-    if several_bits < single.1 {
-        (counts.iter().zip(several).map(|(counts, (mode, _))| codebook(counts, mode)).collect(), several_bits)
-    } else {
-        (vec![codebook(total, single.0)], single.1)
-    }
+    (counted.iter().zip(&choice.modes).map(codebook).collect(), bits)
 }
 
 /// Finds the groups that are not all zeros, and gives them classes: quarters of these groups by the bin of their sum of

@@ -102,6 +102,12 @@ impl Counts {
         &self.symbols[mode as usize]
     }
 
+    /// Returns the bits of the groups in a mode whose codewords have these lengths.
+    pub fn bits(&self, mode: Mode, lengths: &[u8]) -> u64 {
+        let codewords = self.of(mode).iter().zip(lengths).map(|(&count, &length)| u64::from(count) * u64::from(length));
+        codewords.sum::<u64>() + self.raw_bits[mode as usize]
+    }
+
     /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included.
     pub fn best_mode(&self) -> (Mode, u64) {
         let has_all = |mode| match mode {

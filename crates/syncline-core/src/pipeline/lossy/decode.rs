@@ -13,7 +13,7 @@ use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
 use crate::pipeline::{Context, DecodeScratch, TileSink};
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, decode_tile};
-use crate::predict::interpolate::{INTERPOLATION, Interpolation, Plans, Scheme};
+use crate::predict::interpolate::{INTERPOLATION, Interpolation, Scheme};
 use crate::predict::orders;
 use crate::quantize::Real;
 use crate::quantize::fill::restore_fill;
@@ -79,7 +79,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
 
     let quantizer = Quantizer::<T>::new(header);
     let interpolation = Interpolation::<T>::new(header.step, header.abs_bound);
-    let mut plans = Plans::new(context.geometry.axes());
+    let mut plans = scratch.plans.take(context.geometry.axes());
     let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let mut tile_outliers: Vec<Outlier> = Vec::new();
@@ -141,6 +141,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
         group += groups;
         number += 1;
     }
+    scratch.plans.keep(plans);
     codes.finish()
 }
 

@@ -7,7 +7,7 @@ use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::pipeline::{ElementSource, EncodeScratch};
-use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, Plans, Scheme, Source};
+use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, KeptPlans, Plans, Scheme, Source};
 use crate::predict::orders;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::quantize::{Linear, Real};
@@ -26,6 +26,7 @@ pub(super) struct EncodeBuffers {
     /// Codes of the sample, without a scheme and with each scheme.
     samples: [Codes; 1 + Scheme::ALL.len()],
     tokens: tokens::EncodeScratch,
+    plans: KeptPlans,
 }
 
 /// Codes of tiles.
@@ -63,8 +64,8 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
-    let mut encoder = TileCoder::<T>::new(header, geometry);
     let mut memory = std::mem::take(&mut scratch.quantized.token_codes);
+    let mut encoder = TileCoder::<T>::new(header, geometry, memory.plans.take(geometry.axes()));
     let EncodeScratch { tiles, window: bytes, quantized: buffers, .. } = &mut *scratch;
     let scheme = match encoder.interpolation {
         Some(_) => choose_scheme(&mut encoder, geometry, source, (tiles, bytes), buffers, &mut memory)?,
@@ -90,6 +91,7 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     write_sections(header, chunk, &coding, tiles, (buffers, huffman), out, |out, _| {
         tokens::encode(&codes.codes, &codes.ends, tokens, out);
     });
+    memory.plans.keep(encoder.plans);
     scratch.quantized.token_codes = memory;
     Ok(encoder.quantizer.summary)
 }
@@ -183,20 +185,27 @@ struct Outcome {
     excluded: TileMask,
 }
 
+impl Outcome {
+    /// That of a tile that is not interpolated.
+    fn none() -> Self {
+        Self { cost: u32::MAX, ..Self::default() }
+    }
+}
+
 /// Returns the cost of a tile's verbatim values.
 fn verbatim_cost<T>(exact: &TileMask) -> u32 {
     (8 * (4 + size_of::<T>() as u32) * exact.count() as u32) << orders::COST_LOG2
 }
 
 impl<'a, T: Real> TileCoder<'a, T> {
-    fn new(header: &'a Header, geometry: &Geometry) -> Self {
+    fn new(header: &'a Header, geometry: &Geometry, plans: Plans<T>) -> Self {
         let quantizer = TileQuantizer::new(header);
         let linear = matches!(quantizer.quantizer, Quantizer::Linear(_));
         Self {
             interpolation: linear.then(|| Interpolation::new(header.step, header.abs_bound)),
             quantizer,
             axes: geometry.axes(),
-            plans: Plans::new(geometry.axes()),
+            plans,
             orders: orders::Scratch::default(),
             prepared: (0..LANES).map(|_| Prepared::default()).collect(),
             source: Source::default(),
@@ -267,7 +276,8 @@ impl<'a, T: Real> TileCoder<'a, T> {
             samples[0].verbatim += prepared.quantized.exact.count() as u64;
         }
         for (&scheme, sample) in Scheme::of(self.axes).iter().zip(&mut samples[1..]) {
-            let outcomes = self.interpolate(scheme, tiles);
+            let any_cost = self.prepared[..tiles.len()].iter().any(|prepared| prepared.cost > 0);
+            let outcomes = if any_cost { self.interpolate(scheme, tiles) } else { [Outcome::none(); LANES] };
             for (lane, (prepared, outcome)) in self.prepared.iter().zip(outcomes).take(tiles.len()).enumerate() {
                 if outcome.cost < prepared.cost {
                     sample.push(self.interpolated.codes[..count].iter().map(|codes| codes[lane]));
@@ -283,7 +293,9 @@ impl<'a, T: Real> TileCoder<'a, T> {
     /// Codes the next tiles, which are prepared, with the cheaper of Lorenzo prediction and the scheme.
     fn tiles(&mut self, tiles: &[Tile], scheme: Option<Scheme>, buffers: &mut super::EncodeBuffers, codes: &mut Codes) {
         let count = tiles[0].len();
-        let outcomes = scheme.map(|scheme| self.interpolate(scheme, tiles));
+        // Nothing is cheaper than nothing.
+        let any_cost = self.prepared[..tiles.len()].iter().any(|prepared| prepared.cost > 0);
+        let outcomes = scheme.filter(|_| any_cost).map(|scheme| self.interpolate(scheme, tiles));
         for (lane, prepared) in self.prepared[..tiles.len()].iter().enumerate() {
             let x = &prepared.x[..count];
             let mut meta = prepared.quantized.meta;
@@ -320,7 +332,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
     /// Interpolates tiles that are prepared.
     fn interpolate(&mut self, scheme: Scheme, tiles: &[Tile]) -> [Outcome; LANES] {
         let (Some(interpolation), Quantizer::Linear(linear)) = (&self.interpolation, &self.quantizer.quantizer) else {
-            return [Outcome { cost: u32::MAX, ..Outcome::default() }; LANES];
+            return [Outcome::none(); LANES];
         };
         let count = tiles[0].len();
         let prepared = &self.prepared[..tiles.len()];
@@ -401,12 +413,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_has_an_eighth_of_many_tiles() {
-        assert!((0..63).all(|number| is_sampled(number, 63)));
+    fn a_sample_has_a_sixteenth_of_many_tiles() {
+        assert!((0..127).all(|number| is_sampled(number, 127)));
         let numbers: Vec<usize> = (0..1003).filter(|&number| is_sampled(number, 1003)).collect();
-        assert!((1003 / 8..=1003 / 8 + 1).contains(&numbers.len()));
-        assert!(numbers.iter().enumerate().all(|(lot, number)| number / 8 == lot));
-        let places: std::collections::HashSet<usize> = numbers.iter().map(|number| number % 8).collect();
-        assert_eq!(places.len(), 8);
+        assert!((1003 / 16..=1003 / 16 + 1).contains(&numbers.len()));
+        assert!(numbers.iter().enumerate().all(|(lot, number)| number / 16 == lot));
+        let places: std::collections::HashSet<usize> = numbers.iter().map(|number| number % 16).collect();
+        assert_eq!(places.len(), 16);
     }
 }
