@@ -46,37 +46,46 @@ __device__ inline bool is_usual(const TileBox &tile) {
     return tile.nx == USUAL_ROW && tile.ny == USUAL_ROWS && tile.nz == USUAL_PLANES;
 }
 
-// Loads the lane's elements of consecutive words of a tile, 0 past its last one.
-template <uint32_t COUNT>
-__device__ inline void load_words(const TileBox &tile, const TileSource &source, uint32_t first_word,
-                                  Element (&values)[COUNT]) {
-    if (is_usual(tile)) {
-        const uint32_t lane = lane_id();
-        const Element *own = AXES == 3 ? source.first + lane / USUAL_ROW * source.row + lane % USUAL_ROW
-                                       : source.first + lane;
-        constexpr uint32_t WORDS_OF_PLANE = AXES == 3 ? 2 : 1, ROWS_OF_WORD = AXES == 3 ? WARP / USUAL_ROW : 1;
-#pragma unroll
-        for (uint32_t k = 0; k < COUNT; ++k) {
-            const uint32_t word = first_word + k, plane = word / WORDS_OF_PLANE, part = word % WORDS_OF_PLANE;
-            values[k] = AXES == 3   ? own[plane * source.plane + part * ROWS_OF_WORD * source.row]
-                        : AXES == 2 ? own[word * source.row]
-                                    : own[word * WARP];
-        }
-    } else {
-#pragma unroll
-        for (uint32_t k = 0; k < COUNT; ++k) {
-            const uint32_t i = (first_word + k) * WARP + lane_id();
-            values[k] = i < tile.elements() ? source.load(Position(tile, i)) : Element(0);
+// Loads the lane's elements of a tile, COUNT words after COUNT words, 0 past the last element.
+template <uint32_t COUNT> struct WordLoader {
+    const TileBox &tile;
+    const TileSource &source;
+    // The lane's first element of the next words, of usual tiles.
+    const Element *next;
+    const bool usual;
+
+    __device__ inline WordLoader(const TileBox &tile, const TileSource &source)
+        : tile(tile), source(source), next(source.first + lane_id()), usual(is_usual(tile)) {
+        if (AXES == 3) {
+            next = source.first + lane_id() / USUAL_ROW * source.row + lane_id() % USUAL_ROW;
         }
     }
-}
+    __device__ inline void load(uint32_t first_word, Element (&values)[COUNT]) {
+        if (!usual) {
+#pragma unroll
+            for (uint32_t k = 0; k < COUNT; ++k) {
+                const uint32_t i = (first_word + k) * WARP + lane_id();
+                values[k] = i < tile.elements() ? source.load(Position(tile, i)) : Element(0);
+            }
+            return;
+        }
+        // A word has four rows of half a plane, a row, or a part of the only row.
+        const uint64_t half = AXES == 3 ? 4 * source.row : AXES == 2 ? source.row : WARP;
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; ++k) {
+            values[k] = *next;
+            next += AXES != 3 || (first_word + k) % 2 == 0 ? half : source.plane - half;
+        }
+    }
+};
 
 // Calls `visit(element, value)` for the elements of a tile.
 template <typename Visit>
 __device__ inline void for_each_element(const TileBox &tile, const TileSource &source, Visit visit) {
+    WordLoader<4> loader(tile, source);
     for (uint32_t first_word = 0; first_word * WARP < tile.elements(); first_word += 4) {
         Element values[4];
-        load_words(tile, source, first_word, values);
+        loader.load(first_word, values);
 #pragma unroll
         for (uint32_t k = 0; k < 4; ++k) {
             const uint32_t i = (first_word + k) * WARP + lane_id();
@@ -206,10 +215,11 @@ __device__ inline TileResult quantize_integers(const Step &step, const TileBox &
     const uint32_t elements = tile.elements(), lane = lane_id();
     uint32_t exact = 0, negative = 0, matching[MAX_PATTERNS] = {};
     __syncwarp();
+    WordLoader<WORDS_AT_ONCE> loader(tile, source);
     for (uint32_t first_word = 0; first_word * WARP < elements; first_word += WORDS_AT_ONCE) {
         // Several loads are in flight at a time.
         Element values[WORDS_AT_ONCE];
-        load_words(tile, source, first_word, values);
+        loader.load(first_word, values);
 #pragma unroll
         for (uint32_t k = 0; k < WORDS_AT_ONCE; ++k) {
             const uint32_t word = first_word + k, i = word * WARP + lane;

@@ -3,6 +3,7 @@
 // chunk's status.
 //
 // THREADS           threads of a block
+// DECODE_THREADS    threads of a block that decodes, which has the tables of a chunk in dynamic shared memory
 // PARSE_BAD         bit of a parsed chunk's status for damaged token streams
 // TOKEN_TABLE_BITS  bits of a table lookup
 // and the constants of huffman/decode/parse.cuh
@@ -312,7 +313,7 @@ __device__ inline bool decode_group(WordReader<WordArray> from, uint32_t end, ui
                                     CodeWriter &to) {
     while (to.count < length) {
         const uint32_t window = from.window();
-        uint2 entry = __ldg(table + (window >> (32 - TOKEN_TABLE_BITS)));
+        uint2 entry = table[window >> (32 - TOKEN_TABLE_BITS)];
         if (token_length(entry) == 0) {
             entry = long_entry(codebook, symbols, mode, window);
             if (token_length(entry) == 0) {
@@ -344,16 +345,29 @@ __device__ inline bool decode_group(WordReader<WordArray> from, uint32_t end, ui
 // Decodes the groups of the requested tiles that are not constant, one on each lane. `codes` has TOKEN_GROUP codes for
 // each of `slots` groups of each chunk, which are 0. `tile_groups` is the number of groups of the largest tile. The
 // blocks along x of the grid share a chunk.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
     token_codes_decode(const uint8_t *input, const __grid_constant__ Geometry geometry,
                        const __grid_constant__ Parsed parsed, uint64_t first_chunk, uint64_t tiles_start,
                        uint64_t tiles_end, uint32_t tile_groups, const __grid_constant__ TokenMemory memory,
                        ParsedChunk *chunks, int32_t *codes) {
-    const uint32_t chunk = blockIdx.y, item = blockIdx.x * THREADS + threadIdx.x;
+    extern __shared__ uint4 table_memory[];
+    uint2 *tables = reinterpret_cast<uint2 *>(table_memory);
+    const uint32_t chunk = blockIdx.y, first_item = blockIdx.x * DECODE_THREADS, item = first_item + threadIdx.x;
     const uint32_t entry = item / tile_groups, part = item % tile_groups;
     const ParsedChunk &record = parsed.chunks[chunk];
     // A block that finds an error sets the status while others begin. These may then leave out their groups.
-    if (record.status != 0 || record.kind != KIND_TOKEN_CODES || entry >= record.live_tiles) {
+    if (__syncthreads_or(record.status != 0) || record.kind != KIND_TOKEN_CODES ||
+        first_item / tile_groups >= record.live_tiles) {
+        return;
+    }
+    const TokenStream stream = memory.streams[chunk];
+    const uint4 *from_tables =
+        reinterpret_cast<const uint4 *>(memory.tables + uint64_t(chunk) * MAX_CODEBOOKS * TOKEN_TABLE);
+    for (uint32_t i = threadIdx.x; i < stream.codebooks * TOKEN_TABLE / 2; i += DECODE_THREADS) {
+        table_memory[i] = from_tables[i];
+    }
+    __syncthreads();
+    if (entry >= record.live_tiles) {
         return;
     }
     const uint64_t first_entry = uint64_t(chunk) * parsed.tiles;
@@ -365,7 +379,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const uint32_t length = min_of(elements - part * TOKEN_GROUP, TOKEN_GROUP);
     const uint32_t group = parsed.first_groups[first_entry + number] + part;
-    const TokenStream stream = memory.streams[chunk];
     CodeWriter to(codes + (uint64_t(chunk) * memory.slots + group) * TOKEN_GROUP);
     const uint32_t zero_groups =
         stream.has_zero_groups ? reinterpret_cast<const uint32_t *>(input + stream.bitmap)[group / 32] : 0;
@@ -378,8 +391,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t *starts = memory.starts + uint64_t(chunk) * (memory.slots + 1) + rank;
     const WordArray words{reinterpret_cast<const uint32_t *>(input + stream.words)};
     const WordReader<WordArray> from(words, stream.last_word, starts[0]);
-    const uint32_t slot = chunk * MAX_CODEBOOKS + own;
-    if (!decode_group(from, starts[1], length, memory.tables + uint64_t(slot) * TOKEN_TABLE, memory.codebooks[slot],
+    if (!decode_group(from, starts[1], length, tables + own * TOKEN_TABLE, memory.codebooks[chunk * MAX_CODEBOOKS + own],
                       memory.symbols, stream.modes >> 2 * own & 3, to)) {
         atomicOr(&chunks[chunk].status, PARSE_BAD);
     }

@@ -20,10 +20,14 @@ use crate::observer::Observer;
 
 const SOURCE: Source = source!("token_codes/decode.cu");
 const THREADS: u32 = 256;
+/// Threads of a block that decodes: as many as there can be, because each block copies the tables of its chunk.
+const DECODE_THREADS: u32 = 1024;
 /// Blocks that clear the codes of a chunk.
 const CLEARING_BLOCKS: u32 = 64;
 /// Bits of a table lookup.
 const TABLE_BITS: u32 = 11;
+/// Shared memory of a block that decodes, in bytes: an entry of eight bytes for each lookup and codebook.
+const TABLE_BYTES: u32 = (MAX_CLASSES << TABLE_BITS << 3) as u32;
 /// log2 of the codes in a group.
 const GROUP_LOG2: u8 = GROUP_LEN.ilog2() as u8;
 /// Symbols that each codebook has room for.
@@ -31,7 +35,11 @@ const ALPHABET: usize = Mode::Wide.alphabet();
 
 pub(super) fn specialization() -> Specialization {
     let mut constants = parse_constants(2, 7, THREADS);
-    let own = [("PARSE_BAD", STATUS_TOKEN_STREAM), ("TOKEN_TABLE_BITS", TABLE_BITS)];
+    let own = [
+        ("DECODE_THREADS", DECODE_THREADS),
+        ("PARSE_BAD", STATUS_TOKEN_STREAM),
+        ("TOKEN_TABLE_BITS", TABLE_BITS),
+    ];
     constants.extend(own.map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }
@@ -63,10 +71,12 @@ impl TokenCodes {
         let specialization = specialization();
         let geometry = DeviceGeometry::new(geometry, GROUP_LOG2);
         let slots = u32::try_from(geometry.chunk_slots()).map_err(|_| CudaError::invalid("chunks are too large"))?;
+        let decode = device.kernel(&specialization, "token_codes_decode")?;
+        decode.allow_shared_memory(TABLE_BYTES)?;
         Ok(Self {
             parse: device.kernel(&specialization, "token_codes_parse")?,
             clear: device.kernel(&specialization, "token_codes_clear")?,
-            decode: device.kernel(&specialization, "token_codes_decode")?,
+            decode,
             geometry,
             slots,
             tile_groups: geometry.max_groups_of_tile().max(1),
@@ -152,12 +162,12 @@ impl TokenCodes {
         let mut launch = stream.launch_builder(self.decode.function());
         launch.arg(input).arg(&self.geometry).arg(&argument).arg(&first_chunk).arg(&tiles.start).arg(&tiles.end);
         launch.arg(&self.tile_groups).arg(&memory).arg(parsed.tiles.chunks_mut()).arg(&mut codes);
-        let mut grid = Kernel::grid(lanes.div_ceil(THREADS), THREADS, 0);
+        let mut grid = Kernel::grid(lanes.div_ceil(DECODE_THREADS), DECODE_THREADS, TABLE_BYTES);
         grid.grid_dim.1 = batch.chunks();
         // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, u64, u64, u64, u32, TokenMemory,
         // ParsedChunk *, i32 *). The kernels before have validated what they describe for chunks whose status is 0.
         // Words beyond the last one of a stream are not read, and no group's lane writes more codes than a group has.
-        // `codes` has room for `slots` groups of each chunk, which are cleared.
+        // `codes` has room for `slots` groups of each chunk, which are cleared, and the shared memory for all tables of a chunk.
         unsafe { launch.launch(grid) }.doing("decoding token streams")?;
         observer("token_codes_decode")?;
         Ok(DecodedCodes { codes, slots: self.slots })
