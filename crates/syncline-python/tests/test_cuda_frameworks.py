@@ -5,6 +5,8 @@ On a machine without Rust: ``pip install syncline-*.whl pytest``, then ``python 
 
 import gc
 import os
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("CUDA_EMULATOR_DEVICES") is not None, reason="libraries need a real GPU"),
 ]
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 SHAPE = (64, 300, 200)
 #: Clock cycles that delay work on a stream, so that work that does not wait for it shows.
 DELAY = 200_000_000
@@ -318,3 +321,10 @@ def test_libraries_in_one_process(torch, cupy):
     out = torch.empty_like(tensor)
     syncline.decompress(stream, out=out)
     assert float((out - tensor).abs().max()) <= 0.011
+
+
+def test_activations_stay_compressed(torch):
+    figures = runpy.run_path(str(EXAMPLES / "torch_activations.py"))["main"](rel=1e-2, size=128)
+    assert figures["ratio"] > 2
+    # The forward pass does not change; its activations have errors when the backward pass uses them.
+    assert figures["loss_change"] == 0 and figures["gradient_change"] < 0.2

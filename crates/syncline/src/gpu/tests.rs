@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "device memory is passed as raw pointers")]
 
 use std::ptr::null_mut;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Bound;
@@ -14,8 +15,18 @@ use crate::{
     max_compressed_len,
 };
 
-/// Returns a codec of the first GPU; without one `None`, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
-fn codec() -> Option<Codec> {
+/// Held by a test while it captures a graph. Loading a kernel on another thread, which the driver does on first use,
+/// would fail and end the capture.
+static CAPTURE: RwLock<()> = RwLock::new(());
+
+/// Returns a codec of the first GPU, and what keeps other tests from capturing. Without a GPU `None`, or a failure if
+/// `SYNCLINE_REQUIRE_CUDA` is 1.
+fn codec() -> Option<(Codec, RwLockReadGuard<'static, ()>)> {
+    let guard = CAPTURE.read().unwrap_or_else(PoisonError::into_inner);
+    new_codec().map(|codec| (codec, guard))
+}
+
+fn new_codec() -> Option<Codec> {
     match Codec::new(0) {
         Ok(codec) => Some(codec),
         Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
@@ -75,7 +86,7 @@ fn round_trip(codec: &mut Codec, element_type: ElementType, extents: &[u64], opt
 
 #[test]
 fn lossy_streams_are_those_of_the_cpu() {
-    let Some(mut codec) = codec() else { return };
+    let Some((mut codec, _shared)) = codec() else { return };
     let abs = CompressOptions::new(Bound::Abs(0.5));
     for extents in [&[1][..], &[5001], &[33, 40], &[9, 20, 17]] {
         round_trip(&mut codec, ElementType::F32, extents, &abs);
@@ -89,7 +100,7 @@ fn lossy_streams_are_those_of_the_cpu() {
 
 #[test]
 fn lossless_streams_of_all_types_are_those_of_the_cpu() {
-    let Some(mut codec) = codec() else { return };
+    let Some((mut codec, _shared)) = codec() else { return };
     let types = [
         ElementType::F16,
         ElementType::Bf16,
@@ -117,7 +128,7 @@ fn lossless_streams_of_all_types_are_those_of_the_cpu() {
 /// The first output is too short for noise, so that it grows.
 #[test]
 fn outputs_grow_for_arrays_that_do_not_compress() {
-    let Some(mut codec) = codec() else { return };
+    let Some((mut codec, _shared)) = codec() else { return };
     let mut state = 1_u64;
     let mut noise = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -138,7 +149,7 @@ fn outputs_grow_for_arrays_that_do_not_compress() {
 
 #[test]
 fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
-    let Some(mut codec) = codec() else { return };
+    let Some((mut codec, _shared)) = codec() else { return };
     let (shape, of) = (Shape::new(&[3000]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
     let options = CompressOptions::new(Bound::Abs(0.5));
@@ -187,7 +198,7 @@ fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
 
 #[test]
 fn damaged_streams_are_errors() {
-    let Some(mut codec) = codec() else { return };
+    let Some((mut codec, _shared)) = codec() else { return };
     let (shape, of) = (Shape::new(&[40, 50]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
     let output = codec.allocate(bytes.len()).unwrap();
@@ -222,7 +233,7 @@ fn damaged_streams_are_errors() {
 /// The input arrives by work that is queued on the stream of the caller.
 #[test]
 fn work_that_the_caller_queued_comes_first() {
-    let Some(mut codec) = codec() else { return };
+    let Some((mut codec, _shared)) = codec() else { return };
     let (shape, of) = (Shape::new(&[4000]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
     let options = CompressOptions::new(Bound::Abs(0.5));
@@ -246,7 +257,7 @@ fn work_that_the_caller_queued_comes_first() {
 
 #[test]
 fn bytes_go_to_the_host_and_back() {
-    let Some(codec) = codec() else { return };
+    let Some((codec, _shared)) = codec() else { return };
     let bytes = field(ElementType::U8, 1000);
     let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(1000).unwrap());
     let stream = memory::open(0).unwrap().context().new_stream().unwrap();
@@ -264,7 +275,8 @@ fn bytes_go_to_the_host_and_back() {
 
 #[test]
 fn graphs_capture_decompression() {
-    let Some(codec) = codec() else { return };
+    let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(codec) = new_codec() else { return };
     let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F64);
     let bytes = field(of, shape.len());
     let (expected, elements) = on_cpu(&bytes, of, shape, &CompressOptions::new(Bound::Abs(0.5)));
