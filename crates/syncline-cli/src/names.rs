@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use syncline::{ElementType, Shape};
 
-use crate::npz;
+use crate::{hdf5, npz};
 
 /// The suffix of streams.
 pub const SUFFIX: &str = "syn";
@@ -89,12 +89,13 @@ fn shape_in(name: &str, elements: u64) -> Option<Shape> {
         .max_by_key(Shape::rank)
 }
 
-/// Returns the default name of the stream of an array: `IN.syn`, or `x.npz.name.npy.syn` of `x.npz:name`.
+/// Returns the default name of the stream of an array: `IN.syn`, or `x.npz.name.npy.syn` of `x.npz:name` and
+/// `x.h5.group_data.npy.syn` of `x.h5:/group/data`.
 pub fn stream_name(input: &Path) -> PathBuf {
-    let mut name = match npz::member_in(input) {
+    let mut name = match npz::member_in(input).or_else(|| hdf5::dataset_in(input)) {
         Some((file, member)) => {
             let mut name = file.into_os_string();
-            name.push(format!(".{}.npy", member.replace(['/', '\\'], "_")));
+            name.push(format!(".{}.npy", member.trim_start_matches('/').replace(['/', '\\'], "_")));
             name
         }
         None => OsString::from(input),
@@ -153,6 +154,7 @@ mod tests {
     fn output_names() {
         assert_eq!(stream_name(Path::new("a/x.npy")), Path::new("a/x.npy.syn"));
         assert_eq!(stream_name(Path::new("a/x.npz:t/u")), Path::new("a/x.npz.t_u.npy.syn"));
+        assert_eq!(stream_name(Path::new("a/x.h5:/t/u")), Path::new("a/x.h5.t_u.npy.syn"));
         assert_eq!(array_name(Path::new("a/x.npy.syn")), Some("a/x.npy".into()));
         assert_eq!(array_name(Path::new("x.f32")), None);
         assert_eq!(array_name(Path::new(".syn")), None);

@@ -122,6 +122,14 @@ impl Output {
         }
     }
 
+    /// Returns the name that the file has until it is complete.
+    pub fn temporary(&self) -> Option<&Path> {
+        match self {
+            Self::File(pending) => Some(&pending.temporary),
+            _ => None,
+        }
+    }
+
     /// Gives the complete file its name. Until then nothing exists under that name.
     pub fn commit(self) -> Outcome {
         match self {

@@ -1,6 +1,7 @@
 //! `syncline compress`.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, Summary, compress_from};
@@ -8,6 +9,7 @@ use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPa
 use crate::args::{CompressArgs, FillChoice, Resources, Talk};
 use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
+use crate::hdf5;
 use crate::in_order::{InOrder, Pipe};
 use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
 use crate::json;
@@ -19,13 +21,17 @@ use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
 
+/// The largest number of fill values in a stream.
+const MAX_FILLS: usize = 4;
+
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let inputs =
         Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
     let inputs = inputs.with_members()?;
-    if args.files.rm && inputs.paths().any(|path| npz::member_in(path).is_some()) {
-        return Err(Failure::usage("--rm: an array in an .npz file cannot be removed alone: leave out --rm"));
+    let is_part = |path: &Path| npz::member_in(path).is_some() || hdf5::dataset_in(path).is_some();
+    if args.files.rm && inputs.paths().any(is_part) {
+        return Err(Failure::usage("--rm: an array in a larger file cannot be removed alone: leave out --rm"));
     }
     let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
     let options = options(args)?;
@@ -87,6 +93,22 @@ pub fn fill_of(choices: &[FillChoice]) -> Outcome<Fill> {
     }
 }
 
+/// Returns the fill values of the command line. Without any, those that a dataset of a file declares, or else detected
+/// ones.
+pub fn fill_for(choices: &[FillChoice], path: &Path) -> Outcome<Fill> {
+    let given = fill_of(choices)?;
+    let dataset = match hdf5::dataset_in(path) {
+        Some((file, dataset)) => Some((file, Some(dataset))),
+        None => (hdf5::is_file(path) && path.is_file()).then(|| (path.to_owned(), None)),
+    };
+    let (Fill::Auto, Some((file, dataset))) = (given, dataset) else { return Ok(given) };
+    let declared = hdf5::fills(&file, dataset.as_deref())?;
+    match declared.get(..declared.len().min(MAX_FILLS)) {
+        None | Some([]) => Ok(Fill::Auto),
+        Some(declared) => Fill::of(declared).map_err(|error| Failure::of(file.display(), error)),
+    }
+}
+
 /// Warns if the type is not the one in the name of the input.
 fn warn_of_type(args: &CompressArgs, task: &Task, talk: Talk) {
     if let (Some(given), Some(named)) = (args.dtype, names::type_of(&task.input))
@@ -117,7 +139,7 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
         ));
     }
     let bar = Bar::new("compressing", source.element_type(), talk);
-    let mut options = options.clone();
+    let mut options = options.clone().with_fill(fill_for(&args.fill, &task.input)?);
     let mut reached = None;
     if let Source::Whole(array, _) = &source
         && let Some(target) = args.bound.target(array.size())
