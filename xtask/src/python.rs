@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     pytest.args(HDF5_TESTS.map(|folder| crate::root().join(folder))).args(&arguments.pytest);
     pytest.env("HDF5_PLUGIN_PATH", hdf5_plugins()?).env("SYNCLINE_COMMAND", command()?);
     if arguments.zarrs {
-        pytest.env("SYNCLINE_ZARRS_STORE", zarrs()?);
+        pytest.env("SYNCLINE_ZARRS_STORE", zarrs()?).env("SYNCLINE_COMMAND_WITH_ZARR", command_with_zarr()?);
     }
     crate::run(&mut pytest)?;
     if !arguments.emulate {
@@ -110,6 +110,15 @@ fn hdf5_plugins() -> Result<PathBuf> {
 fn command() -> Result<PathBuf> {
     crate::run(crate::cargo().args(["build", "--package", "syncline-cli"]).current_dir(crate::root()))?;
     Ok(crate::root().join("target/debug").join(format!("syncline{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// Builds the command with Zarr and returns its path.
+fn command_with_zarr() -> Result<PathBuf> {
+    let target = crate::root().join("target/zarrs");
+    let mut cargo = crate::cargo();
+    cargo.args(["build", "--package", "syncline-cli", "--features", "zarr", "--target-dir"]).arg(&target);
+    crate::run(cargo.current_dir(crate::root()))?;
+    Ok(target.join("debug").join(format!("syncline{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// A virtual environment with the packages that building and testing need.

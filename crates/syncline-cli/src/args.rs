@@ -44,7 +44,8 @@ forms of gzip and zstd work as well: -d decompresses, -t tests, -l lists, -c wri
 Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
 names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy
 files. An array in an .npz file is named as x.npz:name, a dataset of an HDF5 or netCDF-4 file as x.h5:/group/name. HDF5
-files need an HDF5 library of version 1.10 or newer, which is found at run time.
+files need an HDF5 library of version 1.10 or newer, which is found at run time. An array of a Zarr store is named as
+x.zarr/group/name, in builds with the feature zarr.
 
 Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER,
 SYNCLINE_EFFORT, and SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR

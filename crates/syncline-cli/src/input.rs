@@ -15,6 +15,7 @@ use crate::names;
 use crate::npy::{self, Differences, NpyHeader};
 use crate::npz;
 use crate::swap::reverse;
+use crate::zarr;
 
 /// The largest part of stdin that is kept in memory. More goes to a temporary file.
 const SPOOL: u64 = 64 << 20;
@@ -151,6 +152,9 @@ impl Opened {
         }
         if let Some((file, dataset)) = hdf5::dataset_in(path) {
             return hdf5::extract(&file, Some(&dataset)).map(Self::File);
+        }
+        if let Some((store, name)) = zarr::array_in(path) {
+            return zarr::extract(&store, &name).map(Self::File);
         }
         if hdf5::is_file(path) {
             return hdf5::extract(path, None).map(Self::File);

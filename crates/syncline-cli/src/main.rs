@@ -21,6 +21,7 @@ mod shorthand;
 mod stream;
 mod swap;
 mod tasks;
+mod zarr;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use syncline::{ElementType, Shape};
 
-use crate::{hdf5, npz};
+use crate::{hdf5, npz, zarr};
 
 /// The suffix of streams.
 pub const SUFFIX: &str = "syn";
@@ -90,9 +90,9 @@ fn shape_in(name: &str, elements: u64) -> Option<Shape> {
 }
 
 /// Returns the default name of the stream of an array: `IN.syn`, or `x.npz.name.npy.syn` of `x.npz:name` and
-/// `x.h5.group_data.npy.syn` of `x.h5:/group/data`.
+/// `x.h5.group_data.npy.syn` of `x.h5:/group/data`, and likewise for arrays of Zarr stores.
 pub fn stream_name(input: &Path) -> PathBuf {
-    let mut name = match npz::member_in(input).or_else(|| hdf5::dataset_in(input)) {
+    let mut name = match npz::member_in(input).or_else(|| hdf5::dataset_in(input)).or_else(|| zarr_array(input)) {
         Some((file, member)) => {
             let mut name = file.into_os_string();
             name.push(format!(".{}.npy", member.trim_start_matches('/').replace(['/', '\\'], "_")));
@@ -103,6 +103,11 @@ pub fn stream_name(input: &Path) -> PathBuf {
     name.push(".");
     name.push(SUFFIX);
     name.into()
+}
+
+/// Returns the store and the path of an array that is not the store itself.
+fn zarr_array(input: &Path) -> Option<(PathBuf, String)> {
+    zarr::array_in(input).filter(|(_, name)| !name.is_empty())
 }
 
 /// Returns the default name of the array in a stream: `IN` without `.syn`; `None` without this suffix.

@@ -117,9 +117,15 @@ impl Recompress<'_, '_> {
         let scan = self.pass(Scan::new(element, count, bound, fill))?.settle(|empty| self.pass(empty))?;
         fills = scan.excluded().iter().map(|&bits| number(element, bits)).filter(|value| !value.is_nan()).collect();
         let resolved = resolve(&scan)?;
+        let holds = match bound {
+            // The resolved bound is a first attempt, which assumes that errors are spread evenly. A bound of the root
+            // mean square that the PSNR allows reaches it in any case.
+            Bound::Psnr(_) => resolved.abs_bound / 3f64.sqrt(),
+            _ => resolved.abs_bound,
+        };
         Ok(match resolved.pipeline {
             Pipeline::Lossless => (Bound::Lossless, 0.0, fills),
-            _ => (Bound::Abs(resolved.abs_bound), resolved.abs_bound, fills),
+            _ => (Bound::Abs(holds), holds, fills),
         })
     }
 

@@ -20,6 +20,7 @@ use crate::npz;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
+use crate::zarr;
 
 /// The largest number of fill values in a stream.
 const MAX_FILLS: usize = 4;
@@ -29,7 +30,9 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let inputs =
         Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
     let inputs = inputs.with_members()?;
-    let is_part = |path: &Path| npz::member_in(path).is_some() || hdf5::dataset_in(path).is_some();
+    let is_part = |path: &Path| {
+        npz::member_in(path).is_some() || hdf5::dataset_in(path).is_some() || zarr::array_in(path).is_some()
+    };
     if args.files.rm && inputs.paths().any(is_part) {
         return Err(Failure::usage("--rm: an array in a larger file cannot be removed alone: leave out --rm"));
     }
@@ -97,15 +100,21 @@ pub fn fill_of(choices: &[FillChoice]) -> Outcome<Fill> {
 /// ones.
 pub fn fill_for(choices: &[FillChoice], path: &Path) -> Outcome<Fill> {
     let given = fill_of(choices)?;
-    let dataset = match hdf5::dataset_in(path) {
-        Some((file, dataset)) => Some((file, Some(dataset))),
-        None => (hdf5::is_file(path) && path.is_file()).then(|| (path.to_owned(), None)),
+    if given != Fill::Auto {
+        return Ok(given);
+    }
+    let declared = if let Some((file, dataset)) = hdf5::dataset_in(path) {
+        hdf5::fills(&file, Some(&dataset))?
+    } else if let Some((store, name)) = zarr::array_in(path) {
+        zarr::fills(&store, &name)?
+    } else if hdf5::is_file(path) && path.is_file() {
+        hdf5::fills(path, None)?
+    } else {
+        return Ok(given);
     };
-    let (Fill::Auto, Some((file, dataset))) = (given, dataset) else { return Ok(given) };
-    let declared = hdf5::fills(&file, dataset.as_deref())?;
     match declared.get(..declared.len().min(MAX_FILLS)) {
         None | Some([]) => Ok(Fill::Auto),
-        Some(declared) => Fill::of(declared).map_err(|error| Failure::of(file.display(), error)),
+        Some(declared) => Fill::of(declared).map_err(|error| Failure::of(path.display(), error)),
     }
 }
 

@@ -8,9 +8,9 @@ use serde_json::json;
 use syncline::{Backend, DecompressOptions, Execution, Header, Pipeline, SequentialReader, Shape};
 
 use crate::args::{DecompressArgs, Talk};
-use crate::commands::{archive, check_device, datasets, remark, salvage};
+use crate::commands::datasets::{self, Place};
+use crate::commands::{archive, check_device, remark, salvage};
 use crate::format;
-use crate::hdf5;
 use crate::input::{Opened, is_dash, shown};
 use crate::json;
 use crate::message::{self, Failure, Outcome};
@@ -34,9 +34,9 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
         return archive::run(args, path, &inputs, talk);
     }
     if let Some(path) = args.output.as_deref()
-        && (hdf5::is_file(path) || hdf5::dataset_in(path).is_some())
+        && let Some(place) = Place::of(path)
     {
-        return datasets::run(args, path, &inputs, talk);
+        return datasets::run(args, place, &inputs, talk);
     }
     let tasks = inputs.tasks(args.output.as_deref(), &args.files, default_name)?;
     let mut batch = Batch::new(inputs.several);
