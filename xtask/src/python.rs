@@ -10,8 +10,8 @@ use clap::Args;
 /// Folder of the package.
 const PACKAGE: &str = "crates/syncline-python";
 
-/// Tests of the HDF5 filter, which is the C library.
-const HDF5_TESTS: &str = "crates/syncline-capi/tests/hdf5";
+/// Tests of the HDF5 filter, which is the C library, and of the command on HDF5 files.
+const HDF5_TESTS: [&str; 2] = ["crates/syncline-capi/tests/hdf5", "crates/syncline-cli/tests/hdf5"];
 
 /// The package of the linker that makes wheels run with the C library of older systems.
 const ZIG: &str = "ziglang==0.17.1";
@@ -66,9 +66,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let configuration = crate::root().join(PACKAGE).join("pyproject.toml");
     let mut pytest = Command::new(&environment.python);
     pytest.args(["-m", "pytest", "--quiet", "--config-file"]).arg(configuration).arg(tests);
-    pytest.arg(crate::root().join(HDF5_TESTS)).args(&arguments.pytest).env("HDF5_PLUGIN_PATH", hdf5_plugins()?);
+    pytest.args(HDF5_TESTS.map(|folder| crate::root().join(folder))).args(&arguments.pytest);
+    pytest.env("HDF5_PLUGIN_PATH", hdf5_plugins()?).env("SYNCLINE_COMMAND", command()?);
     if arguments.zarrs {
-        pytest.env("SYNCLINE_ZARRS_STORE", zarrs()?);
+        pytest.env("SYNCLINE_ZARRS_STORE", zarrs()?).env("SYNCLINE_COMMAND_WITH_ZARR", command_with_zarr()?);
     }
     crate::run(&mut pytest)?;
     if !arguments.emulate {
@@ -103,6 +104,21 @@ fn hdf5_plugins() -> Result<PathBuf> {
     let library = crate::root().join("target/debug/libsyncline_c.so");
     fs::copy(&library, folder.join("libsyncline.so")).with_context(|| format!("cannot copy {}", library.display()))?;
     Ok(folder)
+}
+
+/// Builds the command and returns its path.
+fn command() -> Result<PathBuf> {
+    crate::run(crate::cargo().args(["build", "--package", "syncline-cli"]).current_dir(crate::root()))?;
+    Ok(crate::root().join("target/debug").join(format!("syncline{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// Builds the command with Zarr and returns its path.
+fn command_with_zarr() -> Result<PathBuf> {
+    let target = crate::root().join("target/zarrs");
+    let mut cargo = crate::cargo();
+    cargo.args(["build", "--package", "syncline-cli", "--features", "zarr", "--target-dir"]).arg(&target);
+    crate::run(cargo.current_dir(crate::root()))?;
+    Ok(target.join("debug").join(format!("syncline{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// A virtual environment with the packages that building and testing need.

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod compress;
+mod convert;
 mod estimate;
 mod files;
 mod parse;
@@ -14,6 +15,7 @@ use syncline::{Backend, Decoder, ElementType, Shape};
 
 use crate::region::RegionSpec;
 pub use compress::CompressArgs;
+pub use convert::ConvertArgs;
 pub use estimate::EstimateArgs;
 pub use files::{Files, ShortLevel};
 pub use parse::{FillChoice, SymbolChoice};
@@ -41,11 +43,13 @@ forms of gzip and zstd work as well: -d decompresses, -t tests, -l lists, -c wri
 
 Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
 names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy
-files. An array in an .npz file is named as x.npz:name.
+files. An array in an .npz file is named as x.npz:name, a dataset of an HDF5 or netCDF-4 file as x.h5:/group/name. HDF5
+files need an HDF5 library of version 1.10 or newer, which is found at run time. An array of a Zarr store is named as
+x.zarr/group/name, in builds with the feature zarr.
 
 Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER,
 SYNCLINE_EFFORT, and SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR
-name the library and the cache folder of GPU kernels.
+name the library and the cache folder of GPU kernels, and SYNCLINE_HDF5_LIBRARY an HDF5 library.
 
 Exit codes: 0 success; 1 a problem with the data, a file, or the machine (such as a damaged stream, a missing file, or a
 bound that does not hold); 2 a problem with the command line (such as a wrong shape, or an existing output without
@@ -59,6 +63,7 @@ Examples:
   syncline compress x.f32 --shape 100x500x500 --rel 1e-3    a raw file; writes x.f32.syn
   syncline compress a.npy b.npy --abs 0.01 --rm             several files, which are removed afterwards
   syncline compress run/ --lossless --output-dir packed     every .npy and typed raw file in a folder
+  syncline compress run.h5:/fields/t --rel 1e-3             a dataset of an HDF5 or netCDF-4 file
   producer | syncline compress - --dtype f32 --shape 100x500x500 --abs 0.01 > x.syn
 ";
 
@@ -66,14 +71,16 @@ const DECOMPRESS_EXAMPLES: &str = "\
 Examples:
   syncline decompress x.f32.syn -o y.npy                    as .npy
   syncline decompress x.f32.syn --region 0:10,:,5 -o y.f32  a part
+  syncline decompress x.f32.syn -o run.h5:/fields/t         to a dataset, which is added to the file
   syncline decompress packed/ --output-dir run              every stream in a folder
   syncline decompress - < x.f32.syn | consumer              in a pipe
 ";
 
 /// The commands that have a page.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "compress",
     "decompress",
+    "convert",
     "estimate",
     "test",
     "list",
@@ -86,6 +93,12 @@ const COMMANDS: [&str; 13] = [
     "completions",
     "man",
 ];
+
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  syncline convert run.nc small.nc --rel 1e-3               every floating-point dataset
+  syncline convert run.h5 small.h5 --abs 0.01 --effort balanced --except /grid
+";
 
 const ESTIMATE_EXAMPLES: &str = "\
 Examples:
@@ -137,6 +150,12 @@ pub enum Command {
     /// Decompress streams, or a region of a stream.
     #[command(after_help = DECOMPRESS_EXAMPLES)]
     Decompress(DecompressArgs),
+    /// Copy an HDF5 or netCDF-4 file with all floating-point datasets compressed, and everything else as it is.
+    ///
+    /// Groups, attributes, links, other datasets, and dimension scales stay as they are, as do datasets of fewer than
+    /// 1,024 elements. Other programs read the copy with the filter of Syncline (see docs/HDF5.md).
+    #[command(after_help = CONVERT_EXAMPLES)]
+    Convert(ConvertArgs),
     /// Estimate ratios and speeds of several bounds, efforts, and coders from a sample, in a table.
     #[command(after_help = ESTIMATE_EXAMPLES)]
     Estimate(EstimateArgs),

@@ -3,6 +3,8 @@
 pub mod archive;
 pub mod compare;
 pub mod compress;
+pub mod convert;
+pub mod datasets;
 pub mod decompress;
 pub mod demo;
 pub mod estimate;

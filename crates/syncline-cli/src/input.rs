@@ -9,11 +9,13 @@ use std::time::SystemTime;
 use syncline::{ElementType, ReadAt, Shape};
 
 use crate::format::counted;
+use crate::hdf5;
 use crate::message::{Failure, Outcome};
 use crate::names;
 use crate::npy::{self, Differences, NpyHeader};
 use crate::npz;
 use crate::swap::reverse;
+use crate::zarr;
 
 /// The largest part of stdin that is kept in memory. More goes to a temporary file.
 const SPOOL: u64 = 64 << 20;
@@ -147,6 +149,15 @@ impl Opened {
         }
         if names::is_npz(path) {
             return npz::extract(path, None).map(Self::File);
+        }
+        if let Some((file, dataset)) = hdf5::dataset_in(path) {
+            return hdf5::extract(&file, Some(&dataset)).map(Self::File);
+        }
+        if let Some((store, name)) = zarr::array_in(path) {
+            return zarr::extract(&store, &name).map(Self::File);
+        }
+        if hdf5::is_file(path) {
+            return hdf5::extract(path, None).map(Self::File);
         }
         let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
         let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;

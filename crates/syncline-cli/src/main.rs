@@ -4,6 +4,7 @@ mod args;
 mod chart;
 mod commands;
 mod format;
+mod hdf5;
 mod in_order;
 mod input;
 mod interrupt;
@@ -20,6 +21,7 @@ mod shorthand;
 mod stream;
 mod swap;
 mod tasks;
+mod zarr;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,7 @@ fn run() -> Outcome {
     match cli.command {
         Command::Compress(args) => commands::compress::run(&args, cli.talk),
         Command::Decompress(args) => commands::decompress::run(&args, cli.talk),
+        Command::Convert(args) => commands::convert::run(&args, cli.talk),
         Command::Estimate(args) => commands::estimate::run(&args, cli.talk),
         Command::Test(args) => commands::test::run(&args, cli.talk),
         Command::List(args) => commands::list::run(&args, cli.talk),

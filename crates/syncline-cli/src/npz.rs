@@ -9,7 +9,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::message::{Failure, Outcome};
-use crate::names;
+use crate::{hdf5, names, zarr};
 
 /// Between the name of a file and that of its member.
 const SEPARATOR: &str = ".npz:";
@@ -104,10 +104,10 @@ pub fn member_name(stream: &Path) -> String {
     let stem = if names::is_npy(&array) { array.with_extension("") } else { array };
     let name = stem.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // Of a member of another file, as compression names its stream.
-    match name.split_once(".npz.") {
-        Some((_, member)) if !member.is_empty() => member.to_string(),
-        _ => name,
-    }
+    let parts = name.match_indices('.').map(|(at, _)| (Path::new(&name[..at]), &name[at + 1..]));
+    let is_container = |file: &Path| names::is_npz(file) || hdf5::is_file(file) || zarr::array_in(file).is_some();
+    let member = { parts }.find(|(file, member)| is_container(file) && !member.is_empty());
+    member.map_or_else(|| name.clone(), |(_, member)| member.to_string())
 }
 
 /// Writes arrays as the members of a file.
@@ -153,7 +153,13 @@ mod tests {
         assert_eq!(split("x.NPZ:t.npy"), Some(("x.NPZ".into(), "t".into())));
         assert_eq!((split("x.npz"), split("x.npy:t")), (None, None));
         assert_eq!(member_path(Path::new("a/x.npz"), "t"), Path::new("a/x.npz:t"));
-        for (stream, member) in [("a/x.npz.t.npy.syn", "t"), ("t.npy.syn", "t"), ("x.f32.syn", "x.f32"), ("s", "s")] {
+        for (stream, member) in [
+            ("a/x.npz.t.npy.syn", "t"),
+            ("x.h5.g_t.npy.syn", "g_t"),
+            ("t.npy.syn", "t"),
+            ("x.f32.syn", "x.f32"),
+            ("s", "s"),
+        ] {
             assert_eq!(member_name(Path::new(stream)), member);
         }
     }

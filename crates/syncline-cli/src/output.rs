@@ -25,9 +25,18 @@ pub fn remove_unfinished() {
     let names = temporary();
     for name in names.iter() {
         // There is nobody left to report an error to.
-        let _ = fs::remove_file(name);
+        let _ = fs::remove_file(name).or_else(|_| fs::remove_dir_all(name));
     }
     std::mem::forget(names);
+}
+
+/// Creates a folder that is renamed when it is complete, and removed at the end of the program otherwise.
+#[cfg(feature = "zarr")]
+pub fn temporary_folder(parent: &Path) -> io::Result<tempfile::TempDir> {
+    let mut names = temporary();
+    let folder = tempfile::Builder::new().prefix(".syncline-").suffix(".tmp").tempdir_in(parent)?;
+    names.push(folder.path().to_path_buf());
+    Ok(folder)
 }
 
 /// The destination of an output.
@@ -118,6 +127,14 @@ impl Output {
     pub fn file(&self) -> Option<&File> {
         match self {
             Self::File(pending) => Some(&pending.file),
+            _ => None,
+        }
+    }
+
+    /// Returns the name that the file has until it is complete.
+    pub fn temporary(&self) -> Option<&Path> {
+        match self {
+            Self::File(pending) => Some(&pending.temporary),
             _ => None,
         }
     }

@@ -49,6 +49,16 @@ impl OpenStream {
         options: &DecompressOptions,
         mut take: impl FnMut(&[u8], u64) -> Outcome,
     ) -> Outcome<Execution> {
+        self.for_each_part(region, options, |_, bytes, done| take(bytes, done))
+    }
+
+    /// Does what [`Self::for_each_slab`] does. `take` also receives the region of the slab.
+    pub fn for_each_part(
+        &self,
+        region: &[Range<u64>],
+        options: &DecompressOptions,
+        mut take: impl FnMut(&[Range<u64>], &[u8], u64) -> Outcome,
+    ) -> Outcome<Execution> {
         let execution = self.file.execution(region, options).map_err(|error| Failure::of(&self.name, error))?;
         let mut options = match (options.backend(), execution.on_gpu()) {
             (Backend::Auto, true) => options.clone().with_backend(Backend::Cuda(CudaDevices::One(0))),
@@ -72,7 +82,7 @@ impl OpenStream {
         for slab in slabs(region, most.max(1)) {
             done += shape_of(&slab).len();
             let part = self.file.decompress_region(&slab, &options).map_err(|error| Failure::of(&self.name, error))?;
-            take(part.bytes(), done)?;
+            take(&slab, part.bytes(), done)?;
         }
         Ok(execution)
     }

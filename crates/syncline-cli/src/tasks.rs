@@ -14,7 +14,7 @@ use crate::format::{self, counted};
 use crate::input::is_dash;
 use crate::json;
 use crate::message::{Failure, Outcome};
-use crate::{names, npz};
+use crate::{names, npz, zarr};
 
 /// The files named on a command line, with those in the folders that it names.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Inputs {
         let mut files = Vec::new();
         let mut folders = false;
         for path in paths {
-            if is_dash(path) || !path.is_dir() {
+            if is_dash(path) || !path.is_dir() || zarr::array_in(path).is_some() {
                 files.push((path.clone(), None));
                 continue;
             }

@@ -1,6 +1,7 @@
 //! `syncline compress`.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, Summary, compress_from};
@@ -8,6 +9,7 @@ use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPa
 use crate::args::{CompressArgs, FillChoice, Resources, Talk};
 use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
+use crate::hdf5;
 use crate::in_order::{InOrder, Pipe};
 use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
 use crate::json;
@@ -18,14 +20,21 @@ use crate::npz;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
+use crate::zarr;
+
+/// The largest number of fill values in a stream.
+const MAX_FILLS: usize = 4;
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let inputs =
         Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
     let inputs = inputs.with_members()?;
-    if args.files.rm && inputs.paths().any(|path| npz::member_in(path).is_some()) {
-        return Err(Failure::usage("--rm: an array in an .npz file cannot be removed alone: leave out --rm"));
+    let is_part = |path: &Path| {
+        npz::member_in(path).is_some() || hdf5::dataset_in(path).is_some() || zarr::array_in(path).is_some()
+    };
+    if args.files.rm && inputs.paths().any(is_part) {
+        return Err(Failure::usage("--rm: an array in a larger file cannot be removed alone: leave out --rm"));
     }
     let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
     let options = options(args)?;
@@ -87,6 +96,28 @@ pub fn fill_of(choices: &[FillChoice]) -> Outcome<Fill> {
     }
 }
 
+/// Returns the fill values of the command line. Without any, those that a dataset of a file declares, or else detected
+/// ones.
+pub fn fill_for(choices: &[FillChoice], path: &Path) -> Outcome<Fill> {
+    let given = fill_of(choices)?;
+    if given != Fill::Auto {
+        return Ok(given);
+    }
+    let declared = if let Some((file, dataset)) = hdf5::dataset_in(path) {
+        hdf5::fills(&file, Some(&dataset))?
+    } else if let Some((store, name)) = zarr::array_in(path) {
+        zarr::fills(&store, &name)?
+    } else if hdf5::is_file(path) && path.is_file() {
+        hdf5::fills(path, None)?
+    } else {
+        return Ok(given);
+    };
+    match declared.get(..declared.len().min(MAX_FILLS)) {
+        None | Some([]) => Ok(Fill::Auto),
+        Some(declared) => Fill::of(declared).map_err(|error| Failure::of(path.display(), error)),
+    }
+}
+
 /// Warns if the type is not the one in the name of the input.
 fn warn_of_type(args: &CompressArgs, task: &Task, talk: Talk) {
     if let (Some(given), Some(named)) = (args.dtype, names::type_of(&task.input))
@@ -117,7 +148,7 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
         ));
     }
     let bar = Bar::new("compressing", source.element_type(), talk);
-    let mut options = options.clone();
+    let mut options = options.clone().with_fill(fill_for(&args.fill, &task.input)?);
     let mut reached = None;
     if let Source::Whole(array, _) = &source
         && let Some(target) = args.bound.target(array.size())

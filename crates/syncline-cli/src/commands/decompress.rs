@@ -8,6 +8,7 @@ use serde_json::json;
 use syncline::{Backend, DecompressOptions, Execution, Header, Pipeline, SequentialReader, Shape};
 
 use crate::args::{DecompressArgs, Talk};
+use crate::commands::datasets::{self, Place};
 use crate::commands::{archive, check_device, remark, salvage};
 use crate::format;
 use crate::input::{Opened, is_dash, shown};
@@ -31,6 +32,11 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     }
     if let Some(path) = args.output.as_deref().filter(|path| names::is_npz(path)) {
         return archive::run(args, path, &inputs, talk);
+    }
+    if let Some(path) = args.output.as_deref()
+        && let Some(place) = Place::of(path)
+    {
+        return datasets::run(args, place, &inputs, talk);
     }
     let tasks = inputs.tasks(args.output.as_deref(), &args.files, default_name)?;
     let mut batch = Batch::new(inputs.several);

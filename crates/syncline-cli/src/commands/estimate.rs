@@ -5,7 +5,7 @@ use syncline::estimate::{Estimate, Sample};
 use syncline::{Bound, Coder, CompressOptions, Effort, ElementType};
 
 use crate::args::{EstimateArgs, Talk};
-use crate::commands::compress::fill_of;
+use crate::commands::compress::fill_for;
 use crate::commands::{remark, say, table};
 use crate::format::{self, bits_per_value, bytes, number, percent};
 use crate::input::{ArrayInput, Input, Opened};
@@ -62,7 +62,8 @@ pub fn run(args: &EstimateArgs, talk: Talk) -> Outcome {
 }
 
 fn options(args: &EstimateArgs) -> Outcome<CompressOptions> {
-    let mut options = CompressOptions::default().with_threads(args.limits.threads).with_fill(fill_of(&args.fill)?);
+    let mut options =
+        CompressOptions::default().with_threads(args.limits.threads).with_fill(fill_for(&args.fill, &args.input)?);
     if let Some(level) = args.level {
         options = options.with_level(level);
     }

@@ -33,6 +33,7 @@ pub fn damage<S: ReadAt>(salvage: &Salvage<S>, losses: &[Loss]) -> Option<String
     let lost: u64 = losses.iter().map(|loss| loss.chunks.end - loss.chunks.start).sum();
     let lost = match lost {
         0 => "all chunks are intact".into(),
+        1 if salvage.chunks() == 1 => "its only chunk is lost".into(),
         _ => format!("{} of {} are lost", grouped(lost), counted(salvage.chunks(), "chunk")),
     };
     let reason = match (salvage.outline_error(), losses.first()) {

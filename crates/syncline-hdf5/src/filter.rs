@@ -5,11 +5,11 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::catch_unwind;
 
-use syncline::{ArrayView, Backend, DecompressOptions, Error, StreamFile, compress};
+use syncline::{ArrayView, Backend, CompressOptions, DecompressOptions, Error, StreamFile, compress};
 
-use super::library::Id;
-use super::options::{ID, Parameters};
-use super::set_local::set_local;
+use crate::functions::Id;
+use crate::parameters::{ID, Parameters};
+use crate::set_local::set_local;
 
 /// `H5Z_FLAG_REVERSE`: decompression.
 const REVERSE: c_uint = 0x0100;
@@ -22,7 +22,7 @@ const MAX_CHUNK: u64 = u32::MAX as u64;
 
 /// `H5Z_class2_t`.
 #[repr(C)]
-pub struct H5Class {
+struct Class {
     version: c_int,
     id: c_int,
     encoder_present: c_uint,
@@ -34,13 +34,13 @@ pub struct H5Class {
 }
 
 // SAFETY: a constant, whose pointers are to constants.
-unsafe impl Sync for H5Class {}
+unsafe impl Sync for Class {}
 
 const NAME: &CStr = c"Syncline: error-bounded and lossless compression of arrays";
 
 /// Types that the filter does not support fail in `set_local`, with a message. A `can_apply` that refused them would
 /// let HDF5 store such datasets uncompressed without a word where the filter is optional.
-static CLASS: H5Class = H5Class {
+static CLASS: Class = Class {
     version: 1,
     id: ID,
     encoder_present: 1,
@@ -51,15 +51,8 @@ static CLASS: H5Class = H5Class {
     filter: Some(filter),
 };
 
-/// Tells HDF5 that this library is a filter plugin.
-#[unsafe(no_mangle)]
-pub extern "C" fn H5PLget_plugin_type() -> c_int {
-    0
-}
-
-/// Returns the `H5Z_class2_t` of the filter.
-#[unsafe(no_mangle)]
-pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
+/// Returns the `H5Z_class2_t` of the filter, which a plugin gives to HDF5.
+pub fn class() -> *const c_void {
     (&raw const CLASS).cast()
 }
 
@@ -82,8 +75,8 @@ unsafe extern "C" fn filter(
             (values, std::slice::from_raw_parts((*buffer).cast::<u8>(), length))
         };
         let made = match flags & REVERSE {
-            0 => encode(values, input).ok().filter(|made| flags & OPTIONAL == 0 || made.len() < length),
-            _ => decode(values, input).ok(),
+            0 => encode_chunk(values, input).ok().filter(|made| flags & OPTIONAL == 0 || made.len() < length),
+            _ => decode_chunk(values, input).ok(),
         }?;
         // SAFETY: HDF5 allocates and frees buffers of filters with the C allocator. The new one has room for the bytes.
         unsafe {
@@ -102,8 +95,14 @@ unsafe extern "C" fn filter(
 }
 
 /// Compresses a chunk.
-fn encode(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
+fn encode_chunk(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
     let parameters = Parameters::complete(values)?;
+    let options = parameters.compress_options(Some(parameters.element()?))?;
+    encode(&parameters, &options, input)
+}
+
+/// Compresses a chunk with these options.
+pub(crate) fn encode(parameters: &Parameters, options: &CompressOptions, input: &[u8]) -> Result<Vec<u8>, Error> {
     let element = parameters.element()?;
     let swapped;
     let input = match parameters.is_big_endian() {
@@ -114,11 +113,11 @@ fn encode(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
         false => input,
     };
     let chunk = ArrayView::from_bytes(input, element, parameters.shape()?)?;
-    compress(&chunk, &parameters.compress_options(Some(element))?)
+    compress(&chunk, options)
 }
 
 /// Decompresses a chunk, after its length was checked: that in the stream may be wrong.
-fn decode(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
+fn decode_chunk(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
     let file = StreamFile::open(input)?;
     let (element, shape) = (file.header().element_type, file.header().shape);
     let length = shape.len().saturating_mul(element.size() as u64);
@@ -145,7 +144,7 @@ fn decode(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 /// Returns the elements in the opposite byte order.
-fn swap(bytes: &[u8], size: usize) -> Vec<u8> {
+pub(crate) fn swap(bytes: &[u8], size: usize) -> Vec<u8> {
     let mut swapped = bytes.to_vec();
     swapped.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     swapped

@@ -8,8 +8,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
-/// `hid_t` since HDF5 1.10.
-pub type Id = i64;
+use crate::functions::Id;
 
 /// Functions of one HDF5 library, named as there.
 #[derive(Clone, Copy)]

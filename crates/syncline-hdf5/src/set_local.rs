@@ -7,19 +7,13 @@ use std::panic::catch_unwind;
 
 use syncline::{ElementType, Error, MAX_RANK};
 
-use super::library::{Id, Library};
-use super::options::{ID, Parameters};
-
-/// Classes of types in HDF5.
-const INTEGER: c_int = 0;
-const FLOAT: c_int = 1;
-const ENUM: c_int = 8;
-
-/// `H5T_ORDER_LE` and `H5T_ORDER_BE`.
-const ORDERS: [c_int; 2] = [0, 1];
+use crate::caller::Library;
+use crate::element::{BIG_ENDIAN, FLOAT, INTEGER, LITTLE_ENDIAN, Traits, value_of};
+use crate::functions::Id;
+use crate::parameters::{ID, Parameters};
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.
-const USER_DEFINED: c_int = 2;
+pub const USER_DEFINED: c_int = 2;
 
 /// Completes the parameters for a type and a chunk shape. Passes its return address on, which is in the calling HDF5
 /// library.
@@ -95,13 +89,18 @@ unsafe fn complete(library: &Library, creation: Id, element: Id) -> Result<(), E
     }
     let mut parameters = Parameters::from_user(&values[..count.min(values.len())])?;
     // SAFETY: an identifier of the library.
-    let order = unsafe { (library.get_order)(element) };
-    // SAFETY: as above.
-    let kind = unsafe { element_type(library, element) }?;
-    if kind.size() > 1 && !ORDERS.contains(&order) {
+    let traits = unsafe { traits(library, element) };
+    let kind = traits.element().ok_or_else(|| {
+        Error::InvalidArgument(
+            "the filter compresses integers and floating-point numbers of 1 to 8 bytes, not strings, compound, or \
+             other types: remove the filter from this dataset"
+                .into(),
+        )
+    })?;
+    if kind.size() > 1 && ![LITTLE_ENDIAN, BIG_ENDIAN].contains(&traits.order) {
         return Err(Error::InvalidArgument("the byte order of the type is neither little- nor big-endian".into()));
     }
-    let is_big_endian = order == ORDERS[1] && kind.size() > 1;
+    let is_big_endian = traits.order == BIG_ENDIAN && kind.size() > 1;
     if parameters.wants_fill_of_dataset() && kind.is_lossy_capable() {
         // SAFETY: as above.
         if let Some(value) = unsafe { fill_value(library, creation, element, kind, is_big_endian) } {
@@ -121,54 +120,34 @@ unsafe fn complete(library: &Library, creation: Id, element: Id) -> Result<(), E
     if status < 0 { Err(failed("whether it keeps the parameters of the filter")) } else { Ok(()) }
 }
 
-/// Returns the element type of the stream for a type of HDF5.
+/// Returns what tells the element type of a type. Programs may print every error, so that nothing is asked that a type
+/// does not have.
 ///
 /// # Safety
 /// `element` is an identifier of `library`.
-unsafe fn element_type(library: &Library, element: Id) -> Result<ElementType, Error> {
-    // SAFETY: that of this function.
-    let (class, size) = unsafe { ((library.get_class)(element), (library.get_size)(element)) };
-    // SAFETY: as above; enumerations have no sign, which does not matter for lossless chunks.
-    let is_signed = class == INTEGER && unsafe { (library.get_sign)(element) } != 0;
-    let kind = match (class, size, is_signed) {
-        (INTEGER | ENUM, 1, false) => Some(ElementType::U8),
-        (INTEGER | ENUM, 2, false) => Some(ElementType::U16),
-        (INTEGER | ENUM, 4, false) => Some(ElementType::U32),
-        (INTEGER | ENUM, 8, false) => Some(ElementType::U64),
-        (INTEGER, 1, true) => Some(ElementType::I8),
-        (INTEGER, 2, true) => Some(ElementType::I16),
-        (INTEGER, 4, true) => Some(ElementType::I32),
-        (INTEGER, 8, true) => Some(ElementType::I64),
-        (FLOAT, 4, _) => Some(ElementType::F32),
-        (FLOAT, 8, _) => Some(ElementType::F64),
-        (FLOAT, 2, _) => {
-            let [mut sign, mut exponent_at, mut exponent, mut mantissa_at, mut mantissa] = [0usize; 5];
-            // SAFETY: an identifier of the library, and places for the results.
-            unsafe {
-                (library.get_fields)(
-                    element,
-                    &raw mut sign,
-                    &raw mut exponent_at,
-                    &raw mut exponent,
-                    &raw mut mantissa_at,
-                    &raw mut mantissa,
-                )
-            };
-            match (exponent, mantissa) {
-                (5, 10) => Some(ElementType::F16),
-                (8, 7) => Some(ElementType::Bf16),
-                _ => None,
-            }
+unsafe fn traits(library: &Library, element: Id) -> Traits {
+    let [mut sign, mut exponent_at, mut exponent, mut mantissa_at, mut mantissa] = [0usize; 5];
+    // SAFETY: an identifier of the library, and places for the results.
+    unsafe {
+        let class = (library.get_class)(element);
+        if class == FLOAT {
+            (library.get_fields)(
+                element,
+                &raw mut sign,
+                &raw mut exponent_at,
+                &raw mut exponent,
+                &raw mut mantissa_at,
+                &raw mut mantissa,
+            );
         }
-        _ => None,
-    };
-    kind.ok_or_else(|| {
-        Error::InvalidArgument(
-            "the filter compresses integers and floating-point numbers of 1 to 8 bytes, not strings, compound, or \
-             other types: remove the filter from this dataset"
-                .into(),
-        )
-    })
+        Traits {
+            class,
+            size: (library.get_size)(element),
+            sign: if class == INTEGER { (library.get_sign)(element) } else { 0 },
+            order: (library.get_order)(element),
+            bits: (exponent, mantissa),
+        }
+    }
 }
 
 /// Returns the fill value that the dataset declares, if it does.
@@ -192,13 +171,5 @@ unsafe fn fill_value(
     if !is_known {
         return None;
     }
-    let bytes = &mut bytes[..kind.size()];
-    if is_big_endian {
-        bytes.reverse();
-    }
-    match kind {
-        ElementType::F32 => bytes.try_into().ok().map(|bytes| f64::from(f32::from_le_bytes(bytes))),
-        ElementType::F64 => bytes.try_into().ok().map(f64::from_le_bytes),
-        _ => None,
-    }
+    value_of(kind, &bytes[..kind.size()], is_big_endian)
 }

@@ -1,0 +1,238 @@
+//! `syncline decompress -o x.h5:/group/data` and `-o x.zarr/group/data`: streams become arrays of a file or store.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use syncline::{ElementType, Header, Shape};
+
+use crate::args::{DecompressArgs, Talk};
+use crate::commands::verify::fills;
+use crate::commands::{check_device, remark};
+use crate::message::{Failure, Outcome};
+use crate::progress::Bar;
+use crate::region::whole;
+use crate::report::numbers;
+use crate::stream::{OpenStream, decode_options};
+use crate::tasks::Inputs;
+use crate::{format, hdf5, json, npz, zarr};
+
+/// Where arrays are written: a file or store, and the name of the array in it, if it is given.
+pub struct Place {
+    is_store: bool,
+    container: PathBuf,
+    name: Option<String>,
+}
+
+impl Place {
+    /// Returns the place that a name stands for, if it is in an HDF5 file or a Zarr store.
+    pub fn of(path: &Path) -> Option<Self> {
+        if let Some((container, name)) = hdf5::dataset_in(path) {
+            return Some(Self { is_store: false, container, name: Some(name) });
+        }
+        if let Some((container, name)) = zarr::array_in(path) {
+            return Some(Self { is_store: true, container, name: Some(name).filter(|name| !name.is_empty()) });
+        }
+        hdf5::is_file(path).then(|| Self { is_store: false, container: path.to_owned(), name: None })
+    }
+}
+
+/// A file or store that is being written.
+trait Container {
+    /// An array that is being written.
+    type Array;
+
+    /// Starts an array.
+    fn create(&self, name: &str, element: ElementType, shape: Shape, fill: Option<f64>) -> Outcome<Self::Array>;
+
+    /// Writes a region of little-endian elements.
+    fn write(&self, array: &Self::Array, region: &[Range<u64>], bytes: &[u8]) -> Outcome;
+
+    /// Completes an array.
+    fn finish(&self, array: Self::Array) -> Outcome;
+
+    /// Returns the name of an array for messages.
+    fn shown(&self, name: &str) -> String;
+}
+
+/// Decompresses all inputs to arrays of the file or store, which may exist.
+pub fn run(args: &DecompressArgs, place: Place, inputs: &Inputs, talk: Talk) -> Outcome {
+    for (is_given, option) in [(args.region.is_some(), "--region"), (args.keep_going, "--keep-going")] {
+        if is_given {
+            return Err(Failure::usage(format!("{option}: is not available for datasets: write .npy with -o")));
+        }
+    }
+    let streams: Vec<&Path> = inputs.paths().collect();
+    let shown = place.container.display();
+    let names: Vec<String> = match &place.name {
+        Some(name) if streams.len() == 1 => vec![name.clone()],
+        Some(_) => {
+            let text = format!("one dataset cannot hold several inputs: name the file or store only, as -o {shown}");
+            return Err(Failure::usage(text));
+        }
+        None => streams.iter().map(|stream| npz::member_name(stream)).collect(),
+    };
+    let mut different = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !different.insert(name.as_str())) {
+        return Err(Failure::usage(format!("{shown}: two streams become the dataset {name}: rename one")));
+    }
+    let tasks: Vec<(&Path, &str)> = streams.iter().copied().zip(names.iter().map(String::as_str)).collect();
+    let results =
+        if place.is_store { to_store(args, &place, &tasks, talk) } else { to_file(args, &place, &tasks, talk) }?;
+    if args.files.rm {
+        for path in streams {
+            std::fs::remove_file(path).map_err(|error| Failure::io(path.display(), &error))?;
+        }
+    }
+    match (args.json, results.as_slice()) {
+        (false, _) => Ok(()),
+        (true, [only]) => json::print(only),
+        (true, _) => json::print(&Value::Array(results)),
+    }
+}
+
+/// Returns the first number that stands for missing data in a stream.
+fn fill_of(header: &Header) -> Option<f64> {
+    let size = header.element_type.size();
+    let bytes: Vec<u8> = fills(header).iter().flat_map(|bits| bits.to_le_bytes()[..size].to_vec()).collect();
+    numbers(&bytes, header.element_type).into_iter().find(|fill| !fill.is_nan())
+}
+
+/// Decompresses a stream to an array.
+fn one<C: Container>(args: &DecompressArgs, input: &Path, container: &C, name: &str, talk: Talk) -> Outcome<Value> {
+    let stream = OpenStream::open(input, args.resources.limits.memory_limit)?;
+    let header = stream.file.header();
+    let (element_type, shape, output) = (header.element_type, header.shape, container.shown(name));
+    let array = container.create(name, element_type, shape, fill_of(header))?;
+    let bar = Bar::new("decompressing", element_type, talk);
+    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let execution = stream.for_each_part(&whole(shape), &options, |region, bytes, done| {
+        bar.show(done, shape.len());
+        // An array without axes has one element, and no region.
+        container.write(&array, if shape.rank() == 0 { &[] } else { region }, bytes)
+    })?;
+    container.finish(array)?;
+    let elapsed = bar.elapsed();
+    bar.finish();
+    check_device(args.resources, &execution, talk);
+    let bytes = shape.len() * element_type.size() as u64;
+    if !args.json && !talk.quiet {
+        let (size, timing) = (format::bytes(bytes), format::timing(bytes, elapsed));
+        remark(format_args!("{} -> {output}: {element_type} {shape}, {size}, {timing}", stream.name));
+    }
+    Ok(json!({
+        "input": stream.name,
+        "output": output,
+        "element_type": element_type.name(),
+        "shape": shape.extents(),
+        "bytes": bytes,
+        "seconds": elapsed.as_secs_f64(),
+        "device": json::execution(&execution),
+    }))
+}
+
+/// Decompresses streams to datasets of an HDF5 file.
+#[cfg(unix)]
+fn to_file(args: &DecompressArgs, place: &Place, tasks: &[(&Path, &str)], talk: Talk) -> Outcome<Vec<Value>> {
+    use syncline_hdf5::{Dataset, File};
+
+    use crate::hdf5::{find_library, of};
+    use crate::output::Output;
+
+    struct Target<'a, 'l>(&'a File<'l>, &'a Path, bool);
+
+    impl<'l> Container for Target<'_, 'l> {
+        type Array = Dataset<'l>;
+
+        fn create(&self, name: &str, element: ElementType, shape: Shape, fill: Option<f64>) -> Outcome<Self::Array> {
+            let Self(file, path, replace) = self;
+            let failed = |error| of(path.display(), error);
+            if !replace && file.contains(name).map_err(failed)? {
+                return Err(Failure::usage(format!(
+                    "{}: exists already: add --force to replace it, or name another with -o",
+                    self.shown(name)
+                )));
+            }
+            file.create_dataset(name, element, &shape, fill).map_err(failed)
+        }
+
+        fn write(&self, array: &Self::Array, region: &[Range<u64>], bytes: &[u8]) -> Outcome {
+            array.write(region, bytes).map_err(|error| of(self.1.display(), error))
+        }
+
+        fn finish(&self, _: Self::Array) -> Outcome {
+            Ok(())
+        }
+
+        fn shown(&self, name: &str) -> String {
+            format!("{}:/{}", self.1.display(), name.trim_start_matches('/'))
+        }
+    }
+
+    let file = &place.container;
+    let library = find_library()?;
+    let exists = file.exists();
+    let inputs: Vec<&Path> = tasks.iter().map(|(stream, _)| *stream).collect();
+    // A file that exists is extended, and only datasets are replaced.
+    let output = Output::create(file, args.files.force || exists, &inputs)?;
+    let temporary = output.temporary().map(Path::to_owned);
+    let temporary = temporary.ok_or_else(|| Failure::usage("datasets need a file: name one with -o"))?;
+    let failed = |error| of(file.display(), error);
+    let target = if exists {
+        std::fs::copy(file, &temporary).map_err(|error| Failure::io(file.display(), &error))?;
+        File::change(&library, &temporary)
+    } else {
+        File::create(&library, &temporary)
+    };
+    let target = target.map_err(failed)?;
+    let mut results = Vec::new();
+    for (stream, name) in tasks {
+        results.push(one(args, stream, &Target(&target, file, args.files.force), name, talk)?);
+    }
+    target.close().map_err(failed)?;
+    output.commit()?;
+    Ok(results)
+}
+
+/// Fails.
+#[cfg(not(unix))]
+fn to_file(_: &DecompressArgs, place: &Place, _: &[(&Path, &str)], _: Talk) -> Outcome<Vec<Value>> {
+    let file = place.container.display();
+    Err(Failure::data(format!("{file}: HDF5 files can be written on Unix systems only: write a .npy file")))
+}
+
+/// Decompresses streams to arrays of a Zarr store.
+#[cfg(feature = "zarr")]
+fn to_store(args: &DecompressArgs, place: &Place, tasks: &[(&Path, &str)], talk: Talk) -> Outcome<Vec<Value>> {
+    struct Target<'a>(&'a Path, bool);
+
+    impl Container for Target<'_> {
+        type Array = zarr::NewArray;
+
+        fn create(&self, name: &str, element: ElementType, shape: Shape, fill: Option<f64>) -> Outcome<Self::Array> {
+            zarr::create(self.0, name, element, shape, fill, self.1)
+        }
+
+        fn write(&self, array: &Self::Array, region: &[Range<u64>], bytes: &[u8]) -> Outcome {
+            array.write(region, bytes)
+        }
+
+        fn finish(&self, array: Self::Array) -> Outcome {
+            array.commit()
+        }
+
+        fn shown(&self, name: &str) -> String {
+            format!("{}/{name}", self.0.display())
+        }
+    }
+
+    let target = Target(&place.container, args.files.force);
+    tasks.iter().map(|(stream, name)| one(args, stream, &target, name, talk)).collect()
+}
+
+/// Fails.
+#[cfg(not(feature = "zarr"))]
+fn to_store(_: &DecompressArgs, place: &Place, _: &[(&Path, &str)], _: Talk) -> Outcome<Vec<Value>> {
+    Err(zarr::unavailable(&place.container))
+}

@@ -1,0 +1,103 @@
+"""The command on Zarr stores: Python writes what it reads, and reads what it writes."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+zarr = pytest.importorskip("zarr")
+
+COMMAND = os.environ.get("SYNCLINE_COMMAND_WITH_ZARR")
+pytestmark = pytest.mark.skipif(COMMAND is None, reason="SYNCLINE_COMMAND_WITH_ZARR names no command with Zarr")
+FIELD = np.sin(np.arange(40 * 50 * 60) * 0.01).reshape(40, 50, 60) + np.linspace(0, 2, 60)
+
+
+@pytest.fixture
+def syncline(tmp_path, monkeypatch):
+    """Runs the command in a folder of its own. Returns what it said, and checks its exit code."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, code=0):
+        done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "i2", "?"])
+def test_an_array_becomes_a_stream_and_an_array_again(syncline, version, dtype):
+    data = (FIELD * 2).astype(dtype)
+    group = zarr.create_group("a.zarr", zarr_format=version)
+    group.create_array("g/t", data=data, chunks=(16, 50, 25), fill_value=0)
+    bound = ["--abs", "1e-3"] if np.dtype(dtype).kind == "f" else ["--lossless"]
+    syncline("compress", "a.zarr/g/t", *bound)
+    syncline("verify", "a.zarr:g/t", "a.zarr.g_t.npy.syn")
+    syncline("decompress", "a.zarr.g_t.npy.syn", "-o", "b.zarr/x/y")
+    syncline("decompress", "a.zarr.g_t.npy.syn", "-o", "b.zarr")
+    back = zarr.open_group("b.zarr", mode="r")
+    assert sorted(back.group_keys()) == ["x"] and sorted(back.array_keys()) == ["g_t"]
+    for array in (back["x/y"], back["g_t"]):
+        assert array.shape == data.shape
+        assert np.abs(array[...].astype("f8") - data.astype("f8")).max() <= 1e-3
+    assert "exists already" in syncline("decompress", "a.zarr.g_t.npy.syn", "-o", "b.zarr/x/y", code=2)
+    syncline("decompress", "a.zarr.g_t.npy.syn", "-o", "b.zarr/x/y", "--force")
+    assert sorted(os.listdir()) == ["a.zarr", "a.zarr.g_t.npy.syn", "b.zarr"]
+    assert not [name for name in os.listdir("b.zarr/x") if name.startswith(".")]
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3, 4, 5, 6)])
+def test_shapes_and_single_arrays(syncline, shape):
+    data = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+    zarr.create_array("t.zarr", data=data)
+    syncline("compress", "t.zarr", "--lossless")
+    syncline("decompress", "t.zarr.syn", "-o", "back.npy")
+    assert np.array_equal(np.load("back.npy"), data)
+
+
+def test_declared_fill_values_are_kept(syncline):
+    data = FIELD.astype("f4")
+    data[::3], data[1, 1] = -77, 5e4
+    array = zarr.create_array("a.zarr", data=data, fill_value=-77)
+    array.attrs["_FillValue"] = 5e4
+    said = syncline("compress", "a.zarr", "--rel", "1e-3", "-o", "t.syn")
+    assert "-77 in 42,000 elements" in said and "50000 in 60 elements" in said
+
+
+def test_chunks_of_the_codec_are_read(syncline):
+    # The Python package may be missing, so that the chunks are those of the command.
+    zarr.create_array("a.zarr", shape=FIELD.shape, dtype="f8", chunks=(20, 50, 60), compressors=None)
+    metadata = json.loads(Path("a.zarr/zarr.json").read_text())
+    metadata["codecs"] = [{"name": "syncline", "configuration": {"mode": "abs", "value": 1e-3}}]
+    Path("a.zarr/zarr.json").write_text(json.dumps(metadata))
+    for number in range(2):
+        np.save("chunk.npy", FIELD[20 * number :][:20])
+        Path(f"a.zarr/c/{number}/0").mkdir(parents=True)
+        syncline("compress", "chunk.npy", "--abs", "1e-3", "-o", f"a.zarr/c/{number}/0/0", "--force")
+    syncline("compress", "a.zarr", "--lossless")
+    syncline("decompress", "a.zarr.syn", "-o", "back.npy")
+    assert 0 < np.abs(np.load("back.npy") - FIELD).max() <= 1e-3
+
+
+def test_what_is_wrong_is_said(syncline):
+    group = zarr.create_group("a.zarr")
+    group.create_array("g/t", data=FIELD)
+    group.create_array("s", data=np.array(["one", "two"]))
+    for words, code, text in [
+        (["compress", "a.zarr/g/u", "--abs", "1"], 2, "a.zarr/g/t"),
+        (["compress", "a.zarr/g", "--abs", "1"], 2, "a.zarr/g/t"),
+        (["compress", "a.zarr", "--abs", "1"], 2, "a.zarr/g/t"),
+        (["compress", "a.zarr/s", "--lossless"], 1, "elements of the type"),
+        (["compress", "no.zarr/t", "--abs", "1"], 1, "no.zarr: no such file"),
+        (["compress", "a.zarr/g/t", "--abs", "1", "--rm"], 2, "--rm"),
+    ]:
+        assert text in syncline(*words, code=code), words
+        assert os.listdir() == ["a.zarr"], words
+    chunk = next(path for path in Path("a.zarr/g/t/c").rglob("*") if path.is_file())
+    chunk.write_bytes(b"damaged")
+    assert "a.zarr/g/t" in syncline("compress", "a.zarr/g/t", "--abs", "1", code=1)
+    assert os.listdir() == ["a.zarr"]

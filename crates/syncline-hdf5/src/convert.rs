@@ -1,0 +1,415 @@
+//! Copies of files in which the floating-point datasets are compressed by the filter.
+
+#![allow(unsafe_code, reason = "functions of a library that is found at run time")]
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, c_int, c_void};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use syncline::{Bound, Coder, Effort, ElementType};
+
+use crate::dataset::{self, Dataset};
+use crate::element::FLOAT;
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::library::{Library, c_name};
+use crate::links::{Address, Found, Target, join, walk};
+use crate::object::{DATASET, DEFAULT, GROUP, Handle};
+use crate::recompress::Recompress;
+use crate::references::{Contains, References, contained, is_variable};
+
+/// `H5O_COPY_WITHOUT_ATTR_FLAG` and `H5O_COPY_MERGE_COMMITTED_DTYPE_FLAG`: attributes are copied when all objects
+/// exist, and a type that datasets share stays one.
+const COPY_OPTIONS: u32 = 0x10 | 0x40;
+
+/// `H5D_VIRTUAL`.
+const VIRTUAL: i32 = 3;
+
+/// Datasets of fewer elements stay as they are: chunks and their index would take more than is saved.
+pub const SMALLEST: u64 = 1024;
+
+/// How datasets are compressed.
+#[derive(Debug)]
+pub struct Options {
+    /// The bound. Those relative to the range refer to all values of a dataset.
+    pub bound: Bound,
+    /// Values that stand for missing data, if not those that each dataset declares.
+    pub fill: Option<Vec<f64>>,
+    /// Lossless stage.
+    pub coder: Option<Coder>,
+    /// Level of LZSS.
+    pub level: Option<u8>,
+    /// Time that compression may take for smaller chunks.
+    pub effort: Option<Effort>,
+    /// Paths of datasets and groups that stay as they are.
+    pub except: Vec<String>,
+    /// Threads; 0 for as many as there are processors.
+    pub threads: usize,
+    /// Bytes of chunks that may be in memory.
+    pub memory_limit: Option<u64>,
+}
+
+/// Why a floating-point dataset was copied as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It was named.
+    Named,
+    /// It holds the coordinates of other datasets.
+    Scale,
+    /// It has too few elements.
+    Small,
+    /// Its type has another size than 2, 4, or 8 bytes.
+    Type,
+    /// Its elements are in other datasets or files.
+    Elsewhere,
+}
+
+/// What became of a floating-point dataset.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Path.
+    pub path: String,
+    /// Element type; `None` for one that Syncline does not have.
+    pub element: Option<ElementType>,
+    /// Extents, slowest axis first.
+    pub extents: Vec<u64>,
+    /// Bytes of the elements.
+    pub array: u64,
+    /// Bytes that the chunks took, and take now.
+    pub before: u64,
+    /// Bytes that the chunks take now.
+    pub after: u64,
+    /// The bound that holds: an absolute error, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
+    pub holds: f64,
+    /// Why it was not compressed, if it was not.
+    pub kept: Option<Kept>,
+}
+
+/// What a conversion did.
+#[derive(Debug, Default)]
+pub struct Conversion {
+    /// Floating-point datasets, in order.
+    pub changes: Vec<Change>,
+    /// The number of other datasets, which are as they were.
+    pub others: u64,
+    /// Attributes and datasets with references to regions, which are null in the copy.
+    pub lost_references: u64,
+}
+
+/// Copies a file. `show` gets the path of each dataset before it is compressed, and the share of it that is done.
+///
+/// # Errors
+/// [`Error::Failed`] for a damaged file, a filter that is not found, or a full disk; [`Error::Unsupported`] for what
+/// cannot be copied; [`Error::Missing`] if an exception names nothing. The output is then incomplete.
+pub fn convert(
+    library: &Library,
+    from: &Path,
+    to: &Path,
+    options: &Options,
+    show: &mut dyn FnMut(&str, u64, u64),
+) -> Result<Conversion> {
+    let source = File::open(library, from)?;
+    for path in &options.except {
+        if !source.contains(path)? {
+            return Err(Error::Missing(format!("there is no object {path}: check the exceptions")));
+        }
+    }
+    let properties = file_properties(library, &source)?;
+    let target = File::create_with(library, to, properties.id)?;
+    let mut copy = Copy::new(&source, &target, options)?;
+    let mut paths = HashMap::new();
+    walk(library, source.id(), "/", &mut paths, &mut |group, name, is_utf8, found| {
+        copy.link(group, name, is_utf8, found, show)
+    })?;
+    copy.finish(&paths)?;
+    let done = copy.done;
+    target.close()?;
+    copy_user_block(library, &properties, from, to)?;
+    Ok(done)
+}
+
+/// Returns the properties with which a file was created. Those of the root group are stored with the group.
+fn file_properties<'l>(library: &'l Library, source: &File<'l>) -> Result<Handle<'l>> {
+    let f = &library.f;
+    let root = library.object(source.id(), "/")?;
+    // SAFETY: open identifiers, and places for the results, which are closed by their owners only.
+    unsafe {
+        let properties = library.own_properties((f.file_creation)(source.id()))?;
+        let group = library.own_properties((f.group_creation)(root.id))?;
+        let (mut links, mut attributes) = (0, 0);
+        let is_set = (f.link_order)(group.id, &raw mut links) >= 0
+            && (f.set_link_order)(properties.id, links) >= 0
+            && (f.attribute_order)(group.id, &raw mut attributes) >= 0
+            && (f.set_attribute_order)(properties.id, attributes) >= 0;
+        if is_set { Ok(properties) } else { Err(library.failed("the order of links cannot be set")) }
+    }
+}
+
+/// Copies the bytes before the contents of HDF5, which other programs may need.
+fn copy_user_block(library: &Library, properties: &Handle<'_>, from: &Path, to: &Path) -> Result {
+    let mut length = 0;
+    // SAFETY: an open identifier, and room for the length.
+    unsafe { (library.f.user_block)(properties.id, &raw mut length) };
+    if length == 0 {
+        return Ok(());
+    }
+    let copied = fs::File::open(from).and_then(|from| {
+        let mut bytes = vec![0; length as usize];
+        from.read_exact_at(&mut bytes, 0)?;
+        fs::OpenOptions::new().write(true).open(to)?.write_all_at(&bytes, 0)
+    });
+    copied.map_err(|error| Error::Failed(format!("the user block cannot be copied: {error}")))
+}
+
+/// Tells HDF5 not to search the whole copy for a type: it may crash (1.10 to 2.2 do).
+/// The types that have been copied are known by their paths.
+unsafe extern "C" fn stop_searching(_: *mut c_void) -> c_int {
+    const STOP: c_int = 1;
+    STOP
+}
+
+/// A copy that is being made.
+struct Copy<'a, 'l> {
+    library: &'l Library,
+    source: &'a File<'l>,
+    target: &'a File<'l>,
+    options: &'a Options,
+    /// Properties of links with names in ASCII and in UTF-8.
+    links: [Handle<'l>; 2],
+    copying: Handle<'l>,
+    /// The paths of all objects, and of datasets that have no elements yet.
+    objects: Vec<String>,
+    to_fill: HashSet<String>,
+    done: Conversion,
+}
+
+impl<'a, 'l> Copy<'a, 'l> {
+    fn new(source: &'a File<'l>, target: &'a File<'l>, options: &'a Options) -> Result<Self> {
+        let library = source.library();
+        let links = [library.properties("LINK_CREATE")?, library.properties("LINK_CREATE")?];
+        let copying = library.properties("OBJECT_COPY")?;
+        // SAFETY: open identifiers; 1 stands for UTF-8.
+        unsafe {
+            library.check((library.f.set_name_encoding)(links[1].id, 1), "a property cannot be set")?;
+            library.check((library.f.set_copy_options)(copying.id, COPY_OPTIONS), "a property cannot be set")?;
+            let status = (library.f.set_type_search)(copying.id, stop_searching, std::ptr::null_mut());
+            library.check(status, "a property cannot be set")?;
+        }
+        Ok(Self {
+            library,
+            source,
+            target,
+            options,
+            links,
+            copying,
+            objects: vec!["/".into()],
+            to_fill: HashSet::new(),
+            done: Conversion::default(),
+        })
+    }
+
+    /// Copies a link, and what it leads to if this is met for the first time.
+    fn link(
+        &mut self,
+        group: &str,
+        name: &str,
+        is_utf8: bool,
+        found: Found<'_, 'l>,
+        show: &mut dyn FnMut(&str, u64, u64),
+    ) -> Result {
+        let path = join(group, name);
+        let (f, to, links) = (&self.library.f, self.target.id(), self.links[usize::from(is_utf8)].id);
+        let c = c_name(&path)?;
+        let what = format!("{path}: cannot be created");
+        match found {
+            Found::Again(first) => {
+                let first = c_name(first)?;
+                // SAFETY: open identifiers and names that end with a zero byte.
+                let status = unsafe { (f.link_hard)(to, first.as_ptr(), to, c.as_ptr(), links, DEFAULT) };
+                self.library.check(status, what)?;
+            }
+            Found::Elsewhere(Target::Path(value)) => {
+                // SAFETY: as above.
+                let status = unsafe { (f.link_soft)(value.as_ptr(), to, c.as_ptr(), links, DEFAULT) };
+                self.library.check(status, what)?;
+            }
+            Found::Elsewhere(Target::File(file, object)) => {
+                // SAFETY: as above.
+                let status =
+                    unsafe { (f.link_external)(file.as_ptr(), object.as_ptr(), to, c.as_ptr(), links, DEFAULT) };
+                self.library.check(status, what)?;
+            }
+            Found::Elsewhere(Target::Object(_)) => {}
+            Found::Object(object, kind) => {
+                match kind {
+                    GROUP => self.group(object, &c, links, what)?,
+                    DATASET => self.dataset(object, &path, &c, links, show)?,
+                    _ => {
+                        self.object(&c, links)?;
+                        // SAFETY: an open identifier and a name that ends with a zero byte.
+                        unsafe { (f.add_type_path)(self.copying.id, c.as_ptr()) };
+                    }
+                }
+                self.objects.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    fn group(&self, group: &Handle<'_>, path: &CStr, links: i64, what: String) -> Result {
+        let f = &self.library.f;
+        // SAFETY: open identifiers and a name that ends with a zero byte; the results are closed by their owners only.
+        unsafe {
+            let creation = self.library.own_properties((f.group_creation)(group.id))?;
+            let id = (f.group_create)(self.target.id(), path.as_ptr(), links, creation.id, DEFAULT);
+            Handle::new(self.library, id, f.object_close, what).map(drop)
+        }
+    }
+
+    /// Copies an object without its attributes, and without decompressing it.
+    fn object(&self, path: &CStr, links: i64) -> Result {
+        let (from, to) = (self.source.id(), self.target.id());
+        // SAFETY: open identifiers and names that end with zero bytes.
+        let status =
+            unsafe { (self.library.f.object_copy)(from, path.as_ptr(), to, path.as_ptr(), self.copying.id, links) };
+        self.library.check(status, format_args!("{}: cannot be copied", path.to_string_lossy())).map(drop)
+    }
+
+    fn dataset(
+        &mut self,
+        object: &Handle<'_>,
+        path: &str,
+        c: &CStr,
+        links: i64,
+        show: &mut dyn FnMut(&str, u64, u64),
+    ) -> Result {
+        let f = &self.library.f;
+        // SAFETY: an open identifier; the results are closed by their owners only.
+        let (kind, space, creation) = unsafe {
+            (
+                self.library.own_type((f.dataset_type)(object.id))?,
+                self.library.own_space((f.dataset_space)(object.id))?,
+                self.library.own_properties((f.dataset_creation)(object.id))?,
+            )
+        };
+        let traits = dataset::traits(self.library, kind.id);
+        if traits.class != FLOAT {
+            self.done.others += 1;
+            return self.other(path, c, links, [&kind, &space, &creation]);
+        }
+        let extents = dataset::extents(self.library, space.id)?.unwrap_or_default();
+        let count = match extents.is_empty() {
+            // SAFETY: an open identifier.
+            true => unsafe { (f.space_points)(space.id) }.max(0).cast_unsigned(),
+            false => extents.iter().product(),
+        };
+        // SAFETY: open identifiers.
+        let (before, layout, external) =
+            unsafe { ((f.dataset_stored)(object.id), (f.layout)(creation.id), (f.external_count)(creation.id)) };
+        let mut change = Change {
+            path: path.to_owned(),
+            element: traits.element(),
+            extents,
+            array: count * traits.size as u64,
+            before,
+            after: before,
+            holds: 0.0,
+            kept: None,
+        };
+        change.kept = if layout == VIRTUAL || external > 0 {
+            Some(Kept::Elsewhere)
+        } else if change.element.is_none() {
+            Some(Kept::Type)
+        } else if self.is_excepted(path) {
+            Some(Kept::Named)
+        } else if self.is_scale(object)? {
+            Some(Kept::Scale)
+        } else if count < SMALLEST {
+            Some(Kept::Small)
+        } else {
+            None
+        };
+        if change.kept.is_some() {
+            self.object(c, links)?;
+        } else {
+            let source = Dataset::open(self.library, self.source.id(), path)?;
+            let made = Recompress { options: self.options, source: &source, path, links, creation }.run(
+                self.target.id(),
+                c,
+                &mut |done, total| show(path, done, total),
+            )?;
+            (change.after, change.holds) = made;
+        }
+        self.done.changes.push(change);
+        Ok(())
+    }
+
+    fn is_excepted(&self, path: &str) -> bool {
+        let below =
+            |except: &str| path.strip_prefix(except).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.options.except.iter().any(|except| below(&join("/", except.trim_matches('/'))))
+    }
+
+    /// Copies a dataset of another type. HDF5 itself makes references null, and fill values of variable length
+    /// unreadable.
+    fn other(&mut self, path: &str, c: &CStr, links: i64, [kind, space, creation]: [&Handle<'_>; 3]) -> Result {
+        let f = &self.library.f;
+        let contains = contained(self.library, kind.id)?;
+        if contains == Contains::Others {
+            self.done.lost_references += 1;
+            return self.object(c, links);
+        }
+        if contains == Contains::Nothing && !is_variable(self.library, kind.id)? {
+            return self.object(c, links);
+        }
+        self.to_fill.insert(path.to_owned());
+        // SAFETY: open identifiers and a name that ends with a zero byte; the results are closed by their owners only.
+        // A type that is committed to the file is copied.
+        unsafe {
+            let kind = self.library.own_type((f.type_copy)(kind.id))?;
+            let (to, name) = (self.target.id(), c.as_ptr());
+            let id = (f.dataset_create)(to, name, kind.id, space.id, links, creation.id, DEFAULT);
+            Handle::new(self.library, id, f.object_close, format_args!("{path}: cannot be created")).map(drop)
+        }
+    }
+
+    /// Returns whether a dataset has the coordinates along an axis of others, by the attribute `CLASS`.
+    fn is_scale(&self, object: &Handle<'_>) -> Result<bool> {
+        const MARK: &[u8] = b"DIMENSION_SCALE";
+        let f = &self.library.f;
+        // SAFETY: open identifiers, names that end with a zero byte, and room for the value; the results are closed by
+        // their owners only. Strings of variable length, which are no such mark, are larger than their pointers.
+        unsafe {
+            if (f.attribute_exists)(object.id, c"CLASS".as_ptr()) <= 0 {
+                return Ok(false);
+            }
+            let id = (f.attribute_open)(object.id, c"CLASS".as_ptr(), DEFAULT);
+            let attribute = Handle::new(self.library, id, f.attribute_close, "an attribute cannot be opened")?;
+            let kind = self.library.own_type((f.attribute_type)(attribute.id))?;
+            let space = self.library.own_space((f.attribute_space)(attribute.id))?;
+            let mut value = vec![0u8; (f.type_size)(kind.id)];
+            let is_text = (f.type_class)(kind.id) == crate::element::STRING && (f.space_points)(space.id) == 1;
+            if !is_text || value.len() < MARK.len() {
+                return Ok(false);
+            }
+            let status = (f.attribute_read)(attribute.id, kind.id, value.as_mut_ptr().cast());
+            Ok(status >= 0 && value.starts_with(MARK))
+        }
+    }
+
+    /// Copies the attributes of all objects, and references, when all objects exist.
+    fn finish(&mut self, paths: &HashMap<Address, String>) -> Result {
+        let references = References { library: self.library, paths, from: self.source.id(), to: self.target.id() };
+        for path in &self.objects {
+            let from = self.library.object(self.source.id(), path)?;
+            let to = self.library.object(self.target.id(), path)?;
+            self.done.lost_references += references.copy_attributes(from.id, to.id, path)?;
+            if self.to_fill.contains(path) {
+                references.copy_values(from.id, to.id, path)?;
+            }
+        }
+        Ok(())
+    }
+}

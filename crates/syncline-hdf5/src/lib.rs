@@ -1,0 +1,33 @@
+//! HDF5 files for Syncline, without linking an HDF5 library.
+//!
+//! - [`filter`] is the filter that HDF5 libraries call: a chunk of a dataset becomes one stream. The C library exports
+//!   it as a plugin.
+//! - [`Library`] is an HDF5 library that is found at run time. With it, the command reads, writes, and converts files.
+//!
+//! `docs/HDF5.md` describes the filter and its parameters.
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+#![cfg(unix)]
+
+mod attributes;
+mod caller;
+mod convert;
+mod dataset;
+mod element;
+mod error;
+mod file;
+pub mod filter;
+mod functions;
+mod library;
+mod links;
+mod object;
+mod parameters;
+mod recompress;
+mod references;
+mod set_local;
+
+pub use convert::{Change, Conversion, Kept, Options, SMALLEST, convert};
+pub use dataset::Dataset;
+pub use error::{Error, Result};
+pub use file::File;
+pub use library::Library;
