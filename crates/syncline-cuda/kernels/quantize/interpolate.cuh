@@ -10,8 +10,8 @@ constexpr uint32_t MAX_ANCHORS = 64;
 // rounded to such codes.
 constexpr Element ROUNDED_LIMIT = Element((1 << 22) - 0.5);
 
-// The integer next to a number below ROUNDED_LIMIT, to even on a tie. Adding `SHIFTER`, whose last bit is worth 1, rounds
-// in the way of every addition, and leaves the integer in the last bits.
+// The integer next to a number below ROUNDED_LIMIT, to even on a tie. Adding `SHIFTER`, whose last bit is worth 1,
+// rounds in the way of every addition, and leaves the integer in the last bits.
 struct Rounded {
 #if ELEMENT_BYTES == 4
     static constexpr Element SHIFTER = 0x1.8p23f;
@@ -21,7 +21,9 @@ struct Rounded {
     Element shifted;
     __device__ inline explicit Rounded(Element x) : shifted(x + SHIFTER) {}
     __device__ inline Element value() const { return shifted - SHIFTER; }
-    __device__ inline int32_t integer() const { return int32_t(uint32_t(bits_of(shifted)) - uint32_t(bits_of(SHIFTER))); }
+    __device__ inline int32_t integer() const {
+        return int32_t(uint32_t(bits_of(shifted)) - uint32_t(bits_of(SHIFTER)));
+    }
 };
 __device__ inline Element not_a_number() {
 #if ELEMENT_BYTES == 4
@@ -180,8 +182,8 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
             const Element scaled = product(wanted - prediction, inverse);
             const Rounded rounded(scaled);
             const Element value = product_plus(rounded.value(), width, prediction);
-            const bool good = fabs(scaled) < ROUNDED_LIMIT && fabs(wanted - value) < bound &&
-                              bits_of(wanted) != SIGN_BIT;
+            const bool good =
+                fabs(scaled) < ROUNDED_LIMIT && fabs(wanted - value) < bound && bits_of(wanted) != SIGN_BIT;
             const int32_t code = good ? rounded.integer() : 0;
             // Without a code, the element is the prediction itself, whatever its sign.
             memory.values[padded(place)] = code != 0 ? value : prediction;

@@ -163,7 +163,7 @@ struct OrderChoice {
 template <typename ColumnsOfTile>
 __device__ inline void add_costs(const TileBox &tile, const int32_t *q, const ColumnsOfTile &columns,
                                  uint32_t (&costs)[ORDERS]) {
-    auto add = [&](const uint32_t (&residuals)[ORDERS]) {
+    auto add = [&](const uint32_t(&residuals)[ORDERS]) {
 #pragma unroll
         for (uint32_t order = 0; order < ORDERS; ++order) {
             costs[order] += shifted_cost(residuals[order]);

@@ -152,8 +152,8 @@ __device__ inline void write_groups(const Activities &activities, uint32_t eleme
                        length = elements > first ? min_of(elements - first, TOKEN_GROUP) : 0;
         // Most sums over a warp fit into 32 bits, which are added faster.
         const uint64_t own = activities.of[group];
-        const uint64_t activity = __any_sync(ALL_LANES, own >> 27 != 0) ? warp_reduce_sum(own)
-                                                                       : warp_reduce_sum(uint32_t(own));
+        const uint64_t activity =
+            __any_sync(ALL_LANES, own >> 27 != 0) ? warp_reduce_sum(own) : warp_reduce_sum(uint32_t(own));
         if (lane_id() == 0) {
             groups[group] = length == 0 ? 0 : group_word(length, activity_bin(activity));
         }
@@ -192,9 +192,9 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT_WARPS / WARPS
         uint32_t values = result.verbatim;
         bool interpolated = false;
         if (candidate > 0 && prepared.may_interpolate) {
-            const Interpolated found = interpolate(step, constants, tile, source, plans,
-                                                   plan_of(plans, geometry, tile, candidate), prepared.words,
-                                                   uint32_t(result.base), prepared.cost, memory, to, activities);
+            const Interpolated found =
+                interpolate(step, constants, tile, source, plans, plan_of(plans, geometry, tile, candidate),
+                            prepared.words, uint32_t(result.base), prepared.cost, memory, to, activities);
             interpolated = found.cost < prepared.cost;
             values = interpolated ? warp_reduce_sum(uint32_t(__popc(found.verbatim))) : values;
         }

@@ -391,8 +391,8 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
     const uint32_t *starts = memory.starts + uint64_t(chunk) * (memory.slots + 1) + rank;
     const WordArray words{reinterpret_cast<const uint32_t *>(input + stream.words)};
     const WordReader<WordArray> from(words, stream.last_word, starts[0]);
-    if (!decode_group(from, starts[1], length, tables + own * TOKEN_TABLE, memory.codebooks[chunk * MAX_CODEBOOKS + own],
-                      memory.symbols, stream.modes >> 2 * own & 3, to)) {
+    if (!decode_group(from, starts[1], length, tables + own * TOKEN_TABLE,
+                      memory.codebooks[chunk * MAX_CODEBOOKS + own], memory.symbols, stream.modes >> 2 * own & 3, to)) {
         atomicOr(&chunks[chunk].status, PARSE_BAD);
     }
     // The last codes: a group's slot has room for whole vectors.

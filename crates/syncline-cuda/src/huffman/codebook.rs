@@ -23,8 +23,8 @@ use syncline_core::huffman::lengths;
 use crate::device::{Device, DeviceInfo, Frame, Specialization, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use block::BlockBuilder;
-pub(crate) use counted::{COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder};
 use cooperative::CooperativeBuilder;
+pub(crate) use counted::{COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder};
 
 /// Maximum codeword length in bits if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;

@@ -6,16 +6,8 @@ use syncline_core::container::MAX_PATTERNS;
 use crate::device_struct::{DeviceStruct, device_struct};
 
 /// The structs of `reconstruct/structs.cuh`, each after those that it contains.
-pub(crate) const STRUCTS: &[DeviceStruct] = &[
-    Values::C,
-    Request::C,
-    Cut::C,
-    PlanHead::C,
-    PlanStage::C,
-    FloatPair::C,
-    DoublePair::C,
-    Plans::C,
-];
+pub(crate) const STRUCTS: &[DeviceStruct] =
+    &[Values::C, Request::C, Cut::C, PlanHead::C, PlanStage::C, FloatPair::C, DoublePair::C, Plans::C];
 
 device_struct! {
     /// The constants from the stream's header that map integers to values.

@@ -16,9 +16,7 @@ use super::statistics::{self, StreamChoice};
 use super::structs::{ChunkCodebooks, SymbolCounts, TokenCodebook, TokenSizes};
 use crate::device::{Device, Frame, Kernel, fetch};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::huffman::codebook::{
-    CODE_BITS, COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder,
-};
+use crate::huffman::codebook::{CODE_BITS, COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder};
 use crate::workers::run_tasks;
 
 /// Codebooks that the host has made.
@@ -52,7 +50,10 @@ pub(crate) struct TokenCodebooks<'a> {
 enum Serialized<'a> {
     Host(Vec<Vec<(Mode, Codebook)>>),
     /// [`MAX_CLASSES`] for each stream, those of its modes first.
-    Device { modes: Vec<Vec<Mode>>, made: CountedCodebooks<'a> },
+    Device {
+        modes: Vec<Vec<Mode>>,
+        made: CountedCodebooks<'a>,
+    },
 }
 
 /// The start of a stream.

@@ -35,11 +35,8 @@ const ALPHABET: usize = Mode::Wide.alphabet();
 
 pub(super) fn specialization() -> Specialization {
     let mut constants = parse_constants(2, 7, THREADS);
-    let own = [
-        ("DECODE_THREADS", DECODE_THREADS),
-        ("PARSE_BAD", STATUS_TOKEN_STREAM),
-        ("TOKEN_TABLE_BITS", TABLE_BITS),
-    ];
+    let own =
+        [("DECODE_THREADS", DECODE_THREADS), ("PARSE_BAD", STATUS_TOKEN_STREAM), ("TOKEN_TABLE_BITS", TABLE_BITS)];
     constants.extend(own.map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }

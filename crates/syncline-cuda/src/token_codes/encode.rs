@@ -25,11 +25,8 @@ const WARPS: u32 = THREADS / 32;
 const INDEX_WORDS_OF_BLOCK: usize = 2 + 14;
 
 pub(super) fn specialization() -> Specialization {
-    let constants = vec![
-        ("THREADS", THREADS.into()),
-        ("LAY_OUT_THREADS", LAY_OUT_THREADS.into()),
-        ("CODE_BITS", CODE_BITS.into()),
-    ];
+    let constants =
+        vec![("THREADS", THREADS.into()), ("LAY_OUT_THREADS", LAY_OUT_THREADS.into()), ("CODE_BITS", CODE_BITS.into())];
     Specialization { source: SOURCE, constants }
 }
 
@@ -165,7 +162,13 @@ impl TokenCodeEncoder {
         let places = frame.upload(&places)?;
         let (places, codebooks) = (places.as_view(), laid_out.codebooks.as_view());
         let mut launch = stream.launch_builder(self.write.function());
-        launch.arg(&laid_out.groups).arg(&codebooks).arg(&laid_out.tables).arg(&laid_out.layout).arg(&places).arg(output);
+        launch
+            .arg(&laid_out.groups)
+            .arg(&codebooks)
+            .arg(&laid_out.tables)
+            .arg(&laid_out.layout)
+            .arg(&places)
+            .arg(output);
         let mut grid = Kernel::grid(laid_out.most_live.div_ceil(WARPS), THREADS, 0);
         grid.grid_dim.1 = laid_out.groups.chunks;
         // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, TokenLayout, const
