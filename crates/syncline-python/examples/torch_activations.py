@@ -11,7 +11,7 @@ import argparse
 import time
 from dataclasses import dataclass
 
-import syncline
+import syncline.cuda
 import torch
 from torch import nn
 
@@ -23,13 +23,14 @@ class CompressedActivations:
     """Hooks of `torch.autograd.graph.saved_tensors_hooks`, and what they have seen."""
 
     def __init__(self, rel: float) -> None:
-        self.rel = rel
+        # It keeps its workspace from call to call.
+        self.compressor = syncline.cuda.Compressor(torch.cuda.current_device(), rel=rel)
         self.bytes = self.compressed_bytes = 0
 
     def pack(self, tensor: torch.Tensor) -> object:
         if tensor.dtype != torch.float32 or tensor.numel() < FEWEST_ELEMENTS or not tensor.is_cuda or tensor.is_leaf:
             return tensor
-        stream = syncline.compress(tensor.detach().contiguous(), rel=self.rel)
+        stream = self.compressor.compress(tensor.detach().contiguous())
         self.bytes += tensor.numel() * tensor.element_size()
         self.compressed_bytes += stream.nbytes
         return stream, tensor.shape, tensor.device
@@ -39,7 +40,7 @@ class CompressedActivations:
             return packed
         stream, shape, device = packed
         tensor = torch.empty(shape, device=device)
-        syncline.decompress(stream, out=tensor)
+        self.compressor.decompress(stream, out=tensor)
         return tensor
 
 
@@ -51,7 +52,9 @@ class Step:
     gradient: torch.Tensor
     peak_bytes: int
     seconds: float
-    ratio: float
+    #: Bytes of activations, and of their streams, which are not in PyTorch's memory.
+    activation_bytes: int
+    compressed_bytes: int
 
 
 def network() -> nn.Module:
@@ -72,14 +75,14 @@ def images(size: int) -> torch.Tensor:
 
 def step(model: nn.Module, batch: torch.Tensor, rel: float | None, rounds: int = 5) -> Step:
     """Runs steps and describes the last one. `rel` is `None` without compression."""
+    hooks = CompressedActivations(rel) if rel is not None else None
     for _ in range(rounds):
         model.zero_grad()
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         kept = torch.cuda.memory_allocated()
         start = time.perf_counter()
-        hooks = CompressedActivations(rel or 0.0)
-        if rel is None:
+        if hooks is None:
             loss = (model(batch) - batch.roll(1, -1)).square().mean()
         else:
             with torch.autograd.graph.saved_tensors_hooks(hooks.pack, hooks.unpack):
@@ -88,8 +91,8 @@ def step(model: nn.Module, batch: torch.Tensor, rel: float | None, rounds: int =
         torch.cuda.synchronize()
         seconds = time.perf_counter() - start
     gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
-    ratio = hooks.bytes / max(hooks.compressed_bytes, 1)
-    return Step(loss.item(), gradient, torch.cuda.max_memory_allocated() - kept, seconds, ratio)
+    sizes = (hooks.bytes // rounds, hooks.compressed_bytes // rounds) if hooks else (0, 0)
+    return Step(loss.item(), gradient, torch.cuda.max_memory_allocated() - kept, seconds, *sizes)
 
 
 def main(rel: float = 1e-2, size: int = 256) -> dict[str, float]:
@@ -97,11 +100,14 @@ def main(rel: float = 1e-2, size: int = 256) -> dict[str, float]:
     model, batch = network(), images(size)
     plain, compressed = step(model, batch, None), step(model, batch, rel)
     change = float((compressed.gradient - plain.gradient).norm() / plain.gradient.norm())
+    mib = 2**20
     for name, one in (("plain", plain), ("compressed", compressed)):
-        peak, time_of_step = one.peak_bytes / 2**20, 1e3 * one.seconds
-        print(f"{name:>10}: loss {one.loss:.6f}, {peak:.0f} MiB of PyTorch's memory at most, {time_of_step:.1f} ms")
-    print(f"activations take {compressed.ratio:.2f} times less with rel={rel}; the gradient changes by {change:.2%}")
-    return {"ratio": compressed.ratio, "gradient_change": change, "loss_change": abs(compressed.loss - plain.loss)}
+        kept = f"{one.peak_bytes / mib:.0f} MiB of PyTorch's memory at most"
+        print(f"{name:>10}: loss {one.loss:.6f}, {kept}, {1e3 * one.seconds:.1f} ms")
+    ratio = compressed.activation_bytes / compressed.compressed_bytes
+    before, after = compressed.activation_bytes / mib, compressed.compressed_bytes / mib
+    print(f"{before:.0f} MiB of activations take {after:.1f} MiB with rel={rel}; the gradient changes by {change:.2%}")
+    return {"ratio": ratio, "gradient_change": change, "loss_change": abs(compressed.loss - plain.loss)}
 
 
 if __name__ == "__main__":
