@@ -43,8 +43,52 @@ pub trait ElementSource: Sync {
     fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>>;
 }
 
-/// A destination of the decoder's elements: the tiles of one chunk, each written or skipped, in order.
+/// A destination of the decoder's elements that is not memory: the tiles of one chunk, each written or skipped, in order.
 pub trait TileSink {
+    /// Returns the next tile, and whether its values are needed.
+    fn peek(&self) -> Option<(Tile, bool)>;
+    /// Leaves the next tile out.
+    fn skip(&mut self);
+    /// Takes the elements of the next tile, in raster order of the tile and in the host's byte order; there may be more
+    /// in `elements`.
+    ///
+    /// # Errors
+    /// Whatever keeps the sink from taking them.
+    fn put(&mut self, elements: &[u8]) -> Result<()>;
+}
+
+/// Where [`decode_chunk`] writes. There is one function for both, so that the decoders of all element types are compiled
+/// here, once, and not with each crate that has a sink.
+pub enum Destination<'s, 'm> {
+    /// The output array.
+    Memory(&'s mut ChunkSink<'m>),
+    /// Something else.
+    Sink(&'s mut dyn TileSink),
+}
+
+impl std::fmt::Debug for Destination<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory(sink) => f.debug_tuple("Memory").field(sink).finish(),
+            Self::Sink(_) => f.write_str("Sink(..)"),
+        }
+    }
+}
+
+impl<'s, 'm> From<&'s mut ChunkSink<'m>> for Destination<'s, 'm> {
+    fn from(sink: &'s mut ChunkSink<'m>) -> Self {
+        Self::Memory(sink)
+    }
+}
+
+impl<'s, K: TileSink> From<&'s mut K> for Destination<'s, '_> {
+    fn from(sink: &'s mut K) -> Self {
+        Self::Sink(sink)
+    }
+}
+
+/// What a [`Destination`] does for decoders.
+trait Tiles {
     /// Returns the next tile, and whether its values are needed.
     fn peek(&self) -> Option<(Tile, bool)>;
     /// Fills memory like [`ChunkSink::fill`]. A sink may return `None` if it does not support this.
@@ -60,13 +104,10 @@ pub trait TileSink {
     /// Leaves the next tile out.
     fn skip(&mut self);
     /// Takes the elements of the next tile, in raster order of the tile; there may be more in `values`.
-    ///
-    /// # Errors
-    /// Whatever keeps the sink from taking them.
     fn put<T: Pod>(&mut self, values: &[T]) -> Result<()>;
 }
 
-impl TileSink for ChunkSink<'_> {
+impl Tiles for ChunkSink<'_> {
     fn peek(&self) -> Option<(Tile, bool)> {
         self.peek()
     }
@@ -87,6 +128,20 @@ impl TileSink for ChunkSink<'_> {
     fn put<T: Pod>(&mut self, values: &[T]) -> Result<()> {
         self.put(values);
         Ok(())
+    }
+}
+
+impl Tiles for dyn TileSink + '_ {
+    fn peek(&self) -> Option<(Tile, bool)> {
+        TileSink::peek(self)
+    }
+
+    fn skip(&mut self) {
+        TileSink::skip(self);
+    }
+
+    fn put<T: Pod>(&mut self, values: &[T]) -> Result<()> {
+        TileSink::put(self, bytemuck::cast_slice(values))
     }
 }
 
@@ -116,11 +171,11 @@ pub struct DecodeScratch {
 ///
 /// # Errors
 /// The source's.
-pub fn encode_chunk<S: ElementSource + ?Sized>(
+pub fn encode_chunk(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
-    source: &S,
+    source: &dyn ElementSource,
     lossless: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
@@ -131,15 +186,15 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     let summary = match (header.pipeline, header.element_type) {
         (Pipeline::Lossless, element) => {
             match element.size() {
-                1 => lossless::encode::<u8, S>(header, geometry, chunk, source, lossless, scratch, out),
-                2 => lossless::encode::<u16, S>(header, geometry, chunk, source, lossless, scratch, out),
-                4 => lossless::encode::<u32, S>(header, geometry, chunk, source, lossless, scratch, out),
-                _ => lossless::encode::<u64, S>(header, geometry, chunk, source, lossless, scratch, out),
+                1 => lossless::encode::<u8>(header, geometry, chunk, source, lossless, scratch, out),
+                2 => lossless::encode::<u16>(header, geometry, chunk, source, lossless, scratch, out),
+                4 => lossless::encode::<u32>(header, geometry, chunk, source, lossless, scratch, out),
+                _ => lossless::encode::<u64>(header, geometry, chunk, source, lossless, scratch, out),
             }?;
             ErrorSummary::default()
         }
-        (_, ElementType::F32) => lossy::encode::<f32, S>(header, geometry, chunk, source, lossless, scratch, out)?,
-        (_, ElementType::F64) => lossy::encode::<f64, S>(header, geometry, chunk, source, lossless, scratch, out)?,
+        (_, ElementType::F32) => lossy::encode::<f32>(header, geometry, chunk, source, lossless, scratch, out)?,
+        (_, ElementType::F64) => lossy::encode::<f64>(header, geometry, chunk, source, lossless, scratch, out)?,
         (pipeline, element) => return Err(Error::invalid(format!("{element} arrays have no {pipeline} pipeline"))),
     };
     let elements: usize = scratch.tiles.iter().map(Tile::len).sum();
@@ -156,19 +211,19 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
 /// # Errors
 /// The source's, or a stream that is not quantized.
 #[doc(hidden)]
-pub fn quantize_chunk<S: ElementSource + ?Sized>(
+pub fn quantize_chunk(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
-    source: &S,
+    source: &dyn ElementSource,
 ) -> Result<QuantizedChunk> {
     let mut scratch = EncodeScratch { tiles: geometry.chunk(chunk).collect(), ..EncodeScratch::default() };
     match (header.pipeline, header.element_type) {
         (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => {
-            lossy::quantize_chunk::<f32, S>(header, geometry, source, &mut scratch)
+            lossy::quantize_chunk::<f32>(header, geometry, source, &mut scratch)
         }
         (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => {
-            lossy::quantize_chunk::<f64, S>(header, geometry, source, &mut scratch)
+            lossy::quantize_chunk::<f64>(header, geometry, source, &mut scratch)
         }
         (pipeline, element) => Err(Error::invalid(format!("a {pipeline} stream of {element} is not quantized"))),
     }
@@ -178,29 +233,51 @@ pub fn quantize_chunk<S: ElementSource + ?Sized>(
 ///
 /// # Errors
 /// A damaged record, a decoder that the stream does not allow, or the sink's.
-pub fn decode_chunk<K: TileSink>(
+pub fn decode_chunk<'s, 'm: 's>(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
     record: &[u8],
     decoder: Decoder,
     scratch: &mut DecodeScratch,
+    destination: impl Into<Destination<'s, 'm>>,
+) -> Result<()> {
+    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
+    decode_to(&context, record, scratch, destination.into())
+}
+
+fn decode_to(
+    context: &Context,
+    record: &[u8],
+    scratch: &mut DecodeScratch,
+    destination: Destination<'_, '_>,
+) -> Result<()> {
+    match destination {
+        Destination::Memory(sink) => decode_tiles(context, record, scratch, sink),
+        Destination::Sink(sink) => decode_tiles(context, record, scratch, sink),
+    }
+}
+
+fn decode_tiles<K: Tiles + ?Sized>(
+    context: &Context,
+    record: &[u8],
+    scratch: &mut DecodeScratch,
     sink: &mut K,
 ) -> Result<()> {
-    let Unchecked { kind, payload, mut checksum } = parse_unchecked(record, chunk)?;
-    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
+    let header = context.header;
+    let Unchecked { kind, payload, mut checksum } = parse_unchecked(record, context.chunk)?;
     // An error of the checksum takes precedence over other errors, which are consequences of the damage.
     if matches!(kind, Ok(ChunkKind::Raw)) {
-        let decoded = raw::decode(&context, payload, &mut checksum, sink);
+        let decoded = raw::decode(context, payload, &mut checksum, sink);
         return checksum.verify().and(decoded);
     }
     if matches!((&kind, header.pipeline), (Ok(ChunkKind::Lzss), Pipeline::Lossless)) {
         let parts = (payload, &mut checksum, &mut scratch.lzss);
         let decoded = match header.element_type.size() {
-            1 => lzss::decode::<u8, K>(&context, parts, sink),
-            2 => lzss::decode::<u16, K>(&context, parts, sink),
-            4 => lzss::decode::<u32, K>(&context, parts, sink),
-            _ => lzss::decode::<u64, K>(&context, parts, sink),
+            1 => lzss::decode::<u8, K>(context, parts, sink),
+            2 => lzss::decode::<u16, K>(context, parts, sink),
+            4 => lzss::decode::<u32, K>(context, parts, sink),
+            _ => lzss::decode::<u64, K>(context, parts, sink),
         };
         return checksum.verify().and(decoded);
     }
@@ -209,24 +286,24 @@ pub fn decode_chunk<K: TileSink>(
     use ChunkKind::{Lossless, LzssCodes, Quantized, TokenCodes};
     match (kind, header.element_type, header.pipeline) {
         (Lossless, element, Pipeline::Lossless) => match element.size() {
-            1 => lossless::decode::<u8, K>(&context, payload, sink),
-            2 => lossless::decode::<u16, K>(&context, payload, sink),
-            4 => lossless::decode::<u32, K>(&context, payload, sink),
-            _ => lossless::decode::<u64, K>(&context, payload, sink),
+            1 => lossless::decode::<u8, K>(context, payload, sink),
+            2 => lossless::decode::<u16, K>(context, payload, sink),
+            4 => lossless::decode::<u32, K>(context, payload, sink),
+            _ => lossless::decode::<u64, K>(context, payload, sink),
         },
         (LzssCodes, ..) if !header.lzss_codes => {
-            Err(Error::corrupt(context.place, "its codes are LZSS tokens, which the header does not announce"))
+            Err(context.corrupt("its codes are LZSS tokens, which the header does not announce"))
         }
         (TokenCodes, ..) if !header.token_codes => {
-            Err(Error::corrupt(context.place, "it has token codebooks, which the header does not announce"))
+            Err(context.corrupt("it has token codebooks, which the header does not announce"))
         }
         (Quantized | LzssCodes | TokenCodes, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            lossy::decode::<f32, K>(&context, kind, payload, scratch, sink)
+            lossy::decode::<f32, K>(context, kind, payload, scratch, sink)
         }
         (Quantized | LzssCodes | TokenCodes, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            lossy::decode::<f64, K>(&context, kind, payload, scratch, sink)
+            lossy::decode::<f64, K>(context, kind, payload, scratch, sink)
         }
-        _ => Err(Error::corrupt(context.place, "its kind does not fit the stream's pipeline")),
+        _ => Err(context.corrupt("its kind does not fit the stream's pipeline")),
     }
 }
 

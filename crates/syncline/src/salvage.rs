@@ -222,11 +222,11 @@ impl<S: ReadAt> Salvage<S> {
         Ok(losses.into_iter().flatten().collect())
     }
 
-    fn put_lost<K: TileSink>(&self, tiles: &mut K, lost: u64) -> Result<()> {
-        fn all<T: Pod, K: TileSink>(tiles: &mut K, value: T) -> Result<()> {
+    fn put_lost(&self, tiles: &mut impl TileSink, lost: u64) -> Result<()> {
+        fn all<T: Pod>(tiles: &mut impl TileSink, value: T) -> Result<()> {
             let values = [value; MAX_TILE_ELEMENTS];
             while tiles.peek().is_some() {
-                tiles.put(&values)?;
+                tiles.put(bytemuck::cast_slice(&values))?;
             }
             Ok(())
         }

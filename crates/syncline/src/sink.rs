@@ -1,6 +1,5 @@
 //! Decoder output to a [`WriteAt`], in few writes.
 
-use bytemuck::Pod;
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, Tile, Tiles};
 use syncline_core::pipeline::TileSink;
@@ -109,7 +108,7 @@ impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
         self.current = self.tiles.next();
     }
 
-    fn put<T: Pod>(&mut self, values: &[T]) -> Result<()> {
+    fn put(&mut self, elements: &[u8]) -> Result<()> {
         let Some(tile) = self.current else { return Ok(()) };
         self.current = self.tiles.next();
         if self.part.tiles == 0 {
@@ -123,7 +122,7 @@ impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
         let first_row = (tile.origin[2] - part.origin[2]) as usize;
         let first_column = (tile.origin[3] - part.origin[3]) as usize;
         let row_bytes = width * self.element;
-        let from = bytemuck::cast_slice::<T, u8>(&values[..tile.len()]).chunks_exact(row_bytes);
+        let from = elements[..tile.len() * self.element].chunks_exact(row_bytes);
         for (i, from) in from.enumerate() {
             let row = i / rows * part.rows + first_row + i % rows;
             let at = (row * part.width + first_column) * self.element;
@@ -178,7 +177,7 @@ mod tests {
                 let number = |p, r, c| geometry.element([b, z + p as u64, y + r as u64, x + c as u64]) as u32 + 1;
                 let rows = (0..planes).flat_map(|p| (0..rows).map(move |r| (p, r)));
                 let values: Vec<u32> = rows.flat_map(|(p, r)| (0..width).map(move |c| number(p, r, c))).collect();
-                tiles.put(&values).unwrap();
+                tiles.put(bytemuck::cast_slice(&values)).unwrap();
             }
         }
         let (bytes, writes) = written.0.into_inner().unwrap();

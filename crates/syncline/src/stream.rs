@@ -11,7 +11,7 @@ use syncline_core::error::{Error, Location, Result};
 use syncline_core::geometry::{Geometry, Region};
 use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::mem::scatter::{ChunkSink, Scatter, Unwritten};
-use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
+use syncline_core::pipeline::{self, DecodeScratch, Destination, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
 use crate::backend::{Choice, Execution, Work, decode_obstacle};
@@ -218,7 +218,7 @@ impl<S: ReadAt> StreamFile<S> {
         let decode = |chunk: usize| {
             boxes.with(|bytes| {
                 let mut tiles = FileSink::new(&turns, offset, element, &self.geometry, chunk as u64, bytes);
-                self.decode(chunk as u64, options, &buffers, &mut tiles)
+                self.decode(chunk as u64, options, &buffers, (&mut tiles).into())
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))
         };
@@ -359,7 +359,7 @@ impl<S: ReadAt> StreamFile<S> {
         let buffers = Reused::default();
         let decode = |mut tiles: ChunkSink| {
             let chunk = tiles.chunk();
-            self.decode(chunk, options, &buffers, &mut tiles)?;
+            self.decode(chunk, options, &buffers, (&mut tiles).into())?;
             meter.advance(self.geometry.chunk_elements(chunk))
         };
         self.map(limited.unwrap_or(pool), options, sinks, decode)?;
@@ -403,12 +403,12 @@ impl<S: ReadAt> StreamFile<S> {
     }
 
     /// Decodes the tiles of a chunk that the sink needs.
-    fn decode<K: TileSink>(
+    fn decode(
         &self,
         chunk: u64,
         options: &DecompressOptions,
         buffers: &Reused<Buffers>,
-        tiles: &mut K,
+        tiles: Destination<'_, '_>,
     ) -> Result<()> {
         buffers.with(|Buffers { record, scratch }| {
             let record = self.record(chunk, record)?;

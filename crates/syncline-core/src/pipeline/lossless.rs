@@ -3,7 +3,7 @@
 use super::codes::{CodeBuffer, CodeReader};
 use super::options::{Coder, CoderOptions};
 use super::residuals::{Residuals, words_in};
-use super::{Context, ElementSource, EncodeScratch, TileSink, lzss};
+use super::{Context, ElementSource, EncodeScratch, Tiles, lzss};
 use crate::container::{
     ChunkKind, Header, RecordBuilder, SECTIONS, SectionWriter, Sections, TileSection, read_bases, write_bases,
 };
@@ -32,18 +32,18 @@ impl Planes {
     }
 }
 
-pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
+pub(super) fn encode<W: Word>(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
-    source: &S,
+    source: &dyn ElementSource,
     options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let EncodeScratch { tiles, window, huffman, lzss: buffers, elements: memory, residuals: residual_memory, .. } =
         scratch;
-    let elements = gather::<W, S>(geometry, source, tiles, window, memory)?;
+    let elements = gather::<W>(geometry, source, tiles, window, memory)?;
     let tiles = tiles.as_slice();
     let (element, axes) = (header.element_type, geometry.axes());
     let predict = || {
@@ -95,9 +95,9 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
 
 /// Returns the elements of the chunk's tiles in tile order: a slice of the window if they are contiguous there, or else
 /// copied to `memory`.
-fn gather<'m, W: Word, S: ElementSource + ?Sized>(
+fn gather<'m, W: Word>(
     geometry: &Geometry,
-    source: &'m S,
+    source: &'m dyn ElementSource,
     tiles: &[Tile],
     buffer: &'m mut Vec<u8>,
     memory: &'m mut Vec<u64>,
@@ -188,7 +188,7 @@ fn code_planes<W: Word, S: planes::Symbol + Symbol>(
     Planes { symbol_bytes: size_of::<S>() as u8, coded, sections }
 }
 
-pub(super) fn decode<W: Word, K: TileSink>(context: &Context, payload: &[u8], sink: &mut K) -> Result<()> {
+pub(super) fn decode<W: Word, K: Tiles + ?Sized>(context: &Context, payload: &[u8], sink: &mut K) -> Result<()> {
     let sections = Sections::parse(payload, &context.place)?;
     let tiles = TileSection::parse(sections.0[0], context.tile_count(), context.header.patterns.len(), &context.place)?;
     match tiles.plane_bytes {
@@ -198,7 +198,7 @@ pub(super) fn decode<W: Word, K: TileSink>(context: &Context, payload: &[u8], si
     }
 }
 
-fn decode_planes<W: Word, S: planes::Symbol + Symbol, K: TileSink>(
+fn decode_planes<W: Word, S: planes::Symbol + Symbol, K: Tiles + ?Sized>(
     context: &Context,
     sections: &Sections,
     tiles: &TileSection,

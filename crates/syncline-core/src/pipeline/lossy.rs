@@ -74,25 +74,25 @@ impl EncodeBuffers {
     }
 }
 
-pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
+pub(super) fn encode<T: Real>(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
-    source: &S,
+    source: &dyn ElementSource,
     options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
     if !header.token_codes {
-        let (summary, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
+        let (summary, radius) = quantize::<T>(header, geometry, source, scratch)?;
         write_record(header, chunk, radius, options, scratch, out);
         return Ok(summary);
     }
     let start = out.len();
-    let summary = token_codes::encode::<T, S>(header, geometry, chunk, source, scratch, out)?;
+    let summary = token_codes::encode::<T>(header, geometry, chunk, source, scratch, out)?;
     if header.lzss_codes {
         let tokens_len = out.len() - start;
-        let (other, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
+        let (other, radius) = quantize::<T>(header, geometry, source, scratch)?;
         write_record(header, chunk, radius, options, scratch, out);
         if out.len() - start < 2 * tokens_len {
             out.drain(start..start + tokens_len);
@@ -105,10 +105,10 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
 
 /// Fills the scratch memory with what the tiles in it become before entropy coding. Returns the radius of the codes,
 /// too.
-fn quantize<T: Real, S: ElementSource + ?Sized>(
+fn quantize<T: Real>(
     header: &Header,
     geometry: &Geometry,
-    source: &S,
+    source: &dyn ElementSource,
     scratch: &mut EncodeScratch,
 ) -> Result<(ErrorSummary, u32)> {
     let buffers = &mut scratch.quantized;
@@ -161,13 +161,13 @@ pub struct QuantizedChunk {
 }
 
 /// Runs the steps of [`encode`] that precede the entropy coder.
-pub(super) fn quantize_chunk<T: Real, S: ElementSource + ?Sized>(
+pub(super) fn quantize_chunk<T: Real>(
     header: &Header,
     geometry: &Geometry,
-    source: &S,
+    source: &dyn ElementSource,
     scratch: &mut EncodeScratch,
 ) -> Result<QuantizedChunk> {
-    let (summary, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
+    let (summary, radius) = quantize::<T>(header, geometry, source, scratch)?;
     let buffers = std::mem::take(&mut scratch.quantized);
     let (outlier_positions, residuals) =
         element_positions(&buffers.outliers, &buffers.metas, &scratch.tiles, header.group_log2);

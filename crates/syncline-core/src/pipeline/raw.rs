@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{Context, ElementSource, EncodeScratch, TileSink};
+use super::{Context, ElementSource, EncodeScratch, Tiles};
 use crate::array::ElementType;
 use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder, RecordChecksum};
 use crate::error::Result;
@@ -11,11 +11,11 @@ use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
 /// Tiles that are copied at a time; 1 to 1024 measured within noise of each other.
 const PIECE_TILES: usize = 64;
 
-pub(super) fn encode<S: ElementSource + ?Sized>(
+pub(super) fn encode(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
-    source: &S,
+    source: &dyn ElementSource,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -46,7 +46,7 @@ fn append<T: Little>(out: &mut Vec<u8>, window: &crate::geometry::Window, tile: 
 
 /// Copies tiles while or after they are hashed, so that they are loaded from memory only once. The caller verifies the
 /// checksum.
-pub(super) fn decode<K: TileSink>(
+pub(super) fn decode<K: Tiles + ?Sized>(
     context: &Context,
     payload: &[u8],
     checksum: &mut RecordChecksum,
@@ -85,7 +85,7 @@ pub(super) fn decode<K: TileSink>(
 
 /// Copies as many whole tiles as it can of the payload's last `left` bytes to where they belong, if the sink has them
 /// in the same order. Returns how many bytes these were.
-fn copy_in_place<K: TileSink>(
+fn copy_in_place<K: Tiles + ?Sized>(
     left: usize,
     tile_bytes: usize,
     checksum: &mut RecordChecksum,
@@ -97,7 +97,7 @@ fn copy_in_place<K: TileSink>(
     })
 }
 
-fn put<T: Little, K: TileSink>(bytes: &[u8], sink: &mut K) -> Result<()> {
+fn put<T: Little, K: Tiles + ?Sized>(bytes: &[u8], sink: &mut K) -> Result<()> {
     if let (true, Ok(values)) = (cfg!(target_endian = "little"), bytemuck::try_cast_slice::<u8, T>(bytes)) {
         return sink.put(values);
     }

@@ -10,7 +10,7 @@ use crate::huffman::{self, Stream};
 use crate::mem::prefetch::PrefetchTargets;
 use crate::pipeline::codes::CodeReader;
 use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
-use crate::pipeline::{Context, DecodeScratch, TileSink};
+use crate::pipeline::{Context, DecodeScratch, Tiles};
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, decode_tile};
 use crate::predict::interpolate::{INTERPOLATION, Interpolation, Scheme};
@@ -21,7 +21,7 @@ use crate::quantize::log::restore_signs;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::tokens::{self, TokenStream};
 
-pub(in super::super) fn decode<T: Real, K: TileSink>(
+pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     context: &Context,
     kind: ChunkKind,
     payload: &[u8],

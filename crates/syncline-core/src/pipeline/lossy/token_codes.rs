@@ -56,11 +56,11 @@ impl Codes {
 }
 
 /// Appends the record of a chunk with token codebooks.
-pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
+pub(super) fn encode<T: Real>(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
-    source: &S,
+    source: &dyn ElementSource,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
@@ -98,10 +98,10 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
 
 /// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits. Returns none if Lorenzo prediction
 /// alone takes no more bits.
-fn choose_scheme<T: Real, S: ElementSource + ?Sized>(
+fn choose_scheme<T: Real>(
     encoder: &mut TileCoder<T>,
     geometry: &Geometry,
-    source: &S,
+    source: &dyn ElementSource,
     (tiles, bytes): (&[Tile], &mut Vec<u8>),
     buffers: &mut super::EncodeBuffers,
     memory: &mut EncodeBuffers,
@@ -220,10 +220,10 @@ impl<'a, T: Real> TileCoder<'a, T> {
     }
 
     /// Calls `code` for up to [`LANES`] selected tiles of the same extents at a time, after reading their elements.
-    fn for_batches<S: ElementSource + ?Sized>(
+    fn for_batches(
         &mut self,
         geometry: &Geometry,
-        source: &S,
+        source: &dyn ElementSource,
         (tiles, bytes): (&[Tile], &mut Vec<u8>),
         wanted: impl Fn(&Tile) -> bool,
         mut code: impl FnMut(&mut Self, &[Tile]),

@@ -13,7 +13,7 @@ use crate::lzss::{
 };
 use crate::mem::prefetch::PrefetchTargets;
 use crate::mem::uninit::{UninitBytes, Written};
-use crate::pipeline::{Context, TileSink};
+use crate::pipeline::{Context, Tiles};
 use crate::predict::word::Word;
 use crate::predict::words;
 
@@ -48,7 +48,7 @@ struct Chunk {
 
 /// Decodes a payload to `sink`. Verifies the record's checksum first if the tokens are entropy-coded. Otherwise hashes
 /// the payload while blocks are decoded; the caller must verify the checksum before the output is used.
-pub(in super::super) fn decode<W: Word, K: TileSink>(
+pub(in super::super) fn decode<W: Word, K: Tiles + ?Sized>(
     context: &Context,
     (payload, checksum, buffers): (&[u8], &mut RecordChecksum, &mut DecodeBuffers),
     sink: &mut K,
