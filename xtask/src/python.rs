@@ -159,7 +159,7 @@ fn prepare(python: &str, version: &str) -> Result<Environment> {
         return Ok(environment);
     }
     crate::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&environment.folder))?;
-    // Python compiles the modules that tests import; pip would compile all others as well, for half a minute.
+    // Python compiles the modules that tests import; pip would compile all others as well.
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--requirement"];
     crate::run(Command::new(&environment.python).args(pip).arg(&requirements))?;
     fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))?;

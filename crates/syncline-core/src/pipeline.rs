@@ -43,7 +43,8 @@ pub trait ElementSource: Sync {
     fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>>;
 }
 
-/// A destination of the decoder's elements that is not memory: the tiles of one chunk, each written or skipped, in order.
+/// A destination of the decoder's elements that is not memory: the tiles of one chunk, each written or skipped, in
+/// order.
 pub trait TileSink {
     /// Returns the next tile, and whether its values are needed.
     fn peek(&self) -> Option<(Tile, bool)>;
@@ -57,8 +58,8 @@ pub trait TileSink {
     fn put(&mut self, elements: &[u8]) -> Result<()>;
 }
 
-/// Where [`decode_chunk`] writes. There is one function for both, so that the decoders of all element types are compiled
-/// here, once, and not with each crate that has a sink.
+/// Where [`decode_chunk`] writes. There is one function for both, so that the decoders of all element types are
+/// compiled here, once, and not with each crate that has a sink.
 pub enum Destination<'s, 'm> {
     /// The output array.
     Memory(&'s mut ChunkSink<'m>),

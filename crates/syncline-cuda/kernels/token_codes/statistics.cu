@@ -114,13 +114,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
+// Codes of mode *wide* that are counted in shared memory: most are small.
+constexpr int32_t NEAR_RADIUS = 4096;
+
 // Counts the symbols of mode *wide* of the listed classes of streams. The grid is (blocks of a class, classes);
 // `counts` has the whole alphabet of each, and is 0 before.
 extern "C" __global__ void __launch_bounds__(THREADS)
     token_codes_count_wide(const int32_t *codes, const uint32_t *groups, uint32_t slots, const uint8_t *classes,
                            const WideClass *listed, uint32_t *counts) {
+    __shared__ uint32_t near_codes[2 * NEAR_RADIUS];
+    for (uint32_t i = threadIdx.x; i < 2 * NEAR_RADIUS; i += THREADS) {
+        near_codes[i] = 0;
+    }
+    __syncthreads();
     const WideClass own = listed[blockIdx.y];
-    uint32_t *to = counts + uint64_t(blockIdx.y) * format::ALPHABET_WIDE;
+    uint32_t *to = counts + uint64_t(blockIdx.y) * format::ALPHABET_WIDE + TOKEN_WIDE_RADIUS;
     for_each_group(codes, groups, slots, classes, own.stream, [&](uint32_t class_of, const LaneCodes &lane) {
         if (class_of != own.number) {
             return;
@@ -128,10 +136,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (uint32_t i = 0; i < CODES_OF_LANE; ++i) {
             if (i < lane.count) {
-                atomicAdd(&to[lane.codes[i] + TOKEN_WIDE_RADIUS], 1u);
+                const int32_t code = lane.codes[i];
+                const bool is_near = code >= -NEAR_RADIUS && code < NEAR_RADIUS;
+                atomicAdd(is_near ? &near_codes[code + NEAR_RADIUS] : &to[code], 1u);
             }
         }
     });
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < 2 * NEAR_RADIUS; i += THREADS) {
+        if (near_codes[i] != 0) {
+            atomicAdd(&to[int32_t(i) - NEAR_RADIUS], near_codes[i]);
+        }
+    }
 }
 
 // Returns `number * log2(number)` in units of 2^-16, the logarithm rounded down bit by bit; 0 for 0.

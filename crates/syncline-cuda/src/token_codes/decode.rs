@@ -149,8 +149,8 @@ impl TokenCodes {
         launch.arg(parsed.tiles.chunks_mut()).arg(&self.slots).arg(&mut codes);
         let mut grid = Kernel::grid(CLEARING_BLOCKS, THREADS, 0);
         grid.grid_dim.1 = batch.chunks();
-        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, i32 *). A chunk has at most `slots` groups, for
-        // which `codes` has room.
+        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, i32 *). A chunk has at most `slots` groups,
+        // for which `codes` has room.
         unsafe { launch.launch(grid) }.doing("clearing codes")?;
 
         let lanes = self.geometry.tiles().min(self.geometry.chunk_tiles().into()) as u32 * self.tile_groups;
@@ -164,7 +164,8 @@ impl TokenCodes {
         // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, u64, u64, u64, u32, TokenMemory,
         // ParsedChunk *, i32 *). The kernels before have validated what they describe for chunks whose status is 0.
         // Words beyond the last one of a stream are not read, and no group's lane writes more codes than a group has.
-        // `codes` has room for `slots` groups of each chunk, which are cleared, and the shared memory for all tables of a chunk.
+        // `codes` has room for `slots` groups of each chunk, which are cleared, and the shared memory for all tables of
+        // a chunk.
         unsafe { launch.launch(grid) }.doing("decoding token streams")?;
         observer("token_codes_decode")?;
         Ok(DecodedCodes { codes, slots: self.slots })
