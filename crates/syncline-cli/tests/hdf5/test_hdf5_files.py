@@ -281,6 +281,28 @@ def test_the_user_block_is_kept(syncline):
         assert np.abs(file["t"][...] - FIELD).max() <= 1e-3
 
 
+def test_files_of_the_latest_format(syncline):
+    with h5py.File("a.h5", "w", libver="latest") as file:
+        file.create_dataset("t", data=FIELD, chunks=(8, 50, 60), maxshape=(None, 50, 60))
+        file["t"].attrs["large"] = np.arange(20_000)
+        for number in range(40):
+            file[f"many/{number}"] = FIELD[0] + number
+    syncline("convert", "a.h5", "b.h5", "--abs", "1e-3")
+    with h5py.File("b.h5") as file:
+        assert np.array_equal(file["t"].attrs["large"], np.arange(20_000)) and len(file["many"]) == 40
+        assert np.abs(file["t"][...] - FIELD).max() <= 1e-3
+        assert np.abs(file["many/7"][...] - FIELD[0] - 7).max() <= 1e-3
+
+
+def test_a_filter_that_is_missing_is_named(syncline):
+    with h5py.File("a.h5", "w") as file:
+        file.create_dataset("t", data=FIELD, compression="lzf")
+    for words in (["convert", "a.h5", "b.h5"], ["compress", "a.h5:t"]):
+        said = syncline(*words, "--abs", "1e-3", code=1, HDF5_PLUGIN_PATH="/nowhere")
+        assert "required filter 'lzf' is not registered" in said and "HDF5_PLUGIN_PATH" in said
+    assert os.listdir() == ["a.h5"]
+
+
 def test_what_is_wrong_is_said(syncline):
     with h5py.File("a.h5", "w") as file:
         file["g/t"], file["s"] = FIELD, "text"
