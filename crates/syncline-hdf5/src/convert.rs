@@ -117,7 +117,8 @@ pub fn convert(
         }
     }
     let properties = file_properties(library, &source)?;
-    let target = File::create_with(library, to, properties.id)?;
+    let access = access_properties(library, &properties)?;
+    let target = File::create_with(library, to, properties.id, access.id)?;
     let mut copy = Copy::new(&source, &target, options)?;
     let mut paths = HashMap::new();
     walk(library, source.id(), "/", &mut paths, &mut |group, name, is_utf8, found| {
@@ -132,19 +133,46 @@ pub fn convert(
 
 /// Returns the properties with which a file was created. Those of the root group are stored with the group.
 fn file_properties<'l>(library: &'l Library, source: &File<'l>) -> Result<Handle<'l>> {
-    let f = &library.f;
     let root = library.object(source.id(), "/")?;
-    // SAFETY: open identifiers, and places for the results, which are closed by their owners only.
+    // SAFETY: an open identifier; the result is closed by its owner only.
+    let properties = unsafe { library.own_properties((library.f.file_creation)(source.id()))? };
+    copy_orders(library, &root, &properties)?;
+    Ok(properties)
+}
+
+/// Sets which orders of links and attributes are kept, as in a group. Its other properties must not be used for another
+/// group: they contain places in its file.
+fn copy_orders(library: &Library, group: &Handle<'_>, properties: &Handle<'_>) -> Result {
+    let f = &library.f;
+    // SAFETY: open identifiers, and places for the results; the property list is closed by its owner only.
     unsafe {
-        let properties = library.own_properties((f.file_creation)(source.id()))?;
-        let group = library.own_properties((f.group_creation)(root.id))?;
+        let group = library.own_properties((f.group_creation)(group.id))?;
         let (mut links, mut attributes) = (0, 0);
         let is_set = (f.link_order)(group.id, &raw mut links) >= 0
             && (f.set_link_order)(properties.id, links) >= 0
             && (f.attribute_order)(group.id, &raw mut attributes) >= 0
             && (f.set_attribute_order)(properties.id, attributes) >= 0;
-        if is_set { Ok(properties) } else { Err(library.failed("the order of links cannot be set")) }
+        if is_set { Ok(()) } else { Err(library.failed("the order of links cannot be set")) }
     }
+}
+
+/// Returns the properties for writing a copy. That of a file in the format of version 1.8 or newer may have what the
+/// older format has not, such as large attributes.
+fn access_properties<'l>(library: &'l Library, creation: &Handle<'l>) -> Result<Handle<'l>> {
+    /// `H5F_LIBVER_V18` and `H5F_LIBVER_V110`.
+    const BOUNDS: [c_int; 2] = [1, 2];
+    let access = library.properties("FILE_ACCESS")?;
+    let [mut super_block, mut free, mut table, mut header] = [0; 4];
+    // SAFETY: open identifiers, and places for the results.
+    unsafe {
+        let f = &library.f;
+        (f.format_version)(creation.id, &raw mut super_block, &raw mut free, &raw mut table, &raw mut header);
+        if super_block >= 2 {
+            let status = (f.set_format_versions)(access.id, BOUNDS[0], BOUNDS[1]);
+            library.check(status, "the version of the format cannot be set")?;
+        }
+    }
+    Ok(access)
 }
 
 /// Copies the bytes before the contents of HDF5, which other programs may need.
@@ -260,9 +288,10 @@ impl<'a, 'l> Copy<'a, 'l> {
 
     fn group(&self, group: &Handle<'_>, path: &CStr, links: i64, what: String) -> Result {
         let f = &self.library.f;
-        // SAFETY: open identifiers and a name that ends with a zero byte; the results are closed by their owners only.
+        let creation = self.library.properties("GROUP_CREATE")?;
+        copy_orders(self.library, group, &creation)?;
+        // SAFETY: open identifiers and a name that ends with a zero byte; the result is closed by its owner only.
         unsafe {
-            let creation = self.library.own_properties((f.group_creation)(group.id))?;
             let id = (f.group_create)(self.target.id(), path.as_ptr(), links, creation.id, DEFAULT);
             Handle::new(self.library, id, f.object_close, what).map(drop)
         }

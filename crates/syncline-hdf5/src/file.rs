@@ -50,14 +50,14 @@ impl<'l> File<'l> {
         })
     }
 
-    /// Creates a file, or replaces one. `properties` are those of its creation.
+    /// Creates a file, or replaces one, with properties of its creation and of access to it.
     ///
     /// # Errors
     /// [`Error::Failed`] if it cannot be created.
-    pub(crate) fn create_with(library: &'l Library, path: &Path, properties: Id) -> Result<Self> {
+    pub(crate) fn create_with(library: &'l Library, path: &Path, creation: Id, access: Id) -> Result<Self> {
         Self::with(library, path, |f, name| {
-            // SAFETY: a name that ends with a zero byte, and a property list or 0.
-            unsafe { (f.file_create)(name, REPLACE, properties, DEFAULT) }
+            // SAFETY: a name that ends with a zero byte, and property lists or 0.
+            unsafe { (f.file_create)(name, REPLACE, creation, access) }
         })
     }
 
@@ -66,7 +66,7 @@ impl<'l> File<'l> {
     /// # Errors
     /// [`Error::Failed`] if it cannot be created.
     pub fn create(library: &'l Library, path: &Path) -> Result<Self> {
-        Self::create_with(library, path, DEFAULT)
+        Self::create_with(library, path, DEFAULT, DEFAULT)
     }
 
     fn with(

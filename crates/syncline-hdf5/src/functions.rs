@@ -91,6 +91,8 @@ functions! {
     fill_value_defined = "H5Pfill_value_defined": (Id, *mut c_int) -> c_int;
     fill_value = "H5Pget_fill_value": (Id, Id, *mut c_void) -> c_int;
     set_fill_value = "H5Pset_fill_value": (Id, Id, *const c_void) -> c_int;
+    format_version = "H5Pget_version": (Id, *mut c_uint, *mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
+    set_format_versions = "H5Pset_libver_bounds": (Id, c_int, c_int) -> c_int;
     user_block = "H5Pget_userblock": (Id, *mut u64) -> c_int;
 
     object_open = "H5Oopen": (Id, *const c_char, Id) -> Id;

@@ -47,7 +47,7 @@ impl Library {
     /// # Errors
     /// [`Error::NoLibrary`] if there is none, or if it is older than version 1.10.
     pub fn find() -> Result<Self> {
-        let named = std::env::var_os(VARIABLE);
+        let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
         let names: Vec<std::ffi::OsString> = match &named {
             Some(name) => vec![name.clone()],
             None => NAMES.iter().map(Into::into).collect(),
@@ -114,9 +114,12 @@ impl Library {
             (self.f.walk_errors)(0, 1, note_error, (&raw mut texts).cast());
             (self.f.clear_errors)(0);
         }
-        // The innermost records name the cause, and the outermost what was tried, which `what` says.
-        let cause = texts.pop().map(|text| format!(" (HDF5 {}: {text})", self.version())).unwrap_or_default();
-        Error::Failed(format!("{what}{cause}"))
+        // The innermost records name the cause, and the outermost what was tried, which `what` says. A filter that is
+        // not there is the cause of what happens when it is looked for.
+        let filter = texts.iter().rev().find(|text| text.contains("required filter"));
+        let advice = if filter.is_some() { ": name the folder of its plugin in HDF5_PLUGIN_PATH" } else { "" };
+        let cause = filter.or(texts.last()).map(|text| format!(" (HDF5 {}: {text}){advice}", self.version()));
+        Error::Failed(format!("{what}{}", cause.unwrap_or_default()))
     }
 
     /// Checks the result of a call that returns a status or a count.

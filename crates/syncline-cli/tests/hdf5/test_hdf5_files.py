@@ -226,7 +226,7 @@ def test_convert_takes_all_bounds(syncline, options):
     assert "/t" in said and "ratio" in said
     with h5py.File("a.h5") as old, h5py.File("b.h5") as new:
         error = np.abs(old["t"][...] - new["t"][...])
-    psnr = np.ptp(FIELD) / 1000 * 1.001
+    psnr = RANGE / 1000 * 1.001
     limit = {"--abs": 1e-3, "--pw-rel": 1e-3 * (FIELD + 2), "--psnr": psnr, "--lossless": 0}[options[0]]
     assert np.all(error <= limit)
     # A compressed file is converted again, and its chunks are streams.
@@ -280,6 +280,28 @@ def test_the_user_block_is_kept(syncline):
     assert Path("b.mat").read_bytes()[:19] == b"MATLAB 7.3 MAT-file"
     with h5py.File("b.mat") as file:
         assert np.abs(file["t"][...] - FIELD).max() <= 1e-3
+
+
+def test_files_of_the_latest_format(syncline):
+    with h5py.File("a.h5", "w", libver="latest") as file:
+        file.create_dataset("t", data=FIELD, chunks=(8, 50, 60), maxshape=(None, 50, 60))
+        file["t"].attrs["large"] = np.arange(20_000)
+        for number in range(40):
+            file[f"many/{number}"] = FIELD[0] + number
+    syncline("convert", "a.h5", "b.h5", "--abs", "1e-3")
+    with h5py.File("b.h5") as file:
+        assert np.array_equal(file["t"].attrs["large"], np.arange(20_000)) and len(file["many"]) == 40
+        assert np.abs(file["t"][...] - FIELD).max() <= 1e-3
+        assert np.abs(file["many/7"][...] - FIELD[0] - 7).max() <= 1e-3
+
+
+def test_a_filter_that_is_missing_is_named(syncline):
+    with h5py.File("a.h5", "w") as file:
+        file.create_dataset("t", data=FIELD, compression="lzf")
+    for words in (["convert", "a.h5", "b.h5"], ["compress", "a.h5:t"]):
+        said = syncline(*words, "--abs", "1e-3", code=1, HDF5_PLUGIN_PATH="/nowhere")
+        assert "required filter 'lzf' is not registered" in said and "HDF5_PLUGIN_PATH" in said
+    assert os.listdir() == ["a.h5"]
 
 
 def test_what_is_wrong_is_said(syncline):
