@@ -1,5 +1,6 @@
 """What several tests use."""
 
+import importlib.util
 import os
 
 import pytest
@@ -7,6 +8,12 @@ import pytest
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs a GPU, real or emulated")
+    # As in the tests of Rust: where the random arrays are fixed, the result depends on the commit alone.
+    if "PROPTEST_RNG_SEED" in os.environ and importlib.util.find_spec("hypothesis"):
+        from hypothesis import settings
+
+        settings.register_profile("fixed", derandomize=True)
+        settings.load_profile("fixed")
 
 
 @pytest.fixture

@@ -55,6 +55,16 @@ def test_every_rank(shape, pipeline):
     assert np.abs(stored[part] - values[part]).max() <= 1e-2
 
 
+@pytest.mark.parametrize("store", ["memory", "files"])
+def test_chunks_around_the_bytes_that_are_read_first(store, tmp_path, pipeline):
+    for kib in (5, 7, 9, 12, 15, 17, 33):
+        values = np.random.default_rng(kib).integers(0, 256, (kib, 1024)).astype("u1")
+        where = MemoryStore() if store == "memory" else LocalStore(tmp_path / str(kib))
+        stored = create_array(where, shape=values.shape, chunks=values.shape, dtype="u1")
+        stored[...] = values
+        np.testing.assert_array_equal(stored[3, 5:700:7], values[3, 5:700:7])
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_selection(data):

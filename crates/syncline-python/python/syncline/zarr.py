@@ -16,7 +16,7 @@ from zarr.core.common import parse_named_configuration
 
 from . import _core
 from ._array import Bound, Effort, as_bytes, check_effort, compress, decompress
-from ._core import Corrupt
+from ._core import Corrupt, SynclineError
 from ._types import core_name, numpy_dtype
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
@@ -170,7 +170,10 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         if tail is None:
             return None
         if len(tail) < _TAIL_BYTES:
-            return self._decode_selection(tail, selection, chunk_spec)
+            # All of the stream, except from a memory store of Zarr whose value is shorter than what was asked for, and
+            # longer than half of it: the store gives a part of it.
+            stream = tail if _is_stream(tail) else (yield None)
+            return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
         head = yield RangeByteRequest(0, _core.PartialStream.HEAD_BYTES)
         partial = _core.PartialStream(head.as_numpy_array(), tail.as_numpy_array())
         _check(partial.header(), chunk_spec)
@@ -209,6 +212,15 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             except StopIteration as done:
                 return done.value
             answer = byte_getter.get_sync(prototype=chunk_spec.prototype, byte_range=request)
+
+
+def _is_stream(stream: Any) -> bool:
+    """Returns whether bytes start with the header of a stream."""
+    try:
+        _core.header(stream.as_numpy_array())
+    except SynclineError:
+        return False
+    return True
 
 
 class _Done(Exception):
