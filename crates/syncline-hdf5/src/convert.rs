@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use syncline::{Bound, Coder, Effort, ElementType};
+use syncline::ElementType;
 
 use crate::dataset::{self, Dataset};
 use crate::element::FLOAT;
@@ -17,6 +17,7 @@ use crate::file::File;
 use crate::library::{Library, c_name};
 use crate::links::{Address, Found, Target, join, walk};
 use crate::object::{DATASET, DEFAULT, GROUP, Handle};
+use crate::options::Options;
 use crate::recompress::Recompress;
 use crate::references::{Contains, References, contained, is_variable};
 
@@ -29,27 +30,6 @@ const VIRTUAL: i32 = 3;
 
 /// Datasets of fewer elements stay as they are: chunks and their index would take more than is saved.
 pub const SMALLEST: u64 = 1024;
-
-/// How datasets are compressed.
-#[derive(Debug)]
-pub struct Options {
-    /// The bound. Those relative to the range refer to all values of a dataset.
-    pub bound: Bound,
-    /// Values that stand for missing data, if not those that each dataset declares.
-    pub fill: Option<Vec<f64>>,
-    /// Lossless stage.
-    pub coder: Option<Coder>,
-    /// Level of LZSS.
-    pub level: Option<u8>,
-    /// Time that compression may take for smaller chunks.
-    pub effort: Option<Effort>,
-    /// Paths of datasets and groups that stay as they are.
-    pub except: Vec<String>,
-    /// Threads; 0 for as many as there are processors.
-    pub threads: usize,
-    /// Bytes of chunks that may be in memory.
-    pub memory_limit: Option<u64>,
-}
 
 /// Why a floating-point dataset was copied as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

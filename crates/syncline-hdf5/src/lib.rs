@@ -21,13 +21,15 @@ mod functions;
 mod library;
 mod links;
 mod object;
+mod options;
 mod parameters;
 mod recompress;
 mod references;
 mod set_local;
 
-pub use convert::{Change, Conversion, Kept, Options, SMALLEST, convert};
+pub use convert::{Change, Conversion, Kept, SMALLEST, convert};
 pub use dataset::Dataset;
 pub use error::{Error, Result};
 pub use file::File;
 pub use library::Library;
+pub use options::Options;

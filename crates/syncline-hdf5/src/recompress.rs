@@ -9,11 +9,11 @@ use rayon::prelude::*;
 use syncline::{Bound, Coder, CompressOptions, Effort, ElementType, Fill};
 use syncline_core::bound::{Pipeline, Scan, resolve};
 
-use crate::convert::Options;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::filter::encode;
 use crate::object::{DEFAULT, Handle};
+use crate::options::Options;
 use crate::parameters::{ID, Parameters, VERSION};
 
 /// Elements of a chunk where the file has chunks that are too small, or none: as in streams.

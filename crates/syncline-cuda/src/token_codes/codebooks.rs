@@ -11,7 +11,6 @@ use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths};
 use syncline_core::tokens::{Mode, STREAM_HEADER_BYTES, StreamCounts, stream_header, tokenize, write_head};
 
-use super::encode::StreamPart;
 use super::statistics::{self, StreamChoice};
 use super::structs::{ChunkCodebooks, SymbolCounts, TokenCodebook, TokenSizes};
 use crate::device::{Device, Frame, Kernel, fetch};
@@ -54,6 +53,14 @@ enum Serialized<'a> {
         modes: Vec<Vec<Mode>>,
         made: CountedCodebooks<'a>,
     },
+}
+
+/// A part of a token stream that the device has made: where it is, and where it belongs in the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamPart {
+    pub from: CUdeviceptr,
+    pub at: u64,
+    pub bytes: u64,
 }
 
 /// The start of a stream.

@@ -7,7 +7,7 @@ use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelA
 use syncline_core::bits::reader::BitWords;
 use syncline_core::tokens::GROUP_LEN;
 
-use super::codebooks::{Head, TokenCodebooks};
+use super::codebooks::{Head, StreamPart, TokenCodebooks};
 use super::structs::{ChunkCodebooks, TokenGroups, TokenLayout, TokenSizes};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
@@ -28,14 +28,6 @@ pub(super) fn specialization() -> Specialization {
     let constants =
         vec![("THREADS", THREADS.into()), ("LAY_OUT_THREADS", LAY_OUT_THREADS.into()), ("CODE_BITS", CODE_BITS.into())];
     Specialization { source: SOURCE, constants }
-}
-
-/// A part of a token stream that the device has made: where it is, and where it belongs in the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StreamPart {
-    pub from: CUdeviceptr,
-    pub at: u64,
-    pub bytes: u64,
 }
 
 /// A token stream that is laid out.
