@@ -61,7 +61,8 @@ pub struct Change {
     pub before: u64,
     /// Bytes that the chunks take now.
     pub after: u64,
-    /// The bound that holds: an absolute error, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
+    /// The bound that holds: an absolute error, or relative to each value for [`PwRel`](syncline::Bound::PwRel); 0 if
+    /// lossless.
     pub holds: f64,
     /// Why it was not compressed, if it was not.
     pub kept: Option<Kept>,
