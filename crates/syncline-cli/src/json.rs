@@ -1,8 +1,10 @@
 //! Results as JSON. Numbers that JSON does not have (NaN, infinities) are null.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use syncline::quality::{Peak, Quality, Tolerance};
-use syncline::{Bound, Execution, FillPattern, Header, Report, Shape, Summary};
+use syncline::{Bound, ElementType, Execution, FillPattern, Header, Report, Shape, Summary};
 
 use crate::message::{self, Failure, Outcome};
 
@@ -14,6 +16,24 @@ pub fn print(value: &Value) -> Outcome {
 /// Returns the kind and the number of a requested bound.
 pub fn bound(bound: Bound) -> Value {
     json!({ "kind": bound.name(), "value": bound.value() })
+}
+
+/// Returns what is known of an array that was decompressed. `device` is where that was, such as [`execution`].
+pub fn decompressed(
+    (input, output): (&str, &str),
+    (element_type, shape): (ElementType, Shape),
+    elapsed: Duration,
+    device: Value,
+) -> Value {
+    json!({
+        "input": input,
+        "output": output,
+        "element_type": element_type.name(),
+        "shape": shape.extents(),
+        "bytes": shape.len() * element_type.size() as u64,
+        "seconds": elapsed.as_secs_f64(),
+        "device": device,
+    })
 }
 
 fn shape(shape: Shape) -> Value {

@@ -8,20 +8,15 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use crate::functions::Id;
+use crate::functions::{FilterById, Id, TypeFunctions};
 
 /// Functions of one HDF5 library, named as there.
 #[derive(Clone, Copy)]
 pub struct Library {
-    pub get_filter_by_id:
-        unsafe extern "C" fn(Id, c_int, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int,
+    pub get_filter_by_id: FilterById,
     pub modify_filter: unsafe extern "C" fn(Id, c_int, c_uint, usize, *const c_uint) -> c_int,
     pub get_chunk: unsafe extern "C" fn(Id, c_int, *mut u64) -> c_int,
-    pub get_class: unsafe extern "C" fn(Id) -> c_int,
-    pub get_size: unsafe extern "C" fn(Id) -> usize,
-    pub get_sign: unsafe extern "C" fn(Id) -> c_int,
-    pub get_order: unsafe extern "C" fn(Id) -> c_int,
-    pub get_fields: unsafe extern "C" fn(Id, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int,
+    pub types: TypeFunctions,
     pub fill_value_defined: unsafe extern "C" fn(Id, *mut c_int) -> c_int,
     pub get_fill_value: unsafe extern "C" fn(Id, Id, *mut c_void) -> c_int,
     errors: Option<Errors>,
@@ -90,11 +85,13 @@ impl Library {
             get_filter_by_id: function!(c"H5Pget_filter_by_id2"),
             modify_filter: function!(c"H5Pmodify_filter"),
             get_chunk: function!(c"H5Pget_chunk"),
-            get_class: function!(c"H5Tget_class"),
-            get_size: function!(c"H5Tget_size"),
-            get_sign: function!(c"H5Tget_sign"),
-            get_order: function!(c"H5Tget_order"),
-            get_fields: function!(c"H5Tget_fields"),
+            types: TypeFunctions {
+                class: function!(c"H5Tget_class"),
+                size: function!(c"H5Tget_size"),
+                sign: function!(c"H5Tget_sign"),
+                order: function!(c"H5Tget_order"),
+                fields: function!(c"H5Tget_fields"),
+            },
             fill_value_defined: function!(c"H5Pfill_value_defined"),
             get_fill_value: function!(c"H5Pget_fill_value"),
             // SAFETY: an open handle that is never closed.

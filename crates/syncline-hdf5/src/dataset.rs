@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use syncline::{ElementType, MAX_RANK, Shape};
 
-use crate::element::{ARRAY, BIG_ENDIAN, FLOAT, INTEGER, Traits, value_of};
+use crate::element::{BIG_ENDIAN, FLOAT, INTEGER, Traits, value_of};
 use crate::error::{Error, Result};
 use crate::functions::Id;
 use crate::library::{Library, c_name};
@@ -41,29 +41,8 @@ pub struct Dataset<'l> {
 
 /// Returns what tells the element type of a type.
 pub fn traits(library: &Library, id: Id) -> Traits {
-    let f = &library.f;
-    let [mut sign, mut exponent_at, mut exponent, mut mantissa_at, mut mantissa] = [0usize; 5];
-    // SAFETY: an open identifier of a type, and places for the results.
-    unsafe {
-        let class = (f.type_class)(id);
-        if class == FLOAT {
-            (f.type_fields)(
-                id,
-                &raw mut sign,
-                &raw mut exponent_at,
-                &raw mut exponent,
-                &raw mut mantissa_at,
-                &raw mut mantissa,
-            );
-        }
-        Traits {
-            class,
-            size: (f.type_size)(id),
-            sign: if class == INTEGER { (f.type_sign)(id) } else { 0 },
-            order: if class == ARRAY { 0 } else { (f.type_order)(id) },
-            bits: (exponent, mantissa),
-        }
-    }
+    // SAFETY: an open identifier of a type.
+    unsafe { library.f.types().traits(id) }
 }
 
 /// Returns the extents of a dataspace; `None` if it holds no elements at all.

@@ -4,6 +4,8 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
+use crate::element::{ARRAY, FLOAT, INTEGER, Traits};
+
 /// `hid_t` since HDF5 1.10.
 pub type Id = i64;
 
@@ -25,6 +27,81 @@ pub struct ErrorRecord {
 
 /// Called with each record of the error stack.
 pub type EachError = unsafe extern "C" fn(c_uint, *const ErrorRecord, *mut c_void) -> c_int;
+
+/// `H5Pget_filter_by_id2`.
+pub type FilterById =
+    unsafe extern "C" fn(Id, c_int, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
+
+/// Returns the flags and the parameters of a filter in a property list; `None` if HDF5 fails.
+///
+/// # Safety
+/// `creation` is a property list of the library of `get`.
+pub unsafe fn filter_values(get: FilterById, creation: Id, filter: c_int) -> Option<(c_uint, Vec<u32>)> {
+    let mut values = vec![0u32; 128];
+    let (mut flags, mut count, mut config) = (0, values.len(), 0);
+    let no_name = std::ptr::null_mut();
+    // SAFETY: an identifier of the library, and room for as many numbers as `count` says.
+    let status = unsafe {
+        get(creation, filter, &raw mut flags, &raw mut count, values.as_mut_ptr(), 0, no_name, &raw mut config)
+    };
+    values.truncate(count);
+    (status >= 0).then_some((flags, values))
+}
+
+/// Functions that describe types.
+#[derive(Clone, Copy)]
+pub struct TypeFunctions {
+    pub class: unsafe extern "C" fn(Id) -> c_int,
+    pub size: unsafe extern "C" fn(Id) -> usize,
+    pub sign: unsafe extern "C" fn(Id) -> c_int,
+    pub order: unsafe extern "C" fn(Id) -> c_int,
+    pub fields: unsafe extern "C" fn(Id, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int,
+}
+
+impl TypeFunctions {
+    /// Returns what tells the element type of a type. Programs may print every error, so that nothing is asked that a
+    /// type does not have.
+    ///
+    /// # Safety
+    /// `id` is a type of the library of these functions.
+    pub unsafe fn traits(&self, id: Id) -> Traits {
+        let [mut sign, mut exponent_at, mut exponent, mut mantissa_at, mut mantissa] = [0usize; 5];
+        // SAFETY: an identifier of the library, and places for the results.
+        unsafe {
+            let class = (self.class)(id);
+            if class == FLOAT {
+                (self.fields)(
+                    id,
+                    &raw mut sign,
+                    &raw mut exponent_at,
+                    &raw mut exponent,
+                    &raw mut mantissa_at,
+                    &raw mut mantissa,
+                );
+            }
+            Traits {
+                class,
+                size: (self.size)(id),
+                sign: if class == INTEGER { (self.sign)(id) } else { 0 },
+                order: if class == ARRAY { 0 } else { (self.order)(id) },
+                bits: (exponent, mantissa),
+            }
+        }
+    }
+}
+
+impl Functions {
+    /// Returns the functions that describe types.
+    pub fn types(&self) -> TypeFunctions {
+        TypeFunctions {
+            class: self.type_class,
+            size: self.type_size,
+            sign: self.type_sign,
+            order: self.type_order,
+            fields: self.type_fields,
+        }
+    }
+}
 
 macro_rules! functions {
     ($($field:ident = $($name:literal)|+ : ($($argument:ty),*) -> $result:ty;)*) => {

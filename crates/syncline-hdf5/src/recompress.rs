@@ -12,6 +12,7 @@ use syncline_core::bound::{Pipeline, Scan, resolve};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::filter::encode;
+use crate::functions::filter_values;
 use crate::object::{DEFAULT, Handle};
 use crate::options::Options;
 use crate::parameters::{ID, Parameters, VERSION};
@@ -71,21 +72,10 @@ impl Recompress<'_, '_> {
             let copy = Handle::new(library, id, f.object_close, what)?;
             // The filter has completed them.
             let created = library.own_properties((f.dataset_creation)(copy.id))?;
-            let (mut flags, mut config, mut values) = (0, 0, [0u32; 128]);
-            let mut count = values.len();
-            let no_name = std::ptr::null_mut();
-            let status = (f.filter_by_id)(
-                created.id,
-                ID,
-                &raw mut flags,
-                &raw mut count,
-                values.as_mut_ptr(),
-                0,
-                no_name,
-                &raw mut config,
-            );
-            library.check(status, "the parameters of the filter cannot be read")?;
-            (copy, Parameters::complete(&values[..count.min(values.len())])?)
+            let Some((_, values)) = filter_values(f.filter_by_id, created.id, ID) else {
+                return Err(library.failed("the parameters of the filter cannot be read"));
+            };
+            (copy, Parameters::complete(&values)?)
         };
         let mut options = parameters.compress_options(Some(self.source.element_type()))?;
         if fills.len() > 1 {

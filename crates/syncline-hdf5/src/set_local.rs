@@ -2,14 +2,14 @@
 
 #![allow(unsafe_code, reason = "a callback of HDF5, and calls of HDF5")]
 
-use std::ffi::{CString, c_int, c_uint, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::panic::catch_unwind;
 
 use syncline::{ElementType, Error, MAX_RANK};
 
 use crate::caller::Library;
-use crate::element::{BIG_ENDIAN, FLOAT, INTEGER, LITTLE_ENDIAN, Traits, value_of};
-use crate::functions::Id;
+use crate::element::{BIG_ENDIAN, LITTLE_ENDIAN, value_of};
+use crate::functions::{Id, filter_values};
 use crate::parameters::{ID, Parameters};
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.
@@ -68,28 +68,12 @@ unsafe extern "C" fn set_local_from(creation: Id, element: Id, _space: Id, calle
 /// `creation` and `element` are identifiers of `library`.
 unsafe fn complete(library: &Library, creation: Id, element: Id) -> Result<(), Error> {
     let failed = |what: &str| Error::InvalidArgument(format!("HDF5 cannot tell {what}"));
-    let mut values = [0u32; 128];
-    let (mut flags, mut count, mut config): (c_uint, usize, c_uint) = (0, values.len(), 0);
-    let no_name = std::ptr::null_mut();
-    // SAFETY: an identifier of the library, and room for as many numbers as `count` says.
-    let status = unsafe {
-        (library.get_filter_by_id)(
-            creation,
-            ID,
-            &raw mut flags,
-            &raw mut count,
-            values.as_mut_ptr(),
-            0,
-            no_name,
-            &raw mut config,
-        )
-    };
-    if status < 0 {
-        return Err(failed("the parameters of the filter"));
-    }
-    let mut parameters = Parameters::from_user(&values[..count.min(values.len())])?;
     // SAFETY: an identifier of the library.
-    let traits = unsafe { traits(library, element) };
+    let (flags, values) = unsafe { filter_values(library.get_filter_by_id, creation, ID) }
+        .ok_or_else(|| failed("the parameters of the filter"))?;
+    let mut parameters = Parameters::from_user(&values)?;
+    // SAFETY: an identifier of the library.
+    let traits = unsafe { library.types.traits(element) };
     let kind = traits.element().ok_or_else(|| {
         Error::InvalidArgument(
             "the filter compresses integers and floating-point numbers of 1 to 8 bytes, not strings, compound, or \
@@ -118,36 +102,6 @@ unsafe fn complete(library: &Library, creation: Id, element: Id) -> Result<(), E
     // SAFETY: an identifier of the library and as many numbers as the count says.
     let status = unsafe { (library.modify_filter)(creation, ID, flags, values.len(), values.as_ptr()) };
     if status < 0 { Err(failed("whether it keeps the parameters of the filter")) } else { Ok(()) }
-}
-
-/// Returns what tells the element type of a type. Programs may print every error, so that nothing is asked that a type
-/// does not have.
-///
-/// # Safety
-/// `element` is an identifier of `library`.
-unsafe fn traits(library: &Library, element: Id) -> Traits {
-    let [mut sign, mut exponent_at, mut exponent, mut mantissa_at, mut mantissa] = [0usize; 5];
-    // SAFETY: an identifier of the library, and places for the results.
-    unsafe {
-        let class = (library.get_class)(element);
-        if class == FLOAT {
-            (library.get_fields)(
-                element,
-                &raw mut sign,
-                &raw mut exponent_at,
-                &raw mut exponent,
-                &raw mut mantissa_at,
-                &raw mut mantissa,
-            );
-        }
-        Traits {
-            class,
-            size: (library.get_size)(element),
-            sign: if class == INTEGER { (library.get_sign)(element) } else { 0 },
-            order: (library.get_order)(element),
-            bits: (exponent, mantissa),
-        }
-    }
 }
 
 /// Returns the fill value that the dataset declares, if it does.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::{DecompressArgs, Talk};
 use crate::commands::{check_device, remark};
@@ -88,13 +88,6 @@ fn one<W: Write + std::io::Seek>(
         let size = format::bytes(bytes);
         remark(format_args!("{} -> {output}: {element_type} {shape}, {size}, {timing}", stream.name));
     }
-    Ok(json!({
-        "input": stream.name,
-        "output": output,
-        "element_type": element_type.name(),
-        "shape": shape.extents(),
-        "bytes": bytes,
-        "seconds": elapsed.as_secs_f64(),
-        "device": json::execution(&execution),
-    }))
+    let device = json::execution(&execution);
+    Ok(json::decompressed((&stream.name, &output), (element_type, shape), elapsed, device))
 }

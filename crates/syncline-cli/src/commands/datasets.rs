@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use syncline::{ElementType, Header, Shape};
 
 use crate::args::{DecompressArgs, Talk};
@@ -121,15 +121,8 @@ fn one<C: Container>(args: &DecompressArgs, input: &Path, container: &C, name: &
         let (size, timing) = (format::bytes(bytes), format::timing(bytes, elapsed));
         remark(format_args!("{} -> {output}: {element_type} {shape}, {size}, {timing}", stream.name));
     }
-    Ok(json!({
-        "input": stream.name,
-        "output": output,
-        "element_type": element_type.name(),
-        "shape": shape.extents(),
-        "bytes": bytes,
-        "seconds": elapsed.as_secs_f64(),
-        "device": json::execution(&execution),
-    }))
+    let device = json::execution(&execution);
+    Ok(json::decompressed((&stream.name, &output), (element_type, shape), elapsed, device))
 }
 
 /// Decompresses streams to datasets of an HDF5 file.

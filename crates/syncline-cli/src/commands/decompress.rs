@@ -129,15 +129,8 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
         }
     }
     let json = args.json.then(|| {
-        json!({
-            "input": stream.name,
-            "output": output_name,
-            "element_type": element_type.name(),
-            "shape": shape.extents(),
-            "bytes": bytes,
-            "seconds": elapsed.as_secs_f64(),
-            "device": json::execution(&execution),
-        })
+        let device = json::execution(&execution);
+        json::decompressed((&stream.name, &output_name), (element_type, shape), elapsed, device)
     });
     Ok(Done { uncompressed: bytes, compressed: stream.bytes, json })
 }
@@ -173,15 +166,8 @@ fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: 
         }
     }
     let json = args.json.then(|| {
-        json!({
-            "input": name,
-            "output": output_name,
-            "element_type": header.element_type.name(),
-            "shape": header.shape.extents(),
-            "bytes": bytes,
-            "seconds": elapsed.as_secs_f64(),
-            "device": json!({ "gpus": [], "reason": "the stream was decompressed while it was read" }),
-        })
+        let device = json!({ "gpus": [], "reason": "the stream was decompressed while it was read" });
+        json::decompressed((&name, &output_name), (header.element_type, header.shape), elapsed, device)
     });
     Ok(Done { uncompressed: bytes, compressed, json })
 }

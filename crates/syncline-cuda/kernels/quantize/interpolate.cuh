@@ -61,8 +61,6 @@ template <typename Sum> struct ActivitySums {
 };
 typedef ActivitySums<uint64_t> Activities;
 
-__device__ inline uint32_t magnitude_of_code(uint32_t code) { return int32_t(code) < 0 ? 0u - code : code; }
-
 __device__ inline bool bit_of(const uint32_t *bitmap, uint32_t element) {
     return (bitmap[element / WARP] >> element % WARP & 1) != 0;
 }
@@ -117,7 +115,7 @@ __device__ inline uint32_t code_anchors(const Step &step, TileMemory &memory, co
             residual += __popc(set) % 2 == 0 ? value : -value;
         }
         codes[i] = int32_t(residual);
-        activities.add(i, magnitude_of_code(residual));
+        activities.add(i, magnitude_of(int32_t(residual)));
         cost += shifted_cost(residual);
     }
     return cost;
@@ -188,7 +186,7 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
             // Without a code, the element is the prediction itself, whatever its sign.
             memory.values[padded(place)] = code != 0 ? value : prediction;
             codes[first + i] = code;
-            sums.add(first + i, magnitude_of_code(uint32_t(code)));
+            sums.add(first + i, magnitude_of(code));
             cost += shifted_cost(uint32_t(code));
             if (!good) {
                 atomicOr(&memory.missed[place / WARP], 1u << place % WARP);

@@ -87,14 +87,10 @@ struct Columns {
                                                                              : 1) {}
 };
 
-// Columns of most tiles, as constants: the offsets of elements are parts of instructions.
+// Columns of usual tiles, as constants: the offsets of elements are parts of instructions.
 struct UsualColumns {
-    static constexpr uint32_t count = AXES == 3 ? 64 : AXES == 2 ? 32 : MAX_ELEMENTS, length = MAX_ELEMENTS / count;
+    static constexpr uint32_t count = USUAL_ROW * (AXES == 3 ? USUAL_ROWS : 1), length = MAX_ELEMENTS / count;
 };
-__device__ inline bool has_usual_columns(const TileBox &tile) {
-    const Columns own(tile);
-    return own.count == UsualColumns::count && own.length == UsualColumns::length;
-}
 
 // Differences along sets of the lower axes, and second differences along all of these.
 struct LowerDifferences {
@@ -185,7 +181,7 @@ __device__ inline void add_costs(const TileBox &tile, const int32_t *q, const Co
 // integers without the base. Called by the whole warp.
 __device__ inline OrderChoice cheapest_order(const TileBox &tile, const int32_t *q) {
     uint32_t costs[ORDERS] = {};
-    if (has_usual_columns(tile)) {
+    if (is_usual(tile)) {
         add_costs(tile, q, UsualColumns(), costs);
     } else {
         add_costs(tile, q, Columns(tile), costs);

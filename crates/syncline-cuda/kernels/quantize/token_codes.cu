@@ -139,7 +139,7 @@ __device__ inline Activities write_residuals(const TileBox &tile, const TileMemo
     Activities activities;
     for_each_residual_of(tile, memory.q, order, [&](uint32_t element, uint32_t residual) {
         codes[element] = int32_t(residual);
-        activities.add(element, magnitude_of_code(residual));
+        activities.add(element, magnitude_of(int32_t(residual)));
     });
     return activities;
 }

@@ -15,3 +15,5 @@ __device__ inline uint32_t group_word(uint32_t length, uint32_t bin) { return le
 __device__ inline uint32_t group_length(uint32_t word) { return word >> 8; }
 __device__ inline uint32_t group_bin(uint32_t word) { return word & 0xFF; }
 __device__ inline bool group_is_live(uint32_t word) { return group_bin(word) != 0; }
+
+__device__ inline uint32_t magnitude_of(int32_t code) { return code < 0 ? 0u - uint32_t(code) : uint32_t(code); }

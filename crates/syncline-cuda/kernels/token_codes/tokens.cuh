@@ -12,8 +12,6 @@ struct Token {
     uint32_t symbol, raw, raw_bits;
 };
 
-__device__ inline uint32_t magnitude_of(int32_t code) { return code < 0 ? 0u - uint32_t(code) : uint32_t(code); }
-
 // A code behind fewer than LONGEST_RUN zeros, in mode *runs*.
 __device__ inline Token run_token(uint32_t zeros, int32_t code) {
     const uint32_t magnitude = magnitude_of(code), bits = 32 - __clz(int32_t(magnitude));

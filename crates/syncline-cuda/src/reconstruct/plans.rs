@@ -123,7 +123,7 @@ impl<T: Real> HostPlans<T> {
             anchors: Vec::new(),
             stages: Vec::new(),
             pairs: Vec::new(),
-            missing: padded(if axes == 3 { 512 } else { 1024 }),
+            missing: padded(geometry.unclipped_len() as u32),
         };
         for scheme in Scheme::ALL {
             for clipped in 0..8_usize {

@@ -276,8 +276,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
             samples[0].verbatim += prepared.quantized.exact.count() as u64;
         }
         for (&scheme, sample) in Scheme::of(self.axes).iter().zip(&mut samples[1..]) {
-            let any_cost = self.prepared[..tiles.len()].iter().any(|prepared| prepared.cost > 0);
-            let outcomes = if any_cost { self.interpolate(scheme, tiles) } else { [Outcome::none(); LANES] };
+            let outcomes = self.interpolate(scheme, tiles);
             for (lane, (prepared, outcome)) in self.prepared.iter().zip(outcomes).take(tiles.len()).enumerate() {
                 if outcome.cost < prepared.cost {
                     sample.push(self.interpolated.codes[..count].iter().map(|codes| codes[lane]));
@@ -293,9 +292,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
     /// Codes the next tiles, which are prepared, with the cheaper of Lorenzo prediction and the scheme.
     fn tiles(&mut self, tiles: &[Tile], scheme: Option<Scheme>, buffers: &mut super::EncodeBuffers, codes: &mut Codes) {
         let count = tiles[0].len();
-        // Nothing is cheaper than nothing.
-        let any_cost = self.prepared[..tiles.len()].iter().any(|prepared| prepared.cost > 0);
-        let outcomes = scheme.filter(|_| any_cost).map(|scheme| self.interpolate(scheme, tiles));
+        let outcomes = scheme.map(|scheme| self.interpolate(scheme, tiles));
         for (lane, prepared) in self.prepared[..tiles.len()].iter().enumerate() {
             let x = &prepared.x[..count];
             let mut meta = prepared.quantized.meta;
@@ -336,6 +333,10 @@ impl<'a, T: Real> TileCoder<'a, T> {
         };
         let count = tiles[0].len();
         let prepared = &self.prepared[..tiles.len()];
+        // Nothing costs less than nothing.
+        if prepared.iter().all(|prepared| prepared.cost == 0) {
+            return [Outcome::none(); LANES];
+        }
         fill_source(&mut self.source, prepared, count);
         let plan = self.plans.get(scheme, tiles[0].extent);
         let bases: [i32; LANES] = std::array::from_fn(|lane| prepared.get(lane).map_or(0, |prepared| prepared.q[0]));
