@@ -18,6 +18,10 @@ pub const WIDE_RADIUS: u32 = 32768;
 /// Radius of codes of one byte.
 pub const NARROW_RADIUS: u32 = 128;
 
+/// What the magnitude of a residual counts at most in the choice of a tile's predictor and class, so that one outlier
+/// does not decide for all elements.
+pub const RESIDUAL_LIMIT: u16 = 8192;
+
 /// Predicts a tile with the cheapest of predictors 0 to `axes` and writes a code for each element: residual + `radius`,
 /// or 0 for a residual outside, which goes to `outliers` (appended, ascending). Codes past the tile's elements become
 /// `radius`.
@@ -37,8 +41,8 @@ pub fn encode_tile(
     if extent == [8, 8, 8]
         && axes == 3
         && let Some(token) = Avx2::detected()
-        && let Some((info, outside)) = avx2::encode(token, q, radius, codes)
     {
+        let (info, outside) = avx2::encode(token, q, radius, codes);
         if outside {
             collect_outliers(q, extent, info, codes, outliers);
         }
@@ -47,7 +51,7 @@ pub fn encode_tile(
     let mut residuals = [0u32; MAX_TILE_ELEMENTS];
     let residuals = &mut residuals[..q.len()];
     subtract_base(q, residuals);
-    let (predictor, activity) = predict(residuals, extent, axes, &mut Scratch::default());
+    let (predictor, activity) = predict(residuals, extent, axes, Some(RESIDUAL_LIMIT), &mut Scratch::default());
     if write_codes(residuals, radius, codes) {
         collect(residuals, codes, outliers);
     }
@@ -65,7 +69,7 @@ pub fn encode_tile_scalar(
     outliers: &mut Vec<Outlier>,
 ) -> TileInfo<i32> {
     let mut residuals: Vec<u32> = q.iter().map(|&value| value.wrapping_sub(q[0]) as u32).collect();
-    let (predictor, activity) = predict_simple(&mut residuals, extent, axes);
+    let (predictor, activity) = predict_simple(&mut residuals, extent, axes, Some(RESIDUAL_LIMIT));
     codes.fill(radius as u16);
     for (i, (&residual, code)) in residuals.iter().zip(codes).enumerate() {
         if (residual as i32).unsigned_abs() < radius {
@@ -249,6 +253,25 @@ mod tests {
                 (extent, q)
             },
         )
+    }
+
+    #[test]
+    fn one_outlier_does_not_choose_the_predictor() {
+        // Linear along each axis: the differences along all of them are 0.
+        for extent in [[8usize, 8, 8], [1, 32, 32]] {
+            let [nz, ny, nx] = extent;
+            let axes = if nz > 1 { 3 } else { 2 };
+            let value = |i: usize| 1000 * (i / ny / nx + i / nx % ny + i % nx) as i32;
+            let mut q: Vec<i32> = (0..nz * ny * nx).map(value).collect();
+            let mut codes = vec![0; q.len()];
+            let predictor =
+                |q: &[i32], codes: &mut [u16]| encode_tile(q, extent, axes, RADIUS, codes, &mut Vec::new()).predictor;
+            assert_eq!(usize::from(predictor(&q, &mut codes)), axes);
+            for outlier in [100_000, 3_000_000, -(1 << 29)] {
+                q[nx * 3 + 5] = outlier;
+                assert_eq!(usize::from(predictor(&q, &mut codes)), axes, "{outlier}");
+            }
+        }
     }
 
     proptest! {

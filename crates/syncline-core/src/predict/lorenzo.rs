@@ -19,17 +19,24 @@ impl<W: Word> Default for Scratch<W> {
 }
 
 /// Replaces the tile's integers, from which the base is subtracted already, by their residuals under the predictor from
-/// 0 to `axes` with the smallest sum of magnitudes; of several, under the one with the largest number. Returns that
-/// predictor and that sum, saturating.
+/// 0 to `axes` with the smallest sum of magnitudes; of several, under the one with the largest number. A magnitude
+/// counts as `limit` at most. Returns that predictor and that sum, saturating.
 #[inline]
-pub fn predict<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> (u8, u64) {
-    simd::run(Predict { v, extent, axes, scratch })
+pub fn predict<W: Word>(
+    v: &mut [W],
+    extent: [usize; 3],
+    axes: usize,
+    limit: Option<u16>,
+    scratch: &mut Scratch<W>,
+) -> (u8, u64) {
+    simd::run(Predict { v, extent, axes, limit, scratch })
 }
 
 struct Predict<'a, W> {
     v: &'a mut [W],
     extent: [usize; 3],
     axes: usize,
+    limit: Option<u16>,
     scratch: &'a mut Scratch<W>,
 }
 
@@ -38,7 +45,8 @@ impl<W: Word> Kernel for Predict<'_, W> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> (u8, u64) {
-        let Self { v, extent, axes, scratch } = self;
+        let Self { v, extent, axes, limit, scratch } = self;
+        let activity = |residuals: &[W]| activity(residuals, limit);
         let [_, ny, nx] = extent;
         let (n, plane) = (v.len(), ny * nx);
         let [x, xy, xyz] = &mut scratch.0;
@@ -89,9 +97,13 @@ impl<W: Word> Kernel for Predict<'_, W> {
     }
 }
 
-/// Returns the sum of magnitudes, saturating.
+/// Returns the sum of magnitudes, each `limit` at most, saturating.
 #[inline(always)]
-fn activity<W: Word>(residuals: &[W]) -> u64 {
+fn activity<W: Word>(residuals: &[W], limit: Option<u16>) -> u64 {
+    if let Some(limit) = limit {
+        // At most 1,024 times 2^16.
+        return u64::from(residuals.iter().map(|r| r.magnitude().min(limit.into()) as u32).sum::<u32>());
+    }
     if W::BITS <= 16 {
         // At most 1,024 times 2^15.
         return u64::from(residuals.iter().map(|r| r.magnitude() as u32).sum::<u32>());
@@ -212,11 +224,12 @@ fn add<W: Word>(row: &mut [W], before: &[W]) {
 }
 
 /// Computes [`predict`] in the simplest way. This is the oracle of the tests.
-pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize) -> (u8, u64) {
+pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize, limit: Option<u16>) -> (u8, u64) {
+    let counted = |residual: &W| residual.magnitude().min(limit.map_or(u64::MAX, u64::from));
     let candidate = |predictor| {
         let mut residuals = v.to_vec();
         difference(&mut residuals, extent, predictor);
-        let activity = residuals.iter().fold(0u64, |sum, r| sum.saturating_add(r.magnitude()));
+        let activity = residuals.iter().map(counted).fold(0u64, u64::saturating_add);
         (predictor, activity, residuals)
     };
     let others = (1..=axes as u8).map(&candidate);
@@ -276,12 +289,14 @@ pub(crate) mod tests {
 
         #[test]
         fn vectors_choose_as_the_oracle_does(extent in any_extent(), seed in any::<u64>(), axes in 1usize..=3,
-            shift in 0u32..64, slope in 0u64..9) {
-            fn check<W: Word>(v: &[u64], extent: [usize; 3], axes: usize) -> Result<(), TestCaseError> {
+            shift in 0u32..64, slope in 0u64..9, limit in prop::option::of(any::<u16>())) {
+            fn check<W: Word>(
+                v: &[u64], extent: [usize; 3], axes: usize, limit: Option<u16>,
+            ) -> Result<(), TestCaseError> {
                 let mut v: Vec<W> = v.iter().map(|&v| W::narrow(v)).collect();
                 let mut expected = v.clone();
-                let info = predict(&mut v, extent, axes, &mut Scratch([[W::narrow(7); MAX_TILE_ELEMENTS]; 3]));
-                prop_assert_eq!(info, predict_simple(&mut expected, extent, axes));
+                let info = predict(&mut v, extent, axes, limit, &mut Scratch([[W::narrow(7); MAX_TILE_ELEMENTS]; 3]));
+                prop_assert_eq!(info, predict_simple(&mut expected, extent, axes, limit));
                 prop_assert_eq!(v, expected);
                 Ok(())
             }
@@ -289,10 +304,10 @@ pub(crate) mod tests {
             let v: Vec<u64> = (0..(nz * ny * nx) as u64)
                 .map(|i| (seed.wrapping_mul(2 * i + 1) >> shift).wrapping_sub((i * slope) << (63 - shift)))
                 .collect();
-            check::<u8>(&v, extent, axes)?;
-            check::<u16>(&v, extent, axes)?;
-            check::<u32>(&v, extent, axes)?;
-            check::<u64>(&v, extent, axes)?;
+            check::<u8>(&v, extent, axes, limit)?;
+            check::<u16>(&v, extent, axes, limit)?;
+            check::<u32>(&v, extent, axes, limit)?;
+            check::<u64>(&v, extent, axes, limit)?;
         }
 
         #[test]

@@ -7,7 +7,7 @@ pub struct TileInfo<W> {
     pub base: W,
     /// 0 for no prediction, 1 to 3 for the Lorenzo predictor over that many axes.
     pub predictor: u8,
-    /// Sum of the magnitudes of the residuals.
+    /// Sum of the magnitudes of the residuals, as the predictor is chosen by.
     pub activity: u64,
 }
 

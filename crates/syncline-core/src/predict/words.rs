@@ -55,7 +55,7 @@ impl<W: Word> Kernel for Unmap<'_, W> {
 pub fn encode<W: Word>(words: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> TileInfo<W> {
     let base = words[0];
     simd::run(Subtract(words, base));
-    let (predictor, activity) = predict(words, extent, axes, scratch);
+    let (predictor, activity) = predict(words, extent, axes, None, scratch);
     simd::run(Zigzag(words));
     TileInfo { base, predictor, activity }
 }

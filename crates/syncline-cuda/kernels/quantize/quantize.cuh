@@ -170,6 +170,8 @@ struct Extremes {
 
 constexpr int32_t RADIUS = 512;
 constexpr int32_t WIDE_RADIUS = 32768;
+// What the magnitude of a residual counts at most in the choice of a tile's predictor and class.
+constexpr uint32_t RESIDUAL_LIMIT = 8192;
 
 // Returns the histogram bin of an activity. Classes are ranges of bins.
 __device__ inline uint32_t activity_bin(uint64_t activity) {

@@ -107,7 +107,7 @@ struct TileBitmaps {
 struct TileResult {
     int32_t base;
     uint32_t predictor;
-    uint64_t activity;
+    uint32_t activity;
     uint32_t meta; // mask, pattern, sign, empty
     uint32_t verbatim;
     uint64_t error;
@@ -300,19 +300,19 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     if ((result.meta & META_EMPTY) != 0) {
         return result; // constant, because the activity is 0
     }
-    uint64_t sums[AXES + 1] = {};
+    uint32_t sums[AXES + 1] = {};
     for (uint32_t i = lane; i < elements; i += WARP) {
         Position at(tile, i);
 #pragma unroll
         for (uint32_t predictor = 0; predictor <= AXES; ++predictor) {
             int32_t r = int32_t(residual(tile, q, result.base, i, at, predictor));
-            sums[predictor] += uint32_t(r < 0 ? -uint32_t(r) : uint32_t(r));
+            sums[predictor] += min_of(r < 0 ? -uint32_t(r) : uint32_t(r), RESIDUAL_LIMIT);
         }
     }
-    result.activity = ~uint64_t(0);
+    result.activity = ~0u;
 #pragma unroll
     for (uint32_t predictor = 0; predictor <= AXES; ++predictor) {
-        uint64_t sum = warp_reduce_sum(sums[predictor]);
+        uint32_t sum = warp_reduce_sum(sums[predictor]);
         result.predictor = sum <= result.activity ? predictor : result.predictor;
         result.activity = min_of(result.activity, sum);
     }

@@ -215,6 +215,32 @@ fn large_integers() {
     }
 }
 
+/// Residuals that count no more than the limit in the choice of the predictor: those of some outliers, and of noise.
+#[test]
+fn residuals_beyond_the_limit() {
+    fn each<T: Real>(device: &Device) {
+        for (extents, noise) in [
+            (&[5000][..], 0.01),
+            (&[64, 90], 0.01),
+            (&[16, 24, 20], 0.01),
+            (&[2048], 100.0),
+            (&[32, 70], 40.0),
+            (&[8, 20, 16], 100.0),
+        ] {
+            let mut values = waves::<T>(extents, noise, 3);
+            let outliers = [90.0, -30.0, 300.0, 12.0, 2000.0];
+            for (i, value) in values.iter_mut().skip(11).step_by(397).enumerate() {
+                *value = T::nearest(outliers[i % outliers.len()]);
+            }
+            let setting = Setting { fill: Fill::None, ..Setting::new(Bound::Abs(1e-3)) };
+            check(device, &values, extents, setting, "residuals beyond the limit");
+        }
+    }
+    let Some(device) = common::device() else { return };
+    each::<f32>(device);
+    each::<f64>(device);
+}
+
 /// Values half a step off the grid, where rounding decides.
 #[test]
 fn ties() {

@@ -9,6 +9,7 @@
 use std::arch::x86_64::*;
 
 use crate::predict::avx2::{lanes, load, prefix_x, store};
+use crate::predict::codes::RESIDUAL_LIMIT;
 use crate::predict::tile::{Outlier, TileInfo, at_outlier};
 use crate::simd::Avx2;
 
@@ -16,12 +17,12 @@ use crate::simd::Avx2;
 type Cube<T> = [[T; 8]; 64];
 
 /// Predicts a tile of 8 x 8 x 8 and writes its codes. The second result is true if some residuals are outside of the
-/// radius; their codes are 0. Returns `None` if 32-bit sums might overflow.
+/// radius; their codes are 0.
 ///
 /// # Panics
 /// `q` has not 512 values, or `codes` is shorter.
 #[inline]
-pub fn encode(_: Avx2, q: &[i32], radius: u32, codes: &mut [u16]) -> Option<(TileInfo<i32>, bool)> {
+pub fn encode(_: Avx2, q: &[i32], radius: u32, codes: &mut [u16]) -> (TileInfo<i32>, bool) {
     let q: &Cube<i32> = q.as_chunks().0.try_into().expect("512 values");
     let codes: &mut Cube<u16> = codes[..512].as_chunks_mut().0.try_into().expect("512 codes");
     // SAFETY: the token proves that the processor has AVX2, BMI1, BMI2 and LZCNT.
@@ -39,10 +40,6 @@ pub fn decode(_: Avx2, codes: &[u16], predictor: u8, base: i32, radius: u32, out
     // SAFETY: the token proves that the processor has AVX2, BMI1, BMI2 and LZCNT.
     unsafe { decode_cube(codes, predictor, base, radius, outliers, q) }
 }
-
-/// Values farther than this from the base could overflow the sums of magnitudes: 64 rows of 8 differences of up to
-/// twice the distance.
-const FARTHEST: i64 = 1 << 22;
 
 /// Returns the differences within a row: each element minus the one before it, the first minus 0.
 #[target_feature(enable = "avx2")]
@@ -81,23 +78,20 @@ fn for_rows(q: &Cube<i32>, mut row: impl FnMut(usize, [__m256i; 4])) {
     }
 }
 
-/// Returns the sums of the residuals' magnitudes under each predictor, or `None` if they might overflow.
+/// Returns the sums of the residuals' magnitudes under each predictor, each [`RESIDUAL_LIMIT`] at most.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn activities(q: &Cube<i32>) -> Option<[u64; 4]> {
+fn activities(q: &Cube<i32>) -> [u64; 4] {
+    let limit = _mm256_set1_epi32(RESIDUAL_LIMIT.into());
     let mut sums = [_mm256_setzero_si256(); 4];
-    let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
     for_rows(q, |_, residuals| {
-        low = _mm256_min_epi32(low, residuals[0]);
-        high = _mm256_max_epi32(high, residuals[0]);
         for p in 0..4 {
-            sums[p] = _mm256_add_epi32(sums[p], _mm256_abs_epi32(residuals[p]));
+            // The magnitude of -2^31 is 2^31 as an unsigned number.
+            let magnitudes = _mm256_min_epu32(_mm256_abs_epi32(residuals[p]), limit);
+            sums[p] = _mm256_add_epi32(sums[p], magnitudes);
         }
     });
-    let (low, high) = (lanes(low), lanes(high));
-    // Differences from the base wrap only if the values are large in both directions.
-    let near = low.iter().all(|&v| i64::from(v) > -FARTHEST) && high.iter().all(|&v| i64::from(v) < FARTHEST);
-    near.then(|| sums.map(|s| lanes(s).iter().map(|&l| u64::from(l as u32)).sum()))
+    sums.map(|s| lanes(s).iter().map(|&l| u64::from(l as u32)).sum())
 }
 
 /// Writes codes. Returns false if a residual is outside of the radius; the codes are then invalid.
@@ -138,8 +132,8 @@ fn write_codes_with_outliers(q: &Cube<i32>, predictor: u8, radius: u32, codes: &
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-fn encode_cube(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(TileInfo<i32>, bool)> {
-    let activities = activities(q)?;
+fn encode_cube(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> (TileInfo<i32>, bool) {
+    let activities = activities(q);
     let mut predictor = 0;
     for p in 1..4 {
         if activities[p] <= activities[predictor] {
@@ -160,7 +154,7 @@ fn encode_cube(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(Til
     if !inside {
         write_codes_with_outliers(q, info.predictor, radius, codes);
     }
-    Some((info, !inside))
+    (info, !inside)
 }
 
 /// Reconstructs integers from the residuals of predictor `P`. `row` returns the residuals of a row.

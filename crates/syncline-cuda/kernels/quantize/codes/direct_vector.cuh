@@ -26,12 +26,10 @@ struct VectorResult {
 };
 
 // Chooses the predictor with the smallest sum of the tile, the larger number on a tie, from each lane's sums.
-__device__ inline void choose_predictor(const float (&lane_sums)[4], uint32_t &predictor, uint32_t &activity) {
-    uint32_t sums[4];
+__device__ inline void choose_predictor(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
 #pragma unroll
-    for (uint32_t p = 0; p < 4; ++p) {
-        // Exact sums are below 2^24. Predictors that are not in use get a larger one.
-        sums[p] = p <= AXES ? uint32_t(lane_sums[p]) : 1u << 24;
+    for (uint32_t p = AXES + 1; p < 4; ++p) {
+        sums[p] = 1u << 24; // others are smaller
     }
     best_predictor_of_sums(sums, predictor, activity);
 }
@@ -55,6 +53,26 @@ __device__ inline void sums_and_codes(const Integers &q, float base, float (&sum
     });
 }
 
+// Sums the residuals' magnitudes up to the limit under each predictor, from the integers in `kept`.
+__device__ inline void limited_sums(const float4 *kept, float base, uint32_t (&out)[4]) {
+    Integers q;
+    load_integers(kept, q);
+    float sums[4] = {};
+    for_each_row<(2u << AXES) - 1>(q, base, [&](uint32_t, const float(&r)[4][QUAD]) {
+#pragma unroll
+        for (uint32_t p = 0; p <= AXES; ++p) {
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                sums[p] += fminf(fabsf(r[p][j]), float(RESIDUAL_LIMIT));
+            }
+        }
+    });
+#pragma unroll
+    for (uint32_t p = 0; p < 4; ++p) {
+        out[p] = uint32_t(sums[p]);
+    }
+}
+
 // Recomputes the codes of the lane's rows under predictor P from the integers in `kept`, for tiles with that predictor.
 // Other tiles keep their codes.
 template <uint32_t P>
@@ -65,11 +83,7 @@ __device__ inline void rewrite_codes(const float4 *kept, float base, uint32_t pr
         return;
     }
     Integers q;
-#pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
-        float4 row = kept[k * WARP + lane_id()];
-        q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
-    }
+    load_integers(kept, q);
     for_each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
@@ -186,7 +200,13 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
         }
     }
 #endif
-    choose_predictor(sums, result.predictor, result.activity);
+    uint32_t counted[4];
+    sums_up_to_limit(sums, counted);
+    choose_predictor(counted, result.predictor, result.activity);
+    if (__any_sync(ALL_LANES, result.valid && sum_under(sums, result.predictor) > float(RESIDUAL_LIMIT))) {
+        limited_sums(kept, base, counted);
+        choose_predictor(counted, result.predictor, result.activity);
+    }
 
     outliers = 0;
     wide_outliers = 0;

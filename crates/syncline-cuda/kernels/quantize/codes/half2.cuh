@@ -374,6 +374,9 @@ __device__ inline uint32_t pair_outliers(const VectorTile &tile, bool live, uint
     return live ? outliers : 0;
 }
 
+// The sums are of all magnitudes: residuals of integers this close to the base are below the limit.
+static_assert(8 << (PAIR_REACH_LOG2 - 1) <= RESIDUAL_LIMIT, "the limit has no effect");
+
 // Finds predictor, activity and codes of a unit whose tiles are all within range. Returns false on the whole warp if a
 // sum that matters is not exact.
 template <bool WHOLE, uint32_t DEPTH>

@@ -59,6 +59,15 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
     }
 }
 
+// Loads the lane's rows.
+__device__ inline void load_integers(const float4 *kept, Integers &q) {
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        const float4 row = kept[k * WARP + lane_id()];
+        q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
+    }
+}
+
 // Chooses the predictor with the smallest sum of the tile, the larger number on a tie, from each lane's sums under all
 // four.
 __device__ inline void best_predictor_of_sums(const uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
@@ -80,6 +89,25 @@ __device__ inline void best_predictor_of_sums(const uint32_t (&sums)[4], uint32_
     activity = key >> 2;
 }
 
+// Returns a lane's sum under a predictor.
+__device__ inline float sum_under(const float (&sums)[4], uint32_t predictor) {
+    float sum = sums[0];
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        sum = predictor == p ? sums[p] : sum;
+    }
+    return sum;
+}
+
+// Returns what a lane's sums come to at least, if no residual counts more than the limit. Sums up to the limit are
+// exact. The others matter only if their predictor is the best nevertheless.
+__device__ inline void sums_up_to_limit(const float (&sums)[4], uint32_t (&out)[4]) {
+#pragma unroll
+    for (uint32_t p = 0; p < 4; ++p) {
+        out[p] = uint32_t(fminf(sums[p], float(RESIDUAL_LIMIT)));
+    }
+}
+
 // What happens to codes that were computed under an expected predictor.
 struct GuessResult {
     bool live;  // the tile has codes
@@ -91,11 +119,6 @@ struct GuessResult {
 template <typename Result>
 __device__ inline GuessResult apply_guess(const Result &result, const float (&sums)[4], uint32_t guess,
                                           uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
-    float own_sum = sums[0];
-#pragma unroll
-    for (uint32_t p = 1; p <= AXES; ++p) {
-        own_sum = result.predictor == p ? sums[p] : own_sum;
-    }
     bool right = result.predictor == guess;
     if constexpr (AXES == 3) {
         right = result.predictor >= 2;
@@ -106,7 +129,7 @@ __device__ inline GuessResult apply_guess(const Result &result, const float (&su
         }
     }
     const bool live = result.valid && result.activity > 0;
-    return {live, live && (!right || own_sum >= float(RADIUS))};
+    return {live, live && (!right || sum_under(sums, result.predictor) >= float(RADIUS))};
 }
 
 // Returns the expected predictor of the next tiles: that of the unit's first tile. Votes tell the compiler that it is

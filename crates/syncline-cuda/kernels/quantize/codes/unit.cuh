@@ -35,9 +35,13 @@ __device__ inline void predict_unit(const VectorTile &tile, const Integers &q, b
     const uint32_t lanes = tile_lanes();
     result.valid = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
     result.base = int32_t(base);
-    // Exact sums are below 2^24.
-    uint32_t whole_sums[4] = {uint32_t(sums[0]), uint32_t(sums[1]), uint32_t(sums[2]), uint32_t(sums[3])};
-    choose_predictor(whole_sums, result.predictor, result.activity);
+    uint32_t counted[4];
+    sums_up_to_limit(sums, counted);
+    choose_predictor(counted, result.predictor, result.activity);
+    if (__any_sync(ALL_LANES, result.valid && sum_under(sums, result.predictor) > float(RESIDUAL_LIMIT))) {
+        limited_sums(tile, kept, base, counted);
+        choose_predictor(counted, result.predictor, result.activity);
+    }
 
     const auto [live, again] = apply_guess(result, sums, guess, codes, others);
     if (__any_sync(ALL_LANES, again)) {
@@ -238,11 +242,7 @@ __device__ inline VectorResult quantize_unit(const Step &step, const Element *sl
         result.counted = filled.counted;
         good = filled.good;
         hint.strategy = __any_sync(ALL_LANES, filled.any) ? STRATEGY_FILL : STRATEGY_FLOAT;
-#pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
-            const float4 row = kept[k * WARP + lane_id()];
-            q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
-        }
+        load_integers(kept, q);
     }
 #endif
     predict_unit(tile, q, good, kept, hint.predictor, result, codes);

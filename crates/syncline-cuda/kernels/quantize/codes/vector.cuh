@@ -98,7 +98,7 @@ __device__ inline void load_unit(const Element *slab, const VectorTile &tile, bo
 __device__ inline void choose_predictor(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
 #pragma unroll
     for (uint32_t p = AXES + 1; p < 4; ++p) {
-        sums[p] = 1u << 24; // exact sums are smaller
+        sums[p] = 1u << 24; // others are smaller
     }
 #if __CUDA_ARCH__ >= 800
     if constexpr (AXES != 3) {
@@ -152,6 +152,27 @@ __device__ inline void sums_and_likely_codes(const VectorTile &tile, const Integ
     }
 }
 
+// Sums the residuals' magnitudes up to the limit under each predictor, from the integers in `kept`.
+__device__ inline void limited_sums(const VectorTile &tile, const float4 *kept, float base, uint32_t (&out)[4]) {
+    Integers q;
+    load_integers(kept, q);
+    float sums[4] = {};
+    for_each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
+        const uint32_t cols = k < tile.rows ? tile.cols : 0;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+#pragma unroll
+            for (uint32_t p = 0; p <= AXES; ++p) {
+                sums[p] += j < cols ? fminf(fabsf(r[p][j]), float(RESIDUAL_LIMIT)) : 0.0f;
+            }
+        }
+    });
+#pragma unroll
+    for (uint32_t p = 0; p < 4; ++p) {
+        out[p] = uint32_t(sums[p]);
+    }
+}
+
 // Recomputes the codes of the lane's rows under predictor P from the integers in `kept`, for tiles with that predictor.
 // Other tiles keep their codes.
 template <uint32_t P>
@@ -162,11 +183,7 @@ __device__ inline void rewrite_codes(const VectorTile &tile, const float4 *kept,
         return;
     }
     Integers q;
-#pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
-        float4 row = kept[k * WARP + lane_id()];
-        q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
-    }
+    load_integers(kept, q);
     for_each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
