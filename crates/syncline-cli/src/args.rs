@@ -198,6 +198,27 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Returns the limit of the memory to use.
+    pub fn memory_limit(&self) -> Option<u64> {
+        let limits = match self {
+            Self::Compress(args) => args.resources.limits,
+            Self::Decompress(args) => args.resources.limits,
+            Self::Convert(args) => args.limits,
+            Self::Estimate(args) => args.limits,
+            Self::Test(args) => args.limits,
+            Self::Verify(args) => args.resources.limits,
+            Self::Compare(args) => args.limits,
+            Self::Report(args) => args.resources.limits,
+            Self::Demo(args) => args.resources.limits,
+            Self::List(_) | Self::Inspect(_) | Self::Info(_) | Self::Completions { .. } | Self::Man { .. } => {
+                return None;
+            }
+        };
+        limits.memory_limit
+    }
+}
+
 /// Arguments of `info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {

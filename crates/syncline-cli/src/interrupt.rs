@@ -14,6 +14,7 @@ const INTERRUPTED: i32 = 130;
 pub fn before_the_end(clean_up: impl FnOnce() + Send + 'static) -> Result<(), String> {
     use nix::sys::signal::{SigSet, Signal};
 
+    crate::aborted::handle()?;
     let ignored = ignored();
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {

@@ -1,5 +1,8 @@
 //! `syncline`: compresses, decompresses, inspects and verifies numeric arrays.
 
+#[cfg(unix)]
+mod aborted;
+mod allocator;
 mod args;
 mod chart;
 mod commands;
@@ -18,6 +21,7 @@ mod progress;
 mod region;
 mod report;
 mod shorthand;
+mod started;
 mod stream;
 mod swap;
 mod tasks;
@@ -52,6 +56,9 @@ fn run() -> Outcome {
     let arguments = shorthand::expanded(std::env::args_os().collect());
     let cli = Cli::try_parse_from(&arguments).map_err(|error| command_line_failure(&error, &arguments))?;
     clean_up_on_interrupt();
+    if cli.command.memory_limit().is_some() {
+        allocator::return_freed_memory();
+    }
     match cli.command {
         Command::Compress(args) => commands::compress::run(&args, cli.talk),
         Command::Decompress(args) => commands::decompress::run(&args, cli.talk),

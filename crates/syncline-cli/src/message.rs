@@ -10,6 +10,7 @@ use syncline::Error;
 
 use crate::args::Cli;
 use crate::format::printable;
+use crate::started::stdout_is_closed;
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -101,6 +102,9 @@ impl Failure {
 
 /// Prints a description of the data, not the data themselves, on stdout.
 pub fn print(text: &[u8]) -> Outcome {
+    if stdout_is_closed() {
+        return Err(Failure::data("stdout: is closed: redirect it"));
+    }
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| Failure::to_say(&error))
 }

@@ -10,6 +10,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 use crate::input::is_dash;
 use crate::message::{Failure, Outcome};
+use crate::started::stdout_is_closed;
 
 /// The temporary files that exist now. The thread that ends the program holds the lock while it removes them and until
 /// the end, so that no file is created, renamed, or forgotten meanwhile.
@@ -19,6 +20,9 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
     // The list stays usable after a panic.
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Names of stdout besides `-`.
+const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// Removes unfinished outputs. No output can be created or finished afterwards; for use at the end of the program.
 pub fn remove_unfinished() {
@@ -66,6 +70,10 @@ pub struct PendingFile {
 impl Output {
     /// Prepares to write `path` (`-` for stdout). `inputs` are refused as outputs.
     pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Outcome<Self> {
+        let is_stdout = is_dash(path) || STDOUT.iter().any(|name| path == Path::new(name));
+        if is_stdout && stdout_is_closed() {
+            return Err(Failure::data("stdout: is closed: redirect it, or name another output with -o"));
+        }
         if is_dash(path) {
             if io::stdout().is_terminal() {
                 return Err(Failure::usage("stdout is a terminal: name an output with -o, or redirect"));
@@ -196,6 +204,8 @@ impl PendingFile {
             let _ = file.set_permissions(permissions);
         }
         names.push(temporary.to_path_buf());
+        #[cfg(unix)]
+        crate::aborted::remember(&temporary);
         let modified = model.and_then(|metadata| metadata.modified().ok());
         Ok(Self { file, temporary, target, name, replace, modified })
     }

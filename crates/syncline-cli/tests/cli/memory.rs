@@ -84,3 +84,47 @@ fn stdin_is_spooled_within_the_limit() {
     succeeded(&line, run(w.path(".").to_str().unwrap()));
     assert_eq!(w.read("b.syn"), w.read("x.f32.syn"));
 }
+
+/// The most memory in bytes that the program had, of which it has some itself.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn peak(w: &Workshop, line: &str) -> u64 {
+    let mut child = w.command(line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|number| number.parse().ok());
+        peak = peak.max(kibibytes.unwrap_or(0) * 1024);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    succeeded(line, child.wait_with_output().unwrap());
+    assert!(peak > 0, "{line}");
+    peak
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn every_command_stays_below_the_limit() {
+    const LIMIT: u64 = 64 << 20;
+    let w = Workshop::new();
+    w.write("x.f32", &field_f32(96 << 18));
+    w.ok("compress x.f32 --shape 96x512x512 --rel 1e-3 --memory-limit 64M");
+    w.ok("decompress x.f32.syn -o y.f32");
+    for line in [
+        "compress x.f32 --shape 96x512x512 --rel 1e-3 -o z.syn",
+        "decompress x.f32.syn -o z.f32",
+        "verify x.f32 x.f32.syn",
+        "compare x.f32 y.f32 --shape 96x512x512",
+        "estimate x.f32 --shape 96x512x512 --rel 1e-3",
+        "report x.f32 x.f32.syn -o z.html",
+        "report x.f32 y.f32 --shape 96x512x512 -o z.html",
+        "test x.f32.syn",
+    ] {
+        for threads in [1, 4] {
+            let force = if line.contains(" -o ") { "--force" } else { "" };
+            let peak = peak(&w, &format!("{line} {force} -q --threads {threads} --memory-limit {LIMIT}"));
+            assert!(peak < LIMIT, "{line} with {threads} threads: {peak} bytes");
+        }
+    }
+}

@@ -63,6 +63,31 @@ fn data_that_is_lost_is_an_error() {
 
 #[cfg(unix)]
 #[test]
+fn a_closed_stdout_is_an_error() {
+    let w = workshop();
+    let run = |line: &str| {
+        let script = format!("exec {} {line} >&-", env!("CARGO_BIN_EXE_syncline"));
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).current_dir(w.0.path()).stdin(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().unwrap().wait_with_output().unwrap()
+    };
+    for line in [
+        "decompress big.syn -o -",
+        "decompress big.syn -c",
+        "decompress big.syn -o /dev/stdout",
+        "compress big.u8 --shape 8388608 --lossless -c",
+        "list big.syn",
+        "inspect big.syn --json",
+    ] {
+        failed(line, &run(line), 1, "stdout: is closed");
+    }
+    // It is not needed.
+    succeeded("decompress", run("decompress big.syn -o y"));
+    assert_eq!(w.read("y"), w.read("big.u8"));
+}
+
+#[cfg(unix)]
+#[test]
 fn a_pipe_with_a_name_is_no_exception() {
     use std::io::Read;
 

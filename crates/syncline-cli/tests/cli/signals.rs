@@ -97,3 +97,26 @@ fn a_file_that_becomes_too_large_leaves_nothing() {
     failed("decompress", &output, 1, "too large");
     assert_eq!(w.names(), ["x.u8", "x.u8.syn"]);
 }
+
+/// Memory that cannot be allocated aborts the program.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_abort_leaves_nothing() {
+    use std::os::unix::process::ExitStatusExt;
+
+    const SIGABRT: i32 = 6;
+    let w = Workshop::new();
+    let program = Waiting::new(&w, "USR1");
+    program.tell("ABRT");
+    assert_eq!(program.end().signal(), Some(SIGABRT));
+    assert_eq!(w.names(), ["out.syn"]);
+    assert_eq!(w.read("out.syn"), b"precious");
+    // With limits of the system, some of which leave too little.
+    w.write("x.f32", &field_f32(1 << 22));
+    for limit in (80_000..400_000).step_by(40_000) {
+        let line = "compress x.f32 --shape 4194304 --rel 1e-3 -T2 -o y.syn --force";
+        let script = format!("ulimit -v {limit}; exec {} {line}", env!("CARGO_BIN_EXE_syncline"));
+        let output = Command::new("sh").args(["-c", &script]).current_dir(w.0.path()).output().unwrap();
+        assert!(w.names().iter().all(|name| !name.ends_with(".tmp")), "{:?} after {output:?}", w.names());
+    }
+}
