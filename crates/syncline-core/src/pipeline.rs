@@ -353,7 +353,11 @@ pub fn decode_memory(header: &Header, geometry: &Geometry) -> u64 {
 /// Returns the bytes of memory that a thread needs to encode a chunk, without the source.
 pub fn encode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
-    // Chunks with token codebooks are coded in several ways at once.
-    let tokens = if header.token_codes { 8 } else { 0 };
-    elements * (6 * header.element_type.size() as u64 + 8 + tokens) + (1 << 20)
+    let beside = match header.pipeline {
+        Pipeline::Lossless => 8,
+        // Chunks with token codebooks are coded in several ways at once.
+        _ if header.token_codes => 16,
+        _ => 4,
+    };
+    elements * (6 * header.element_type.size() as u64 + beside) + (1 << 20)
 }
