@@ -5,9 +5,9 @@
 
 Prints Markdown: the ratio, and the speed of compression and decompression to a NumPy array, in GB of the array per
 second. Every codec has its turn in each round; "of ours" is the speed relative to Syncline in the same round, with
-the range of all rounds. The codecs with a bound get the same absolute one; zfp keeps well below it, so that its largest error is
-printed, too. Packages that are missing are left out. Without files, the fields are that of ``testdata/`` and waves in
-three dimensions with noise.
+the range of all rounds. The codecs with a bound get the same absolute one; zfp keeps well below it, so that its largest
+error is printed, too. Packages that are missing are left out. Without files, the fields are that of ``testdata/`` and
+waves in three dimensions with noise.
 """
 
 import argparse

@@ -339,10 +339,10 @@ def test_zarr_arrays_of_cupy(cupy, tmp_path, how):
     if how == "chunks":
         same = zarr.create_array(tmp_path / "b.zarr", shape=SHAPE, dtype="f4", **grid, **zarr_codec.encoding(**bound))
         same[...] = array
-        chunks = [file.relative_to(tmp_path / "b.zarr") for file in (tmp_path / "b.zarr/c").rglob("*") if file.is_file()]
+        chunks = [file for file in (tmp_path / "b.zarr/c").rglob("*") if file.is_file()]
         assert len(chunks) == 8
         for chunk in chunks:
-            assert (tmp_path / "a.zarr" / chunk).read_bytes() == (tmp_path / "b.zarr" / chunk).read_bytes()
+            assert (tmp_path / "a.zarr" / chunk.relative_to(tmp_path / "b.zarr")).read_bytes() == chunk.read_bytes()
 
 
 def test_libraries_in_one_process(torch, cupy):

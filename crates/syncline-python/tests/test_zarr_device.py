@@ -1,5 +1,8 @@
-"""Zarr's buffers in device memory. Those of Zarr hold arrays of CuPy, which needs a real GPU
-(``test_cuda_frameworks.py``); here is a stand-in for CuPy whose arrays are in the memory of an emulated GPU."""
+"""Chunks of Zarr arrays in device memory.
+
+Zarr's own buffers for GPUs hold arrays of CuPy, which needs a real GPU (``test_cuda_frameworks.py``). Here is a
+stand-in for CuPy whose arrays reach the memory of an emulated GPU, so that the codec is tested without one.
+"""
 
 import sys
 import types
@@ -121,7 +124,8 @@ def field(shape=(20, 30)):
 
 def test_chunks_are_made_and_read_on_the_device(on_gpu, monkeypatch, tmp_path):
     values = field()
-    stored = syncline.zarr.create_array(LocalStore(tmp_path / "a"), shape=(20, 30), chunks=(10, 30), dtype="f4", abs=0.1)
+    grid = {"shape": (20, 30), "chunks": (10, 30), "dtype": "f4"}
+    stored = syncline.zarr.create_array(LocalStore(tmp_path / "a"), **grid, abs=0.1)
     stored[...] = values
     assert isinstance(stored[...], Array)
     back = stored[...].host
@@ -132,7 +136,7 @@ def test_chunks_are_made_and_read_on_the_device(on_gpu, monkeypatch, tmp_path):
     with zarr.config.set(buffer="zarr.buffer.cpu.Buffer", ndbuffer="zarr.buffer.cpu.NDBuffer"):
         host = zarr.open_array(tmp_path / "a")
         np.testing.assert_array_equal(host[...], back)
-        same = syncline.zarr.create_array(tmp_path / "b", shape=(20, 30), chunks=(10, 30), dtype="f4", abs=0.1)
+        same = syncline.zarr.create_array(tmp_path / "b", **grid, abs=0.1)
         same[...] = values
     for chunk in ("c/0/0", "c/1/0"):
         assert (tmp_path / "a" / chunk).read_bytes() == (tmp_path / "b" / chunk).read_bytes()

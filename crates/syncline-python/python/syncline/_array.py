@@ -153,8 +153,8 @@ def compress(
     """Compresses an array.
 
     Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one, or with
-    ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, or a sequence of up to
-    four; they are kept exactly and excluded from the range. ``"auto"`` detects them, ``"none"`` and ``None`` do not.
+    ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, or a sequence of up
+    to four; they are kept exactly and excluded from the range. ``"auto"`` detects them, ``"none"`` and ``None`` do not.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
     of LZSS. ``effort`` is ``"fast"`` (the default), or ``"balanced"`` or ``"best"``, which take more time with a bound
     and make smaller streams; they need ``index="symbol"``, and lossless streams are the same with each.
