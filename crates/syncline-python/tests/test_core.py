@@ -135,7 +135,7 @@ def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
     for effort in (None, "fast", "balanced", "best"):
         stream = syncline.compress(array, effort=effort, **bound)
         assert syncline.verify(array, stream).holds
-        assert syncline.inspect(stream)["token_codes"] == (effort in ("balanced", "best"))
+        assert syncline.inspect(stream)["token_codes"] == (effort != "fast")
         region = np.s_[3:20, ::-7, 5]
         np.testing.assert_array_equal(
             syncline.decompress(stream, region=region), syncline.decompress(stream)[region]
@@ -151,7 +151,7 @@ def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
             assert syncline.verify(array, written).holds
             assert syncline.inspect(written)["token_codes"] == syncline.inspect(stream)["token_codes"]
         sizes.append(len(stream))
-    assert sizes[0] == sizes[1] > sizes[2] >= sizes[3], sizes
+    assert sizes[1] > sizes[2] == sizes[0] >= sizes[3], sizes
 
 
 def test_wrong_options():

@@ -88,6 +88,7 @@ impl ChunkReport {
         self.codeword_bytes += codewords;
         self.codebook_bytes += codebooks;
         self.index_bytes += index;
+        self.add_code_lengths(&stream.code_length_histogram());
         self.interpolated_tiles += tiles.tiles.iter().filter(|tile| tile.predictor == INTERPOLATION).count() as u64;
         stream.modes().for_each(|mode| self.codebook_modes[mode as usize] += 1);
         self.schemes[tiles.scheme.unwrap_or(0).min(3) as usize] += 1;
@@ -101,10 +102,12 @@ impl ChunkReport {
         self.codeword_bytes += u64::from(stream.codeword_bits().div_ceil(8));
         self.codebook_bytes += stream.codebook_bytes() as u64;
         self.index_bytes += stream.index_bytes() as u64;
-        for (sum, count) in self.code_lengths.iter_mut().zip(stream.code_length_histogram()) {
-            *sum += u64::from(count);
-        }
+        self.add_code_lengths(&stream.code_length_histogram());
         Ok(())
+    }
+
+    fn add_code_lengths(&mut self, histogram: &[u32]) {
+        self.code_lengths.iter_mut().zip(histogram).for_each(|(sum, &count)| *sum += u64::from(count));
     }
 }
 

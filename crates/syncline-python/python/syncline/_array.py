@@ -144,8 +144,9 @@ def compress(
     ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, which is kept exactly
     and excluded from the range.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
-    of LZSS. ``effort`` is ``"fast"`` (the default), or ``"balanced"`` or ``"best"``, which take more time with a bound
-    and make smaller streams; they need ``index="symbol"``, and lossless streams are the same with each.
+    of LZSS. ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time with a bound
+    than the one before and makes smaller streams. All but ``"fast"`` need ``index="symbol"``, and lossless streams are
+    the same with each.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.

@@ -7,7 +7,7 @@ use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::pipeline::{ElementSource, EncodeScratch};
-use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, KeptPlans, Plans, Scheme, Source};
+use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, KeptPlans, Lanes, Plans, Scheme, Source};
 use crate::predict::orders;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::quantize::{Linear, Real};
@@ -396,17 +396,20 @@ fn lane_costs_body(codes: &[[i32; LANES]]) -> [u32; LANES] {
     sums
 }
 
-/// Reconstructs the elements of an interpolated tile from its codes, which it changes.
+/// Reconstructs the elements `x` of an interpolated tile from its codes, which it changes. The contents of `values` do
+/// not matter.
 pub(super) fn decode_interpolated<T: Real>(
     interpolation: &Interpolation<T>,
     linear: &Linear<T>,
     plans: &mut Plans<T>,
     (scheme, tile, base): (Scheme, &Tile, i32),
     codes: &mut [i32],
+    values: &mut Lanes<T, 1>,
     x: &mut [T],
 ) {
     let plan = plans.get(scheme, tile.extent);
-    interpolation.decode(plan, codes, |integer| linear.value(integer.wrapping_add(base)), x);
+    interpolation.decode(plan, codes, |integer| linear.value(integer.wrapping_add(base)), values);
+    x.iter_mut().zip(values).for_each(|(x, [value])| *x = *value);
 }
 
 #[cfg(test)]
