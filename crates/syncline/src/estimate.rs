@@ -138,10 +138,7 @@ impl Sample {
     fn know(&mut self, scan: &Scan) -> Result<()> {
         self.range = scan.range();
         self.fill_bits = scan.excluded().to_vec();
-        let value = |&bits: &u64| match self.array.element_type() {
-            ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
-        };
+        let value = |&bits: &u64| self.array.element_type().number_of_bits(bits);
         if self.fill == Fill::Auto {
             self.fill = Fill::of(&self.fill_bits.iter().map(value).collect::<Vec<f64>>())?;
         }

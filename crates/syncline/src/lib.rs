@@ -79,7 +79,7 @@ pub use sequential::SequentialReader;
 pub use sparse::SparseBytes;
 pub use stream::{Header, StreamFile};
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
-pub use syncline_core::bound::{ArrayStats, Bound, Fill, FillValues, Pipeline};
+pub use syncline_core::bound::{ArrayStats, Bound, Fill, FillValues, MAX_FILLS, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, ErrorKind, Location, Result};
 pub use syncline_core::geometry::TileSize;

@@ -24,11 +24,7 @@ pub struct FillPattern {
 
 impl FillPattern {
     pub(crate) fn new(element_type: ElementType, bits: u64, count: u64) -> Self {
-        let value = match element_type {
-            ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
-        };
-        Self { bits, value, count }
+        Self { bits, value: element_type.number_of_bits(bits), count }
     }
 }
 

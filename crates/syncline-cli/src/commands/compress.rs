@@ -4,7 +4,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, Summary, compress_from};
+use syncline::{
+    Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, MAX_FILLS, Summary, compress_from,
+};
 
 use crate::args::{CompressArgs, FillChoice, Resources, Talk, TileChoice};
 use crate::commands::{check_device, far_values, remark, target};
@@ -21,9 +23,6 @@ use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
 use crate::zarr;
-
-/// The largest number of fill values in a stream.
-const MAX_FILLS: usize = 4;
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
