@@ -131,7 +131,11 @@ impl Report {
             fills: patterns.map(|&bits| FillPattern::new(header.element_type, bits, 0)).collect(),
             index: header.index,
             tile_size: header.tile_size,
-            group_size: if header.token_codes { tokens::GROUP_LEN as u32 } else { 1 << header.group_log2 },
+            group_size: if header.token_codes {
+                tokens::group_len(header.tile_size) as u32
+            } else {
+                1 << header.group_log2
+            },
             uncompressed_bytes: header.shape.len() * header.element_type.size() as u64,
             compressed_bytes,
             totals: ChunkReport::default(),

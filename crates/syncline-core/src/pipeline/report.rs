@@ -8,7 +8,7 @@ use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Decoder, Stream, Symbol};
 use crate::predict::interpolate::INTERPOLATION;
 use crate::quantize::mask::MaskKind;
-use crate::tokens::{GROUP_LEN, TokenStream};
+use crate::tokens::{TokenStream, group_len};
 
 /// Sizes and counts of one chunk, or their sums over several chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl ChunkReport {
 
     fn add_tokens(&mut self, section: &[u8], tiles: &TileSection, context: &Context) -> Result<()> {
         let live = context.geometry.chunk(context.chunk).zip(&tiles.tiles).filter(|(_, meta)| !meta.constant);
-        let groups: usize = live.map(|(tile, _)| tile.groups(GROUP_LEN)).sum();
+        let groups: usize = live.map(|(tile, _)| tile.groups(group_len(context.header.tile_size))).sum();
         let stream = TokenStream::parse(section, groups, &context.place)?;
         let [codewords, codebooks, index] = stream.part_bytes();
         self.groups += groups as u64;

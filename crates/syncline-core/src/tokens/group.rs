@@ -117,7 +117,7 @@ impl TokenDecoder {
     #[inline(always)]
     pub fn read_group(&self, bits: BitWords<'_>, start: u32, end: u32, group: &mut [i32]) -> Option<()> {
         group.fill(0);
-        // Positions stay far below the limit of u32: each token adds at most 52 bits, a group at most 2^8 tokens.
+        // Positions stay far below the limit of u32: each token adds at most 52 bits, a group at most 2^9 tokens.
         let mut position = u64::from(start);
         let mut at = 0;
         while at < group.len() {

@@ -55,7 +55,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
     let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
     let group_log2 = match kind {
-        ChunkKind::TokenCodes => tokens::GROUP_LEN.ilog2() as usize,
+        ChunkKind::TokenCodes => tokens::group_len(header.tile_size).ilog2() as usize,
         _ => usize::from(header.group_log2),
     };
     let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
