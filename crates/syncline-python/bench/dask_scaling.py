@@ -94,11 +94,12 @@ def main() -> None:
                 shutil.rmtree(folder)
     every = [one for runs in measured.values() for one in runs]
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, dask {dask.__version__}, ", end="")
-    print(f"syncline {syncline.__version__}; {array.nbytes / 1e9:.2f} GB of float32, {array.npartitions} chunks, ", end="")
-    print(f"rel = 1e-3, ratio {array.nbytes / every[0]['bytes']:.2f}, {options.rounds} rounds, ", end="")
+    print(f"syncline {syncline.__version__}; {array.nbytes / 1e9:.2f} GB of float32, ", end="")
+    print(f"{array.npartitions} chunks, rel = 1e-3, ratio {array.nbytes / every[0]['bytes']:.2f}, ", end="")
+    print(f"{options.rounds} rounds, ", end="")
     print(f"memory limit {options.memory_limit} for each worker")
     print(f"bytes of all stores equal: {len({one['digest'] for one in every}) == 1}\n")
-    print("| workers | seconds, median (range) | GB/s | speed-up (range) | pass alone, seconds | peak MiB of a worker |")
+    print("| workers | seconds (range) | GB/s | speed-up (range) | pass alone, seconds | peak MiB of a worker |")
     print("|---|---|---|---|---|---|")
     first = measured[options.workers[0]]
     for workers, runs in measured.items():

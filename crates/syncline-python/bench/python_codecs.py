@@ -4,9 +4,10 @@
     python python_codecs.py [--rel 1e-3] [--rounds 5] [--threads 1] [FIELD.f32:361x720 ...]
 
 Prints Markdown: the ratio, and the speed of compression and decompression to a NumPy array, in GB of the array per
-second: the median and the range of the rounds, in each of which every codec has its turn. The codecs with a bound get the same absolute one; zfp keeps well below it, so that its largest error is
-printed, too. Packages that are missing are left out. Without files, the fields are that of ``testdata/`` and waves in
-three dimensions with noise.
+second. Every codec has its turn in each round; "of ours" is the speed relative to Syncline in the same round, with
+the range of all rounds. The codecs with a bound get the same absolute one; zfp keeps well below it, so that its largest
+error is printed, too. Packages that are missing are left out. Without files, the fields are that of ``testdata/`` and
+waves in three dimensions with noise.
 """
 
 import argparse
@@ -163,10 +164,13 @@ def measure(chosen: list[Codec], field: np.ndarray, bound: float, rounds: int) -
     return measurements
 
 
-def speeds(field: np.ndarray, times: list[float]) -> str:
-    """Returns the median speed and the slowest and the fastest one, in GB/s."""
-    each = [field.nbytes / time / 1e9 for time in times]
-    return f"{statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
+def speeds(field: np.ndarray, times: list[float], reference: list[float]) -> str:
+    """Returns the median speed in GB/s, and the speed relative to the reference in the same round: the median, the
+    smallest, and the largest.
+    """
+    ratios = [other / time for other, time in zip(reference, times, strict=True)]
+    relative = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return f"{field.nbytes / statistics.median(times) / 1e9:.2f} | {relative}"
 
 
 def processor() -> str:
@@ -193,16 +197,20 @@ def main() -> None:
             versions.append(f"no {name}")
     print(f"{processor()}, {os.cpu_count()} cores, {options.threads} thread(s), Python {platform.python_version()}, ")
     print(f"syncline {syncline.__version__}, {', '.join(versions)}; rel = {options.rel}, {options.rounds} rounds\n")
-    print("| field | codec | ratio | compress GB/s | decompress GB/s | error / bound |")
-    print("|---|---|---|---|---|---|")
+    print("| field | codec | ratio | compress GB/s | of ours | decompress GB/s | of ours | error / bound |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, field in fields(options.fields):
         bound = options.rel * float(field.max() - field.min())
         lossy, lossless = codecs(bound, options.threads)
         for kind, chosen, limit in ((f"{name}, lossy", lossy, bound), (f"{name}, lossless", lossless, 0.0)):
-            for codec, measured in zip(chosen, measure(chosen, field, limit, options.rounds), strict=True):
+            measurements = measure(chosen, field, limit, options.rounds)
+            ours = measurements[0]
+            for codec, measured in zip(chosen, measurements, strict=True):
                 share = f"{measured.error / limit:.3f}" if limit else "exact"
-                both = " | ".join(speeds(field, times) for times in (measured.compress, measured.decompress))
-                print(f"| {kind} | {codec.name} | {measured.ratio:.2f} | {both} | {share} |", flush=True)
+                compress = speeds(field, measured.compress, ours.compress)
+                decompress = speeds(field, measured.decompress, ours.decompress)
+                row = (kind, codec.name, f"{measured.ratio:.2f}", compress, decompress, share)
+                print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

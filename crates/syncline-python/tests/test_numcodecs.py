@@ -73,6 +73,20 @@ def test_efforts():
         Syncline("abs", 1e-3, effort="slow")
 
 
+@pytest.mark.parametrize("fill", [-9999, [-9999.0, 1e20]])
+def test_fill_values(fill):
+    values = np.sin(np.arange(10_000, dtype="f4") / 50).reshape(100, 100)
+    values[::7], values[1::7] = np.ravel(fill)[[0, -1]]
+    codec = Syncline("rel", 1e-3, fill=fill)
+    assert numcodecs.get_codec(json.loads(json.dumps(codec.get_config()))) == codec
+    back = np.asarray(codec.decode(codec.encode(values))).reshape(values.shape)
+    missing = np.isin(values, fill)
+    np.testing.assert_array_equal(back[missing], values[missing])
+    assert np.abs(back - values)[~missing].max() <= 2e-3
+    with pytest.raises(ValueError, match="fill"):
+        Syncline("rel", 1e-3, fill="file")
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["f4", ">f4", "f8", "i2", "M8[s]"])
 def test_zarr_format_2(order, dtype):

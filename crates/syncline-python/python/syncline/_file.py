@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import os
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from ._array import (
     little_endian,
     read_region,
 )
+from ._fill import Fill
 from ._types import core_name
 
 
@@ -53,7 +54,7 @@ class Writer:
         psnr: float | None = None,
         pw_rel: float | None = None,
         range: tuple[float, float] | None = None,
-        fill: float | Literal["auto", "none"] | None = None,
+        fill: Fill = None,
         coder: Coder | None = None,
         level: int | None = None,
         effort: Effort | None = None,

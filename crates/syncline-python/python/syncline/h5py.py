@@ -68,8 +68,8 @@ def filter(
     """Returns the keywords of ``create_dataset`` for one error bound; without one, the dataset is lossless.
 
     ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
-    same for all chunks. Integers are always lossless. ``fill`` is that of :func:`parameters`; ``coder``, ``level``, and ``effort`` are those of
-    :func:`syncline.compress`.
+    same for all chunks. Integers are always lossless. ``fill`` is that of :func:`parameters`; ``coder``, ``level``, and
+    ``effort`` are those of :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]
     47501
