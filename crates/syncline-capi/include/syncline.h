@@ -127,7 +127,7 @@ typedef enum syncline_coder {
 
 // How much time compression with an error bound may take for a smaller stream. Lossless streams are the same with all.
 typedef enum syncline_effort {
-  // `SYNCLINE_EFFORT_FAST`.
+  // `SYNCLINE_EFFORT_BALANCED`.
   SYNCLINE_EFFORT_DEFAULT = 0,
   // The fastest.
   SYNCLINE_EFFORT_FAST = 1,

@@ -65,7 +65,7 @@ pub enum syncline_coder {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "numbers that C programs name")]
 pub enum syncline_effort {
-    /// `SYNCLINE_EFFORT_FAST`.
+    /// `SYNCLINE_EFFORT_BALANCED`.
     SYNCLINE_EFFORT_DEFAULT = 0,
     /// The fastest.
     SYNCLINE_EFFORT_FAST = 1,
@@ -227,19 +227,21 @@ pub unsafe fn compress_options(options: *const syncline_compress_options) -> Res
         other => return Err(Failure::invalid(format!("coder is {other}, not 0 to 4"))),
     };
     let effort = match given.effort {
-        0 => Effort::default(),
-        1 => Effort::Fast,
-        2 => Effort::Balanced,
-        3 => Effort::Best,
+        0 => None,
+        1 => Some(Effort::Fast),
+        2 => Some(Effort::Balanced),
+        3 => Some(Effort::Best),
         other => return Err(Failure::invalid(format!("effort is {other}, not 0 to 3"))),
     };
     let mut made = CompressOptions::new(bound)
         .with_fill(fill_of(&given)?)
-        .with_effort(effort)
         .with_threads(given.threads as usize)
         .with_backend(backend(given.device)?);
     if let Some(coder) = coder {
         made = made.with_coder(coder);
+    }
+    if let Some(effort) = effort {
+        made = made.with_effort(effort);
     }
     if given.level > 0 {
         let level = u8::try_from(given.level).map_err(|_| Failure::invalid(format!("level is {}", given.level)))?;

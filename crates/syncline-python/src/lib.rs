@@ -34,6 +34,7 @@ struct Choices {
     coder: Option<String>,
     level: Option<u8>,
     effort: Option<String>,
+    tile: Option<String>,
     index: String,
     threads: usize,
     device: String,
@@ -64,6 +65,11 @@ impl Choices {
         if let Some(effort) = &self.effort {
             options = options.with_effort(effort.parse()?);
         }
+        options = match self.tile.as_deref() {
+            None => options,
+            Some("auto") => options.with_tile_size(None),
+            Some(size) => options.with_tile_size(Some(size.parse()?)),
+        };
         if let Some(limit) = self.memory_limit {
             options = options.with_memory_limit(limit);
         }

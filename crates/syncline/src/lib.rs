@@ -61,6 +61,7 @@ mod sink;
 mod source;
 mod sparse;
 mod stream;
+mod tile_size;
 mod writer;
 
 use std::ops::Range;
@@ -81,6 +82,7 @@ pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape}
 pub use syncline_core::bound::{ArrayStats, Bound, Fill, FillValues, MAX_FILLS, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, ErrorKind, Location, Result};
+pub use syncline_core::geometry::TileSize;
 pub use syncline_core::huffman::{Decoder, IndexKind};
 pub use syncline_core::lzss::SymbolWidth;
 pub use syncline_core::pipeline::{ChunkReport, Coder, Effort, max_compressed_len};

@@ -17,6 +17,7 @@ from ._types import core_name, numpy_dtype
 
 Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
 Effort = Literal["fast", "balanced", "best"]
+Tile = Literal["small", "large", "auto"]
 Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
@@ -142,6 +143,7 @@ def compress(
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
+    tile: Tile | None = None,
     index: Index = "symbol",
     threads: int = 0,
     device: str = "auto",
@@ -156,8 +158,11 @@ def compress(
     ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, or a sequence of up
     to four; they are kept exactly and excluded from the range. ``"auto"`` detects them, ``"none"`` and ``None`` do not.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
-    of LZSS. ``effort`` is ``"fast"`` (the default), or ``"balanced"`` or ``"best"``, which take more time with a bound
-    and make smaller streams; they need ``index="symbol"``, and lossless streams are the same with each.
+    of LZSS. ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time with a bound
+    than the one before and makes smaller streams. All but ``"fast"`` need ``index="symbol"``, and lossless streams are
+    the same with each. ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of
+    smooth arrays smaller, but a part of the array takes more to be decoded, and GPUs do not have them; ``"auto"``
+    compresses a sample with both and takes large tiles if they save more than 4 %.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.
@@ -179,7 +184,7 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit)
+    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream, codec=_device.codec(ordinal))
@@ -220,6 +225,7 @@ def core_choices(
     threads: int,
     device: str,
     memory_limit: int | None,
+    tile: Tile | None = None,
 ) -> dict[str, Any]:
     """Returns the choices for compression as the core takes them."""
     return {
@@ -230,6 +236,7 @@ def core_choices(
         "coder": coder,
         "level": level,
         "effort": effort,
+        "tile": tile,
         "index": index,
         "threads": threads,
         "device": device,

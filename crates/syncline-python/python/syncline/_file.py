@@ -16,6 +16,7 @@ from ._array import (
     Coder,
     Effort,
     Index,
+    Tile,
     as_bytes,
     compress,
     core_choices,
@@ -58,6 +59,7 @@ class Writer:
         coder: Coder | None = None,
         level: int | None = None,
         effort: Effort | None = None,
+        tile: Tile | None = None,
         index: Index = "symbol",
         threads: int = 0,
         memory_limit: int | None = None,
@@ -70,7 +72,7 @@ class Writer:
         self.appended = 0
         self._path = os.fspath(path)
         self._temporary = _temporary_name(path)
-        choices = core_choices(bound, fill, coder, level, effort, index, threads, "cpu", memory_limit)
+        choices = core_choices(bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile)
         self._writer = _core.Writer(self._temporary, core_name(self.dtype), self.shape, choices, range)
 
     def append(self, array: ArrayLike) -> None:
