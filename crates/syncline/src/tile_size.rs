@@ -36,11 +36,7 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
     };
     let sample = sample::take(array, element_type, &Geometry::with_tiles(shape, TileSize::Large), SAMPLE_ELEMENTS)?;
-    let value = |bits: u64| match element_type {
-        ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-        _ => f64::from_bits(bits),
-    };
-    let fills: Vec<f64> = resolved.patterns.iter().map(|pattern| value(pattern.bits)).collect();
+    let fills: Vec<f64> = resolved.patterns.iter().map(|pattern| element_type.number_of_bits(pattern.bits)).collect();
     let mut inner = options.clone().with_bound(bound).with_fill(Fill::of(&fills)?).with_backend(Backend::Cpu);
     inner.progress = Progress::default();
     let bytes = |size, coder| -> Result<usize> {
