@@ -15,7 +15,7 @@ use crate::filter::encode;
 use crate::functions::filter_values;
 use crate::object::{DEFAULT, Handle};
 use crate::options::Options;
-use crate::parameters::{ID, Parameters, VERSION};
+use crate::parameters::{ID, Parameters, VERSION, fill_words};
 
 /// Elements of a chunk where the file has chunks that are too small, or none: as in streams.
 const CHUNK: u64 = 1 << 20;
@@ -77,10 +77,7 @@ impl Recompress<'_, '_> {
             };
             (copy, Parameters::complete(&values)?)
         };
-        let mut options = parameters.compress_options(Some(self.source.element_type()))?;
-        if fills.len() > 1 {
-            options = options.with_fill(Fill::of(&fills)?);
-        }
+        let options = parameters.compress_options(Some(self.source.element_type()))?;
         self.write(&copy, &chunk, &parameters, &options, show)?;
         // SAFETY: an open identifier.
         Ok((unsafe { (f.dataset_stored)(copy.id) }, holds))
@@ -132,13 +129,11 @@ impl Recompress<'_, '_> {
     }
 
     /// Returns the parameters of the filter that its users give.
-    fn words(&self, bound: Bound, fills: &[f64]) -> [u32; 8] {
-        let halves = |value: f64| [value.to_bits() as u32, (value.to_bits() >> 32) as u32];
-        let [low, high] = halves(bound.value());
-        let (state, [fill_low, fill_high]) = match (fills, &self.options.fill) {
-            ([fill, ..], _) => (2, halves(*fill)),
-            ([], Some(_)) => (1, [0, 0]),
-            ([], None) => (0, [0, 0]),
+    fn words(&self, bound: Bound, fills: &[f64]) -> Vec<u32> {
+        let bits = bound.value().to_bits();
+        let (first, others) = match (fills, &self.options.fill) {
+            ([], None) => ([0; 3], Vec::new()),
+            _ => fill_words(fills),
         };
         let coder = match self.options.coder {
             None => 0,
@@ -156,7 +151,8 @@ impl Recompress<'_, '_> {
             Some(_) => 0,
         };
         let last = coder + 256 * u32::from(self.options.level.unwrap_or(0)) + 65536 * effort;
-        [VERSION, u32::from(bound.code()), low, high, state, fill_low, fill_high, last]
+        let start = [VERSION, u32::from(bound.code()), bits as u32, (bits >> 32) as u32];
+        [&start[..], &first, &[last], &others].concat()
     }
 
     /// Compresses and writes all chunks.

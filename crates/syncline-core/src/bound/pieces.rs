@@ -37,11 +37,8 @@ impl PieceBound {
             return Ok(Self { bound, holds: bound.value(), fills });
         }
         let scan = pass(Scan::new(element, len, bound, fill))?.settle(|empty| pass(empty))?;
-        let number = |bits: u64| match element {
-            ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
-        };
-        let fills = scan.excluded().iter().map(|&bits| number(bits)).filter(|value| !value.is_nan()).collect();
+        let numbers = scan.excluded().iter().map(|&bits| element.number_of_bits(bits));
+        let fills = numbers.filter(|value| !value.is_nan()).collect();
         let resolved = resolve(&scan)?;
         let holds = match bound {
             // The resolved bound is a first attempt, which assumes that errors are spread evenly. A bound of the root
