@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use syncline::{Bound, Coder, CompressOptions, Effort, Fill};
-use syncline_core::bound::{Pipeline, Scan, resolve};
+use syncline_core::bound::{MAX_FILLS, PieceBound, Scan};
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ impl Recompress<'_, '_> {
     pub fn run(self, to: i64, path: &CStr, show: &mut dyn FnMut(u64, u64)) -> Result<(u64, f64)> {
         let library = self.source.handle.library;
         let f = &library.f;
-        let (bound, holds, fills) = self.resolved()?;
+        let PieceBound { bound, holds, fills } = self.resolved()?;
         let chunk = self.chunk()?;
         let words = self.words(bound, &fills);
         let what = format!("{}: the compressed dataset cannot be created", self.path);
@@ -83,38 +83,16 @@ impl Recompress<'_, '_> {
         Ok((unsafe { (f.dataset_stored)(copy.id) }, holds))
     }
 
-    /// Returns the bound for each chunk, the bound that holds, and the fill values; without any, they are detected.
-    fn resolved(&self) -> Result<(Bound, f64, Vec<f64>)> {
-        let element = self.source.element_type();
-        let bound = self.options.bound;
+    /// Returns the bound and the fill values for each chunk; without any, they are detected.
+    fn resolved(&self) -> Result<PieceBound> {
         let mut fills = match &self.options.fill {
             Some(fills) => fills.clone(),
             None => self.source.fills()?,
         };
-        fills.truncate(4);
-        if !element.is_lossy_capable() || bound == Bound::Lossless {
-            return Ok((Bound::Lossless, 0.0, fills));
-        }
-        bound.validate(element)?;
-        if !matches!(bound, Bound::Rel(_) | Bound::Psnr(_)) {
-            return Ok((bound, bound.value(), fills));
-        }
+        fills.truncate(MAX_FILLS);
         let fill = if fills.is_empty() && self.options.fill.is_none() { Fill::Auto } else { Fill::of(&fills)? };
         let count = self.source.extents().iter().product();
-        let scan = self.pass(Scan::new(element, count, bound, fill))?.settle(|empty| self.pass(empty))?;
-        fills =
-            scan.excluded().iter().map(|&bits| element.number_of_bits(bits)).filter(|value| !value.is_nan()).collect();
-        let resolved = resolve(&scan)?;
-        let holds = match bound {
-            // The resolved bound is a first attempt, which assumes that errors are spread evenly. A bound of the root
-            // mean square that the PSNR allows reaches it in any case.
-            Bound::Psnr(_) => resolved.abs_bound / 3f64.sqrt(),
-            _ => resolved.abs_bound,
-        };
-        Ok(match resolved.pipeline {
-            Pipeline::Lossless => (Bound::Lossless, 0.0, fills),
-            _ => (Bound::Abs(holds), holds, fills),
-        })
+        PieceBound::resolve(self.source.element_type(), count, self.options.bound, fill, |scan| self.pass(scan))
     }
 
     /// Adds all elements to a scan.
