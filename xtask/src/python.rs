@@ -77,8 +77,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let program = environment.python.display().to_string();
     let configuration = format!("{PACKAGE}/pyproject.toml");
-    let tests = format!("{PACKAGE}/tests/test_device.py");
-    let words = [&program, "-m", "pytest", "--quiet", "--config-file", &configuration, &tests];
+    let tests = ["test_device", "test_zarr_device"].map(|name| format!("{PACKAGE}/tests/{name}.py"));
+    let words = [&program, "-m", "pytest", "--quiet", "--config-file", &configuration, &tests[0], &tests[1]];
     crate::emulate::run(&crate::emulate::Arguments::of_command(words.map(str::to_owned).to_vec()))
 }
 

@@ -1,7 +1,8 @@
 """Runs SZ3 for the bench: requests on standard input, replies on standard output.
 
-A request is a line of JSON (operation, algorithm, extents slowest first, bound, bytes), then that many bytes; a reply
-is a line of JSON (seconds, bytes) or (error), then the bytes. Needs: pip install pysz numpy.
+A request is a line of JSON (operation, algorithm, NumPy's name of the element type, extents slowest first, bound,
+bytes), then that many bytes; a reply is a line of JSON (seconds, bytes) or (error), then the bytes. Needs: pip install
+pysz numpy.
 """
 import json
 import sys
@@ -10,12 +11,16 @@ import time
 import numpy
 from pysz import sz, szAlgorithm, szConfig, szErrorBoundMode
 
-ALGORITHMS = {'default': szAlgorithm.INTERP_LORENZO, 'lorenzo-regression': szAlgorithm.LORENZO_REG}
+ALGORITHMS = {
+    'default': szAlgorithm.INTERP_LORENZO,
+    'interpolation': szAlgorithm.INTERP,
+    'lorenzo-regression': szAlgorithm.LORENZO_REG,
+}
 
 
 def compress(request, payload):
     extents = tuple(request['extents'])
-    values = numpy.frombuffer(payload, '<f4').reshape(extents)
+    values = numpy.frombuffer(payload, request['element']).reshape(extents)
     config = szConfig(extents)
     config.errorBoundMode = szErrorBoundMode.ABS
     config.absErrorBound = request['bound']
@@ -28,8 +33,9 @@ def compress(request, payload):
 
 def decompress(request, payload):
     stream = numpy.frombuffer(payload, 'u1')
+    element = numpy.dtype(request['element']).type
     start = time.perf_counter()
-    values, _ = sz.decompress(stream, numpy.float32, tuple(request['extents']))
+    values, _ = sz.decompress(stream, element, tuple(request['extents']))
     return values, time.perf_counter() - start
 
 

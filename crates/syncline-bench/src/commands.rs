@@ -8,3 +8,4 @@ pub mod huffman;
 pub mod lossy;
 pub mod lzss;
 mod output;
+pub mod ratio;

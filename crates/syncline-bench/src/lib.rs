@@ -13,6 +13,7 @@ pub mod lzss;
 pub mod measure;
 pub mod nvcomp;
 pub mod random;
+pub mod ratio;
 pub mod rivals;
 pub mod statistics;
 pub mod table;

@@ -65,7 +65,7 @@ impl<'v, T: Value> Original<'v, T> {
     }
 }
 
-fn header_of(stream: &[u8]) -> Result<Header> {
+pub(crate) fn header_of(stream: &[u8]) -> Result<Header> {
     ensure!(stream.len() >= HEADER_LEN, "a stream of {} bytes has no header", stream.len());
     Ok(Header::parse(&stream[..HEADER_LEN])?)
 }
@@ -73,7 +73,7 @@ fn header_of(stream: &[u8]) -> Result<Header> {
 /// Compresses on the CPU.
 fn compress_on_cpu<T: Value>(set: &Set, values: &[T], relative: f64, threads: usize) -> Result<Vec<u8>> {
     let view = ArrayView::new(values, &set.extents)?;
-    let options = syncline::CompressOptions::new(Bound::Rel(relative));
+    let options = syncline::CompressOptions::new(Bound::Rel(relative)).with_effort(syncline::Effort::Fast);
     Ok(syncline::compress(&view, &options.with_backend(syncline::Backend::Cpu).with_threads(threads))?)
 }
 

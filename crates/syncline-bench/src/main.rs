@@ -30,6 +30,8 @@ enum Command {
     Lossy(commands::lossy::Arguments),
     /// Measure LZSS over chunk size, window and symbol width, and lossless pipelines beside other codecs
     Lzss(commands::lzss::Arguments),
+    /// Compare the sizes of streams with those of SZ3 and zfp at the same absolute bound
+    Ratio(commands::ratio::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -51,5 +53,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Huffman(arguments) => commands::huffman::run(&arguments),
         Command::Lossy(arguments) => commands::lossy::run(&arguments),
         Command::Lzss(arguments) => commands::lzss::run(&arguments),
+        Command::Ratio(arguments) => commands::ratio::run(&arguments),
     }
 }

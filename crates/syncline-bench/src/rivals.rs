@@ -4,6 +4,7 @@ mod blosc2;
 mod syncline;
 mod sz3;
 mod worker;
+mod zfp;
 
 #[cfg(feature = "rivals")]
 mod pcodec;
@@ -19,6 +20,7 @@ use crate::fields::Field;
 pub use self::blosc2::{Blosc2, SETTINGS as BLOSC2_SETTINGS, Setting as Blosc2Setting};
 pub use self::syncline::Syncline;
 pub use sz3::{Algorithm, Sz3};
+pub use zfp::Zfp;
 
 #[cfg(feature = "rivals")]
 pub use {pcodec::Pcodec, zstandard::Zstandard};
@@ -73,6 +75,30 @@ pub trait Rival {
     /// # Errors
     /// The codec rejects the stream or fails.
     fn decompress(&mut self, stream: &[u8], field: &Field, threads: usize) -> Result<Timed<Vec<f32>>>;
+}
+
+/// The type of an array for a codec that runs in Python.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrayType<'a> {
+    /// NumPy's name of the element type: `<f4` or `<f8`.
+    pub element: &'a str,
+    /// Extents, slowest axis first.
+    pub extents: &'a [usize],
+}
+
+/// A codec of arrays of 32-bit and 64-bit floats.
+pub trait ArrayCodec {
+    /// Compresses the bytes of an array with an absolute error of at most `bound`.
+    ///
+    /// # Errors
+    /// The codec rejects the input or fails.
+    fn compress_array(&mut self, array: ArrayType, bytes: &[u8], bound: f64) -> Result<Timed<Vec<u8>>>;
+
+    /// Decompresses a stream that [`Self::compress_array`] returned.
+    ///
+    /// # Errors
+    /// The codec rejects the stream or fails.
+    fn decompress_array(&mut self, array: ArrayType, stream: &[u8]) -> Result<Timed<Vec<u8>>>;
 }
 
 /// Returns Syncline and all other codecs that are available, and a message for each one that is not.

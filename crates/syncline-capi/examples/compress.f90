@@ -20,7 +20,8 @@ module syncline
     type(c_funptr) :: progress
     type(c_ptr) :: progress_user
     integer(c_int32_t) :: effort
-    integer(c_int32_t) :: reserved
+    integer(c_int32_t) :: fill_count
+    real(c_double) :: fill_values(4)
   end type
 
   interface

@@ -17,6 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// The largest number of fill values of an array.
+#define SYNCLINE_MAX_FILLS 4
+
 // Value of `device`: the CPU.
 #define SYNCLINE_DEVICE_CPU -1
 
@@ -104,6 +107,8 @@ typedef enum syncline_fill_mode {
   SYNCLINE_FILL_NONE = 1,
   // `fill_value` is the fill value.
   SYNCLINE_FILL_VALUE = 2,
+  // The first `fill_count` of `fill_values` are the fill values.
+  SYNCLINE_FILL_VALUES = 3,
 } syncline_fill_mode;
 
 // How symbols are coded.
@@ -122,7 +127,7 @@ typedef enum syncline_coder {
 
 // How much time compression with an error bound may take for a smaller stream. Lossless streams are the same with all.
 typedef enum syncline_effort {
-  // `SYNCLINE_EFFORT_FAST`.
+  // `SYNCLINE_EFFORT_BALANCED`.
   SYNCLINE_EFFORT_DEFAULT = 0,
   // The fastest.
   SYNCLINE_EFFORT_FAST = 1,
@@ -171,8 +176,10 @@ typedef struct syncline_compress_options {
   void *progress_user;
   // One of `enum syncline_effort`. The default is `SYNCLINE_EFFORT_DEFAULT`.
   uint32_t effort;
-  // Must be 0.
-  uint32_t reserved;
+  // Number of fill values for `SYNCLINE_FILL_VALUES`, at most `SYNCLINE_MAX_FILLS`; 0 for the other modes.
+  uint32_t fill_count;
+  // The fill values for `SYNCLINE_FILL_VALUES`.
+  double fill_values[SYNCLINE_MAX_FILLS];
 } syncline_compress_options;
 
 // Options of decompression. Initialize them with `syncline_init_decompress_options`.

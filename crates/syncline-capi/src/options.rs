@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-use syncline::{Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill};
+use syncline::{Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill, MAX_FILLS};
 
 use crate::status::{Failure, guard};
 use crate::structs::{Versioned, init, read};
@@ -39,6 +39,8 @@ pub enum syncline_fill_mode {
     SYNCLINE_FILL_NONE = 1,
     /// `fill_value` is the fill value.
     SYNCLINE_FILL_VALUE = 2,
+    /// The first `fill_count` of `fill_values` are the fill values.
+    SYNCLINE_FILL_VALUES = 3,
 }
 
 /// How symbols are coded.
@@ -63,7 +65,7 @@ pub enum syncline_coder {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "numbers that C programs name")]
 pub enum syncline_effort {
-    /// `SYNCLINE_EFFORT_FAST`.
+    /// `SYNCLINE_EFFORT_BALANCED`.
     SYNCLINE_EFFORT_DEFAULT = 0,
     /// The fastest.
     SYNCLINE_EFFORT_FAST = 1,
@@ -72,6 +74,10 @@ pub enum syncline_effort {
     /// The smallest streams.
     SYNCLINE_EFFORT_BEST = 3,
 }
+
+/// The largest number of fill values of an array.
+pub const SYNCLINE_MAX_FILLS: usize = 4;
+const _: () = assert!(SYNCLINE_MAX_FILLS == MAX_FILLS);
 
 /// Value of `device`: the CPU.
 pub const SYNCLINE_DEVICE_CPU: i32 = -1;
@@ -113,8 +119,10 @@ pub struct syncline_compress_options {
     pub progress_user: *mut c_void,
     /// One of `enum syncline_effort`. The default is `SYNCLINE_EFFORT_DEFAULT`.
     pub effort: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Number of fill values for `SYNCLINE_FILL_VALUES`, at most `SYNCLINE_MAX_FILLS`; 0 for the other modes.
+    pub fill_count: u32,
+    /// The fill values for `SYNCLINE_FILL_VALUES`.
+    pub fill_values: [f64; SYNCLINE_MAX_FILLS],
 }
 
 /// Options of decompression. Initialize them with `syncline_init_decompress_options`.
@@ -156,7 +164,8 @@ unsafe impl Versioned for syncline_compress_options {
             progress: None,
             progress_user: std::ptr::null_mut(),
             effort: syncline_effort::SYNCLINE_EFFORT_DEFAULT as u32,
-            reserved: 0,
+            fill_count: 0,
+            fill_values: [0.0; SYNCLINE_MAX_FILLS],
         }
     }
 }
@@ -209,12 +218,6 @@ pub unsafe fn compress_options(options: *const syncline_compress_options) -> Res
     let given = unsafe { read(options) }?;
     let bound = u8::try_from(given.bound_mode).ok().and_then(|code| Bound::from_code(code, given.bound_value));
     let bound = bound.ok_or_else(|| Failure::invalid(format!("bound_mode is {}, not 0 to 4", given.bound_mode)))?;
-    let fill = match given.fill_mode {
-        0 => Fill::Auto,
-        1 => Fill::None,
-        2 => Fill::Value(given.fill_value),
-        other => return Err(Failure::invalid(format!("fill_mode is {other}, not 0 to 2"))),
-    };
     let coder = match given.coder {
         0 => None,
         1 => Some(Coder::Auto),
@@ -224,22 +227,21 @@ pub unsafe fn compress_options(options: *const syncline_compress_options) -> Res
         other => return Err(Failure::invalid(format!("coder is {other}, not 0 to 4"))),
     };
     let effort = match given.effort {
-        0 => Effort::default(),
-        1 => Effort::Fast,
-        2 => Effort::Balanced,
-        3 => Effort::Best,
+        0 => None,
+        1 => Some(Effort::Fast),
+        2 => Some(Effort::Balanced),
+        3 => Some(Effort::Best),
         other => return Err(Failure::invalid(format!("effort is {other}, not 0 to 3"))),
     };
-    if given.reserved != 0 {
-        return Err(Failure::invalid(format!("reserved is {}, not 0", given.reserved)));
-    }
     let mut made = CompressOptions::new(bound)
-        .with_fill(fill)
-        .with_effort(effort)
+        .with_fill(fill_of(&given)?)
         .with_threads(given.threads as usize)
         .with_backend(backend(given.device)?);
     if let Some(coder) = coder {
         made = made.with_coder(coder);
+    }
+    if let Some(effort) = effort {
+        made = made.with_effort(effort);
     }
     if given.level > 0 {
         let level = u8::try_from(given.level).map_err(|_| Failure::invalid(format!("level is {}", given.level)))?;
@@ -252,6 +254,23 @@ pub unsafe fn compress_options(options: *const syncline_compress_options) -> Res
         made = made.with_progress(move |done, total| progress.call(done, total));
     }
     Ok(made)
+}
+
+/// Returns how fill values are found.
+fn fill_of(given: &syncline_compress_options) -> Result<Fill, Failure> {
+    let (mode, count) = (given.fill_mode, given.fill_count);
+    match (mode, count) {
+        (3, 1..) => match given.fill_values.get(..count as usize) {
+            Some(values) => Ok(Fill::of(values)?),
+            None => Err(Failure::invalid(format!("fill_count is {count}, not 1 to {SYNCLINE_MAX_FILLS}"))),
+        },
+        (3, 0) => Err(Failure::invalid("fill_count is 0, but fill_mode is SYNCLINE_FILL_VALUES")),
+        (0..=2, 1..) => Err(Failure::invalid(format!("fill_count is {count}, but fill_mode is {mode}, not 3"))),
+        (0, 0) => Ok(Fill::Auto),
+        (1, 0) => Ok(Fill::None),
+        (2, 0) => Ok(Fill::Value(given.fill_value)),
+        (4.., _) => Err(Failure::invalid(format!("fill_mode is {mode}, not 0 to 3"))),
+    }
 }
 
 /// Returns the options of the library for those of the caller; NULL gives the defaults.

@@ -18,7 +18,7 @@ pub use compress::CompressArgs;
 pub use convert::ConvertArgs;
 pub use estimate::EstimateArgs;
 pub use files::{Files, ShortLevel};
-pub use parse::{FillChoice, SymbolChoice};
+pub use parse::{FillChoice, SymbolChoice, TileChoice};
 use parse::{parse_size, parse_threads, positive};
 pub use report::ReportArgs;
 
@@ -48,8 +48,8 @@ files need an HDF5 library of version 1.10 or newer, which is found at run time.
 x.zarr/group/name, in builds with the feature zarr.
 
 Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER,
-SYNCLINE_EFFORT, and SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR
-name the library and the cache folder of GPU kernels, and SYNCLINE_HDF5_LIBRARY an HDF5 library.
+SYNCLINE_EFFORT, SYNCLINE_TILE, and SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and
+SYNCLINE_CACHE_DIR name the library and the cache folder of GPU kernels, and SYNCLINE_HDF5_LIBRARY an HDF5 library.
 
 Exit codes: 0 success; 1 a problem with the data, a file, or the machine (such as a damaged stream, a missing file, or a
 bound that does not hold); 2 a problem with the command line (such as a wrong shape, or an existing output without

@@ -118,6 +118,7 @@ pub fn report(report: &Report, name: &str) -> Value {
         "raw_chunks": report.totals.raw_chunks,
         "lzss_chunks": report.totals.lzss_chunks,
         "tiles": report.totals.tiles,
+        "tile_size": report.tile_size.name(),
         "constant_tiles": report.totals.constant_tiles,
         "masked_tiles": report.totals.masked_tiles,
         "outliers": report.totals.outliers,

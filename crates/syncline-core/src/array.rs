@@ -78,6 +78,15 @@ impl ElementType {
         matches!(self, Self::F32 | Self::F64)
     }
 
+    /// Returns the number with the zero-extended bits of an `f32` or `f64` element; for the other types, the bits are
+    /// taken as those of an `f64`.
+    pub fn number_of_bits(self, bits: u64) -> f64 {
+        match self {
+            Self::F32 => f64::from(f32::from_bits(bits as u32)),
+            _ => f64::from_bits(bits),
+        }
+    }
+
     /// Returns whether this is a floating-point type.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::Bf16)

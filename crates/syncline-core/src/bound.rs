@@ -1,6 +1,7 @@
 //! Error bounds, and the quantization steps that hold them.
 
 mod fill;
+mod pieces;
 mod psnr;
 pub mod scan;
 mod stats;
@@ -10,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::quantize::log;
 
 pub use fill::{Fill, FillValues, MAX_FILLS};
+pub use pieces::PieceBound;
 pub use psnr::{ErrorSummary, PsnrGoal};
 pub use scan::Scan;
 pub use stats::ArrayStats;

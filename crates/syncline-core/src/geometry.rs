@@ -3,7 +3,9 @@
 mod region;
 mod window;
 
+use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 use crate::array::Shape;
 use crate::error::{Error, Result};
@@ -13,8 +15,63 @@ pub use window::Window;
 
 /// Most elements a chunk may have.
 pub const MAX_CHUNK_ELEMENTS: u64 = 1 << 22;
-/// Most elements a tile may have.
-pub const MAX_TILE_ELEMENTS: usize = 1024;
+/// Most elements a tile of any size may have.
+pub const MAX_TILE_ELEMENTS: usize = 4096;
+/// Most elements a tile of [`TileSize::Small`] may have.
+pub const MAX_SMALL_TILE_ELEMENTS: usize = 1024;
+
+/// The extents of tiles that no edge of the array clips.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TileSize {
+    /// 8x8x8, 32x32, or 1,024 elements.
+    #[default]
+    Small,
+    /// 16x16x16, 64x64, or 4,096 elements: more is predicted inside of a tile, but a part of an array takes larger tiles
+    /// to be decoded. Only in streams with token codebooks.
+    Large,
+}
+
+impl TileSize {
+    /// All sizes.
+    pub const ALL: [Self; 2] = [Self::Small, Self::Large];
+
+    /// Returns the name on the command line: `small` or `large`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Large => "large",
+        }
+    }
+
+    /// Returns the extents `[z, y, x]` of tiles that extend along `axes` axes, 1 to 3.
+    const fn extent(self, axes: usize) -> [usize; 3] {
+        match (self, axes) {
+            (Self::Small, 1) => [1, 1, 1024],
+            (Self::Small, 2) => [1, 32, 32],
+            (Self::Small, _) => [8, 8, 8],
+            (Self::Large, 1) => [1, 1, 4096],
+            (Self::Large, 2) => [1, 64, 64],
+            (Self::Large, _) => [16, 16, 16],
+        }
+    }
+}
+
+impl fmt::Display for TileSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for TileSize {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|size| size.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("unknown tile size '{name}': use one of {names}"))
+        })
+    }
+}
 
 /// The tiling of one array. Axes are `[b, z, y, x]` throughout, slowest first.
 ///
@@ -56,8 +113,13 @@ impl Tile {
 }
 
 impl Geometry {
-    /// Divides an array into tiles, with the default number of tiles in a chunk.
+    /// Divides an array into small tiles, with the default number of tiles in a chunk.
     pub fn new(shape: Shape) -> Self {
+        Self::with_tiles(shape, TileSize::Small)
+    }
+
+    /// Divides an array into tiles of this size, with the default number of tiles in a chunk.
+    pub fn with_tiles(shape: Shape, size: TileSize) -> Self {
         let target: u64 = match shape.len() {
             // Small arrays give every thread a few chunks.
             0..0x100_0000 => 1 << 19,
@@ -65,15 +127,24 @@ impl Geometry {
             0x400_0000..0x1000_0000 => 1 << 21,
             _ => 1 << 22,
         };
-        Self::build(shape, |tile_elements| target / tile_elements)
+        Self::build(shape, size, |tile_elements| target / tile_elements)
     }
 
-    /// Divides an array into tiles, with the number of tiles in a chunk that a stream's header contains.
+    /// Divides an array into small tiles, with this number of tiles in a chunk.
     ///
     /// # Errors
     /// No tile in a chunk, or so many that a chunk may have more than [`MAX_CHUNK_ELEMENTS`] elements.
     pub fn with_chunk_tiles(shape: Shape, chunk_tiles: u32) -> Result<Self> {
-        let geometry = Self::build(shape, |_| u64::from(chunk_tiles));
+        Self::of_stream(shape, TileSize::Small, chunk_tiles)
+    }
+
+    /// Divides an array into tiles, with the size of tiles and the number of tiles in a chunk that a stream's header
+    /// contains.
+    ///
+    /// # Errors
+    /// No tile in a chunk, or so many that a chunk may have more than [`MAX_CHUNK_ELEMENTS`] elements.
+    pub fn of_stream(shape: Shape, size: TileSize, chunk_tiles: u32) -> Result<Self> {
+        let geometry = Self::build(shape, size, |_| u64::from(chunk_tiles));
         if chunk_tiles == 0 || geometry.chunk_tiles * geometry.unclipped_len() > MAX_CHUNK_ELEMENTS {
             return Err(Error::invalid(format!(
                 "{chunk_tiles} tiles of {} elements in a chunk: between 1 and {} are allowed",
@@ -84,17 +155,14 @@ impl Geometry {
         Ok(geometry)
     }
 
-    fn build(shape: Shape, chunk_tiles: impl Fn(u64) -> u64) -> Self {
+    fn build(shape: Shape, size: TileSize, chunk_tiles: impl Fn(u64) -> u64) -> Self {
         let kept: Vec<u64> = shape.extents().iter().copied().filter(|&e| e != 1).collect();
         let (merged, own) = kept.split_at(kept.len().saturating_sub(3));
         let mut dims = [1; 4];
         dims[0] = merged.iter().product();
         dims[4 - own.len()..].copy_from_slice(own);
-        let (axes, tile) = match kept.len() {
-            0 | 1 => (1, [1, 1, 1024]),
-            2 => (2, [1, 32, 32]),
-            _ => (3, [8, 8, 8]),
-        };
+        let axes = kept.len().clamp(1, 3);
+        let tile = size.extent(axes);
         let grid = [
             dims[0],
             dims[1].div_ceil(tile[0] as u64),

@@ -17,7 +17,7 @@ use crate::container::{
     ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, Unchecked, parse_unchecked,
 };
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, Tile, Window};
+use crate::geometry::{Geometry, Tile, TileSize, Window};
 use crate::huffman::Decoder;
 use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
@@ -339,7 +339,8 @@ pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
 /// 1 KiB of the array's length.
 pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
     let bytes = shape.len().saturating_mul(element_type.size() as u64);
-    max_stream_len(bytes, Geometry::new(shape).chunks())
+    let chunks = TileSize::ALL.map(|size| Geometry::with_tiles(shape, size).chunks());
+    max_stream_len(bytes, chunks[0].max(chunks[1]))
 }
 
 /// Returns the bytes of memory that a thread needs to decode a chunk, without the output: the longest record, the

@@ -5,6 +5,8 @@
 //! A [`Mode`] avoids both, by runs of zeros or by bins of magnitudes. One [`Entry`] describes a symbol of any mode, so
 //! that all modes share one reader.
 
+use crate::geometry::TileSize;
+
 mod encode;
 mod estimate;
 mod group;
@@ -15,11 +17,22 @@ mod tests;
 pub use encode::{EncodeScratch, encode, estimate};
 pub use stream::{MAX_CLASSES, STREAM_HEADER_BYTES, StreamCounts, TokenStream, stream_header, write_head};
 
-/// Codes of a group. The last group of a tile may have fewer.
+/// Codes of a group of a small tile. The last group of a tile may have fewer.
 ///
 /// Groups of 128 make streams about 2 % longer, and groups of 512 about 1 % shorter, but then a GPU has half as many
 /// groups to decode at the same time.
 pub const GROUP_LEN: usize = 256;
+
+/// Codes of a group of a large tile, which GPUs do not decode.
+pub const LARGE_GROUP_LEN: usize = 512;
+
+/// Returns the number of codes in a group of tiles of this size.
+pub const fn group_len(tile_size: TileSize) -> usize {
+    match tile_size {
+        TileSize::Small => GROUP_LEN,
+        TileSize::Large => LARGE_GROUP_LEN,
+    }
+}
 
 /// Symbols of mode *plain* represent the codes from `-PLAIN_RADIUS` to `PLAIN_RADIUS - 1`.
 pub const PLAIN_RADIUS: i32 = 512;

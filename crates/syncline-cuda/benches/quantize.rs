@@ -10,7 +10,7 @@ use cudarc::driver::CudaStream;
 use syncline_core::array::{Element, Shape};
 use syncline_core::bound::{Bound, Fill, resolve};
 use syncline_core::container::Header;
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
@@ -86,6 +86,7 @@ fn time<T: Real + Element>(
         group_log2: 7,
         lzss_codes: false,
         token_codes: false,
+        tile_size: TileSize::Small,
         bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,

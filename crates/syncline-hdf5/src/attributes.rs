@@ -16,8 +16,8 @@ use crate::references::{Contains, References, contained};
 const PIECE: u64 = 1 << 16;
 
 impl References<'_, '_> {
-    /// Copies all attributes of an object to its copy. Returns how many of them had references to regions, which are
-    /// null in the copy.
+    /// Copies all attributes of an object to its copy. Returns how many of them had references that cannot be replaced,
+    /// which are null in the copy.
     pub fn copy_attributes(&self, from: Id, to: Id, path: &str) -> Result<u64> {
         let mut lost = 0;
         for name in self.library.attribute_names(from, path)? {

@@ -75,7 +75,7 @@ pub struct Conversion {
     pub changes: Vec<Change>,
     /// The number of other datasets, which are as they were.
     pub others: u64,
-    /// Attributes and datasets with references to regions, which are null in the copy.
+    /// Attributes and datasets with references of the kind that HDF5 1.12 added, which are null in the copy.
     pub lost_references: u64,
 }
 

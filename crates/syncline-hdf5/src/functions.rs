@@ -244,5 +244,6 @@ functions! {
     each_attribute = "H5Aiterate2": (Id, c_int, c_int, *mut u64, EachName, *mut c_void) -> c_int;
 
     reference_name = "H5Rget_name": (Id, c_int, *const c_void, *mut c_char, usize) -> isize;
+    reference_region = "H5Rget_region": (Id, c_int, *const c_void) -> Id;
     reference = "H5Rcreate": (*mut c_void, Id, *const c_char, c_int, Id) -> c_int;
 }

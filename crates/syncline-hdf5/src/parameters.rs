@@ -5,26 +5,36 @@
 //! | 0 | version of this table: 1 |
 //! | 1 | kind of bound: 0 lossless, 1 absolute, 2 relative to the range of a chunk, 3 PSNR, 4 relative to each value |
 //! | 2, 3 | the bound, an IEEE 754 binary64: lower and upper half |
-//! | 4 | fill value: 0 that of the dataset, or else a detected one; 1 none; 2 the following |
-//! | 5, 6 | the fill value, as the bound |
+//! | 4 | fill values: 0 that of the dataset, or else detected ones; 1 none; 2 to 5 one to four, which follow |
+//! | 5, 6 | the first fill value, as the bound |
 //! | 7 | coder + 256 * level + 65536 * effort, each 0 for the default |
-//! | 8 | element type of the stream + 256 if elements are big-endian |
-//! | 9 | number of axes of a chunk, 1 to 32 |
-//! | 10... | extents of a chunk, slowest axis first: lower and upper half of each |
+//! | 8... | the other fill values, as the bound |
 //!
 //! Coders are 1 auto, 2 Huffman, 3 LZSS, and 4 LZSS and Huffman; efforts are 1 fast, 2 balanced, and 3 best.
 //!
-//! Users give the first eight or fewer; missing ones are 0. `set_local` appends the others.
+//! Users give these; of the first eight, missing ones are 0. `set_local` appends what it knows of a chunk:
+//!
+//! | number, counted from the first that is appended | meaning |
+//! |---|---|
+//! | 0 | element type of the stream + 256 if elements are big-endian |
+//! | 1 | number of axes of a chunk, 1 to 32 |
+//! | 2... | extents of a chunk, slowest axis first: lower and upper half of each |
 
 use std::ffi::c_int;
 
-use syncline::{Backend, Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, Shape};
+use syncline::{Backend, Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, MAX_FILLS, Shape};
 
 /// The number of the filter, from the range that HDF5 leaves to filters that are not registered (docs/HDF5.md).
 pub const ID: c_int = 47_501;
 
-/// Count of numbers that users give.
-pub const USER: usize = 8;
+/// Count of numbers that users give with at most one fill value.
+const USER: usize = 8;
+
+/// Number 4 for one fill value.
+const ONE_FILL: u32 = 2;
+
+/// Number 4 for as many fill values as a stream holds.
+const MOST_FILLS: u32 = ONE_FILL + MAX_FILLS as u32 - 1;
 
 /// Version of the table.
 pub const VERSION: u32 = 1;
@@ -37,9 +47,14 @@ pub struct Parameters {
 impl Parameters {
     /// Takes the part of the parameters that users give.
     pub fn from_user(values: &[u32]) -> Result<Self, Error> {
-        let mut values = values[..values.len().min(USER)].to_vec();
+        let mut values = values.to_vec();
         // Without parameters, or with only the version, the filter is lossless.
-        values.resize(USER, 0);
+        values.resize(values.len().max(USER), 0);
+        let count = user_count(&values);
+        if values.len() < count {
+            return Err(Error::InvalidArgument(format!("{count} numbers have room for the fill values, not fewer")));
+        }
+        values.truncate(count);
         if values.iter().all(|&value| value == 0) {
             values[0] = VERSION;
         }
@@ -51,8 +66,9 @@ impl Parameters {
 
     /// Takes parameters that `set_local` has completed.
     pub fn complete(values: &[u32]) -> Result<Self, Error> {
-        let rank = values.get(USER + 1).copied().unwrap_or(0) as usize;
-        if rank == 0 || values.len() < USER + 2 + 2 * rank {
+        let user = if values.len() < USER { USER } else { user_count(values) };
+        let rank = values.get(user + 1).copied().unwrap_or(0) as usize;
+        if rank == 0 || (values.len() - user - 2) / 2 < rank {
             return Err(Error::InvalidArgument("the parameters of the filter are incomplete".into()));
         }
         let parameters = Self { values: values.to_vec() };
@@ -77,7 +93,7 @@ impl Parameters {
     /// Sets the fill value.
     pub fn set_fill(&mut self, value: f64) {
         let bits = value.to_bits();
-        self.values[4..7].copy_from_slice(&[2, bits as u32, (bits >> 32) as u32]);
+        self.values[4..7].copy_from_slice(&[ONE_FILL, bits as u32, (bits >> 32) as u32]);
     }
 
     /// Appends the type and the extents of a chunk, and returns all numbers.
@@ -90,19 +106,19 @@ impl Parameters {
 
     /// Returns the element type of a chunk.
     pub fn element(&self) -> Result<ElementType, Error> {
-        let code = self.values[USER] as u8;
+        let code = self.of_chunk()[0] as u8;
         ElementType::from_code(code).ok_or_else(|| Error::InvalidArgument(format!("element type {code} is unknown")))
     }
 
     /// Returns whether elements are big-endian in the file.
     pub fn is_big_endian(&self) -> bool {
-        self.values[USER] >> 8 == 1
+        self.of_chunk()[0] >> 8 == 1
     }
 
     /// Returns the shape of a chunk.
     pub fn shape(&self) -> Result<Shape, Error> {
-        let rank = self.values[USER + 1] as usize;
-        let extents = self.values[USER + 2..].chunks_exact(2).take(rank);
+        let rank = self.of_chunk()[1] as usize;
+        let extents = self.of_chunk()[2..].chunks_exact(2).take(rank);
         Shape::new(&extents.map(|halves| u64::from(halves[1]) << 32 | u64::from(halves[0])).collect::<Vec<_>>())
     }
 
@@ -116,9 +132,10 @@ impl Parameters {
             bound.validate(element)?;
         }
         let fill = match self.values[4] {
+            0 => Fill::Auto,
             1 => Fill::None,
-            2 => Fill::Value(self.number(5)),
-            _ => Fill::Auto,
+            ONE_FILL..=MOST_FILLS => Fill::of(&self.fills())?,
+            other => return Err(Error::InvalidArgument(format!("fill value {other} is unknown"))),
         };
         let options = CompressOptions::new(bound).with_fill(fill).with_threads(1).with_backend(Backend::Cpu);
         let options = match self.values[7] & 255 {
@@ -143,8 +160,36 @@ impl Parameters {
         }
     }
 
+    /// Returns the fill values that users gave.
+    fn fills(&self) -> Vec<f64> {
+        let others = (USER..user_count(&self.values)).step_by(2);
+        std::iter::once(5).chain(others).map(|at| self.number(at)).collect()
+    }
+
+    /// Returns the numbers that `set_local` appended.
+    fn of_chunk(&self) -> &[u32] {
+        &self.values[user_count(&self.values)..]
+    }
+
     /// Returns the binary64 whose halves start at number `at`.
     fn number(&self, at: usize) -> f64 {
         f64::from_bits(u64::from(self.values[at + 1]) << 32 | u64::from(self.values[at]))
+    }
+}
+
+/// Returns how many numbers users give, from the first eight.
+fn user_count(values: &[u32]) -> usize {
+    USER + 2 * (values[4].clamp(ONE_FILL, MOST_FILLS) - ONE_FILL) as usize
+}
+
+/// Returns what users give for fill values: the numbers 4 to 6, and those that follow number 7.
+pub fn fill_words(fills: &[f64]) -> ([u32; 3], Vec<u32>) {
+    let halves = |value: &f64| [value.to_bits() as u32, (value.to_bits() >> 32) as u32];
+    match fills {
+        [] => ([1, 0, 0], Vec::new()),
+        [first, others @ ..] => {
+            let [low, high] = halves(first);
+            ([ONE_FILL + others.len() as u32, low, high], others.iter().flat_map(halves).collect())
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::ffi::{CStr, c_int};
 use std::ops::Range;
 
 use rayon::prelude::*;
-use syncline::{Bound, Coder, CompressOptions, Effort, ElementType, Fill};
-use syncline_core::bound::{Pipeline, Scan, resolve};
+use syncline::{Bound, Coder, CompressOptions, Effort, Fill};
+use syncline_core::bound::{MAX_FILLS, PieceBound, Scan};
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::filter::encode;
 use crate::functions::filter_values;
 use crate::object::{DEFAULT, Handle};
 use crate::options::Options;
-use crate::parameters::{ID, Parameters, VERSION};
+use crate::parameters::{ID, Parameters, VERSION, fill_words};
 
 /// Elements of a chunk where the file has chunks that are too small, or none: as in streams.
 const CHUNK: u64 = 1 << 20;
@@ -51,7 +51,7 @@ impl Recompress<'_, '_> {
     pub fn run(self, to: i64, path: &CStr, show: &mut dyn FnMut(u64, u64)) -> Result<(u64, f64)> {
         let library = self.source.handle.library;
         let f = &library.f;
-        let (bound, holds, fills) = self.resolved()?;
+        let PieceBound { bound, holds, fills } = self.resolved()?;
         let chunk = self.chunk()?;
         let words = self.words(bound, &fills);
         let what = format!("{}: the compressed dataset cannot be created", self.path);
@@ -77,46 +77,22 @@ impl Recompress<'_, '_> {
             };
             (copy, Parameters::complete(&values)?)
         };
-        let mut options = parameters.compress_options(Some(self.source.element_type()))?;
-        if fills.len() > 1 {
-            options = options.with_fill(Fill::of(&fills)?);
-        }
+        let options = parameters.compress_options(Some(self.source.element_type()))?;
         self.write(&copy, &chunk, &parameters, &options, show)?;
         // SAFETY: an open identifier.
         Ok((unsafe { (f.dataset_stored)(copy.id) }, holds))
     }
 
-    /// Returns the bound for each chunk, the bound that holds, and the fill values; without any, they are detected.
-    fn resolved(&self) -> Result<(Bound, f64, Vec<f64>)> {
-        let element = self.source.element_type();
-        let bound = self.options.bound;
+    /// Returns the bound and the fill values for each chunk; without any, they are detected.
+    fn resolved(&self) -> Result<PieceBound> {
         let mut fills = match &self.options.fill {
             Some(fills) => fills.clone(),
             None => self.source.fills()?,
         };
-        fills.truncate(4);
-        if !element.is_lossy_capable() || bound == Bound::Lossless {
-            return Ok((Bound::Lossless, 0.0, fills));
-        }
-        bound.validate(element)?;
-        if !matches!(bound, Bound::Rel(_) | Bound::Psnr(_)) {
-            return Ok((bound, bound.value(), fills));
-        }
+        fills.truncate(MAX_FILLS);
         let fill = if fills.is_empty() && self.options.fill.is_none() { Fill::Auto } else { Fill::of(&fills)? };
         let count = self.source.extents().iter().product();
-        let scan = self.pass(Scan::new(element, count, bound, fill))?.settle(|empty| self.pass(empty))?;
-        fills = scan.excluded().iter().map(|&bits| number(element, bits)).filter(|value| !value.is_nan()).collect();
-        let resolved = resolve(&scan)?;
-        let holds = match bound {
-            // The resolved bound is a first attempt, which assumes that errors are spread evenly. A bound of the root
-            // mean square that the PSNR allows reaches it in any case.
-            Bound::Psnr(_) => resolved.abs_bound / 3f64.sqrt(),
-            _ => resolved.abs_bound,
-        };
-        Ok(match resolved.pipeline {
-            Pipeline::Lossless => (Bound::Lossless, 0.0, fills),
-            _ => (Bound::Abs(holds), holds, fills),
-        })
+        PieceBound::resolve(self.source.element_type(), count, self.options.bound, fill, |scan| self.pass(scan))
     }
 
     /// Adds all elements to a scan.
@@ -153,13 +129,11 @@ impl Recompress<'_, '_> {
     }
 
     /// Returns the parameters of the filter that its users give.
-    fn words(&self, bound: Bound, fills: &[f64]) -> [u32; 8] {
-        let halves = |value: f64| [value.to_bits() as u32, (value.to_bits() >> 32) as u32];
-        let [low, high] = halves(bound.value());
-        let (state, [fill_low, fill_high]) = match (fills, &self.options.fill) {
-            ([fill, ..], _) => (2, halves(*fill)),
-            ([], Some(_)) => (1, [0, 0]),
-            ([], None) => (0, [0, 0]),
+    fn words(&self, bound: Bound, fills: &[f64]) -> Vec<u32> {
+        let bits = bound.value().to_bits();
+        let (first, others) = match (fills, &self.options.fill) {
+            ([], None) => ([0; 3], Vec::new()),
+            _ => fill_words(fills),
         };
         let coder = match self.options.coder {
             None => 0,
@@ -177,7 +151,8 @@ impl Recompress<'_, '_> {
             Some(_) => 0,
         };
         let last = coder + 256 * u32::from(self.options.level.unwrap_or(0)) + 65536 * effort;
-        [VERSION, u32::from(bound.code()), low, high, state, fill_low, fill_high, last]
+        let start = [VERSION, u32::from(bound.code()), bits as u32, (bits >> 32) as u32];
+        [&start[..], &first, &[last], &others].concat()
     }
 
     /// Compresses and writes all chunks.
@@ -240,11 +215,6 @@ impl Recompress<'_, '_> {
         unsafe { (library.f.fill_value)(self.creation.id, self.source.stored.id, element.as_mut_ptr().cast()) };
         Ok(element[..size].repeat(bytes / size))
     }
-}
-
-/// Returns the number with these bits.
-fn number(element: ElementType, bits: u64) -> f64 {
-    if element == ElementType::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) }
 }
 
 /// Returns the first element of a chunk, by its number in C order.

@@ -1,4 +1,5 @@
-//! References to objects, which are addresses: those of the copies replace those of the originals.
+//! References to objects and to regions of datasets, which contain addresses: those of the copies replace those of the
+//! originals.
 
 #![allow(unsafe_code, reason = "functions of a library that is found at run time, and data that it allocates")]
 
@@ -12,8 +13,12 @@ use crate::functions::Id;
 use crate::library::{Library, c_name};
 use crate::links::Address;
 
-/// `H5R_OBJECT1`.
+/// `H5R_OBJECT1` and `H5R_DATASET_REGION1`.
 const TO_OBJECT: c_int = 0;
+const TO_REGION: c_int = 1;
+
+/// `hdset_reg_ref_t`.
+type RegionReference = [u8; 12];
 
 /// A list of variable length in memory: `hvl_t`.
 #[repr(C)]
@@ -37,9 +42,9 @@ pub struct References<'a, 'l> {
 pub enum Contains {
     /// No references.
     Nothing,
-    /// References to objects only, which can be replaced.
-    Objects,
-    /// References to regions or attributes, which cannot.
+    /// References that can be replaced: to objects, and to regions of datasets.
+    Replaceable,
+    /// References of the kind that HDF5 1.12 added, which cannot.
     Others,
 }
 
@@ -76,9 +81,8 @@ pub fn contained(library: &Library, id: Id) -> Result<Contains> {
     unsafe {
         match (f.type_class)(id) {
             REFERENCE => {
-                let objects = library.constant("H5T_STD_REF_OBJ_g")?;
-                let is_object = (f.type_equal)(id, objects) > 0;
-                Ok(if is_object { Contains::Objects } else { Contains::Others })
+                let known = is_reference(library, id, TO_OBJECT)? || is_reference(library, id, TO_REGION)?;
+                Ok(if known { Contains::Replaceable } else { Contains::Others })
             }
             VARIABLE | ARRAY => contained(library, library.own_type((f.type_super)(id))?.id),
             COMPOUND => {
@@ -86,7 +90,7 @@ pub fn contained(library: &Library, id: Id) -> Result<Contains> {
                 for member in 0..(f.type_member_count)(id).max(0).cast_unsigned() {
                     match contained(library, library.own_type((f.type_member)(id, member))?.id)? {
                         Contains::Others => return Ok(Contains::Others),
-                        Contains::Objects => found = Contains::Objects,
+                        Contains::Replaceable => found = Contains::Replaceable,
                         Contains::Nothing => {}
                     }
                 }
@@ -97,11 +101,20 @@ pub fn contained(library: &Library, id: Id) -> Result<Contains> {
     }
 }
 
+/// Returns whether a type is that of references of a kind.
+fn is_reference(library: &Library, id: Id, kind: c_int) -> Result<bool> {
+    let name = if kind == TO_REGION { "H5T_STD_REF_DSETREG_g" } else { "H5T_STD_REF_OBJ_g" };
+    let expected = library.constant(name)?;
+    // SAFETY: identifiers of types.
+    Ok(unsafe { (library.f.type_equal)(id, expected) } > 0)
+}
+
 impl References<'_, '_> {
     /// Replaces the references in `count` elements. Those to objects without a path become null.
     ///
     /// # Safety
-    /// `id` is a type in memory that contains references to objects only, and `data` are that many valid elements.
+    /// `id` is a type in memory that contains references only if they can be replaced, and `data` are that many valid
+    /// elements.
     pub unsafe fn replace(&self, id: Id, data: *mut u8, count: usize) -> Result {
         let f = &self.library.f;
         if contained(self.library, id)? == Contains::Nothing {
@@ -111,9 +124,15 @@ impl References<'_, '_> {
         let element = |i: usize| data.wrapping_add(i * traits.size);
         match traits.class {
             REFERENCE => {
+                let is_region = is_reference(self.library, id, TO_REGION)?;
                 for i in 0..count {
                     // SAFETY: that of this function; a reference to an object is an address.
-                    unsafe { self.replace_one(element(i).cast()) }?;
+                    unsafe {
+                        match is_region {
+                            true => self.replace_region(element(i).cast()),
+                            false => self.replace_one(element(i).cast()),
+                        }?;
+                    }
                 }
             }
             VARIABLE => {
@@ -167,7 +186,8 @@ impl References<'_, '_> {
         let path = match self.paths.get(&address) {
             Some(path) => c_name(path)?,
             // The root group has no link, and another object may have been unlinked.
-            None => match self.name(address) {
+            // SAFETY: that of this function; the reference is not null.
+            None => match unsafe { self.name(TO_OBJECT, (&raw const address).cast()) } {
                 Some(name) => name,
                 None => return Ok(()),
             },
@@ -184,13 +204,46 @@ impl References<'_, '_> {
         Ok(())
     }
 
-    /// Returns a path of the object at an address of the file that is copied.
-    fn name(&self, address: Address) -> Option<std::ffi::CString> {
+    /// Replaces a reference to a region. The region is selected in the same way in the copy of the dataset.
+    ///
+    /// # Safety
+    /// `reference` is a valid reference to a region of a dataset, or null.
+    unsafe fn replace_region(&self, reference: *mut RegionReference) -> Result {
+        const NULL: RegionReference = [0; 12];
+        // SAFETY: that of this function.
+        let original = unsafe { reference.read_unaligned() };
+        // SAFETY: as above. Null stays null.
+        unsafe { reference.write_unaligned(NULL) };
+        if original == NULL {
+            return Ok(());
+        }
+        // SAFETY: that of this function; the reference is not null. The dataset may have been unlinked.
+        let Some(path) = (unsafe { self.name(TO_REGION, original.as_ptr().cast()) }) else { return Ok(()) };
+        let mut replaced = NULL;
+        // SAFETY: open identifiers, a reference, room for another, and a name that ends with a zero byte; the dataspace
+        // is closed by its owner only.
+        let status = unsafe {
+            let f = &self.library.f;
+            let region =
+                self.library.own_space((f.reference_region)(self.from, TO_REGION, original.as_ptr().cast()))?;
+            (f.reference)(replaced.as_mut_ptr().cast(), self.to, path.as_ptr(), TO_REGION, region.id)
+        };
+        if status >= 0 {
+            // SAFETY: that of this function.
+            unsafe { reference.write_unaligned(replaced) };
+        }
+        Ok(())
+    }
+
+    /// Returns a path of the object that a reference of the file that is copied refers to.
+    ///
+    /// # Safety
+    /// `reference` is a valid reference of this kind.
+    unsafe fn name(&self, kind: c_int, reference: *const c_void) -> Option<std::ffi::CString> {
         let mut name = vec![0u8; 4096];
-        // SAFETY: an open identifier, a reference, and room for as many bytes as the length says.
+        // SAFETY: that of this function, an open identifier, and room for as many bytes as the length says.
         let length = unsafe {
-            let reference = (&raw const address).cast();
-            (self.library.f.reference_name)(self.from, TO_OBJECT, reference, name.as_mut_ptr().cast(), name.len())
+            (self.library.f.reference_name)(self.from, kind, reference, name.as_mut_ptr().cast(), name.len())
         };
         let length = usize::try_from(length).ok().filter(|&length| length > 0 && length < name.len())?;
         name.truncate(length);

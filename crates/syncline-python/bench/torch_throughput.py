@@ -1,12 +1,13 @@
 """Throughput of PyTorch tensors on a GPU: compression and decompression beside a copy from device to device.
 
-    python torch_throughput.py [--bytes 500000000] [--rounds 20] [--file FIELD.f32]
+    python torch_throughput.py [--bytes 500000000] [--rounds 20] [--effort fast] [--file FIELD.f32 --shape 512,512,512]
 
 Prints the median over the rounds, in GB of the uncompressed tensor per second. Without a file, the field is a sum of
-waves with some noise.
+waves with some noise. With the package nvidia-nvcomp, its lossless codecs compress and decompress the same tensor.
 """
 
 import argparse
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -42,35 +43,61 @@ def tensor_of(count: int, path: str | None) -> torch.Tensor:
     return (waves + 1e-3 * noise).float()
 
 
+def nvcomp_rows(tensor: torch.Tensor, rounds: int) -> None:
+    """Prints the ratio and the throughput of nvCOMP's codecs, which are lossless."""
+    try:
+        from nvidia import nvcomp
+    except ImportError:
+        print("nvCOMP: not installed")
+        return
+    size = tensor.numel() * tensor.element_size()
+    for name in ("ANS", "Bitcomp", "Cascaded", "LZ4", "Snappy", "Zstd", "GDeflate"):
+        try:
+            codec = nvcomp.Codec(algorithm=name, bitstream_kind=nvcomp.BitstreamKind.NVCOMP_NATIVE)
+            array = nvcomp.as_array(tensor.view(torch.uint8).reshape(-1))
+            made = codec.encode(array)
+            back = torch.from_dlpack(codec.decode(made).to_dlpack())
+            assert torch.equal(back.view(torch.uint8), tensor.view(torch.uint8).reshape(-1)), name
+            compress, _ = seconds(lambda: codec.encode(array), rounds)
+            decompress, _ = seconds(lambda: codec.decode(made), rounds)
+        except Exception as error:  # One codec that fails does not end the table.
+            print(f"nvCOMP {name}: {error}")
+            continue
+        ratio = size / made.buffer_size
+        print(f"nvCOMP {name:10} ratio {ratio:6.2f}  compress {size / compress / 1e9:7.1f} GB/s", end="")
+        print(f"  decompress {size / decompress / 1e9:7.1f} GB/s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytes", type=int, default=500_000_000)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--rel", type=float, default=1e-3)
+    parser.add_argument("--effort", default="fast")
     parser.add_argument("--file")
+    parser.add_argument("--shape", type=lambda text: tuple(int(extent) for extent in text.split(",")))
     options = parser.parse_args()
-    plane = 1024 * 1024
-    planes = max(1, options.bytes // 4 // plane)
-    tensor = tensor_of(planes * plane, options.file).reshape(planes, 1024, 1024)
+    shape = options.shape or (max(1, options.bytes // 4 // (1 << 20)), 1024, 1024)
+    tensor = tensor_of(math.prod(shape), options.file).reshape(shape)
     size = tensor.numel() * tensor.element_size()
-    rel = options.rel
+    rel, effort = options.rel, options.effort
     device = syncline.cuda.device(torch.cuda.current_device())
-    print(f"{device.name}, PyTorch {torch.__version__}, {size:,} bytes of float32 {tuple(tensor.shape)}, rel={rel}")
+    print(f"{device.name}, PyTorch {torch.__version__}, {size:,} bytes of float32 {shape}, rel={rel}, effort={effort}")
 
-    compressor = syncline.cuda.Compressor(device.ordinal, rel=rel)
+    compressor = syncline.cuda.Compressor(device.ordinal, rel=rel, effort=effort)
     room = torch.empty(syncline.max_compressed_len("f4", tuple(tensor.shape)), dtype=torch.uint8, device="cuda")
     stream = compressor.compress(tensor)
     out = torch.empty_like(tensor)
     decompressor = syncline.cuda.Decompressor(stream)
     syncline.decompress(stream, out=out)
     error = float((out - tensor).abs().max() / (tensor.max() - tensor.min()))
-    same = stream.to_bytes() == syncline.compress(tensor.cpu().numpy(), rel=rel, device="cpu")
+    same = stream.to_bytes() == syncline.compress(tensor.cpu().numpy(), rel=rel, effort=effort, device="cpu")
     print(f"ratio {size / len(stream):.2f}, largest relative error {error:.2e}, bytes as on the CPU: {same}")
     rows: list[tuple[str, Callable[[], object]]] = [
         ("copy from device to device", lambda: out.copy_(tensor)),
         ("Compressor.compress, out=", lambda: compressor.compress(tensor, out=room)),
         ("Compressor.compress", lambda: compressor.compress(tensor)),
-        ("syncline.compress", lambda: syncline.compress(tensor, rel=rel)),
+        ("syncline.compress", lambda: syncline.compress(tensor, rel=rel, effort=effort)),
         ("Decompressor.decompress", lambda: decompressor.decompress(out)),
         ("Compressor.decompress, out=", lambda: compressor.decompress(stream, out=out)),
         ("syncline.decompress, out=", lambda: syncline.decompress(stream, out=out)),
@@ -79,6 +106,7 @@ def main() -> None:
     for name, work in rows:
         median, best = seconds(work, options.rounds)
         print(f"{name:30} {size / median / 1e9:8.1f} GB/s  (best {size / best / 1e9:.1f}; {median * 1e3:.3f} ms)")
+    nvcomp_rows(tensor, options.rounds)
 
 
 if __name__ == "__main__":

@@ -29,11 +29,12 @@ use buffers::{Input, Output};
 struct Choices {
     mode: String,
     value: f64,
-    fill: Option<f64>,
+    fill: Vec<f64>,
     detect_fill: bool,
     coder: Option<String>,
     level: Option<u8>,
     effort: Option<String>,
+    tile: Option<String>,
     index: String,
     threads: usize,
     device: String,
@@ -49,11 +50,7 @@ impl Choices {
             "pw_rel" => ErrorBound::PwRel(self.value),
             _ => ErrorBound::Lossless,
         };
-        let fill = match self.fill {
-            Some(value) => Fill::Value(value),
-            None if self.detect_fill => Fill::Auto,
-            None => Fill::None,
-        };
+        let fill = if self.detect_fill { Fill::Auto } else { Fill::of(&self.fill)? };
         let mut options = CompressOptions::new(bound)
             .with_fill(fill)
             .with_index(self.index.parse()?)
@@ -68,6 +65,11 @@ impl Choices {
         if let Some(effort) = &self.effort {
             options = options.with_effort(effort.parse()?);
         }
+        options = match self.tile.as_deref() {
+            None => options,
+            Some("auto") => options.with_tile_size(None),
+            Some(size) => options.with_tile_size(Some(size.parse()?)),
+        };
         if let Some(limit) = self.memory_limit {
             options = options.with_memory_limit(limit);
         }
@@ -162,6 +164,7 @@ fn header_fields<'py>(py: Python<'py>, header: &Header, bytes: u64) -> PyResult<
         ErrorBound::PwRel(value) => ("pw_rel", value),
         _ => ("lossless", 0.0),
     };
+    let fills: Vec<f64> = header.patterns.iter().map(|&bits| header.element_type.number_of_bits(bits)).collect();
     fields.set_item("dtype", header.element_type.to_string())?;
     fields.set_item("shape", header.shape.extents())?;
     fields.set_item("mode", mode)?;
@@ -169,6 +172,7 @@ fn header_fields<'py>(py: Python<'py>, header: &Header, bytes: u64) -> PyResult<
     fields.set_item("abs_bound", header.abs_bound)?;
     fields.set_item("step", header.step)?;
     fields.set_item("range", header.range)?;
+    fields.set_item("fills", fills)?;
     fields.set_item("compressed_bytes", bytes)?;
     Ok(fields)
 }

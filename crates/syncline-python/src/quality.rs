@@ -21,6 +21,7 @@ pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bou
     fields.set_item("index", report.index.to_string())?;
     fields.set_item("lzss_codes", report.lzss_codes)?;
     fields.set_item("token_codes", report.token_codes)?;
+    fields.set_item("tile_size", report.tile_size.name())?;
     let totals = &report.totals;
     for (name, count) in [
         ("chunks", totals.chunks),

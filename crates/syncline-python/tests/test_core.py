@@ -57,6 +57,19 @@ def test_strides():
     assert syncline.compress(np.asfortranarray(array), abs=0.1) == syncline.compress(array, abs=0.1)
 
 
+@pytest.mark.parametrize("index", [None, np.s_[3:, ::-2], np.s_[5], np.s_[..., 7]])
+def test_fortran_order(index):
+    array = np.asfortranarray(field((13, 20, 30)))
+    stream = syncline.compress(array, abs=1e-3)
+    expected = syncline.decompress(stream)[... if index is None else index]
+    out = np.full(expected.shape, np.nan, "f4", order="F")
+    assert syncline.decompress(stream, region=index, out=out) is out and out.flags.f_contiguous
+    np.testing.assert_array_equal(out, expected)
+    # The transpose of an array in Fortran order is in C order.
+    back = syncline.decompress(syncline.compress(array.T, abs=1e-3)).T
+    assert back.flags.f_contiguous and np.abs(back - array).max() <= 1e-3
+
+
 @pytest.mark.parametrize("bound", [{"abs": 0.01}, {"rel": 1e-4}, {"pw_rel": 1e-3}, {"psnr": 60.0}])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_bounds_hold(bound, dtype):
@@ -68,6 +81,7 @@ def test_bounds_hold(bound, dtype):
     header = syncline.header(stream)
     assert header.bound == syncline.Bound.of(**bound)
     assert header.shape == array.shape and header.dtype == array.dtype and header.ratio > 1
+    assert np.isnan(header.fills).any() and header == syncline.header(stream)
     if "abs" in bound:
         assert quality.max_abs <= bound["abs"]
     if "psnr" in bound:
@@ -81,6 +95,43 @@ def test_a_fill_value_is_kept():
     assert (back[::7] == -9999).all()
     rest = np.delete(array, np.s_[::7], 0)
     assert np.abs(np.delete(back, np.s_[::7], 0) - rest).max() <= 1e-3 * (rest.max() - rest.min())
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_several_fill_values_are_kept(dtype, tmp_path):
+    array = field((60, 50), dtype)
+    fills = [-9999.25, 1e20, -1e30, 7e7]
+    for number, fill in enumerate(fills):
+        array[number::9] = fill
+    array[8, :9] = np.nan
+    valid = ~np.isin(array, np.asarray(fills, dtype)) & np.isfinite(array)
+    bound = 1e-3 * np.ptp(array[valid])
+    for given in (fills, tuple(fills), np.array(fills), [*fills, np.nan]):
+        stream = syncline.compress(array, rel=1e-3, fill=given)
+        assert set(np.asarray(fills[:3], dtype)) <= set(syncline.header(stream).fills)
+        back = syncline.decompress(stream)
+        np.testing.assert_array_equal(back[~valid], array[~valid])
+        assert np.abs(back[valid] - array[valid]).max() <= bound
+    syncline.save(tmp_path / "saved.syn", array, rel=1e-3, fill=fills)
+    assert (tmp_path / "saved.syn").read_bytes() == stream
+    assert syncline.estimate(array, rel=1e-3, fill=fills).compressed_bytes == len(stream)
+    assert np.isclose(syncline.resolve(array, rel=1e-3, fill=fills).value, bound)
+    with syncline.Writer(tmp_path / "parts.syn", array.shape, dtype, abs=bound, fill=fills) as writer:
+        writer.append(array)
+    written = syncline.open(tmp_path / "parts.syn")
+    np.testing.assert_array_equal(written[...][~valid], array[~valid])
+    assert np.abs(written[...][valid] - array[valid]).max() <= bound
+    assert set(np.asarray(fills[:3], dtype)) <= set(written.header.fills)
+    with pytest.raises(ValueError, match="at most 4"):
+        syncline.compress(array, rel=1e-3, fill=[*fills, 1])
+
+
+def test_estimates_of_large_arrays_leave_fill_values_out():
+    array = field((1200, 1000))
+    array[::3], array[1::3] = -9999, 1e20
+    stream = syncline.compress(array, rel=1e-3, fill=[-9999, 1e20])
+    estimate = syncline.estimate(array, rel=1e-3, fill=[-9999, 1e20], sample=1 << 17)
+    assert 0.5 < estimate.compressed_bytes / len(stream) < 2
 
 
 def test_one_bound_only():
@@ -135,7 +186,7 @@ def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
     for effort in (None, "fast", "balanced", "best"):
         stream = syncline.compress(array, effort=effort, **bound)
         assert syncline.verify(array, stream).holds
-        assert syncline.inspect(stream)["token_codes"] == (effort in ("balanced", "best"))
+        assert syncline.inspect(stream)["token_codes"] == (effort != "fast")
         region = np.s_[3:20, ::-7, 5]
         np.testing.assert_array_equal(
             syncline.decompress(stream, region=region), syncline.decompress(stream)[region]
@@ -151,7 +202,26 @@ def test_more_effort_makes_smaller_streams(bound, dtype, tmp_path):
             assert syncline.verify(array, written).holds
             assert syncline.inspect(written)["token_codes"] == syncline.inspect(stream)["token_codes"]
         sizes.append(len(stream))
-    assert sizes[0] == sizes[1] > sizes[2] >= sizes[3], sizes
+    assert sizes[1] > sizes[2] == sizes[0] >= sizes[3], sizes
+
+
+def test_large_tiles(tmp_path):
+    z, y, x = np.ogrid[:40, :50, :60]
+    array = (np.sin(z / 19) + np.sin(y / 18) * np.cos(x / 17)).astype("f4")
+    sizes = []
+    for tile in (None, "small", "large", "auto"):
+        stream = syncline.compress(array, abs=1e-3, tile=tile)
+        assert syncline.verify(array, stream).holds
+        assert syncline.inspect(stream)["tile_size"] == ("large" if tile in ("large", "auto") else "small")
+        region = np.s_[3:20, ::-7, 5]
+        np.testing.assert_array_equal(
+            syncline.decompress(stream, region=region), syncline.decompress(stream)[region]
+        )
+        assert syncline.estimate(array, abs=1e-3, tile=tile).compressed_bytes == len(stream)
+        syncline.save(tmp_path / "saved.syn", array, abs=1e-3, tile=tile)
+        assert (tmp_path / "saved.syn").read_bytes() == stream
+        sizes.append(len(stream))
+    assert sizes[0] == sizes[1] > sizes[2] == sizes[3], sizes
 
 
 def test_wrong_options():
@@ -159,9 +229,13 @@ def test_wrong_options():
         {"coder": "zip"},
         {"level": 10},
         {"effort": "slow"},
+        {"tile": "huge"},
+        {"abs": 1, "tile": "large", "effort": "fast"},
         {"index": "all"},
         {"device": "tpu"},
         {"fill": "nan"},
+        {"fill": ["nothing"]},
+        {"fill": {}},
         {"abs": 1, "effort": "balanced", "index": "gap"},
     ):
         with pytest.raises(ValueError):

@@ -314,6 +314,37 @@ def test_numba():
     np.testing.assert_array_equal(back.copy_to_host(), syncline.decompress(stream.to_bytes(), device="cpu"))
 
 
+@pytest.mark.parametrize("how", ["chunks", "shards", "lossless"])
+def test_zarr_arrays_of_cupy(cupy, tmp_path, how):
+    zarr = pytest.importorskip("zarr")
+    zarr_codec = pytest.importorskip("syncline.zarr")
+    array = field()
+    bound = {} if how == "lossless" else {"abs": 0.01}
+    grid = {"chunks": (16, 150, 200)} | ({"shards": (32, 300, 200)} if how == "shards" else {})
+    with zarr.config.enable_gpu():
+        stored = zarr.create_array(
+            tmp_path / "a.zarr", shape=SHAPE, dtype="f4", **grid, **zarr_codec.encoding(**bound)
+        )
+        stored[...] = cupy.asarray(array)
+        back = stored[...]
+        assert isinstance(back, cupy.ndarray)
+        assert float(abs(back - cupy.asarray(array)).max()) <= bound.get("abs", 0)
+        for part in (np.s_[3:40:7, 100:, 5], np.s_[20], np.s_[..., -3:]):
+            np.testing.assert_array_equal(stored[part].get(), back[part].get())
+        np.testing.assert_array_equal(stored.oindex[[1, 50], :, [3, 9]].get(), back.get()[[1, 50]][..., [3, 9]])
+        # A part of a larger array is not contiguous.
+        stored[:16] = cupy.asarray(np.ascontiguousarray(array.T)).T[:16]
+    host = zarr.open_array(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(host[...], back.get())
+    if how == "chunks":
+        same = zarr.create_array(tmp_path / "b.zarr", shape=SHAPE, dtype="f4", **grid, **zarr_codec.encoding(**bound))
+        same[...] = array
+        chunks = [file for file in (tmp_path / "b.zarr/c").rglob("*") if file.is_file()]
+        assert len(chunks) == 8
+        for chunk in chunks:
+            assert (tmp_path / "a.zarr" / chunk.relative_to(tmp_path / "b.zarr")).read_bytes() == chunk.read_bytes()
+
+
 def test_libraries_in_one_process(torch, cupy):
     """A stream that one library holds is decompressed into memory of another."""
     tensor = torch.from_numpy(field()).cuda()

@@ -50,6 +50,21 @@ def test_a_relative_bound_is_resolved_once(tmp_path):
     assert np.abs(back[3:5].compute() - values[3:5]).max() <= bound
 
 
+@pytest.mark.parametrize("how", [{"fill": [-9999, 1e20]}, {"fill_value": -9999}])
+def test_fill_values_are_not_in_the_range(how, tmp_path):
+    waves_ = waves((40, 100, 100), (20, 100, 100))
+    missing = dask.array.arange(40, chunks=20)[:, None, None] % 5
+    array = dask.array.where(missing == 0, -9999, waves_)
+    if "fill" in how:
+        array = dask.array.where(missing == 1, 1e20, array)
+    syncline.dask.to_zarr(array, tmp_path / "a.zarr", rel=1e-3, **how)
+    values = array.compute(scheduler="sync")
+    valid = ~np.isin(values, [-9999, 1e20])
+    stored = zarr.open_array(tmp_path / "a.zarr")
+    assert stored.serializer.bound == syncline.Bound("abs", 1e-3 * np.ptp(values[valid]))
+    np.testing.assert_array_equal(stored[...][~valid], values[~valid])
+
+
 def test_irregular_chunks_are_refused(tmp_path):
     array = dask.array.zeros(100, chunks=((30, 50, 20),))
     with pytest.raises(ValueError, match="rechunk"):
@@ -67,6 +82,31 @@ def test_the_number_of_workers_does_not_change_the_bytes(tmp_path):
                 syncline.dask.to_zarr(waves(), tmp_path / f"{workers}.zarr", rel=1e-3)
         digests.add(digest(tmp_path / f"{workers}.zarr").hexdigest())
     assert len(digests) == 1
+
+
+def peak_memory():
+    """Returns the largest number of bytes of memory that a process has had."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for the memory of processes")
+def test_memory_limits_hold(tmp_path):
+    limit = 400 << 20
+    array = waves((450, 500, 500), (20, 250, 250))
+    assert array.nbytes > 2 * limit
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(n_workers=2, memory_limit=limit, **options) as cluster, Client(cluster) as client:
+        names = set(client.scheduler_info()["workers"])
+        syncline.dask.to_zarr(array, tmp_path / "a.zarr", rel=1e-4)
+        peaks = client.run(peak_memory)
+        # Workers that exceed their limit are restarted under another name.
+        assert set(client.scheduler_info()["workers"]) == names == set(peaks)
+    assert max(peaks.values()) < limit, peaks
+    stored = zarr.open_array(tmp_path / "a.zarr")
+    for start in (0, 220, 430):
+        expected = array[start : start + 20].compute(scheduler="threads")
+        assert np.abs(stored[start : start + 20] - expected).max() <= stored.serializer.value
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def partial(stream, shape, dtype):
 
 
 def test_in_memory():
-    raised = dict.fromkeys(range(6), 0)
+    raised = dict.fromkeys(range(8), 0)
     codec = syncline.numcodecs.Syncline()
     for case, stream in mutations(ROUNDS):
         array = CASES[case][0]
@@ -78,6 +78,8 @@ def test_in_memory():
             lambda: codec.decode(stream, out=out),
             lambda: partial(stream, array.shape, array.dtype),
             lambda: syncline.inspect(stream),
+            lambda: codec.decode(stream),
+            lambda: syncline.verify(array, stream, threads=1),
         )
         for number, door in enumerate(doors):
             try:
@@ -86,7 +88,7 @@ def test_in_memory():
                 raised[number] += 1
             except ValueError as error:
                 # A header that is intact but for another shape or type fits no output of this one.
-                assert number in (3, 4, 1), (number, error)
+                assert number in (3, 4, 1, 7), (number, error)
                 raised[number] += 1
             except IndexError:
                 assert number == 1
@@ -121,7 +123,7 @@ def test_in_zarr_stores(whole):
     stream = store._store_dict[key].to_bytes()
     generator = np.random.default_rng(4)
     raised = 0
-    for _ in range(1000):
+    for _ in range(ROUNDS // 2):
         damaged = bytearray(stream)
         near = (144, 400, len(damaged))[generator.integers(3)]
         damaged[-int(generator.integers(near)) if generator.random() < 0.5 else generator.integers(near)] ^= 0x55
@@ -132,4 +134,4 @@ def test_in_zarr_stores(whole):
             made[...] if whole else made[3, 4:9]
         except (*EXPECTED, ValueError):
             raised += 1
-    assert raised > 500
+    assert raised > ROUNDS // 4

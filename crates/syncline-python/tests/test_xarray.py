@@ -53,6 +53,40 @@ def test_a_dataset_comes_back_within_its_bounds(tmp_path):
         assert float(abs(again.t - original.t).max()) <= 2 * bound
 
 
+def test_several_fill_values(tmp_path):
+    values = (280 + 20 * np.sin(np.arange(12_000) / 50)).reshape(300, 40).astype("f4")
+    values[::6], values[1::6], values[2::6] = -9999, 1e20, -1
+    original = xarray.Dataset({"t": (("y", "x"), values)})
+    original.t.encoding |= {"_FillValue": np.float32(-9999), "missing_value": np.float32(-9999)}
+    encoding = syncline.xarray.encoding(original, rel=1e-3, fill=[np.float32(1e20), -1])
+    assert encoding["t"]["serializer"].fill == (-9999.0, float(np.float32(1e20)), -1.0)
+    valid = ~np.isin(values, np.array([-9999, 1e20, -1], "f4"))
+    bound = encoding["t"]["serializer"].value
+    assert np.isclose(bound, 1e-3 * np.ptp(values[valid]))
+    original.to_zarr(tmp_path / "d.zarr", encoding=encoding)
+    with xarray.open_zarr(tmp_path / "d.zarr", mask_and_scale=False) as back:
+        np.testing.assert_array_equal(back.t.values[~valid], values[~valid])
+        assert np.abs(back.t.values[valid] - values[valid]).max() <= bound
+
+
+@pytest.mark.parametrize("bound", [{"abs": 0.01}, {"rel": 1e-3}])
+def test_bounds_are_those_of_the_values_that_are_read(tmp_path, bound):
+    original = dataset()[["t"]].fillna(285)
+    original.t.encoding = {"scale_factor": 20.0, "add_offset": 280.0, "dtype": "f4"}
+    encoding = syncline.xarray.encoding(original, **bound)
+    annotated = syncline.xarray.annotate(original, encoding)
+    allowed = bound.get("abs", 1e-3 * float(original.t.max() - original.t.min()))
+    assert np.isclose(annotated.t.attrs["lossy_compression_maximum_absolute_error"], allowed)
+    annotated.to_zarr(tmp_path / "d.zarr", encoding=encoding)
+    with xarray.open_zarr(tmp_path / "d.zarr", mask_and_scale=False) as stored:
+        assert float(stored.t.max()) < 2
+    with xarray.open_zarr(tmp_path / "d.zarr") as back:
+        # Scaling rounds, with and without compression.
+        assert float(abs(back.t - original.t).max()) <= allowed + 1e-4
+    with pytest.raises(ValueError, match="'t' is stored with an add_offset"):
+        syncline.xarray.encoding(original, pw_rel=1e-3)
+
+
 def test_regions_are_written(tmp_path):
     original = dataset().drop_vars("name")
     encoding = syncline.xarray.encoding(original, abs=0.01)

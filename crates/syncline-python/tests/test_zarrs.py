@@ -47,6 +47,8 @@ CASES = [
     ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "effort": "balanced"}),
     ((40, 50), (16, 20), "f8", {"mode": "abs", "value": 1e-4, "effort": "best"}),
     ((9, 20, 30), (4, 20, 7), "f4", {"mode": "abs", "value": 0.01, "fill": -9999.0}),
+    ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "fill": [-9999.0, 1e20]}),
+    ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "fill": 0.0}),
     ((6, 5, 4, 9, 8), (3, 5, 4, 9, 8), "f4", {"mode": "abs", "value": 0.01}),
     ((40, 50), (16, 20), "i4", {}),
     ((40, 50), (16, 20), "u1", {"coder": "lzss"}),
@@ -56,8 +58,10 @@ CASES = [
 
 
 @pytest.mark.parametrize("shape, chunks, dtype, settings", CASES)
-@pytest.mark.parametrize("fill", [0, 7])
+@pytest.mark.parametrize("fill", [0, 7, "NaN"])
 def test_both_write_the_same_bytes_and_read_them(tmp_path, shape, chunks, dtype, settings, fill):
+    if fill == "NaN" and np.dtype(dtype).kind != "f":
+        pytest.skip("integers have no NaN")
     array = field(shape, dtype)
     codec = syncline.zarr.SynclineCodec(**settings)
     mine = create(tmp_path / "python.zarr", shape, chunks, dtype, codec, fill_value=fill)

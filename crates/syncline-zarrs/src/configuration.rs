@@ -24,9 +24,29 @@ pub struct SynclineConfiguration {
     /// Effort (`fast`, `balanced`, or `best`), if it is not the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
-    /// Value that stands for missing data, if it is not the fill value of the array.
+    /// Values that stand for missing data, if they are not the fill value of the array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fill: Option<f64>,
+    pub fill: Option<FillSetting>,
+}
+
+/// One value that stands for missing data, or several, written as a number or as a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FillSetting {
+    /// One value.
+    One(f64),
+    /// Up to four values.
+    Several(Vec<f64>),
+}
+
+impl FillSetting {
+    /// Returns the values.
+    pub fn values(&self) -> &[f64] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Several(values) => values,
+        }
+    }
 }
 
 fn lossless() -> String {
@@ -73,11 +93,15 @@ impl SynclineConfiguration {
     /// [`Error::InvalidArgument`] for settings that are not valid.
     pub fn options(&self, fill_value: Option<f64>) -> Result<CompressOptions> {
         let bound = self.bound()?;
-        // Zero is Zarr's default and an ordinary value in most data.
-        let fill = match self.fill.or(fill_value) {
-            Some(value) if bound != Bound::Lossless && value != 0.0 => Fill::Value(value),
+        let fill = match (&self.fill, fill_value) {
+            (Some(given), _) => Fill::of(given.values())?,
+            // Every NaN is kept in any case.
+            (None, Some(value)) if value.is_nan() => Fill::None,
+            // Zero is Zarr's default and an ordinary value in most data.
+            (None, Some(value)) if value != 0.0 => Fill::Value(value),
             _ => Fill::Auto,
         };
+        let fill = if bound == Bound::Lossless { Fill::Auto } else { fill };
         let mut options = CompressOptions::new(bound).with_fill(fill);
         if let Some(coder) = &self.coder {
             options = options.with_coder(coder.parse::<Coder>()?);

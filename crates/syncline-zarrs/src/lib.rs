@@ -33,4 +33,4 @@ mod configuration;
 mod partial;
 
 pub use codec::SynclineCodec;
-pub use configuration::SynclineConfiguration;
+pub use configuration::{FillSetting, SynclineConfiguration};

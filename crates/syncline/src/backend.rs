@@ -5,11 +5,13 @@ use std::fmt;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::Decoder;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
 use crate::devices::{Backend, CudaDevices};
 use crate::gpu_backend::Gpus;
+use crate::options::CompressOptions;
 
 /// Speeds from file to file, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
 /// memory-backed files (`docs/SPEED.md`).
@@ -137,14 +139,15 @@ pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
 }
 
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
-pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &CoderOptions) -> Option<String> {
-    match (bound, backend) {
-        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(lossless.coder) => None,
+pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
+    match (options.bound(), options.backend()) {
+        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) => None,
         (Bound::Lossless, Backend::Cuda(_)) => Some(format!(
             "lossless compression with the coder {} runs on the CPU: GPUs have lzss and lzss+huffman",
-            lossless.coder
+            options.coder()
         )),
         (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
+        _ if options.tile_size() != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
         _ => None,
     }
 }
@@ -170,6 +173,7 @@ pub(crate) fn decode_obstacle(
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
+        _ if header.tile_size == TileSize::Large => "GPUs decompress streams with small tiles only",
         Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
         _ => return Ok(None),
     };
@@ -186,8 +190,8 @@ mod tests {
 
     #[test]
     fn what_only_the_cpu_does_goes_there() {
-        let of = |pipeline| CoderOptions { coder: pipeline, ..CoderOptions::default() };
-        let obstacle = |backend, pipeline| encode_obstacle(backend, Bound::Lossless, &of(pipeline));
+        let of = |bound, coder| CompressOptions::new(bound).with_coder(coder);
+        let obstacle = |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let obstacle = obstacle(backend, Coder::Lzss);
             let choice = Choice::new(backend, Work::Compress(Effort::Fast), bytes, 1, obstacle).unwrap();
@@ -198,7 +202,10 @@ mod tests {
         assert!(obstacle(cuda, Coder::LzssHuffman).is_none());
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Huffman] {
             for effort in Effort::ALL {
-                assert!(encode_obstacle(cuda, Bound::Abs(1.0), &CoderOptions { effort, ..of(pipeline) }).is_none());
+                let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
+                assert!(encode_obstacle(&options).is_none());
+                assert!(encode_obstacle(&options.clone().with_tile_size(None)).is_some());
+                assert!(encode_obstacle(&options.with_tile_size(Some(TileSize::Large))).is_some());
             }
         }
         let shape = Shape::new(&[1]).unwrap();
@@ -208,6 +215,8 @@ mod tests {
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, token_codes: true, ..header.clone() };
         assert!(decode_obstacle(Backend::Auto, &lossy, Decoder::Auto, true, || Ok(false)).unwrap().is_none());
+        let large = lossy.with_tile_size(TileSize::Large);
+        assert!(decode_obstacle(Backend::Auto, &large, Decoder::Auto, true, || Ok(false)).unwrap().is_some());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use syncline_core::array::{ArrayView, ElementType, Shape};
 use syncline_core::bound::{Bound, ErrorSummary, Pattern, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::mem;
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk, max_compressed_len};
 
@@ -21,6 +21,7 @@ use crate::pool::{Pool, Reused};
 use crate::range::{SCAN_PART, resolve_by_scan};
 use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
+use crate::tile_size;
 
 /// Limit on the bytes of elements in chunks that are being compressed or wait to be written: enough to keep all threads
 /// busy, and little memory even if no chunk becomes smaller.
@@ -139,8 +140,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         )));
     }
     // Invalid options are reported before GPUs are opened, whose absence is another error.
-    options.bound().validate(element_type)?;
-    options.coder_options().validate(options.bound(), options.index())?;
+    options.validate(element_type)?;
     let geometry = Geometry::new(shape);
     let pool = Pool::new(options.threads(), geometry.chunks().max(shape.len().div_ceil(SCAN_PART)))?;
     let array = ArraySource::new(source, offset, element_type);
@@ -149,7 +149,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         Work::Compress(options.effort()),
         bytes,
         pool.threads(),
-        encode_obstacle(options.backend(), options.bound(), &options.coder_options()),
+        encode_obstacle(options),
     )?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
@@ -170,9 +170,11 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         Some(resolved) => resolved?,
         None => resolve_by_scan(&array, element_type, shape.len(), options, &pool)?,
     };
+    let tile_size = tile_size::choose(&array, element_type, shape, options, &resolved)?;
+    let header = header_for(element_type, shape, options, tile_size, &resolved);
     let mut job = Job {
-        header: header_for(element_type, shape, options, &resolved),
-        geometry,
+        geometry: header.geometry()?,
+        header,
         array,
         options,
         pool,
@@ -226,12 +228,16 @@ pub(crate) fn header_for(
     element_type: ElementType,
     shape: Shape,
     options: &CompressOptions,
+    tile_size: TileSize,
     resolved: &Resolved,
 ) -> Header {
     let header = Header::new(element_type, shape, options.index(), resolved);
-    let lzss_codes = header.pipeline != Pipeline::Lossless && options.coder().lzss_codes();
-    let token_codes = header.pipeline != Pipeline::Lossless && options.coder_options().token_codes(options.bound());
-    Header { lzss_codes, token_codes, ..header }
+    if header.pipeline == Pipeline::Lossless {
+        return header;
+    }
+    let token_codes = options.coder_options().token_codes(options.bound());
+    let lzss_codes = options.coder().lzss_codes() && tile_size == TileSize::Small;
+    Header { lzss_codes, token_codes, ..header }.with_tile_size(tile_size)
 }
 
 /// The compression of one array.
@@ -374,7 +380,9 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
                 return Ok(self.write_chunks(sink)?.0);
             };
             (resolved, attempt) = (tightened, attempt + 1);
-            self.header = header_for(self.header.element_type, self.header.shape, self.options, &resolved);
+            let Header { element_type, shape, tile_size, .. } = self.header;
+            self.header = header_for(element_type, shape, self.options, tile_size, &resolved);
+            self.geometry = self.header.geometry()?;
         }
     }
 }

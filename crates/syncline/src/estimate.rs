@@ -15,7 +15,7 @@
 //! # Ok::<(), syncline::Error>(())
 //! ```
 
-mod sample;
+pub(crate) mod sample;
 mod target;
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill, Scan};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::error::Result;
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::pipeline::{Coder, Effort};
 
 pub use target::{COARSEST, FINEST, Found, find_bound};
@@ -121,7 +121,9 @@ impl Sample {
             Some(limit) => (limit / 8 / element_type.size() as u64).min(SAMPLE_ELEMENTS),
             None => SAMPLE_ELEMENTS,
         };
-        let array = sample::take(&elements, element_type, &Geometry::new(shape), most)?;
+        // Tiles of another size may be tried, all of which divide large ones.
+        let tile_size = options.tile_size().unwrap_or(TileSize::Large);
+        let array = sample::take(&elements, element_type, &Geometry::with_tiles(shape, tile_size), most)?;
         let mut sample =
             Self { array, elements: shape.len(), range: None, fill: options.fill(), fill_bits: Vec::new() };
         if element_type.is_lossy_capable() {
@@ -136,10 +138,7 @@ impl Sample {
     fn know(&mut self, scan: &Scan) -> Result<()> {
         self.range = scan.range();
         self.fill_bits = scan.excluded().to_vec();
-        let value = |&bits: &u64| match self.array.element_type() {
-            ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
-        };
+        let value = |&bits: &u64| self.array.element_type().number_of_bits(bits);
         if self.fill == Fill::Auto {
             self.fill = Fill::of(&self.fill_bits.iter().map(value).collect::<Vec<f64>>())?;
         }

@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::error::{Error, Result};
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::lzss::SymbolWidth;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
@@ -41,7 +43,8 @@ pub struct CompressOptions {
     coder: Option<Coder>,
     symbol: Option<SymbolWidth>,
     level: u8,
-    effort: Effort,
+    effort: Option<Effort>,
+    tile_size: Option<TileSize>,
     backend: Backend,
     threads: usize,
     memory_limit: Option<u64>,
@@ -51,8 +54,8 @@ pub struct CompressOptions {
 
 impl CompressOptions {
     /// Creates options with this bound and otherwise the defaults: [`Fill::Auto`], [`IndexKind::Symbol`],
-    /// [`Coder::default_for`] the bound, LZSS level 3, [`Effort::Fast`], [`Backend::Auto`], one thread per core
-    /// and no memory limit.
+    /// [`Coder::default_for`] the bound, LZSS level 3, [`Effort::default_for`] the index, [`TileSize::Small`],
+    /// [`Backend::Auto`], one thread per core and no memory limit.
     pub fn new(bound: Bound) -> Self {
         Self {
             bound,
@@ -61,7 +64,8 @@ impl CompressOptions {
             coder: None,
             symbol: None,
             level: CoderOptions::default().level,
-            effort: Effort::default(),
+            effort: None,
+            tile_size: Some(TileSize::Small),
             backend: Backend::Auto,
             threads: 0,
             memory_limit: None,
@@ -109,10 +113,22 @@ impl CompressOptions {
 
     /// Sets how much time compression with an error bound may take for a smaller stream. No effect on lossless streams.
     ///
-    /// Efforts other than [`Effort::Fast`] need [`IndexKind::Symbol`].
+    /// Without this, it is [`Effort::Balanced`] with [`IndexKind::Symbol`], which efforts other than [`Effort::Fast`]
+    /// need, and [`Effort::Fast`] with other indexes.
     #[must_use]
     pub fn with_effort(self, effort: Effort) -> Self {
-        Self { effort, ..self }
+        Self { effort: Some(effort), ..self }
+    }
+
+    /// Sets the size of the tiles in which values are predicted. Large tiles make streams of smooth fields smaller, but a
+    /// part of an array takes up to eight times as many elements to be decoded, and GPUs do not compress or decompress
+    /// them. They need a bound, and an effort other than [`Effort::Fast`]. No effect on lossless streams.
+    ///
+    /// `None` compresses a sample of at most 1 Mi elements with both sizes, and takes large tiles if that saves more than
+    /// 4 %. [`Writer`](crate::Writer), which does not see the whole array, takes small ones then.
+    #[must_use]
+    pub fn with_tile_size(self, tile_size: Option<TileSize>) -> Self {
+        Self { tile_size, ..self }
     }
 
     /// Sets the processor that does the work. The stream is the same on each.
@@ -165,16 +181,22 @@ impl CompressOptions {
 
     /// Returns the lossless stage: the one that was set, or the default for the bound and the effort.
     pub fn coder(&self) -> Coder {
-        match (self.coder, self.bound, self.effort) {
-            (Some(coder), ..) => coder,
-            (None, Bound::Lossless, _) | (None, _, Effort::Fast | Effort::Balanced) => Coder::default_for(self.bound),
-            (None, ..) => Coder::LzssHuffman,
+        let tries_lzss = self.effort() == Effort::Best && self.tile_size != Some(TileSize::Large);
+        match (self.coder, self.bound) {
+            (Some(coder), _) => coder,
+            (None, bound) if tries_lzss && bound != Bound::Lossless => Coder::LzssHuffman,
+            (None, bound) => Coder::default_for(bound),
         }
     }
 
-    /// Returns how much time compression may take.
+    /// Returns how much time compression may take: what was set, or the default for the index.
     pub fn effort(&self) -> Effort {
-        self.effort
+        self.effort.unwrap_or(Effort::default_for(self.index))
+    }
+
+    /// Returns the size of the tiles; `None` if it is chosen by a sample.
+    pub fn tile_size(&self) -> Option<TileSize> {
+        self.tile_size
     }
 
     /// Returns the width of LZSS symbols, if it was set.
@@ -207,9 +229,29 @@ impl CompressOptions {
         self.device_memory_limit
     }
 
+    /// Checks that the options fit each other and the element type.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    pub(crate) fn validate(&self, element_type: ElementType) -> Result<()> {
+        self.bound.validate(element_type)?;
+        self.coder_options().validate(self.bound, self.index)?;
+        if self.tile_size == Some(TileSize::Small) || self.bound == Bound::Lossless {
+            return Ok(());
+        }
+        if self.effort() == Effort::Fast {
+            return Err(Error::invalid("only small tiles have the effort fast: use the effort balanced or best"));
+        }
+        if self.tile_size == Some(TileSize::Large) && self.coder().lzss_codes() {
+            let coder = self.coder();
+            return Err(Error::invalid(format!("the coder {coder} needs small tiles: use the coder huffman")));
+        }
+        Ok(())
+    }
+
     /// The parameters of the lossless stage.
     pub(crate) fn coder_options(&self) -> CoderOptions {
-        CoderOptions { coder: self.coder(), symbol: self.symbol, level: self.level, effort: self.effort }
+        CoderOptions { coder: self.coder(), symbol: self.symbol, level: self.level, effort: self.effort() }
     }
 }
 

@@ -129,7 +129,7 @@ fn layers(header: &Header) -> Vec<Vec<Range<u64>>> {
     let elements_after = |axis: usize| extents[axis + 1..].iter().product::<u64>();
     // All axes but the last three count fields. Small fields are taken several at a time, large ones are divided like
     // 3-D arrays, one after another.
-    let side = Geometry::new(header.shape).layer_side();
+    let side = Geometry::with_tiles(header.shape, header.tile_size).layer_side();
     let counting = &kept[..kept.len().saturating_sub(3)];
     let (axis, tile) = match counting.iter().find(|&&axis| elements_after(axis) < LAYER_ELEMENTS) {
         Some(&axis) => (axis, 1),

@@ -3,8 +3,10 @@
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{FORMAT_VERSION, Header};
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::ChunkReport;
+use syncline_core::tokens;
 
 use crate::backend::Execution;
 
@@ -22,11 +24,7 @@ pub struct FillPattern {
 
 impl FillPattern {
     pub(crate) fn new(element_type: ElementType, bits: u64, count: u64) -> Self {
-        let value = match element_type {
-            ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
-        };
-        Self { bits, value, count }
+        Self { bits, value: element_type.number_of_bits(bits), count }
     }
 }
 
@@ -104,6 +102,8 @@ pub struct Report {
     pub fills: Vec<FillPattern>,
     /// Requested kind of index.
     pub index: IndexKind,
+    /// Size of the tiles.
+    pub tile_size: TileSize,
     /// Number of symbols in a group of the quantization codes.
     pub group_size: u32,
     /// Length of the array in bytes.
@@ -130,7 +130,12 @@ impl Report {
             range: header.range,
             fills: patterns.map(|&bits| FillPattern::new(header.element_type, bits, 0)).collect(),
             index: header.index,
-            group_size: 1 << header.group_log2,
+            tile_size: header.tile_size,
+            group_size: if header.token_codes {
+                tokens::group_len(header.tile_size) as u32
+            } else {
+                1 << header.group_log2
+            },
             uncompressed_bytes: header.shape.len() * header.element_type.size() as u64,
             compressed_bytes,
             totals: ChunkReport::default(),

@@ -80,8 +80,7 @@ impl<S: ReadAt> Salvage<S> {
             Err(error @ Error::Io(_)) => return Err(error),
             Err(error) => {
                 let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?)?;
-                let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
-                    .map_err(|_| Error::corrupt("the header", "the number of tiles in a chunk is impossible"))?;
+                let geometry = header.geometry()?;
                 let records = find_records(&source, stream_len, &header, &geometry)?;
                 (header, geometry, records, Some(error))
             }

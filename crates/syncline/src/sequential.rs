@@ -56,8 +56,7 @@ impl<R: Read> SequentialReader<R> {
         }
         source.by_ref().take((HEADER_LEN - bytes.len()) as u64).read_to_end(&mut bytes)?;
         let header = Header::parse(&bytes).map_err(in_header)?;
-        let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
-            .map_err(|_| in_header(Error::corrupt("the header", "the number of tiles in a chunk is impossible")))?;
+        let geometry = header.geometry().map_err(in_header)?;
         Ok(Self { source, header, geometry, options })
     }
 

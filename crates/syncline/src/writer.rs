@@ -8,7 +8,7 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{ArrayStats, Bound, Resolved, resolve};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
 use crate::backend::Execution;
@@ -132,15 +132,15 @@ impl<W: Write> Writer<W> {
 
     fn start(mut sink: W, shape: Shape, options: &CompressOptions, stats: ArrayStats) -> Result<Self> {
         let element_type = stats.element_type();
-        options.bound().validate(element_type)?;
-        options.coder_options().validate(options.bound(), options.index())?;
+        options.validate(element_type)?;
         let resolved = match options.bound() {
             Bound::Lossless => Resolved::lossless(),
             _ => resolve(stats)?,
         };
-        let header = header_for(element_type, shape, options, &resolved);
+        let tile_size = options.tile_size().unwrap_or(TileSize::Small);
+        let header = header_for(element_type, shape, options, tile_size, &resolved);
         sink.write_all(&header.to_bytes())?;
-        let geometry = Geometry::new(shape);
+        let geometry = header.geometry()?;
         let pool = Pool::new(options.threads(), geometry.chunks())?;
         Ok(Self {
             sink,

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use common::{Rng, smooth};
 use syncline::{
     ArrayView, Bound, Coder, CompressOptions, Decoder, DecompressOptions, Effort, ElementType, Error, IndexKind,
-    ReadAt, Reader, Shape, StreamFile, WriteAt, compress, decompress,
+    ReadAt, Reader, Shape, StreamFile, TileSize, WriteAt, compress, decompress,
 };
 
 struct Case {
@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 21] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
@@ -44,6 +44,7 @@ const CASES: [Case; 20] = [
     case("f32_6d_rel", ElementType::F32, &[2, 3, 1, 5, 9, 11], Bound::Rel(1e-3), IndexKind::Symbol),
     case("u16_7d_lossless", ElementType::U16, &[4, 2, 3, 2, 5, 6, 20], Bound::Lossless, IndexKind::Symbol),
     case("f32_3d_balanced", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("f32_3d_balanced_large", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f64_2d_balanced", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
     case("f32_1d_best_pw_rel", ElementType::F32, &[3000], Bound::PwRel(1e-2), IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
@@ -114,7 +115,9 @@ fn write_current(case: &Case) -> Vec<u8> {
         name if name.contains("_best") => Effort::Best,
         _ => Effort::Fast,
     };
+    let tile_size = if case.name.ends_with("_large") { TileSize::Large } else { TileSize::Small };
     let options = CompressOptions::new(case.bound).with_index(case.index).with_effort(effort);
+    let options = options.with_tile_size(Some(tile_size));
     // The best effort includes LZSS, unless another coder is requested.
     let options = if effort == Effort::Best { options } else { options.with_coder(pipeline) };
     compress(&view, &options).unwrap()

@@ -6,8 +6,8 @@ mod common;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, Decoder, DecompressOptions, ElementType, IndexKind,
-    Pipeline, Shape, StreamFile, SymbolWidth, Writer, compress, decompress, decompress_region, inspect,
+    ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, Decoder, DecompressOptions, Effort, ElementType,
+    IndexKind, Pipeline, Shape, StreamFile, SymbolWidth, Writer, compress, decompress, decompress_region, inspect,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -42,7 +42,7 @@ fn patches(extents: &[u64], seed: u64) -> Vec<f64> {
 }
 
 fn options(bound: Bound, pipeline: Coder) -> CompressOptions {
-    CompressOptions::new(bound).with_coder(pipeline).with_threads(1)
+    CompressOptions::new(bound).with_coder(pipeline).with_effort(Effort::Fast).with_threads(1)
 }
 
 fn as_type<T: Real>(values: &[f64]) -> Vec<T> {
@@ -316,7 +316,8 @@ fn lying_headers_and_counts_are_errors() {
     };
     fails(&[(ANNOUNCED, 0)], "does not announce");
     fails(&[(ANNOUNCED, 2)], "LZSS tokens, which the header does not announce");
-    fails(&[(ANNOUNCED, 4)], "out of range");
+    fails(&[(ANNOUNCED, 8)], "out of range");
+    fails(&[(ANNOUNCED, 4)], "large tiles without token codebooks");
     fails(&[(14, 1)], "lossless");
     fails(&[(KIND, 2)], "radius");
     for kind in [1, 3] {

@@ -5,7 +5,8 @@ mod common;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Bound, CompressOptions, Decoder, DecompressOptions, Element, Fill, IndexKind, compress, decompress,
+    ArrayView, Bound, CompressOptions, Decoder, DecompressOptions, Effort, Element, Fill, IndexKind, compress,
+    decompress,
 };
 
 const INDEX_KINDS: [IndexKind; 3] = [IndexKind::None, IndexKind::Gap, IndexKind::Symbol];
@@ -67,8 +68,8 @@ fn every_shape_and_bound<T: Real>() {
         let plain: Vec<T> = field.iter().map(|&v| T::from_f64(v)).collect();
         let special: Vec<T> = with_specials(&field, 2);
         for bound in bounds() {
-            for values in [&plain, &special] {
-                check_bound(values, &shape, &CompressOptions::new(bound));
+            for (values, effort) in [(&plain, Effort::Fast), (&special, Effort::Fast), (&special, Effort::Balanced)] {
+                check_bound(values, &shape, &CompressOptions::new(bound).with_effort(effort));
             }
         }
     }
@@ -91,7 +92,8 @@ fn every_index_kind_and_decoder_gives_the_same_values() {
     values[100..4000].fill(f32::NAN);
     for index in INDEX_KINDS {
         for bound in [Bound::Rel(1e-3), Bound::Rel(1e-6), Bound::PwRel(1e-2), Bound::Lossless] {
-            let (stream, expected) = check_bound(&values, &shape, &CompressOptions::new(bound).with_index(index));
+            let options = CompressOptions::new(bound).with_index(index).with_effort(Effort::Fast);
+            let (stream, expected) = check_bound(&values, &shape, &options);
             for decoder in [Decoder::Chunked, Decoder::SelfSync, Decoder::Gap, Decoder::Indexed] {
                 let options = DecompressOptions::default().with_decoder(decoder);
                 match decompress(&stream, &options) {
@@ -256,10 +258,12 @@ proptest! {
         bits in prop::collection::vec(any::<u32>(), 0..3000),
         rows in 1..9u64,
         bound in prop::sample::select(bounds().to_vec()),
+        effort in prop::sample::select(Effort::ALL.to_vec()),
     ) {
         let values: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
         let columns = values.len() as u64 / rows;
-        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &CompressOptions::new(bound));
+        let options = CompressOptions::new(bound).with_effort(effort);
+        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &options);
     }
 
     #[test]
@@ -267,10 +271,12 @@ proptest! {
         bits in prop::collection::vec(any::<u64>(), 0..2000),
         planes in 1..9u64,
         bound in prop::sample::select(bounds().to_vec()),
+        effort in prop::sample::select(Effort::ALL.to_vec()),
     ) {
         let values: Vec<f64> = bits.iter().map(|&b| f64::from_bits(b)).collect();
         let columns = values.len() as u64 / planes / 3;
-        check_bound(&values[..(3 * planes * columns) as usize], &[planes, 3, columns], &CompressOptions::new(bound));
+        let options = CompressOptions::new(bound).with_effort(effort);
+        check_bound(&values[..(3 * planes * columns) as usize], &[planes, 3, columns], &options);
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use syncline::{Backend, Bound, CompressOptions, DecompressOptions, ElementType, Shape, StreamFile, compress_from};
+use syncline::{
+    Backend, Bound, CompressOptions, DecompressOptions, Effort, ElementType, Shape, StreamFile, compress_from,
+};
 
 use syncline_bench::lossy::{Set, Values};
 use syncline_cuda::Device;
@@ -72,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut first = None;
     for &device in &arguments.devices {
-        let options = CompressOptions::new(Bound::Rel(arguments.rel)).with_backend(device);
+        let options = CompressOptions::new(Bound::Rel(arguments.rel)).with_effort(Effort::Fast).with_backend(device);
         in_memory(arguments, &array, &options, &mut first)?;
         if let Some(mebibytes) = arguments.device_memory {
             in_memory(arguments, &array, &options.with_device_memory_limit(mebibytes << 20), &mut first)?;

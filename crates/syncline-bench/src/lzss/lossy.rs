@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, IndexKind, SymbolWidth, compress, decompress,
+    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, IndexKind, SymbolWidth, compress,
+    decompress,
 };
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, Stream, encode};
 
@@ -185,7 +186,7 @@ impl Case<'_> {
 
     fn whole(&self, name: &str, pipeline: Coder) -> Result<Row> {
         let options = CompressOptions::new(Bound::Rel(BOUND)).with_backend(Backend::Cpu).with_threads(1);
-        let options = options.with_coder(pipeline);
+        let options = options.with_coder(pipeline).with_effort(Effort::Fast);
         let extents: Vec<u64> = self.field.extents.iter().map(|&extent| extent as u64).collect();
         let encode = || Ok(compress(&ArrayView::new(&self.field.values, &extents)?, &options)?);
         let stream: Vec<u8> = encode()?;

@@ -1,10 +1,10 @@
 use anyhow::Result;
-use syncline::{ArrayView, Bound, CompressOptions, DecompressOptions};
+use syncline::{ArrayView, Bound, CompressOptions, DecompressOptions, Effort};
 
 use super::{Rival, Timed};
 use crate::fields::{Field, floats};
 
-/// Syncline with its default options.
+/// Syncline with the effort fast.
 pub struct Syncline;
 
 impl Rival for Syncline {
@@ -19,7 +19,7 @@ impl Rival for Syncline {
     fn compress(&mut self, field: &Field, bound: f64, threads: usize) -> Result<Timed<Vec<u8>>> {
         let extents: Vec<u64> = field.extents.iter().map(|&e| e as u64).collect();
         let view = ArrayView::new(&field.values, &extents)?;
-        let options = CompressOptions::new(Bound::Abs(bound)).with_threads(threads);
+        let options = CompressOptions::new(Bound::Abs(bound)).with_effort(Effort::Fast).with_threads(threads);
         Timed::run(|| Ok(syncline::compress(&view, &options)?))
     }
 

@@ -19,12 +19,18 @@ def test_keywords_of_the_python_package(tmp_path):
     assert options == {"compression": ID, "compression_opts": (*parameters(1, 1e-3), 0, 0, 0, 0)}
     fill = syncline_h5py.filter(rel=1e-3, fill=-9999, coder="lzss+huffman", level=3)["compression_opts"]
     assert fill == (*parameters(2, 1e-3), 2, *parameters(0, -9999)[2:], 4 + 256 * 3)
+    several = syncline_h5py.filter(abs=1e-3, fill=[-9999, 1e20, np.nan, -1])["compression_opts"]
+    halves = [parameters(0, value)[2:] for value in (-9999, 1e20, -1)]
+    assert several == (*parameters(1, 1e-3), 4, *halves[0], 0, *halves[1], *halves[2])
+    assert syncline_h5py.filter(abs=1e-3, fill="none")["compression_opts"] == (*parameters(1, 1e-3), 1, 0, 0, 0)
     efforts = [syncline_h5py.filter(abs=1, level=2, effort=name) for name in (None, "fast", "balanced", "best")]
     assert [words["compression_opts"][7] for words in efforts] == [256 * 2 + 65536 * number for number in range(4)]
     with pytest.raises(TypeError):
         syncline_h5py.filter(abs=1, rel=1)
     with pytest.raises(ValueError, match="coder"):
         syncline_h5py.filter(coder="zip")
+    with pytest.raises(ValueError, match="at most 4"):
+        syncline_h5py.filter(fill=range(5))
     with pytest.raises(ValueError, match="effort"):
         syncline_h5py.filter(effort="slow")
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -105,6 +111,29 @@ def test_the_fill_value_of_the_dataset_is_exact(tmp_path):
     assert np.abs(back - data).max() <= 1e-3 * 4.01
 
 
+@pytest.mark.parametrize("fills", [[], [-9999], [-9999, 1e20], [-9999, 1e20, -1e30], [-9999, 1e20, -1e30, 77]])
+def test_given_fill_values_are_exact(tmp_path, fills):
+    path = tmp_path / "a.h5"
+    data = FIELD.astype("f4")
+    for number, fill in enumerate(fills):
+        data[number::8] = fill
+    halves = [word for fill in fills for word in parameters(0, fill)[2:]]
+    options = (*parameters(2, 1e-3), 1 + len(fills), *(halves[:2] or (0, 0)), 0, *halves[2:])
+    write(path, data=data, options=options)
+    with h5py.File(path) as file:
+        back = file["x"][...]
+        stored = file["x"].id.get_create_plist().get_filter(0)[2]
+    # The filter appends the type and the extents of a chunk.
+    assert stored[: len(options)] == options and len(stored) == len(options) + 2 + 2 * 3
+    valid = ~np.isin(data, np.asarray(fills, "f4"))
+    np.testing.assert_array_equal(back[~valid], data[~valid])
+    assert np.abs(back[valid] - data[valid]).max() <= 1e-3 * 4.01
+    # What a tool copies along with a dataset is cut to what users give, and made anew.
+    write(tmp_path / "b.h5", data=data, options=stored)
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["x"].id.get_create_plist().get_filter(0)[2] == stored
+
+
 @pytest.mark.parametrize("data", [np.array([b"abc"] * 10), np.zeros(10, "c8"), np.zeros(10, [("a", "f4")])])
 def test_other_types_fail_when_the_dataset_is_created(tmp_path, data):
     with pytest.raises((ValueError, RuntimeError), match="Syncline"):
@@ -117,6 +146,9 @@ def test_other_types_fail_when_the_dataset_is_created(tmp_path, data):
         (2,),
         parameters(9, 1),
         parameters(1, -1),
+        (*parameters(1, 1e-3), 6, 0, 0, 0),
+        (*parameters(1, 1e-3), 3, 0, 0, 0),
+        (*parameters(1, 1e-3), 5, 0, 0, 0, 1, 2, 3, 4, 5),
         *((*parameters(1, 1e-3), 0, 0, 0, last) for last in (9, 256 * 10, 65536 * 4, 1 << 31)),
     ],
 )

@@ -33,7 +33,7 @@ pub struct ConvertArgs {
     /// Lossless stage, as for compress.
     #[arg(long, value_name = "CODER", value_parser = parse::coder(), env = "SYNCLINE_CODER", hide_env = true)]
     pub coder: Option<Coder>,
-    /// Time that compression with an error bound may take for smaller chunks: fast (the default), balanced, or best.
+    /// Time that compression with an error bound may take for smaller chunks: fast, balanced (the default), or best.
     #[arg(long, value_name = "EFFORT", value_parser = parse::effort(), env = "SYNCLINE_EFFORT",
         hide_env = true)]
     pub effort: Option<Effort>,

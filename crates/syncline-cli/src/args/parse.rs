@@ -1,7 +1,7 @@
 //! Parsers of option values.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use syncline::{Coder, Decoder, Effort, ElementType, IndexKind, SymbolWidth};
+use syncline::{Coder, Decoder, Effort, ElementType, IndexKind, SymbolWidth, TileSize};
 
 use crate::names::type_by_name;
 
@@ -63,6 +63,17 @@ pub(super) fn effort() -> impl TypedValueParser<Value = Effort> {
 
 pub(super) fn decoder() -> impl TypedValueParser<Value = Decoder> {
     one_of(["auto", "chunked", "self-sync", "gap", "indexed"].map(PossibleValue::new), |name| name.parse().ok())
+}
+
+/// Size of tiles; `None` if it is chosen by a sample.
+#[derive(Clone, Copy, Debug)]
+pub struct TileChoice(pub Option<TileSize>);
+
+pub(super) fn tile() -> impl TypedValueParser<Value = TileChoice> {
+    one_of(["small", "large", "auto"].map(PossibleValue::new), |name| match name {
+        "auto" => Some(TileChoice(None)),
+        name => name.parse().ok().map(|size| TileChoice(Some(size))),
+    })
 }
 
 /// Width of LZSS symbols; `None` if it is chosen for each chunk.

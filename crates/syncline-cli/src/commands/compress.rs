@@ -4,9 +4,11 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use syncline::{Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, Summary, compress_from};
+use syncline::{
+    Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, MAX_FILLS, Summary, compress_from,
+};
 
-use crate::args::{CompressArgs, FillChoice, Resources, Talk};
+use crate::args::{CompressArgs, FillChoice, Resources, Talk, TileChoice};
 use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
 use crate::hdf5;
@@ -21,9 +23,6 @@ use crate::output::Output;
 use crate::progress::Bar;
 use crate::tasks::{Batch, Done, Inputs, Task};
 use crate::zarr;
-
-/// The largest number of fill values in a stream.
-const MAX_FILLS: usize = 4;
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
@@ -68,6 +67,7 @@ fn warn_of_useless(args: &CompressArgs, options: &CompressOptions, talk: Talk) {
             lossless && args.effort.is_some() && unset("SYNCLINE_EFFORT"),
             "--effort has no effect with --lossless: use --coder and --level",
         ),
+        (lossless && args.tile.is_some() && unset("SYNCLINE_TILE"), "--tile has no effect with --lossless"),
         (lossless && fill, "--fill has no effect with --lossless, which keeps every value exactly"),
         (
             options.coder() == Coder::Lzss && args.index.is_some() && unset("SYNCLINE_INDEX"),
@@ -257,15 +257,20 @@ fn options(args: &CompressArgs) -> Outcome<CompressOptions> {
     let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
         .with_fill(fill_of(&args.fill)?)
         .with_index(args.index.unwrap_or_default())
-        .with_effort(args.effort.unwrap_or_default())
         .with_symbol(args.symbol.and_then(|symbol| symbol.0));
     if let Some(level) = args.short_level.0.or(args.level) {
         options = options.with_level(level);
     }
-    Ok(match args.coder {
-        Some(coder) => options.with_coder(coder),
-        None => options,
-    })
+    if let Some(coder) = args.coder {
+        options = options.with_coder(coder);
+    }
+    if let Some(effort) = args.effort {
+        options = options.with_effort(effort);
+    }
+    if let Some(TileChoice(size)) = args.tile {
+        options = options.with_tile_size(size);
+    }
+    Ok(options)
 }
 
 /// Returns compression options with the processor, threads, and memory of the command line.

@@ -64,7 +64,7 @@ mod unix {
         let after = fs::metadata(output).map_err(|error| Failure::io(output.display(), &error))?.len();
         if done.lost_references > 0 && !talk.quiet {
             message::warn(format_args!(
-                "{}: {} with references to regions, which are null in the copy",
+                "{}: {} with references of the type H5T_STD_REF, which are null in the copy",
                 output.display(),
                 format::counted(done.lost_references, "attribute or dataset")
             ));

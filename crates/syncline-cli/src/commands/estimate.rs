@@ -97,7 +97,7 @@ fn choices(args: &EstimateArgs, element_type: ElementType) -> Vec<Choice> {
                 (Effort::Best, Coder::LzssHuffman),
             ],
             (_, false) => {
-                let efforts = if args.effort.is_empty() { &[Effort::Fast][..] } else { &args.effort };
+                let efforts = if args.effort.is_empty() { &[Effort::Balanced][..] } else { &args.effort };
                 let coders = |effort| match (args.coder.is_empty(), effort) {
                     (false, _) => args.coder.clone(),
                     (true, Effort::Best) => vec![Coder::LzssHuffman],

@@ -14,17 +14,28 @@ const FEW: usize = 1000;
 /// The range of all other values is less than this part of the whole range.
 const PART: f64 = 0.1;
 
+/// Puts the `count` smallest and the `count` largest values where sorting would put them. There are at least twice as
+/// many.
+fn sort_ends(values: &mut [f64], count: usize) {
+    let (smallest, ..) = values.select_nth_unstable_by(count, f64::total_cmp);
+    smallest.sort_unstable_by(f64::total_cmp);
+    let rest = &mut values[count..];
+    let others = rest.len() - count;
+    rest.select_nth_unstable_by(others, f64::total_cmp);
+    rest[others..].sort_unstable_by(f64::total_cmp);
+}
+
 /// Returns the warning if under 0.1 % of the values make up over 90 % of the range that the bound refers to.
 pub fn warning(array: &ArrayInput, summary: &Summary) -> Option<String> {
     let (Bound::Rel(part), Some((low, high))) = (summary.bound, summary.range) else { return None };
     let fills: Vec<u64> = summary.fills.iter().map(|fill| fill.value.to_bits()).collect();
     let mut values = sample(array)?;
     values.retain(|value| value.is_finite() && !fills.contains(&value.to_bits()));
-    values.sort_by(f64::total_cmp);
     let few = values.len() / FEW;
     // The narrowest range of all sampled values but a few.
     let width = values.len().checked_sub(few).filter(|&width| width > 1)?;
-    let windows = values.windows(width).map(|window| (window[0], window[width - 1]));
+    sort_ends(&mut values, few + 1);
+    let windows = (0..=few).map(|first| (values[first], values[first + width - 1]));
     let (from, to) = windows.min_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))?;
     let range = high - low;
     if to - from >= PART * range {

@@ -89,8 +89,9 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         (
             "tiles",
             format!(
-                "{}: {} constant, {} with fill",
+                "{} {}: {} constant, {} with fill",
                 grouped(report.totals.tiles),
+                report.tile_size,
                 percent(report.totals.constant_tiles, report.totals.tiles),
                 percent(report.totals.masked_tiles, report.totals.tiles)
             ),

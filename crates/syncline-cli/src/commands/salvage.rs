@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, Write};
 
 use serde_json::{Value, json};
-use syncline::{DecompressOptions, ElementType, Header, Loss, ReadAt, Salvage, Shape};
+use syncline::{DecompressOptions, Header, Loss, ReadAt, Salvage, Shape};
 
 use crate::args::{DecompressArgs, Limits, Talk};
 use crate::commands::decompress::prepare;
@@ -92,10 +92,7 @@ pub fn losses_json(losses: &[Loss]) -> Value {
 
 /// Returns the bits that lost elements get, and their name.
 fn lost_value(header: &Header) -> (u64, String) {
-    let value = |bits: u64| match header.element_type {
-        ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-        _ => f64::from_bits(bits),
-    };
+    let value = |bits: u64| header.element_type.number_of_bits(bits);
     match fills(header).into_iter().find(|&bits| !value(bits).is_nan()) {
         Some(bits) => (bits, format!("the fill value {}", number(value(bits)))),
         None => {

@@ -69,7 +69,7 @@ fn estimates_are_a_table() {
 fn sizes_are_reached() {
     let w = workshop();
     for (options, most) in
-        [("--ratio 20", 4 * COUNT / 20), ("--size 300K", 300 << 10), ("--ratio 8 --effort balanced", COUNT / 2)]
+        [("--ratio 20", 4 * COUNT / 20), ("--size 300K", 300 << 10), ("--ratio 8 --effort fast", COUNT / 2)]
     {
         let line = format!("compress x.f32 --shape {SHAPE} {options} -o y.syn --force");
         let output = w.run(&line);
@@ -85,11 +85,34 @@ fn sizes_are_reached() {
         // The bound that is reported makes the same stream.
         let stream = w.read("y.syn");
         let rel = &report["target"]["rel"];
-        let effort = options.split_once("--effort").map_or("fast", |(_, effort)| effort.trim());
+        let effort = options.split_once("--effort").map_or("balanced", |(_, effort)| effort.trim());
         w.ok(&format!("compress x.f32 --shape {SHAPE} --rel {rel} --effort {effort} -o z.syn --force -q"));
         assert!(w.read("z.syn") == stream, "{options}");
     }
     w.fails(&format!("compress x.f32 --shape {SHAPE} --size 1 -o no.syn"), 1, "cannot be reached");
     w.write("i.i32", &field_f32(100));
     w.fails("compress i.i32 --shape 100 --ratio 2 -o no.syn", 2, "can only be compressed losslessly");
+}
+
+#[test]
+fn the_size_of_tiles_is_chosen() {
+    let w = workshop();
+    let line = format!("compress x.f32 --shape {SHAPE} --rel 1e-3 --force -q -o");
+    let sizes = [("small", "small"), ("large", "large"), ("auto", "large")];
+    for (tile, expected) in sizes {
+        w.ok(&format!("{line} {tile}.syn --tile {tile}"));
+        assert_eq!(json(&w.ok(&format!("inspect {tile}.syn --json")))["tile_size"], expected);
+        let text = String::from_utf8(w.ok(&format!("inspect {tile}.syn"))).unwrap();
+        assert!(text.contains(&format!(" {expected}: ")), "{text}");
+        w.ok(&format!("verify x.f32 {tile}.syn -q"));
+    }
+    assert!(w.read("auto.syn") == w.read("large.syn"));
+    w.ok(&format!("{line} none.syn"));
+    assert!(w.read("none.syn") == w.read("small.syn"));
+    w.fails(&format!("{line} no.syn --tile large --effort fast"), 2, "use the effort balanced or best");
+    w.fails(&format!("{line} no.syn --tile large --coder auto"), 2, "needs small tiles");
+    let output = w.run(&format!("compress x.f32 --shape {SHAPE} --lossless --tile large -o l.syn --force"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    succeeded("--lossless --tile large", output);
+    assert!(said.contains("--tile has no effect with --lossless"), "{said}");
 }

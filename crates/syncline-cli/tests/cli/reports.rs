@@ -54,7 +54,7 @@ fn inspect_describes() {
 #[test]
 fn lzss_codes_are_shown() {
     let w = workshop();
-    let line = "compress geoid_361x720.f32 --shape 361x720 --rel 0.05 --quiet --force -o";
+    let line = "compress geoid_361x720.f32 --shape 361x720 --rel 0.05 --effort fast --quiet --force -o";
     w.ok(&format!("{line} huffman.syn"));
     for coder in ["auto", "lzss+huffman"] {
         w.ok(&format!("{line} h.syn --coder {coder}"));

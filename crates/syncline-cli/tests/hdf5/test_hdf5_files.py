@@ -218,6 +218,43 @@ def test_convert_keeps_everything_else(syncline):
         assert np.all(file["a/big"][40:] == 0)
 
 
+def test_references_to_regions_are_kept(syncline):
+    with h5py.File("in.h5", "w") as file:
+        big = file.create_dataset("g/big", data=FIELD)
+        points = h5py.h5s.create_simple(big.shape)
+        points.select_elements([(0, 1, 2), (30, 40, 50), (39, 49, 59)])
+        some = h5py.h5r.create(file.id, b"g/big", h5py.h5r.DATASET_REGION, points)
+        regions = [big.regionref[3:20:2, :, 7], some]
+        file.create_dataset("regions", data=np.array(regions, dtype=object), dtype=h5py.regionref_dtype, chunks=(2,))
+        file.create_dataset("null", shape=(3,), dtype=h5py.regionref_dtype)
+        file["null"][1] = regions[0]
+        kind = np.dtype([("where", h5py.regionref_dtype), ("what", h5py.ref_dtype), ("size", "i4")])
+        file.create_dataset("table", data=np.array([(regions[0], big.ref, 7)], dtype=kind))
+        file.attrs.create("region", regions[0], dtype=h5py.regionref_dtype)
+        # What a reference refers to may have no link any more.
+        file["gone"] = np.arange(10)
+        file.attrs.create("lost", file["gone"].regionref[3:5], dtype=h5py.regionref_dtype)
+        del file["gone"]
+    said = syncline("convert", "in.h5", "out.h5", "--lossless")
+    assert "null in the copy" not in said
+    with h5py.File("in.h5") as before, h5py.File("out.h5") as after:
+        assert is_compressed(after["g/big"])
+
+        def region(file, reference):
+            assert file[reference] == file["g/big"]
+            return file["g/big"][reference]
+
+        for where in (0, 1):
+            expected = region(before, before["regions"][where])
+            assert len(expected) and np.array_equal(region(after, after["regions"][where]), expected)
+        assert [bool(reference) for reference in after["null"][...]] == [False, True, False]
+        row = after["table"][0]
+        assert after[row["what"]] == after["g/big"] and row["size"] == 7
+        for reference in (row["where"], after["null"][1], after.attrs["region"]):
+            assert np.array_equal(region(after, reference), FIELD[3:20:2, :, 7].ravel())
+        assert not after.attrs["lost"]
+
+
 @pytest.mark.parametrize("options", [["--abs", "1e-3"], ["--pw-rel", "1e-3"], ["--psnr", "60"], ["--lossless", "-9"]])
 def test_convert_takes_all_bounds(syncline, options):
     with h5py.File("a.h5", "w") as file:

@@ -298,10 +298,7 @@ impl Scan {
     }
 
     fn value_of_bits(&self, bits: u64) -> f64 {
-        match self.element {
-            ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
-            _ => f64::from_bits(bits),
-        }
+        self.element.number_of_bits(bits)
     }
 
     fn value(&self, key: i64) -> f64 {

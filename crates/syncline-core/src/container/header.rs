@@ -8,7 +8,7 @@ use super::Fields;
 use crate::array::{ElementType, Shape};
 use crate::bound::{Bound, Pipeline, Resolved};
 use crate::error::{Error, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, TileSize};
 use crate::huffman::IndexKind;
 
 use extents::{EXTENT_BYTES, read_extents, write_extents};
@@ -24,6 +24,8 @@ const HASHED_LEN: usize = 128;
 const LZSS_CODES: u8 = 1;
 /// Flag: chunks may have token codebooks.
 const TOKEN_CODES: u8 = 2;
+/// Flag: tiles are large.
+const LARGE_TILES: u8 = 4;
 /// The largest number of fill patterns in a header.
 pub const MAX_PATTERNS: usize = 4;
 
@@ -55,6 +57,8 @@ pub struct Header {
     pub range: Option<(f64, f64)>,
     /// Bit patterns of elements that are masked, at most four.
     pub patterns: Vec<u64>,
+    /// Size of the tiles. Only streams with token codebooks may have large ones.
+    pub tile_size: TileSize,
     /// Number of tiles in a chunk.
     pub chunk_tiles: u32,
 }
@@ -80,8 +84,24 @@ impl Header {
             step: resolved.step,
             range: resolved.range,
             patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
+            tile_size: TileSize::Small,
             chunk_tiles: Geometry::new(shape).tiles_per_chunk(),
         }
+    }
+
+    /// Sets the size of the tiles, and the default number of them in a chunk.
+    #[must_use]
+    pub fn with_tile_size(self, tile_size: TileSize) -> Self {
+        Self { tile_size, chunk_tiles: Geometry::with_tiles(self.shape, tile_size).tiles_per_chunk(), ..self }
+    }
+
+    /// Returns how the array is divided into tiles and chunks.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the number of tiles in a chunk is impossible.
+    pub fn geometry(&self) -> Result<Geometry> {
+        Geometry::of_stream(self.shape, self.tile_size, self.chunk_tiles)
+            .map_err(|_| Error::corrupt("the header", "the number of tiles in a chunk is impossible"))
     }
 
     /// Returns the header as bytes.
@@ -98,7 +118,7 @@ impl Header {
             self.group_log2,
             self.bound.code(),
             self.patterns.len() as u8,
-            (u8::from(self.lzss_codes) * LZSS_CODES) | (u8::from(self.token_codes) * TOKEN_CODES),
+            self.coders(),
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         out.extend_from_slice(&write_extents(self.shape));
@@ -114,6 +134,14 @@ impl Header {
         let mut bytes = [0; HEADER_LEN];
         bytes[..out.len()].copy_from_slice(&out);
         bytes
+    }
+
+    /// Returns the flags of the coders.
+    fn coders(&self) -> u8 {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        flag(self.lzss_codes, LZSS_CODES)
+            | flag(self.token_codes, TOKEN_CODES)
+            | flag(self.tile_size == TileSize::Large, LARGE_TILES)
     }
 
     /// Reads and checks the header at the start of `bytes`.
@@ -164,7 +192,8 @@ impl Header {
             *pattern = fields.u64()?;
         }
 
-        if pattern_count > MAX_PATTERNS || coders & !(LZSS_CODES | TOKEN_CODES) != 0 || !matches!(group_log2, 6 | 7) {
+        let flags = LZSS_CODES | TOKEN_CODES | LARGE_TILES;
+        if pattern_count > MAX_PATTERNS || coders & !flags != 0 || !matches!(group_log2, 6 | 7) {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
@@ -172,6 +201,9 @@ impl Header {
         }
         if coders != 0 && pipeline == Pipeline::Lossless {
             return Err(bad("it names a coder of quantization codes, which lossless streams do not have"));
+        }
+        if coders & LARGE_TILES != 0 && coders != TOKEN_CODES | LARGE_TILES {
+            return Err(bad("it has large tiles without token codebooks, or with LZSS"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = read_extents(&extents, rank).ok_or_else(|| bad("impossible shape"))?;
@@ -183,6 +215,7 @@ impl Header {
             group_log2,
             lzss_codes: coders & LZSS_CODES != 0,
             token_codes: coders & TOKEN_CODES != 0,
+            tile_size: if coders & LARGE_TILES != 0 { TileSize::Large } else { TileSize::Small },
             bound,
             abs_bound,
             step,

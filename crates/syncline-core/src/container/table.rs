@@ -49,8 +49,7 @@ pub fn read_outline(
 ) -> Result<(Header, Geometry, ChunkTable)> {
     let in_header = |error: Error| error.located(Location::at(0));
     let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?).map_err(in_header)?;
-    let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
-        .map_err(|_| in_header(Error::corrupt("the header", "the number of tiles in a chunk is impossible")))?;
+    let geometry = header.geometry().map_err(in_header)?;
     let table = ChunkTable::read(stream_len, geometry.chunks(), read)
         .map_err(|error| error.located(Location::at(stream_len.saturating_sub(TRAILER_LEN as u64))))?;
     // The stream must be long enough for the elements that its header claims: coded chunks have at least one bit per
@@ -76,7 +75,7 @@ pub fn outline_of_end(header: &Header, tail: &[u8]) -> Result<Range<u64>> {
         return Err(Error::truncated(PLACE, TRAILER_LEN as u64, tail.len() as u64));
     };
     let (table_at, count, _) = parse_trailer(&tail[at..])?;
-    let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)?;
+    let geometry = header.geometry()?;
     if count != geometry.chunks() {
         return Err(Error::corrupt(PLACE, format!("it has {count} chunks, the array {}", geometry.chunks())));
     }

@@ -6,7 +6,8 @@
 use super::lengths::MAX_LENGTH;
 use crate::error::{Error, Result};
 
-const LENGTHS: usize = MAX_LENGTH as usize + 1;
+/// Number of lengths that a codeword can have, including 0.
+pub(crate) const LENGTHS: usize = MAX_LENGTH as usize + 1;
 
 /// Minimum number of equal lengths in a run whose length is coded as a separate number.
 const LONG_RUN: u32 = 8;

@@ -8,7 +8,7 @@ use crate::container::{
     ChunkKind, Header, RecordBuilder, SECTIONS, SectionWriter, Sections, TileSection, read_bases, write_bases,
 };
 use crate::error::Result;
-use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile, Window};
+use crate::geometry::{Geometry, MAX_SMALL_TILE_ELEMENTS, Tile, Window};
 use crate::huffman::{self, Stream, StreamDecoder, Symbol};
 use crate::predict::planes::{self, PLANE_GROUP, merge, plane_count, split};
 use crate::predict::word::Word;
@@ -238,8 +238,8 @@ fn decode_planes<W: Word, S: planes::Symbol + Symbol, K: Tiles + ?Sized>(
         });
     }
 
-    let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
-    let mut symbols = vec![[S::ZERO; MAX_TILE_ELEMENTS]; planes];
+    let mut words = [W::ZERO; MAX_SMALL_TILE_ELEMENTS];
+    let mut symbols = vec![[S::ZERO; MAX_SMALL_TILE_ELEMENTS]; planes];
     let mut group = 0;
     let mut number = 0;
     while let Some((tile, wanted)) = sink.peek() {

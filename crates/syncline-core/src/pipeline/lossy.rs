@@ -22,7 +22,7 @@ use crate::container::{
     ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
 };
 use crate::error::Result;
-use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
+use crate::geometry::{Geometry, MAX_SMALL_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind};
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, encode_tile, widen};
 use crate::predict::{Outlier, activity};
@@ -195,8 +195,8 @@ struct TileEncoder<'a, T: Real> {
     axes: usize,
     group: usize,
     /// The elements of the tile, filled by the caller.
-    x: [T; MAX_TILE_ELEMENTS],
-    q: [i32; MAX_TILE_ELEMENTS],
+    x: [T; MAX_SMALL_TILE_ELEMENTS],
+    q: [i32; MAX_SMALL_TILE_ELEMENTS],
     /// Elements of the tiles before.
     position: u32,
 }
@@ -207,8 +207,8 @@ impl<'a, T: Real> TileEncoder<'a, T> {
             tiles: TileQuantizer::new(header),
             axes: geometry.axes(),
             group: 1 << header.group_log2,
-            x: [T::zeroed(); MAX_TILE_ELEMENTS],
-            q: [0; MAX_TILE_ELEMENTS],
+            x: [T::zeroed(); MAX_SMALL_TILE_ELEMENTS],
+            q: [0; MAX_SMALL_TILE_ELEMENTS],
             position: 0,
         }
     }

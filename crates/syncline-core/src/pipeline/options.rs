@@ -76,11 +76,10 @@ impl FromStr for Coder {
 /// How much compression time an encoder with an error bound may spend on a smaller stream.
 ///
 /// Every decoder reads the streams of every effort. Lossless streams are the same with each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
     /// Lorenzo prediction, and a codeword for each value.
-    #[default]
     Fast,
     /// Also interpolation inside tiles, and token codebooks. Needs the symbol index.
     Balanced,
@@ -91,6 +90,15 @@ pub enum Effort {
 impl Effort {
     /// All efforts, from the fastest to the one with the smallest streams.
     pub const ALL: [Self; 3] = [Self::Fast, Self::Balanced, Self::Best];
+
+    /// Returns the effort of streams with this index if none is named: [`Balanced`](Self::Balanced), or
+    /// [`Fast`](Self::Fast) with an index that only it has.
+    pub const fn default_for(index: IndexKind) -> Self {
+        match index {
+            IndexKind::Symbol => Self::Balanced,
+            IndexKind::Gap | IndexKind::None => Self::Fast,
+        }
+    }
 
     /// Returns the name on the command line: `fast`, `balanced`, or `best`.
     pub const fn name(self) -> &'static str {
@@ -134,7 +142,7 @@ pub struct CoderOptions {
 }
 
 impl Default for CoderOptions {
-    /// Returns Huffman coding alone, with level 3 if LZSS is chosen.
+    /// Returns Huffman coding alone with the effort fast, and level 3 if LZSS is chosen.
     fn default() -> Self {
         Self { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Fast }
     }

@@ -6,7 +6,7 @@ use super::{Context, ElementSource, EncodeScratch, Tiles};
 use crate::array::ElementType;
 use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder, RecordChecksum};
 use crate::error::Result;
-use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
+use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile, Window};
 
 /// Tiles that are copied at a time; 1 to 1024 measured within noise of each other.
 const PIECE_TILES: usize = 64;
@@ -22,26 +22,25 @@ pub(super) fn encode(
     let record = RecordBuilder::begin(out, ChunkKind::Raw, chunk);
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
-        for tile in run {
-            match header.element_type.size() {
-                1 => append::<u8>(out, &window, tile),
-                2 => append::<u16>(out, &window, tile),
-                4 => append::<u32>(out, &window, tile),
-                _ => append::<u64>(out, &window, tile),
-            }
+        match header.element_type.size() {
+            1 => append::<u8>(out, &window, run),
+            2 => append::<u16>(out, &window, run),
+            4 => append::<u32>(out, &window, run),
+            _ => append::<u64>(out, &window, run),
         }
     }
     record.finish(out);
     Ok(())
 }
 
-fn append<T: Little>(out: &mut Vec<u8>, window: &crate::geometry::Window, tile: &crate::geometry::Tile) {
+fn append<T: Little>(out: &mut Vec<u8>, window: &Window, tiles: &[Tile]) {
     let mut values = [T::zeroed(); MAX_TILE_ELEMENTS];
-    window.gather(tile, &mut values);
-    for value in &mut values[..tile.len()] {
-        *value = value.little();
+    for tile in tiles {
+        let values = &mut values[..tile.len()];
+        window.gather(tile, values);
+        values.iter_mut().for_each(|value| *value = value.little());
+        out.extend_from_slice(bytemuck::cast_slice(values));
     }
-    out.extend_from_slice(bytemuck::cast_slice(&values[..tile.len()]));
 }
 
 /// Copies tiles while or after they are hashed, so that they are loaded from memory only once. The caller verifies the
@@ -101,13 +100,8 @@ fn put<T: Little, K: Tiles + ?Sized>(bytes: &[u8], sink: &mut K) -> Result<()> {
     if let (true, Ok(values)) = (cfg!(target_endian = "little"), bytemuck::try_cast_slice::<u8, T>(bytes)) {
         return sink.put(values);
     }
-    let mut values = [T::zeroed(); MAX_TILE_ELEMENTS];
-    let count = bytes.len() / size_of::<T>();
-    bytemuck::cast_slice_mut(&mut values[..count]).copy_from_slice(bytes);
-    for value in &mut values[..count] {
-        *value = value.little();
-    }
-    sink.put(&values[..count])
+    let read = |bytes: &[u8]| bytemuck::pod_read_unaligned::<T>(bytes).little();
+    sink.put(&bytes.chunks_exact(size_of::<T>()).map(read).collect::<Vec<T>>())
 }
 
 /// Integers between the host's byte order and little-endian.

@@ -8,7 +8,7 @@ use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Decoder, Stream, Symbol};
 use crate::predict::interpolate::INTERPOLATION;
 use crate::quantize::mask::MaskKind;
-use crate::tokens::{GROUP_LEN, TokenStream};
+use crate::tokens::{TokenStream, group_len};
 
 /// Sizes and counts of one chunk, or their sums over several chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl ChunkReport {
 
     fn add_tokens(&mut self, section: &[u8], tiles: &TileSection, context: &Context) -> Result<()> {
         let live = context.geometry.chunk(context.chunk).zip(&tiles.tiles).filter(|(_, meta)| !meta.constant);
-        let groups: usize = live.map(|(tile, _)| tile.groups(GROUP_LEN)).sum();
+        let groups: usize = live.map(|(tile, _)| tile.groups(group_len(context.header.tile_size))).sum();
         let stream = TokenStream::parse(section, groups, &context.place)?;
         let [codewords, codebooks, index] = stream.part_bytes();
         self.groups += groups as u64;
@@ -88,6 +88,7 @@ impl ChunkReport {
         self.codeword_bytes += codewords;
         self.codebook_bytes += codebooks;
         self.index_bytes += index;
+        self.add_code_lengths(&stream.code_length_histogram());
         self.interpolated_tiles += tiles.tiles.iter().filter(|tile| tile.predictor == INTERPOLATION).count() as u64;
         stream.modes().for_each(|mode| self.codebook_modes[mode as usize] += 1);
         self.schemes[tiles.scheme.unwrap_or(0).min(3) as usize] += 1;
@@ -101,10 +102,12 @@ impl ChunkReport {
         self.codeword_bytes += u64::from(stream.codeword_bits().div_ceil(8));
         self.codebook_bytes += stream.codebook_bytes() as u64;
         self.index_bytes += stream.index_bytes() as u64;
-        for (sum, count) in self.code_lengths.iter_mut().zip(stream.code_length_histogram()) {
-            *sum += u64::from(count);
-        }
+        self.add_code_lengths(&stream.code_length_histogram());
         Ok(())
+    }
+
+    fn add_code_lengths(&mut self, histogram: &[u32]) {
+        self.code_lengths.iter_mut().zip(histogram).for_each(|(sum, &count)| *sum += u64::from(count));
     }
 }
 

@@ -5,7 +5,7 @@ mod avx2;
 
 use super::lorenzo::{Scratch, difference, integrate, predict, predict_simple};
 use super::tile::{Outlier, TileInfo, at_outlier};
-use crate::geometry::MAX_TILE_ELEMENTS;
+use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Avx2;
 use crate::simd::dispatched;
@@ -48,7 +48,7 @@ pub fn encode_tile(
         }
         return info;
     }
-    let mut residuals = [0u32; MAX_TILE_ELEMENTS];
+    let mut residuals = [0u32; MAX_SMALL_TILE_ELEMENTS];
     let residuals = &mut residuals[..q.len()];
     subtract_base(q, residuals);
     let (predictor, activity) = predict(residuals, extent, axes, Some(RESIDUAL_LIMIT), &mut Scratch::default());
@@ -85,7 +85,7 @@ pub fn encode_tile_scalar(
 /// Finds the residuals of the codes that are 0.
 #[cold]
 fn collect_outliers(q: &[i32], extent: [usize; 3], info: TileInfo<i32>, codes: &[u16], outliers: &mut Vec<Outlier>) {
-    let mut residuals = [0u32; MAX_TILE_ELEMENTS];
+    let mut residuals = [0u32; MAX_SMALL_TILE_ELEMENTS];
     let residuals = &mut residuals[..q.len()];
     subtract_base(q, residuals);
     difference(residuals, extent, info.predictor);

@@ -14,6 +14,8 @@ mod tests;
 pub use plan::{Plan, Scheme};
 pub use plans::{KeptPlans, Plans};
 
+use bytemuck::Pod;
+
 use super::orders;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
@@ -38,6 +40,17 @@ pub struct Interpolation<T> {
 
 /// Tiles of the same extents side by side: a value of each for every element or code.
 pub type Lanes<V, const L: usize> = [[V; L]; MAX_TILE_ELEMENTS];
+
+/// Returns zeros on the heap.
+pub fn lanes<V: Pod, const L: usize>() -> Box<Lanes<V, L>> {
+    boxed([V::zeroed(); L])
+}
+
+/// Returns copies of a value for every element of a tile, which are never on the stack.
+fn boxed<V: Copy>(value: V) -> Box<[V; MAX_TILE_ELEMENTS]> {
+    let values = vec![value; MAX_TILE_ELEMENTS].into_boxed_slice();
+    values.try_into().unwrap_or_else(|_| unreachable!("the length is that of the type"))
+}
 
 /// Input of the encoder for several tiles of the same extents. Elements are in raster order.
 #[derive(Clone, Debug)]
@@ -68,23 +81,13 @@ pub struct Encoded<T, const L: usize> {
 
 impl<T: Real, const L: usize> Default for Source<T, L> {
     fn default() -> Self {
-        Self {
-            x: Box::new([[T::from_bits(0); L]; MAX_TILE_ELEMENTS]),
-            q: Box::new([[0; L]; MAX_TILE_ELEMENTS]),
-            excluded: Box::new([0; MAX_TILE_ELEMENTS]),
-            any_excluded: false,
-        }
+        Self { x: lanes(), q: lanes(), excluded: boxed(0), any_excluded: false }
     }
 }
 
 impl<T: Real, const L: usize> Default for Encoded<T, L> {
     fn default() -> Self {
-        Self {
-            codes: Box::new([[0; L]; MAX_TILE_ELEMENTS]),
-            values: Box::new([[T::from_bits(0); L]; MAX_TILE_ELEMENTS]),
-            missed: Box::new([[0; L]; MAX_TILE_ELEMENTS]),
-            any_missed: [false; L],
-        }
+        Self { codes: lanes(), values: lanes(), missed: lanes(), any_missed: [false; L] }
     }
 }
 
@@ -132,20 +135,18 @@ impl<T: Real> Interpolation<T> {
         }
     }
 
-    /// Reconstructs the elements of one tile from its codes; the inverse of [`Self::encode`]. Accepts any codes.
-    /// `anchor` returns the value of an integer without the base.
+    /// Reconstructs the elements `values` of one tile from its codes; the inverse of [`Self::encode`]. Accepts any
+    /// codes. `anchor` returns the value of an integer without the base.
     ///
     /// # Panics
     /// The tile has not the extents of the plan.
-    pub fn decode(&self, plan: &Plan<T>, codes: &mut [i32], anchor: impl Fn(i32) -> T, x: &mut [T]) {
+    pub fn decode(&self, plan: &Plan<T>, codes: &mut [i32], anchor: impl Fn(i32) -> T, values: &mut Lanes<T, 1>) {
         let (anchor_codes, codes) = codes.split_at_mut(plan.anchors().len());
         orders::integrate(anchor_codes, plan.lattice(), ALL_AXES);
-        let values = &mut [[T::from_bits(0)]; MAX_TILE_ELEMENTS];
         for (&integer, &place) in anchor_codes.iter().zip(plan.anchors()) {
             values[usize::from(place)] = [anchor(integer)];
         }
         simd::run(Decode { step: self.step, plan, codes, values });
-        x.iter_mut().zip(values).for_each(|(x, [value])| *x = *value);
     }
 }
 

@@ -5,16 +5,16 @@
 //! crossed an edge. The simple version is its oracle.
 
 use super::word::Word;
-use crate::geometry::MAX_TILE_ELEMENTS;
+use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// Buffers for a tile's residuals under each predictor. Their contents do not matter.
 #[derive(Clone, Debug)]
-pub struct Scratch<W>([[W; MAX_TILE_ELEMENTS]; 3]);
+pub struct Scratch<W>([[W; MAX_SMALL_TILE_ELEMENTS]; 3]);
 
 impl<W: Word> Default for Scratch<W> {
     fn default() -> Self {
-        Self([[W::ZERO; MAX_TILE_ELEMENTS]; 3])
+        Self([[W::ZERO; MAX_SMALL_TILE_ELEMENTS]; 3])
     }
 }
 
@@ -295,7 +295,8 @@ pub(crate) mod tests {
             ) -> Result<(), TestCaseError> {
                 let mut v: Vec<W> = v.iter().map(|&v| W::narrow(v)).collect();
                 let mut expected = v.clone();
-                let info = predict(&mut v, extent, axes, limit, &mut Scratch([[W::narrow(7); MAX_TILE_ELEMENTS]; 3]));
+                let mut scratch = Scratch([[W::narrow(7); MAX_SMALL_TILE_ELEMENTS]; 3]);
+                let info = predict(&mut v, extent, axes, limit, &mut scratch);
                 prop_assert_eq!(info, predict_simple(&mut expected, extent, axes, limit));
                 prop_assert_eq!(v, expected);
                 Ok(())

@@ -137,19 +137,19 @@ pub fn cost(code: i32) -> u32 {
     (twice.to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
 }
 
-/// Returns the sum of the costs of at most 1,024 codes.
+/// Returns the sum of the costs of at most 4,096 codes.
 #[inline(always)]
 pub fn total_cost(codes: &[i32]) -> u32 {
     codes.iter().map(|&code| cost(code)).sum()
 }
 
-/// Residuals of a tile under each predictor. Their contents before do not matter.
+/// Residuals of a tile under each predictor, and differences in between. Their contents before do not matter.
 #[derive(Clone, Debug)]
-pub struct Scratch([[i32; MAX_TILE_ELEMENTS]; 1 + SECOND_ORDER as usize]);
+pub struct Scratch(Vec<[i32; MAX_TILE_ELEMENTS]>);
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self([[0; MAX_TILE_ELEMENTS]; 1 + SECOND_ORDER as usize])
+        Self(vec![[0; MAX_TILE_ELEMENTS]; 2 + SECOND_ORDER as usize])
     }
 }
 
@@ -187,8 +187,8 @@ impl Kernel for Predict<'_> {
                 difference_along(&set[..n], strides[axis], ends[axis], 1, &mut out[..n]);
             }
         }
-        let mut second = [0; MAX_TILE_ELEMENTS];
-        let second = &mut second[..n];
+        let (all, between) = all.split_at_mut(1 + usize::from(SECOND_ORDER));
+        let second = &mut between[0][..n];
         let all_axes = &mut all[usize::from(SECOND_ORDER)][..n];
         all_axes.copy_from_slice(v);
         for axis in 0..axes {
@@ -316,6 +316,6 @@ mod tests {
             assert!((f64::from(cost(code)) - exact).abs() < 0.09 * 2048.0);
         }
         // No sum over a tile overflows.
-        assert!(cost(i32::MIN) < u32::MAX / 1024);
+        assert!(cost(i32::MIN) < u32::MAX / 4096);
     }
 }

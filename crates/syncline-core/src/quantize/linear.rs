@@ -4,7 +4,6 @@
 use super::Real;
 use super::mask::TileMask;
 use super::step::LinearStep;
-use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::simd::{self, InstructionSet, Kernel};
 
 /// The linear quantizer of one step and bound.
@@ -51,32 +50,51 @@ impl<T: Real> Linear<T> {
     /// [`mean_squared_error`].
     ///
     /// # Panics
-    /// `q` is shorter than `x`, or `x` has more than 1,024 values.
+    /// `q` is shorter than `x`.
     pub fn squared_error(&self, x: &[T], q: &[i32], excluded: &TileMask) -> u64 {
-        let mut back = [T::from_bits(0); MAX_TILE_ELEMENTS];
-        let back = &mut back[..x.len()];
-        self.dequantize(&q[..x.len()], back);
-        self.squared_error_of(x, back, excluded)
+        let mut back = [T::from_bits(0); BLOCK];
+        let blocks = x.chunks(BLOCK).zip(q[..x.len()].chunks(BLOCK)).enumerate();
+        blocks
+            .map(|(block, (x, q))| {
+                let back = &mut back[..q.len()];
+                self.dequantize(q, back);
+                self.squared_error_of_block(x, back, block * BLOCK, excluded)
+            })
+            .sum()
     }
 
     /// Returns [`Self::squared_error`] of a tile whose elements become `back`.
     ///
     /// # Panics
-    /// `back` is shorter than `x`, or `x` has more than 1,024 values.
+    /// `back` is shorter than `x`.
     pub fn squared_error_of(&self, x: &[T], back: &[T], excluded: &TileMask) -> u64 {
-        let back = &back[..x.len()];
+        let blocks = x.chunks(BLOCK).zip(back[..x.len()].chunks(BLOCK)).enumerate();
+        blocks.map(|(block, (x, back))| self.squared_error_of_block(x, back, block * BLOCK, excluded)).sum()
+    }
+
+    /// Computes [`Self::squared_error_of`] for at most [`BLOCK`] elements of a tile, from element `first` on.
+    fn squared_error_of_block(&self, x: &[T], back: &[T], first: usize, excluded: &TileMask) -> u64 {
         if !excluded.any() {
             return squared_error(x, back, ERROR_UNITS / self.bound);
         }
         // Excluded values may be NaN or infinite.
         let clean = |values: &[T]| {
-            let mut clean = [T::from_bits(0); MAX_TILE_ELEMENTS];
+            let mut clean = [T::from_bits(0); BLOCK];
             clean[..values.len()].copy_from_slice(values);
-            excluded.ones().for_each(|i| clean[i] = T::from_bits(0));
+            let own = excluded.ones().filter_map(|i| index_in_block(i, first, values.len()));
+            own.for_each(|i| clean[i] = T::from_bits(0));
             clean
         };
         squared_error(&clean(x)[..x.len()], &clean(back)[..x.len()], ERROR_UNITS / self.bound)
     }
+}
+
+/// Elements whose errors are computed at a time.
+const BLOCK: usize = 1024;
+
+/// Returns the index of element `i` of a tile among the `len` elements from element `first` on.
+fn index_in_block(i: usize, first: usize, len: usize) -> Option<usize> {
+    i.checked_sub(first).filter(|&index| index < len)
 }
 
 /// Units of error in a bound.

@@ -54,7 +54,7 @@ pub fn estimate(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch) -> u64
 /// Appends a token stream to `out`, which ends on a multiple of 16. `ends` has the end of each group in `codes`.
 ///
 /// # Panics
-/// The ends do not ascend up to the number of codes, or groups have more than 2^8 codes.
+/// The ends do not ascend up to the number of codes, or groups have more than 2^9 codes.
 pub fn encode(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch, out: &mut Vec<u8>) {
     let groups = Groups { codes, ends };
     let choice = choose(groups, scratch);

@@ -3,7 +3,7 @@
 use super::{Entry, Mode, tokenize};
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
-use crate::huffman::codebook::Codebook;
+use crate::huffman::codebook::{Codebook, LENGTHS};
 
 /// Appends the tokens of a group with the codewords of a codebook: for each symbol the codeword times 256 plus its
 /// length.
@@ -74,6 +74,11 @@ impl PackedEntry {
 }
 
 impl TokenDecoder {
+    /// Returns the number of codewords of each length.
+    pub fn counts(&self) -> &[u32; LENGTHS] {
+        self.code.counts()
+    }
+
     /// Returns `None` if `code` has a codeword for a symbol that `mode` does not have.
     pub fn new(mode: Mode, code: Codebook) -> Option<Self> {
         let mut entries = Vec::new();
@@ -112,7 +117,7 @@ impl TokenDecoder {
     #[inline(always)]
     pub fn read_group(&self, bits: BitWords<'_>, start: u32, end: u32, group: &mut [i32]) -> Option<()> {
         group.fill(0);
-        // Positions stay far below the limit of u32: each token adds at most 52 bits, a group at most 2^8 tokens.
+        // Positions stay far below the limit of u32: each token adds at most 52 bits, a group at most 2^9 tokens.
         let mut position = u64::from(start);
         let mut at = 0;
         while at < group.len() {

@@ -6,7 +6,7 @@ use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::bits::reader::BitWords;
 use crate::container::{Fields, align};
 use crate::error::{Error, Result};
-use crate::huffman::codebook::Codebook;
+use crate::huffman::codebook::{Codebook, LENGTHS};
 use crate::huffman::index;
 
 /// Most classes of groups, and so codebooks, in a stream.
@@ -206,6 +206,11 @@ impl<'a> TokenStream<'a> {
     /// Returns the modes of the codebooks.
     pub fn modes(&self) -> impl Iterator<Item = Mode> {
         (0..self.header.codebooks).filter_map(|number| Mode::from_code(self.header.modes >> (2 * number) & 3))
+    }
+
+    /// Returns the number of codewords of each length, over all codebooks.
+    pub fn code_length_histogram(&self) -> [u32; LENGTHS] {
+        std::array::from_fn(|length| self.decoders.iter().map(|decoder| decoder.counts()[length]).sum())
     }
 
     /// Returns the lengths in bytes of codewords, codebooks, and index.

@@ -13,7 +13,7 @@ use syncline_core::container::{
     ChunkKind, ChunkTable, HEADER_LEN, Header, Sections, SparseList, TileSection, parse_record, read_bases,
     table_and_trailer,
 };
-use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::geometry::{Geometry, Tile, TileSize, Window};
 use syncline_core::huffman::{Decoder, EncodeOptions, IndexKind, Stream, encode};
 use syncline_core::mem::scatter::Scatter;
 use syncline_core::pipeline::{CoderOptions, DecodeScratch, ElementSource, EncodeScratch, decode_chunk, encode_chunk};
@@ -95,6 +95,7 @@ pub fn compress_by(
         group_log2: making.group_log2,
         lzss_codes: lossless.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
         token_codes: lossless.token_codes(bound) && resolved.pipeline != Pipeline::Lossless,
+        tile_size: TileSize::Small,
         bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,

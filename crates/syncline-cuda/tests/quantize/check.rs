@@ -7,7 +7,7 @@ use syncline_core::array::Shape;
 use syncline_core::bound::{ArrayStats, Bound, Fill, Pipeline, Scan, resolve};
 use syncline_core::container::Header;
 use syncline_core::error::Result as CoreResult;
-use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::geometry::{Geometry, Tile, TileSize, Window};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ElementSource, QuantizedChunk, quantize_chunk};
 use syncline_core::quantize::Real;
@@ -65,6 +65,7 @@ pub fn header_of<T: Real>(bytes: &[u8], shape: Shape, setting: Setting) -> (Head
         group_log2: setting.group_log2,
         lzss_codes: false,
         token_codes: false,
+        tile_size: TileSize::Small,
         bound: setting.bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
+from ._fill import Fill, fill_values
 from ._index import basic_index
 from ._types import core_name, numpy_dtype
 
 Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
 Effort = Literal["fast", "balanced", "best"]
+Tile = Literal["small", "large", "auto"]
 Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
@@ -53,9 +56,9 @@ class Bound:
         return cls(*chosen[0]) if chosen else cls()
 
 
-def resolve(array: Any, *, rel: float) -> Bound:
+def resolve(array: Any, *, rel: float, fill: float | Sequence[float] | None = None) -> Bound:
     """Returns the absolute bound that is ``rel`` times the value range of a whole array. The range is that of the
-    finite values. A Dask array is computed once.
+    finite values that are not ``fill``, one value or several. A Dask array is computed once.
 
     Codecs of chunked formats see one chunk at a time, so that a relative bound would differ from chunk to chunk.
 
@@ -67,17 +70,25 @@ def resolve(array: Any, *, rel: float) -> Bound:
         import dask.array
         import dask.base
 
-        finite = dask.array.isfinite(array)
-        ends = (dask.array.where(finite, array, np.inf).min(), dask.array.where(finite, array, -np.inf).max())
+        known = _known(array, fill)
+        ends = (dask.array.where(known, array, np.inf).min(), dask.array.where(known, array, -np.inf).max())
         compute: Callable[..., Any] = dask.base.compute
         low, high = compute(*ends)
     else:
         elements = np.asarray(array)
-        elements = elements[np.isfinite(elements)]
+        elements = elements[_known(elements, fill)]
         low, high = (elements.min(), elements.max()) if elements.size else (np.inf, -np.inf)
     extent = float(high) - float(low)
     # An array of one value, or of none, needs no error.
     return Bound("abs", rel * extent) if np.isfinite(extent) and extent > 0 else Bound()
+
+
+def _known(array: Any, fill: Any) -> Any:
+    """Returns which elements of an array, of NumPy or Dask, are finite and no fill values."""
+    known = np.isfinite(array)
+    for value in fill_values(fill):
+        known &= array != value
+    return known
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,8 @@ class Header:
     step: float
     #: The smallest and the largest finite value that is not a fill value, if known.
     range: tuple[float, float] | None
+    #: The values that are masked instead of being predicted, up to four: NaN, fill values, and zeros.
+    fills: tuple[float, ...]
     compressed_bytes: int
 
     @property
@@ -126,10 +139,11 @@ def compress(
     pw_rel: float | None = None,
     lossless: bool = False,
     bound: Bound | None = None,
-    fill: float | Literal["auto", "none"] | None = "auto",
+    fill: Fill = "auto",
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
+    tile: Tile | None = None,
     index: Index = "symbol",
     threads: int = 0,
     device: str = "auto",
@@ -141,11 +155,14 @@ def compress(
     """Compresses an array.
 
     Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one, or with
-    ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, which is kept exactly
-    and excluded from the range.
+    ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, or a sequence of up
+    to four; they are kept exactly and excluded from the range. ``"auto"`` detects them, ``"none"`` and ``None`` do not.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
-    of LZSS. ``effort`` is ``"fast"`` (the default), or ``"balanced"`` or ``"best"``, which take more time with a bound
-    and make smaller streams; they need ``index="symbol"``, and lossless streams are the same with each.
+    of LZSS. ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time with a bound
+    than the one before and makes smaller streams. All but ``"fast"`` need ``index="symbol"``, and lossless streams are
+    the same with each. ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of
+    smooth arrays smaller, but a part of the array takes more to be decoded, and GPUs do not have them; ``"auto"``
+    compresses a sample with both and takes large tiles if they save more than 4 %.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.
@@ -167,7 +184,7 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit)
+    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream, codec=_device.codec(ordinal))
@@ -200,7 +217,7 @@ def check_effort(effort: Any) -> Effort | None:
 
 def core_choices(
     bound: Bound,
-    fill: float | Literal["auto", "none"] | None,
+    fill: Fill,
     coder: Coder | None,
     level: int | None,
     effort: Effort | None,
@@ -208,18 +225,18 @@ def core_choices(
     threads: int,
     device: str,
     memory_limit: int | None,
+    tile: Tile | None = None,
 ) -> dict[str, Any]:
     """Returns the choices for compression as the core takes them."""
-    if isinstance(fill, str) and fill not in ("auto", "none"):
-        raise ValueError(f"fill must be a number, 'auto', or 'none', not {fill!r}")
     return {
         "mode": bound.mode,
         "value": bound.value,
-        "fill": None if fill is None or isinstance(fill, str) else float(fill),
-        "detect_fill": fill == "auto",
+        "fill": fill_values(fill),
+        "detect_fill": isinstance(fill, str) and fill == "auto",
         "coder": coder,
         "level": level,
         "effort": effort,
+        "tile": tile,
         "index": index,
         "threads": threads,
         "device": device,
@@ -309,6 +326,8 @@ def header_of_fields(fields: dict[str, Any]) -> Header:
         abs_bound=fields["abs_bound"],
         step=fields["step"],
         range=fields["range"],
+        # One object for NaN, so that equal headers are equal.
+        fills=tuple(math.nan if math.isnan(fill) else fill for fill in fields["fills"]),
         compressed_bytes=fields["compressed_bytes"],
     )
 

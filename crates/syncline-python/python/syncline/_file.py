@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import os
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from ._array import (
     Coder,
     Effort,
     Index,
+    Tile,
     as_bytes,
     compress,
     core_choices,
@@ -24,6 +25,7 @@ from ._array import (
     little_endian,
     read_region,
 )
+from ._fill import Fill
 from ._types import core_name
 
 
@@ -53,10 +55,11 @@ class Writer:
         psnr: float | None = None,
         pw_rel: float | None = None,
         range: tuple[float, float] | None = None,
-        fill: float | Literal["auto", "none"] | None = None,
+        fill: Fill = None,
         coder: Coder | None = None,
         level: int | None = None,
         effort: Effort | None = None,
+        tile: Tile | None = None,
         index: Index = "symbol",
         threads: int = 0,
         memory_limit: int | None = None,
@@ -69,7 +72,7 @@ class Writer:
         self.appended = 0
         self._path = os.fspath(path)
         self._temporary = _temporary_name(path)
-        choices = core_choices(bound, fill, coder, level, effort, index, threads, "cpu", memory_limit)
+        choices = core_choices(bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile)
         self._writer = _core.Writer(self._temporary, core_name(self.dtype), self.shape, choices, range)
 
     def append(self, array: ArrayLike) -> None:

@@ -6,7 +6,7 @@ import html
 import itertools
 import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from ._array import (
     Header,
     Index,
     Quality,
+    Tile,
     compress,
     decompress,
     header,
@@ -27,6 +28,7 @@ from ._array import (
     resolve,
     verify,
 )
+from ._fill import Fill, fill_values
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,11 @@ def estimate(
     psnr: float | None = None,
     pw_rel: float | None = None,
     bound: Bound | None = None,
-    fill: float | Literal["auto", "none"] | None = "auto",
+    fill: Fill = "auto",
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
+    tile: Tile | None = None,
     index: Index = "symbol",
     threads: int = 0,
     sample: int = 1 << 20,
@@ -79,6 +82,7 @@ def estimate(
             coder=coder,
             level=level,
             effort=effort,
+            tile=tile,
             index=index,
             threads=threads,
             device="cpu",
@@ -86,8 +90,7 @@ def estimate(
         return stream
 
     if chosen.mode in ("rel", "psnr") and windows is not elements:
-        known = elements if not isinstance(fill, float) else elements[elements != fill]
-        whole = resolve(known, rel=1.0)
+        whole = resolve(elements, rel=1.0, fill=fill_values(fill))
         if chosen.mode == "psnr":
             # The error that a PSNR allows is proportional to the range.
             head = header(stream_of(chosen))

@@ -8,7 +8,7 @@ keeps its workspace, and CUDA graphs can capture the work of a :class:`Decompres
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from . import _core, _device
 from ._array import Bound, Coder, Effort, Header, Index, as_bytes, core_choices
 from ._array import header_of_fields, little_endian, one_bound
 from ._core import DeviceArray
+from ._fill import Fill
 from ._types import core_name
 
 __all__ = [
@@ -80,7 +81,8 @@ class Compressor:
     """Compresses arrays on one GPU with the same options, and keeps its workspace from call to call.
 
     Bounds and options are those of :func:`syncline.compress`. With ``fallback=False``, what the GPU cannot do is a
-    :class:`syncline.GpuError` instead of being done by the CPU. Threads take turns.
+    :class:`syncline.GpuError` instead of being done by the CPU. Threads take turns. Compression reads results on the
+    host before it goes on, so that CUDA graphs cannot capture it.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Compressor:
         psnr: float | None = None,
         pw_rel: float | None = None,
         bound: Bound | None = None,
-        fill: float | Literal["auto", "none"] | None = "auto",
+        fill: Fill = "auto",
         coder: Coder | None = None,
         level: int | None = None,
         effort: Effort | None = None,

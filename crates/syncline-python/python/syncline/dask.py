@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ._array import Bound, Effort, resolve
@@ -19,14 +20,17 @@ def to_zarr(
     psnr: float | None = None,
     pw_rel: float | None = None,
     effort: Effort | None = None,
+    fill: float | Sequence[float] | None = None,
     compute: bool = True,
     **options: Any,
 ) -> Any:
     """Compresses a Dask array into a Zarr array whose chunks are those of the Dask array.
 
     A relative bound takes two passes over the array: one for its value range, one for compression, so that each element
-    has the same absolute bound whatever chunk it is in. ``effort`` is that of :func:`syncline.compress`; ``options``
-    are those of ``zarr.create_array``. With ``compute=False`` the second pass is returned as a delayed object.
+    has the same absolute bound whatever chunk it is in. ``effort`` is that of :func:`syncline.compress`;
+    ``fill`` names up to four values that stand for missing data, by default the ``fill_value`` of the Zarr array unless
+    that is 0; ``options`` are those of ``zarr.create_array``. With ``compute=False`` the second pass is returned as a
+    delayed object.
 
     >>> import dask.array, syncline.dask, zarr
     >>> array = dask.array.arange(1000, chunks=100, dtype="f8")
@@ -41,7 +45,7 @@ def to_zarr(
 
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
     if bound.mode == "rel":
-        bound = resolve(array, rel=bound.value)
+        bound = resolve(array, rel=bound.value, fill=options.get("fill_value") or None if fill is None else fill)
     if not all(set(sizes[:-1]) <= {sizes[0]} and sizes[-1] <= sizes[0] for sizes in array.chunks):
         raise ValueError("the chunks along an axis must have one size, but for the last: call rechunk() first")
     target = zarr.create_array(
@@ -49,7 +53,7 @@ def to_zarr(
         shape=array.shape,
         dtype=array.dtype,
         chunks=options.pop("chunks", array.chunksize),
-        serializer=SynclineCodec(bound.mode, bound.value, effort=effort),
+        serializer=SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill),
         compressors=None,
         **options,
     )

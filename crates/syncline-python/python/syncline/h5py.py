@@ -6,9 +6,11 @@ The filter itself is the C library ``libsyncline.so``; HDF5 finds it in the fold
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ._array import Bound, Coder, Effort, check_effort
+from ._fill import fill_values
 
 #: Number of the filter, from the range that HDF5 leaves to filters that are not registered.
 FILTER_ID = 47501
@@ -22,15 +24,15 @@ _EFFORTS = (None, "fast", "balanced", "best")
 def parameters(
     bound: Bound,
     *,
-    fill: float | Literal["file", "none"] = "file",
+    fill: float | Sequence[float] | Literal["file", "none"] = "file",
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
 ) -> tuple[int, ...]:
     """Returns the numbers that HDF5 stores with a dataset and passes to the filter (its ``cd_values``).
 
-    ``fill`` is the value that stands for missing data; ``"file"`` takes the one that the dataset declares, or else
-    detects one.
+    ``fill`` is the value, or up to four, that stand for missing data; ``"file"`` takes the one that the dataset
+    declares, or else detects them.
 
     >>> from syncline import Bound
     >>> parameters(Bound("abs", 1e-3))
@@ -41,14 +43,15 @@ def parameters(
     if level is not None and not 1 <= level <= 9:
         raise ValueError(f"level must be from 1 to 9, not {level}")
     check_effort(effort)
-    if isinstance(fill, str):
-        if fill not in ("file", "none"):
-            raise ValueError(f"fill must be a number, 'file', or 'none', not {fill!r}")
-        fills = (0 if fill == "file" else 1, 0, 0)
-    else:
-        fills = (2, *_halves(fill))
+    if isinstance(fill, str) and fill not in ("file", "none"):
+        raise ValueError(f"fill must be a number, several numbers, 'file', or 'none', not {fill!r}")
+    values = () if isinstance(fill, str) else fill_values(fill)
+    first, *others = values or (0.0,)
+    # The number of fill values plus 1; 0 stands for the dataset's.
+    count = 0 if isinstance(fill, str) and fill == "file" else 1 + len(values)
     choice = _CODERS.index(coder) + 256 * (level or 0) + 65536 * _EFFORTS.index(effort)
-    return (_VERSION, _MODES.index(bound.mode), *_halves(bound.value), *fills, choice)
+    start = (_VERSION, _MODES.index(bound.mode), *_halves(bound.value), count, *_halves(first), choice)
+    return start + tuple(half for value in others for half in _halves(value))
 
 
 def filter(
@@ -57,7 +60,7 @@ def filter(
     rel: float | None = None,
     psnr: float | None = None,
     pw_rel: float | None = None,
-    fill: float | Literal["file", "none"] = "file",
+    fill: float | Sequence[float] | Literal["file", "none"] = "file",
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
@@ -65,8 +68,8 @@ def filter(
     """Returns the keywords of ``create_dataset`` for one error bound; without one, the dataset is lossless.
 
     ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
-    same for all chunks. Integers are always lossless. ``coder``, ``level``, and ``effort`` are those of
-    :func:`syncline.compress`.
+    same for all chunks. Integers are always lossless. ``fill`` is that of :func:`parameters`; ``coder``, ``level``, and
+    ``effort`` are those of :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]
     47501

@@ -10,11 +10,13 @@ from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 from . import _core
 from ._array import Bound, as_bytes, check_effort, compress, decompress
+from ._fill import Fill, fill_setting
 
 
 class Syncline(Codec):
     """Compresses chunks with Syncline. ``mode`` and ``value`` are those of :class:`syncline.Bound`, and ``coder``,
-    ``level``, and ``effort`` those of :func:`syncline.compress`.
+    ``level``, ``effort``, and ``fill`` those of :func:`syncline.compress`. Without ``fill``, fill values are detected:
+    the fill value of an array is not known to its codecs.
 
     ``rel`` and ``psnr`` bounds refer to the values of each chunk, since a codec sees one chunk at a time.
     """
@@ -28,10 +30,14 @@ class Syncline(Codec):
         coder: str | None = None,
         level: int | None = None,
         effort: str | None = None,
+        fill: Fill = None,
     ):
         bound = Bound(mode, value)  # type: ignore[arg-type]
         self.mode, self.value, self.coder, self.level = bound.mode, bound.value, coder, level
         self.effort = check_effort(effort)
+        setting = fill_setting(fill)
+        # A list, as in JSON, so that codecs of equal settings are equal.
+        self.fill = list(setting) if isinstance(setting, tuple) else setting
 
     def encode(self, buf: Any) -> bytes:
         """Compresses an array, or the bytes of another buffer as `uint8`."""
@@ -52,8 +58,9 @@ class Syncline(Codec):
             array = array.T
         bound = Bound(self.mode, self.value)
         coder: Any = self.coder
+        fill: Any = "auto" if self.fill is None else self.fill
         stream: bytes = compress(
-            array, bound=bound, coder=coder, level=self.level, effort=self.effort, threads=1, device="cpu"
+            array, bound=bound, fill=fill, coder=coder, level=self.level, effort=self.effort, threads=1, device="cpu"
         )
         return stream
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -14,9 +14,10 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.core.common import parse_named_configuration
 
-from . import _core
-from ._array import Bound, Effort, as_bytes, check_effort, compress, decompress
+from . import _core, _zarr_device
+from ._array import Bound, Effort, as_bytes, check_effort, core_choices, compress, decompress
 from ._core import Corrupt, SynclineError
+from ._fill import fill_setting
 from ._types import core_name, numpy_dtype
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
@@ -45,8 +46,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     coder: str | None = None
     level: int | None = None
     effort: str | None = None
-    #: The value that stands for missing data, if it is not the fill value of the array.
-    fill: float | None = None
+    #: The value, or up to four, that stand for missing data, if they are not the fill value of the array.
+    fill: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", self.bound.value)
@@ -57,8 +58,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         if self.coder not in (None, "auto", "huffman", "lzss", "lzss+huffman"):
             raise ValueError(f"unknown coder {self.coder!r}: use auto, huffman, lzss, or lzss+huffman")
         check_effort(self.effort)
-        if self.fill is not None:
-            object.__setattr__(self, "fill", float(self.fill))
+        object.__setattr__(self, "fill", fill_setting(self.fill))
         if self.level is not None and not (isinstance(self.level, int) and 1 <= self.level <= 9):
             raise ValueError(f"the level must be a whole number from 1 to 9, not {self.level!r}")
 
@@ -85,6 +85,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         if self.mode != "lossless":
             configuration["value"] = self.value
         configuration |= {key: value for key in _OPTIONAL if (value := getattr(self, key)) is not None}
+        if isinstance(self.fill, tuple):
+            configuration["fill"] = list(self.fill)
         return {"name": "syncline", "configuration": configuration}
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
@@ -105,27 +107,21 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             )
 
     def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        fill: Any = chunk_spec.fill_value if self.fill is None else self.fill
-        # Zero is Zarr's default and an ordinary value in most data.
-        fill = float(fill) if self.mode != "lossless" and fill is not None and fill != 0 else "auto"
-        array = _at_most_four_axes(chunk_data.as_numpy_array())
+        fill: Any = "auto"
+        if self.mode != "lossless":
+            fill = self.fill if self.fill is not None else _declared_fill(chunk_spec.fill_value)
         coder: Any = self.coder
-        stream = compress(
-            array,
-            bound=self.bound,
-            fill=fill,
-            coder=coder,
-            level=self.level,
-            effort=check_effort(self.effort),
-            threads=1,
-            device="cpu",
-        )
-        return chunk_spec.prototype.buffer.from_bytes(stream)
+        options: dict[str, Any] = {"bound": self.bound, "fill": fill, "coder": coder, "level": self.level}
+        options["effort"] = check_effort(self.effort)
+        prototype = chunk_spec.prototype
+        if _zarr_device.is_on_gpu(prototype):
+            choices = core_choices(**options, index="symbol", threads=0, device="auto", memory_limit=None)
+            return _zarr_device.compress(_at_most_four_axes(chunk_data.as_ndarray_like()), choices, prototype)
+        array = _at_most_four_axes(chunk_data.as_numpy_array())
+        return prototype.buffer.from_bytes(compress(array, threads=1, device="cpu", **options))
 
     def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        data = chunk_data.as_numpy_array()
-        _check(_core.header(data), chunk_spec)
-        return self._typed(decompress(data, threads=1, device="cpu").reshape(chunk_spec.shape), chunk_spec)
+        return self._decode_selection(chunk_data, None, chunk_spec)
 
     @staticmethod
     def _typed(array: Any, chunk_spec: Any) -> Any:
@@ -139,16 +135,28 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
 
     def _decode_selection(self, stream: Any, selection: Any, chunk_spec: Any) -> Any:
-        """Decodes a selection of a chunk whose bytes are all in memory."""
-        box = _box_of(selection, chunk_spec.shape)
+        """Decodes a selection of a chunk, or all of it, whose bytes are all in memory."""
+        if _zarr_device.is_on_gpu(chunk_spec.prototype):
+            return self._decode_on_gpu(stream, selection, chunk_spec)
+        box = None if selection is None else _box_of(selection, chunk_spec.shape)
         data = stream.as_numpy_array()
         _check(_core.header(data), chunk_spec)
         if box is None:
-            part = decompress(data, threads=1, device="cpu").reshape(chunk_spec.shape)[selection]
+            part = decompress(data, threads=1, device="cpu").reshape(chunk_spec.shape)
+            part = part if selection is None else part[selection]
         else:
             region, inner = box
             part = decompress(data, region=region, threads=1, device="cpu")[inner]
         return self._typed(part, chunk_spec)
+
+    @staticmethod
+    def _decode_on_gpu(stream: Any, selection: Any, chunk_spec: Any) -> Any:
+        """Decodes a chunk on the GPU that its bytes are on, and selects there."""
+        prototype = chunk_spec.prototype
+        data = prototype.buffer.from_buffer(stream).as_array_like()
+        _check(_zarr_device.header(data), chunk_spec)
+        array = _zarr_device.decompress(data).reshape(chunk_spec.shape)
+        return prototype.nd_buffer.from_ndarray_like(array if selection is None else array[selection])
 
     def _decode_box(self, partial: _core.PartialStream, box: Any, chunk_spec: Any) -> Any:
         """Decodes a selection of a chunk of which the needed bytes are in memory."""
@@ -163,6 +171,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         the bytes. Stores that count requests see three: the end of the stream, its header, and the region.
         """
         box = _box_of(selection, chunk_spec.shape)
+        if _zarr_device.is_on_gpu(chunk_spec.prototype):
+            box = None  # The GPU decodes a chunk faster than the host decodes, and uploads, a part of it.
         if box is None or _covers(box[0], chunk_spec.shape):
             stream = yield None
             return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
@@ -214,6 +224,13 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             answer = byte_getter.get_sync(prototype=chunk_spec.prototype, byte_range=request)
 
 
+def _declared_fill(fill_value: Any) -> Any:
+    """Returns the fill option for the fill value of an array: zero is Zarr's default and an ordinary value in most
+    data.
+    """
+    return "auto" if fill_value is None or fill_value == 0 else float(fill_value)
+
+
 def _is_stream(stream: Any) -> bool:
     """Returns whether bytes start with the header of a stream."""
     try:
@@ -245,9 +262,11 @@ def encoding(
     psnr: float | None = None,
     pw_rel: float | None = None,
     effort: Effort | None = None,
+    fill: float | Sequence[float] | None = None,
 ) -> dict[str, Any]:
     """Returns keyword arguments for ``zarr.create_array``, or an Xarray encoding, that compress with this bound and
-    this effort of :func:`syncline.compress`.
+    this effort of :func:`syncline.compress`. ``fill`` names up to four values that stand for missing data, by default
+    the fill value of the array.
 
     >>> import numpy as np, syncline.zarr, zarr
     >>> array = zarr.create_array({}, shape=(64, 64), chunks=(32, 32), dtype="f4", **syncline.zarr.encoding(abs=1e-3))
@@ -256,7 +275,7 @@ def encoding(
     1.0
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    return {"serializer": SynclineCodec(bound.mode, bound.value, effort=effort), "compressors": None}
+    return {"serializer": SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill), "compressors": None}
 
 
 def create_array(
@@ -267,6 +286,7 @@ def create_array(
     psnr: float | None = None,
     pw_rel: float | None = None,
     effort: Effort | None = None,
+    fill: float | Sequence[float] | None = None,
     **options: Any,
 ) -> Any:
     """Creates a Zarr array whose chunks are compressed with this bound and this effort, as ``zarr.create_array`` with
@@ -274,7 +294,7 @@ def create_array(
     """
     import zarr
 
-    codec = encoding(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel, effort=effort)
+    codec = encoding(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel, effort=effort, fill=fill)
     return zarr.create_array(store, **codec, **options)
 
 

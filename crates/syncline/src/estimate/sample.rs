@@ -15,7 +15,7 @@ const WELL_SPREAD: u64 = 4;
 
 /// Reads tiles from all parts of an array: the product of some positions along each axis. They form an array of their
 /// own, which has the same tiles.
-pub(super) fn take<S: ReadAt + ?Sized>(
+pub(crate) fn take<S: ReadAt + ?Sized>(
     source: &ArraySource<S>,
     element_type: ElementType,
     geometry: &Geometry,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
-use syncline_core::error::Result;
+use syncline_core::error::{Error, Result};
+use syncline_core::geometry::TileSize;
 use syncline_core::pipeline::max_compressed_len;
 use syncline_cuda::cudarc::driver::CudaStream;
 use syncline_cuda::error::DriverContext;
@@ -229,8 +230,10 @@ impl Codec {
         check_len(input, shape.len().saturating_mul(element_type.size() as u64), "the input")?;
         check_alignment(input, element_type.size(), "the input")?;
         check_alignment(output, ALIGNMENT, "the output")?;
-        options.bound().validate(element_type)?;
-        options.coder_options().validate(options.bound(), options.index())?;
+        options.validate(element_type)?;
+        if options.tile_size() != Some(TileSize::Small) {
+            return Err(Error::invalid("GPUs compress with small tiles only").into());
+        }
         let lossless = options.bound() == Bound::Lossless;
         if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {
             return Err(CudaError::Unsupported(format!(

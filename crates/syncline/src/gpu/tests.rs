@@ -87,12 +87,17 @@ fn round_trip(codec: &mut Codec, element_type: ElementType, extents: &[u64], opt
 #[test]
 fn lossy_streams_are_those_of_the_cpu() {
     let Some((mut codec, _shared)) = codec() else { return };
-    let abs = CompressOptions::new(Bound::Abs(0.5));
+    let abs = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
     for extents in [&[1][..], &[5001], &[33, 40], &[9, 20, 17]] {
         round_trip(&mut codec, ElementType::F32, extents, &abs);
     }
     round_trip(&mut codec, ElementType::F64, &[2, 9, 10, 11], &abs.clone().with_index(IndexKind::Gap));
-    round_trip(&mut codec, ElementType::F64, &[900], &CompressOptions::new(Bound::PwRel(1e-2)));
+    round_trip(
+        &mut codec,
+        ElementType::F64,
+        &[900],
+        &CompressOptions::new(Bound::PwRel(1e-2)).with_effort(Effort::Fast),
+    );
     round_trip(&mut codec, ElementType::F32, &[900], &abs.clone().with_coder(Coder::LzssHuffman));
     round_trip(&mut codec, ElementType::F32, &[9, 20, 17], &abs.clone().with_effort(Effort::Balanced));
     round_trip(&mut codec, ElementType::F64, &[33, 40], &abs.with_effort(Effort::Best));
@@ -152,7 +157,7 @@ fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
     let Some((mut codec, _shared)) = codec() else { return };
     let (shape, of) = (Shape::new(&[3000]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
-    let options = CompressOptions::new(Bound::Abs(0.5));
+    let options = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
     let (expected, _) = on_cpu(&bytes, of, shape, &options);
     let most = max_compressed_len(of, shape) as usize;
     let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(most + 16).unwrap());
@@ -236,7 +241,7 @@ fn work_that_the_caller_queued_comes_first() {
     let Some((mut codec, _shared)) = codec() else { return };
     let (shape, of) = (Shape::new(&[4000]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
-    let options = CompressOptions::new(Bound::Abs(0.5));
+    let options = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
     let (expected, elements) = on_cpu(&bytes, of, shape, &options);
     let context = memory::open(0).unwrap().context();
     let (caller, first) = (context.new_stream().unwrap(), context.new_stream().unwrap());

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, table_and_trailer};
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, Effort};
 
@@ -98,7 +98,7 @@ fn compressed(
     let array = ArraySource::new(bytes, 0, element);
     let mut work = Compression::with_sizes(gpus, element, &geometry, options, sizes).unwrap();
     let resolved = work.resolve(&array, options, &pool).unwrap();
-    let header = header_for(element, shape, options, &resolved);
+    let header = header_for(element, shape, options, TileSize::Small, &resolved);
     let mut last = Vec::new();
     // Twice: the second time with everything used before, as for a PSNR.
     for _ in 0..2 {
@@ -136,7 +136,8 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     for ((element, bound, index), pipeline, extents) in cases {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(element, shape.len());
-        let options = CompressOptions::new(bound).with_index(index).with_coder(pipeline).with_backend(Backend::Cpu);
+        let options = CompressOptions::new(bound).with_index(index).with_coder(pipeline).with_effort(Effort::Fast);
+        let options = options.with_backend(Backend::Cpu);
         let mut expected = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
         if summary.step == 0.0 {
@@ -287,14 +288,15 @@ fn the_library_says_where_it_worked() {
         (summary, stream)
     };
     let cuda = Backend::Cuda(CudaDevices::All);
+    let fast = |bound| CompressOptions::new(bound).with_effort(Effort::Fast);
     for (options, on_gpu) in [
-        (CompressOptions::new(Bound::Psnr(60.0)), true),
+        (fast(Bound::Psnr(60.0)), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
-        (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
-        (CompressOptions::new(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
-        (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::LzssHuffman), true),
-        (CompressOptions::new(Bound::Rel(1e-2)).with_coder(Coder::Auto), true),
-        (CompressOptions::new(Bound::Psnr(60.0)).with_effort(Effort::Balanced), true),
+        (fast(Bound::Rel(1e-3)).with_fill(Fill::None), true),
+        (fast(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
+        (fast(Bound::Rel(1e-2)).with_coder(Coder::LzssHuffman), true),
+        (fast(Bound::Rel(1e-2)).with_coder(Coder::Auto), true),
+        (CompressOptions::new(Bound::Psnr(60.0)), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best).with_fill(Fill::Value(-9999.0)), true),
         (CompressOptions::new(Bound::Abs(1e-30)).with_coder(Coder::Huffman), false),
         (CompressOptions::new(Bound::Lossless).with_coder(Coder::Huffman), false),

@@ -5,7 +5,7 @@ use super::token_codes::decode_interpolated;
 use crate::bound::Pipeline;
 use crate::container::{ChunkKind, Header, Sections, SparseList, TileSection, read_bases};
 use crate::error::Result;
-use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
+use crate::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS, Tile, TileSize};
 use crate::huffman::{self, Stream};
 use crate::mem::prefetch::PrefetchTargets;
 use crate::pipeline::codes::CodeReader;
@@ -13,7 +13,7 @@ use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
 use crate::pipeline::{Context, DecodeScratch, Tiles};
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, decode_tile};
-use crate::predict::interpolate::{INTERPOLATION, Interpolation, Scheme};
+use crate::predict::interpolate::{INTERPOLATION, Interpolation, Scheme, lanes};
 use crate::predict::orders;
 use crate::quantize::Real;
 use crate::quantize::fill::restore_fill;
@@ -30,6 +30,9 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
 ) -> Result<()> {
     let header = context.header;
     let place = context.place.as_str();
+    if header.tile_size == TileSize::Large && kind != ChunkKind::TokenCodes {
+        return Err(context.corrupt("its tiles are large, but it has no token codebooks"));
+    }
     let sections = Sections::parse(payload, place)?;
     let [tiles, bases, masks, codes, outliers, verbatim, negatives, ..] = sections.0;
     let tile_section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
@@ -52,7 +55,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
     let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
     let group_log2 = match kind {
-        ChunkKind::TokenCodes => tokens::GROUP_LEN.ilog2() as usize,
+        ChunkKind::TokenCodes => tokens::group_len(header.tile_size).ilog2() as usize,
         _ => usize::from(header.group_log2),
     };
     let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
@@ -65,7 +68,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             return Err(context.corrupt("its LZSS tokens have unexpected sections"));
         }
         let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
-        Codes::Tokens(reader, Box::new([0; MAX_TILE_ELEMENTS]))
+        Codes::Tokens(reader, Box::new([0; MAX_SMALL_TILE_ELEMENTS]))
     } else if kind == ChunkKind::TokenCodes {
         Codes::Symbols(TokenStream::parse(codes, classes.len(), place)?)
     } else {
@@ -82,6 +85,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let mut plans = scratch.plans.take(context.geometry.axes());
     let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
     let mut q = [0i32; MAX_TILE_ELEMENTS];
+    let mut interpolated = None;
     let mut tile_outliers: Vec<Outlier> = Vec::new();
     let mut position = 0u32;
     let mut group = 0;
@@ -117,7 +121,8 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             }
             match (&quantizer, scheme) {
                 (Quantizer::Linear(linear), Some(scheme)) if meta.predictor == INTERPOLATION => {
-                    decode_interpolated(&interpolation, linear, &mut plans, (scheme, &tile, base), q, x);
+                    let values = interpolated.get_or_insert_with(lanes);
+                    decode_interpolated(&interpolation, linear, &mut plans, (scheme, &tile, base), q, values, x);
                 }
                 (Quantizer::Linear(linear), _) => linear.dequantize(q, x),
                 (Quantizer::Logarithm(logarithm), _) => {
@@ -160,7 +165,7 @@ fn read_scheme(section: &TileSection, header: &Header, context: &Context) -> Res
 enum Codes<'b, 's, 'a> {
     Huffman(CodeReader<'b, 's, 'a, u16>),
     /// Decoded bytes of LZSS tokens, and the bytes of a tile as codes.
-    Tokens(BlockReader<'b>, Box<[u16; MAX_TILE_ELEMENTS]>),
+    Tokens(BlockReader<'b>, Box<[u16; MAX_SMALL_TILE_ELEMENTS]>),
     /// Signed codes with token codebooks, which are read by group.
     Symbols(TokenStream<'a>),
 }

@@ -7,7 +7,7 @@ use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::pipeline::{ElementSource, EncodeScratch};
-use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, KeptPlans, Plans, Scheme, Source};
+use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, KeptPlans, Lanes, Plans, Scheme, Source};
 use crate::predict::orders;
 use crate::quantize::mask::{MaskKind, TileMask};
 use crate::quantize::{Linear, Real};
@@ -32,6 +32,8 @@ pub(super) struct EncodeBuffers {
 /// Codes of tiles.
 #[derive(Debug, Default)]
 struct Codes {
+    /// Codes of a group.
+    group_len: usize,
     codes: Vec<i32>,
     /// End of each group.
     ends: Vec<u32>,
@@ -40,7 +42,8 @@ struct Codes {
 }
 
 impl Codes {
-    fn clear(&mut self) {
+    fn restart(&mut self, group_len: usize) {
+        self.group_len = group_len;
         self.codes.clear();
         self.ends.clear();
         self.verbatim = 0;
@@ -51,7 +54,7 @@ impl Codes {
         let start = self.codes.len();
         self.codes.extend(codes);
         let end = self.codes.len();
-        self.ends.extend((start..end).step_by(tokens::GROUP_LEN).map(|at| (at + tokens::GROUP_LEN).min(end) as u32));
+        self.ends.extend((start..end).step_by(self.group_len).map(|at| (at + self.group_len).min(end) as u32));
     }
 }
 
@@ -72,7 +75,7 @@ pub(super) fn encode<T: Real>(
         None => None,
     };
     buffers.clear();
-    memory.codes.clear();
+    memory.codes.restart(encoder.group_len);
     encoder.restart();
     encoder.for_batches(
         geometry,
@@ -106,7 +109,7 @@ fn choose_scheme<T: Real>(
     buffers: &mut super::EncodeBuffers,
     memory: &mut EncodeBuffers,
 ) -> Result<Option<Scheme>> {
-    memory.samples.iter_mut().for_each(Codes::clear);
+    memory.samples.iter_mut().for_each(|codes| codes.restart(encoder.group_len));
     let first = tiles.first().map_or(0, |tile| tile.number);
     let is_sampled = |tile: &Tile| is_sampled((tile.number - first) as usize, tiles.len());
     encoder.for_batches(geometry, source, (tiles, bytes), is_sampled, |encoder, batch| {
@@ -140,6 +143,8 @@ const LANES: usize = 8;
 struct TileCoder<'a, T: Real> {
     quantizer: TileQuantizer<'a, T>,
     axes: usize,
+    /// Codes of a group.
+    group_len: usize,
     /// `None` in pipelines that have none.
     interpolation: Option<Interpolation<T>>,
     plans: Plans<T>,
@@ -205,6 +210,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
             interpolation: linear.then(|| Interpolation::new(header.step, header.abs_bound)),
             quantizer,
             axes: geometry.axes(),
+            group_len: tokens::group_len(header.tile_size),
             plans,
             orders: orders::Scratch::default(),
             prepared: (0..LANES).map(|_| Prepared::default()).collect(),
@@ -396,17 +402,20 @@ fn lane_costs_body(codes: &[[i32; LANES]]) -> [u32; LANES] {
     sums
 }
 
-/// Reconstructs the elements of an interpolated tile from its codes, which it changes.
+/// Reconstructs the elements `x` of an interpolated tile from its codes, which it changes. The contents of `values` do
+/// not matter.
 pub(super) fn decode_interpolated<T: Real>(
     interpolation: &Interpolation<T>,
     linear: &Linear<T>,
     plans: &mut Plans<T>,
     (scheme, tile, base): (Scheme, &Tile, i32),
     codes: &mut [i32],
+    values: &mut Lanes<T, 1>,
     x: &mut [T],
 ) {
     let plan = plans.get(scheme, tile.extent);
-    interpolation.decode(plan, codes, |integer| linear.value(integer.wrapping_add(base)), x);
+    interpolation.decode(plan, codes, |integer| linear.value(integer.wrapping_add(base)), values);
+    x.iter_mut().zip(values).for_each(|(x, [value])| *x = *value);
 }
 
 #[cfg(test)]

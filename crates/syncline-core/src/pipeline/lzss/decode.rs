@@ -6,7 +6,7 @@ use super::{
 };
 use crate::container::{Fields, RecordChecksum, Sections, TileSection, read_bases};
 use crate::error::Result;
-use crate::geometry::MAX_TILE_ELEMENTS;
+use crate::geometry::MAX_SMALL_TILE_ELEMENTS;
 use crate::lzss::{
     BlockCounts, LEVELS, MAX_MIN_MATCH, Params, SLACK, SymbolWidth, TokenParts, decode_block_with_prefetch,
     decode_short_window_block,
@@ -70,7 +70,7 @@ pub(in super::super) fn decode<W: Word, K: Tiles + ?Sized>(
     let elements: usize = lengths.filter(|(number, _)| is_live(*number)).map(|(_, tile)| tile.len()).sum();
     let bytes = elements * size_of::<W>();
     let mut reader = BlockReader::new(context, &sections, bytes, buffers)?;
-    let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
+    let mut words = [W::ZERO; MAX_SMALL_TILE_ELEMENTS];
     let (mut from, mut number) = (0, 0);
     while let Some((tile, wanted)) = sink.peek() {
         if let (None, Some(block)) = (&predicted, reader.near_block_at(from)) {

@@ -1,0 +1,48 @@
+//! The size of the tiles of an array, chosen by a sample.
+
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::{Bound, Fill, Pipeline, Resolved};
+use syncline_core::error::Result;
+use syncline_core::geometry::{Geometry, TileSize};
+use syncline_core::pipeline::Coder;
+
+use crate::compress::compress;
+use crate::devices::Backend;
+use crate::estimate::sample;
+use crate::io::ReadAt;
+use crate::options::{CompressOptions, Progress};
+use crate::source::ArraySource;
+
+/// Most elements of the sample.
+const SAMPLE_ELEMENTS: u64 = 1 << 20;
+/// Large tiles are taken if the sample's stream is shorter by more than this percentage.
+const LEAST_GAIN: usize = 4;
+
+/// Returns the size that the options state, or else the one that a sample of the array is better compressed with.
+///
+/// # Errors
+/// Those of [`compress`].
+pub(crate) fn choose<S: ReadAt + ?Sized>(
+    array: &ArraySource<S>,
+    element_type: ElementType,
+    shape: Shape,
+    options: &CompressOptions,
+    resolved: &Resolved,
+) -> Result<TileSize> {
+    let bound = match (options.tile_size(), resolved.pipeline) {
+        (Some(size), _) => return Ok(size),
+        (None, Pipeline::Lossless) => return Ok(TileSize::Small),
+        (None, Pipeline::LogQuantized) => options.bound(),
+        (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
+    };
+    let sample = sample::take(array, element_type, &Geometry::with_tiles(shape, TileSize::Large), SAMPLE_ELEMENTS)?;
+    let fills: Vec<f64> = resolved.patterns.iter().map(|pattern| element_type.number_of_bits(pattern.bits)).collect();
+    let mut inner = options.clone().with_bound(bound).with_fill(Fill::of(&fills)?).with_backend(Backend::Cpu);
+    inner.progress = Progress::default();
+    let bytes = |size, coder| -> Result<usize> {
+        let inner = inner.clone().with_tile_size(Some(size)).with_coder(coder);
+        Ok(compress(&sample.view(), &inner)?.len())
+    };
+    let (small, large) = (bytes(TileSize::Small, options.coder())?, bytes(TileSize::Large, Coder::Huffman)?);
+    Ok(if large * 100 < small * (100 - LEAST_GAIN) { TileSize::Large } else { TileSize::Small })
+}

@@ -1,0 +1,181 @@
+//! Streams with large tiles: bounds, regions, equal bytes from all APIs, and the choice by a sample.
+
+mod common;
+
+use std::io::Read;
+
+use common::{Real, Rng, check_bound, smooth};
+use proptest::prelude::*;
+use syncline::{
+    ArrayStats, ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill,
+    IndexKind, Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
+};
+
+fn large(bound: Bound) -> CompressOptions {
+    CompressOptions::new(bound).with_tile_size(Some(TileSize::Large)).with_threads(1).with_backend(Backend::Cpu)
+}
+
+/// Returns a smooth field with fill values, and values that no step serves.
+fn field(extents: &[u64], seed: u64) -> Vec<f64> {
+    let mut rng = Rng(seed);
+    let value = |value: f64| match rng.next() % 3000 {
+        0 => f64::NAN,
+        1 => f64::NEG_INFINITY,
+        2 => 1e30,
+        3 => -0.0,
+        4..400 => -9999.0,
+        _ => value * 3.0,
+    };
+    smooth(extents, seed).into_iter().map(value).collect()
+}
+
+fn as_type<T: Real>(values: &[f64]) -> Vec<T> {
+    values.iter().map(|&value| T::from_f64(value)).collect()
+}
+
+#[test]
+fn every_type_shape_and_bound_holds() {
+    const EXTENTS: [&[u64]; 9] =
+        [&[], &[0], &[1], &[9000], &[130, 70], &[64, 64], &[33, 20, 37], &[3, 9, 17, 12], &[2, 3, 4, 5, 6, 9]];
+    let mut interpolated = 0;
+    for extents in EXTENTS {
+        for bound in [Bound::Abs(2.0), Bound::Abs(1e-2), Bound::Rel(1e-6), Bound::Psnr(80.0), Bound::PwRel(1e-2)] {
+            for (effort, fill) in [(Effort::Balanced, Fill::Value(-9999.0)), (Effort::Best, Fill::None)] {
+                let options = large(bound).with_effort(effort).with_fill(fill);
+                let values = field(extents, 3);
+                for stream in [
+                    check_bound(&as_type::<f32>(&values), extents, &options).0,
+                    check_bound(&as_type::<f64>(&values), extents, &options).0,
+                ] {
+                    let report = inspect(&stream).unwrap();
+                    assert_eq!(report.tile_size, if report.token_codes { TileSize::Large } else { TileSize::Small });
+                    interpolated += report.totals.interpolated_tiles;
+                }
+            }
+        }
+    }
+    assert!(interpolated > 100, "{interpolated}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_bits_hold_the_bound(
+        bits in prop::collection::vec(any::<u32>(), 1..9000),
+        rows in 1..90u64,
+        bound in prop::sample::select(vec![Bound::Abs(1e-2), Bound::Abs(1e9), Bound::Rel(1e-3), Bound::PwRel(1e-3)]),
+    ) {
+        let values: Vec<f32> = bits.iter().map(|&bits| f32::from_bits(bits)).collect();
+        let columns = values.len() as u64 / rows;
+        check_bound(&values[..(rows * columns) as usize], &[rows, columns], &large(bound));
+    }
+
+    #[test]
+    fn regions_are_cut_from_the_whole(
+        extents in prop::collection::vec(1..60u64, 1..=3),
+        cuts in prop::collection::vec((0.0..1.0f64, 0.0..1.0f64), 3),
+    ) {
+        let values = as_type::<f32>(&field(&extents, 7));
+        let (stream, whole) = check_bound(&values, &extents, &large(Bound::Abs(1e-3)));
+        let whole = whole.to_vec::<f32>().unwrap();
+        let region: Vec<_> = extents.iter().zip(&cuts).map(|(&extent, &(a, b))| {
+            let (a, b) = ((a * extent as f64) as u64, (b * (extent + 1) as f64) as u64);
+            a.min(b)..a.max(b)
+        }).collect();
+        let part = decompress_region(&stream, &region, &DecompressOptions::default()).unwrap().to_vec::<f32>().unwrap();
+        let is_inside = |mut number: u64| extents.iter().zip(&region).rev().all(|(&extent, range)| {
+            let at = number % extent;
+            number /= extent;
+            range.contains(&at)
+        });
+        let expected = (0..).zip(&whole).filter(|&(number, _)| is_inside(number)).map(|(_, value)| value.to_bits());
+        prop_assert!(expected.eq(part.iter().map(|value| value.to_bits())));
+    }
+}
+
+#[test]
+fn every_reader_and_writer_has_large_tiles() {
+    let extents = [70, 90, 100];
+    let values = as_type::<f32>(&field(&extents, 5));
+    let view = ArrayView::new(&values, &extents).unwrap();
+    let options = large(Bound::Abs(1e-3)).with_fill(Fill::Value(-9999.0));
+    let stream = compress(&view, &options).unwrap();
+    assert!(compress(&view, &options.clone().with_threads(3)).unwrap() == stream);
+    let stats = ArrayStats::of(&view, options.bound(), options.fill()).unwrap();
+    let mut writer = Writer::with_stats(Vec::new(), view.shape(), &options, &stats).unwrap();
+    view.bytes().chunks(100_003).for_each(|part| writer.push(part).unwrap());
+    assert!(writer.finish().unwrap() == stream);
+
+    let whole = decompress(&stream, &DecompressOptions::default()).unwrap();
+    let mut in_order = Vec::new();
+    SequentialReader::new(&stream[..], DecompressOptions::default()).unwrap().copy_to(&mut in_order).unwrap();
+    assert!(in_order == whole.bytes());
+    let mut reader = Reader::new(std::io::Cursor::new(&stream), DecompressOptions::default()).unwrap();
+    let mut copied = Vec::new();
+    reader.read_to_end(&mut copied).unwrap();
+    assert!(copied == whole.bytes());
+
+    let mut damaged = stream.clone();
+    damaged[stream.len() / 2] ^= 1;
+    assert!(decompress(&damaged, &DecompressOptions::default()).is_err());
+    let salvage = Salvage::open(damaged.as_slice()).unwrap();
+    let (report, losses) = salvage.inspect(&DecompressOptions::default()).unwrap();
+    assert_eq!((losses.len(), report.tile_size), (1, TileSize::Large));
+}
+
+#[test]
+fn a_sample_chooses() {
+    // Waves as long as a large tile, and noise in which nothing is predicted.
+    let extents = [96, 96, 96];
+    let wave = |i: usize| {
+        let [z, y, x] = [i / 9216, i / 96 % 96, i % 96].map(|at| at as f32 / 14.0);
+        z.sin() + y.cos() * x.sin()
+    };
+    let smooth: Vec<f32> = (0..96 * 96 * 96).map(wave).collect();
+    let mut rng = Rng(1);
+    let noise: Vec<f32> = smooth.iter().map(|value| value + rng.unit() as f32).collect();
+    let options = large(Bound::Rel(1e-3));
+    for (values, expected) in [(&smooth, TileSize::Large), (&noise, TileSize::Small)] {
+        let view = ArrayView::new(values, &extents).unwrap();
+        for effort in [Effort::Balanced, Effort::Best] {
+            let options = options.clone().with_effort(effort);
+            let chosen = compress(&view, &options.clone().with_tile_size(None)).unwrap();
+            assert_eq!(inspect(&chosen).unwrap().tile_size, expected);
+            assert!(compress(&view, &options.clone().with_tile_size(Some(expected))).unwrap() == chosen);
+            let other = if expected == TileSize::Large { TileSize::Small } else { TileSize::Large };
+            let other = compress(&view, &options.with_tile_size(Some(other))).unwrap().len();
+            assert!(chosen.len() * 100 <= other * 104, "{effort}: {} and {other}", chosen.len());
+        }
+        // A writer does not see the whole array.
+        let options = CompressOptions::new(Bound::Abs(1e-3)).with_tile_size(None);
+        let mut writer = Writer::new(Vec::new(), view.element_type(), view.shape(), &options).unwrap();
+        writer.push(view.bytes()).unwrap();
+        assert_eq!(inspect(&writer.finish().unwrap()).unwrap().tile_size, TileSize::Small);
+    }
+}
+
+#[test]
+fn options_that_large_tiles_do_not_have() {
+    let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();
+    let view = ArrayView::new(&values, &[100, 100]).unwrap();
+    let fails = |options: &CompressOptions, part: &str| {
+        let error = compress(&view, options).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    let options = large(Bound::Abs(1e-3));
+    fails(&options.clone().with_effort(Effort::Fast), "effort balanced or best");
+    fails(&options.clone().with_index(IndexKind::Gap), "effort balanced or best");
+    fails(&options.clone().with_effort(Effort::Fast).with_tile_size(None), "effort balanced or best");
+    fails(&options.clone().with_coder(Coder::LzssHuffman), "the coder lzss+huffman needs small tiles");
+    fails(&options.clone().with_effort(Effort::Best).with_coder(Coder::Auto), "the coder auto needs small tiles");
+    // A lossless stream has no choice of tiles.
+    let lossless = compress(&view, &large(Bound::Lossless)).unwrap();
+    assert!(lossless == compress(&view, &CompressOptions::new(Bound::Lossless)).unwrap());
+    // A GPU is not used, if there is one.
+    let expected = compress(&view, &options).unwrap();
+    match compress(&view, &options.with_backend(Backend::Cuda(CudaDevices::One(0)))) {
+        Ok(stream) => assert!(stream == expected),
+        Err(error) => assert!(matches!(error, syncline::Error::Gpu { .. }), "{error}"),
+    }
+}
