@@ -36,7 +36,7 @@ impl PieceBound {
         if !matches!(bound, Bound::Rel(_) | Bound::Psnr(_)) {
             return Ok(Self { bound, holds: bound.value(), fills });
         }
-        let scan = pass(Scan::new(element, len, bound, fill))?.settle(|empty| pass(empty))?;
+        let scan = pass(Scan::new(element, len, bound, fill))?.settle(&mut pass)?;
         let numbers = scan.excluded().iter().map(|&bits| element.number_of_bits(bits));
         let fills = numbers.filter(|value| !value.is_nan()).collect();
         let resolved = resolve(&scan)?;
