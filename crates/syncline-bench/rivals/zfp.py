@@ -1,8 +1,8 @@
 """Runs zfp for the bench: requests on standard input, replies on standard output.
 
-A request is a line of JSON (operation, NumPy's name of the element type, extents slowest first, bound, bytes), then that
-many bytes; a reply is a line of JSON (seconds, bytes) or (error), then the bytes. The tolerance is the largest power of
-two times the bound, from 16 down, with which all errors are within the bound. Needs: pip install zfpy numpy.
+A request is a line of JSON (operation, NumPy's name of the element type, extents slowest first, bound, bytes), then
+that many bytes; a reply is a line of JSON (seconds, bytes) or (error), then the bytes. The tolerance is the largest
+power of two times the bound, from 16 down, with which all errors are within the bound. Needs: pip install zfpy numpy.
 """
 import json
 import sys

@@ -60,8 +60,8 @@ pub struct Other {
 }
 
 impl Other {
-    /// Returns the modes of SZ3, and zfp, as far as this Python interpreter has them, and a message for each that it has
-    /// not.
+    /// Returns the modes of SZ3, and zfp, as far as this Python interpreter has them, and a message for each that it
+    /// lacks.
     pub fn available(python: &str) -> (Vec<Self>, Vec<String>) {
         let mut found = Vec::new();
         let mut missing = Vec::new();

@@ -26,8 +26,8 @@ pub enum TileSize {
     /// 8x8x8, 32x32, or 1,024 elements.
     #[default]
     Small,
-    /// 16x16x16, 64x64, or 4,096 elements: more is predicted inside of a tile, but a part of an array takes larger tiles
-    /// to be decoded. Only in streams with token codebooks.
+    /// 16x16x16, 64x64, or 4,096 elements: more is predicted inside of a tile, but a part of an array takes larger
+    /// tiles to be decoded. Only in streams with token codebooks.
     Large,
 }
 

@@ -51,7 +51,7 @@ def nvcomp_rows(tensor: torch.Tensor, rounds: int) -> None:
         print("nvCOMP: not installed")
         return
     size = tensor.numel() * tensor.element_size()
-    for name in ("ANS", "Bitcomp", "Cascaded", "LZ4", "Snappy", "Zstd", "GDeflate"):
+    for name in ("ANS", "Bitcomp", "LZ4", "Snappy", "Zstd"):
         try:
             codec = nvcomp.Codec(algorithm=name, bitstream_kind=nvcomp.BitstreamKind.NVCOMP_NATIVE)
             array = nvcomp.as_array(tensor.view(torch.uint8).reshape(-1))

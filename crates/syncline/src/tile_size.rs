@@ -4,7 +4,7 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Pipeline, Resolved};
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, TileSize};
-use syncline_core::pipeline::Coder;
+use syncline_core::pipeline::{Coder, Effort};
 
 use crate::compress::compress;
 use crate::devices::Backend;
@@ -15,7 +15,8 @@ use crate::source::ArraySource;
 
 /// Most elements of the sample.
 const SAMPLE_ELEMENTS: u64 = 1 << 20;
-/// Large tiles are taken if the sample's stream is shorter by more than this percentage.
+/// Large tiles are taken if the sample's stream is shorter by more than this percentage, because they take longer to be
+/// read in part. With the effort best, the shorter stream is taken.
 const LEAST_GAIN: usize = 4;
 
 /// Returns the size that the options state, or else the one that a sample of the array is better compressed with.
@@ -44,5 +45,6 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         Ok(compress(&sample.view(), &inner)?.len())
     };
     let (small, large) = (bytes(TileSize::Small, options.coder())?, bytes(TileSize::Large, Coder::Huffman)?);
-    Ok(if large * 100 < small * (100 - LEAST_GAIN) { TileSize::Large } else { TileSize::Small })
+    let gain = if options.effort() == Effort::Best { 0 } else { LEAST_GAIN };
+    Ok(if large * 100 < small * (100 - gain) { TileSize::Large } else { TileSize::Small })
 }

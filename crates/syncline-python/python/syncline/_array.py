@@ -162,7 +162,7 @@ def compress(
     than the one before and makes smaller streams. All but ``"fast"`` need ``index="symbol"``, and lossless streams are
     the same with each. ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of
     smooth arrays smaller, but a part of the array takes more to be decoded, and GPUs do not have them; ``"auto"``
-    compresses a sample with both and takes large tiles if they save more than 4 %.
+    compresses a sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.
