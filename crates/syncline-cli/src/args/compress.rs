@@ -72,9 +72,10 @@ pub struct CompressArgs {
     /// Size of the tiles in which values are predicted: small (the default), large, or auto.
     ///
     /// large makes streams of smooth fields smaller, by 5 % on average, but a part of the array takes up to eight times
-    /// as many elements to be decoded, and GPUs do not compress or decompress it. auto compresses a sample with both and
-    /// takes large if that saves more than 4 %, or anything with the effort best; standard input that is compressed as
-    /// it arrives gets small. large and auto need the effort balanced or best. No effect with --lossless, which is said.
+    /// as many elements to be decoded, and GPUs do not compress or decompress it. auto compresses a sample with both
+    /// and takes large if that saves more than 4 %, or anything with the effort best; standard input that is compressed
+    /// as it arrives gets small. large and auto need the effort balanced or best. No effect with --lossless, which is
+    /// said.
     #[arg(long, value_name = "SIZE", value_parser = parse::tile(), env = "SYNCLINE_TILE", hide_env = true)]
     pub tile: Option<TileChoice>,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4, or 8 [default: auto].
