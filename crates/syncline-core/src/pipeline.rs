@@ -356,8 +356,8 @@ pub fn encode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
     let beside = match header.pipeline {
         Pipeline::Lossless => 8,
-        // Chunks with token codebooks are coded in several ways at once.
-        _ if header.token_codes => 16,
+        // Chunks are coded in both ways at once.
+        _ if header.token_codes && header.lzss_codes => 16,
         _ => 4,
     };
     elements * (6 * header.element_type.size() as u64 + beside) + (1 << 20)
