@@ -17,8 +17,8 @@ field = (np.sin(np.arange(40 * 50 * 60) * 0.01).reshape(40, 50, 60) + np.linspac
 noise = np.random.default_rng(1).integers(0, 256, (40, 50, 60), "u1")
 whole = np.arange(40 * 50 * 60, dtype=">i4").reshape(40, 50, 60)
 DATA = {"field": (field, ABSOLUTE, 2e-3), "noise": (noise, None, 0), "whole": (whole, None, 0)}
-#: Chunks, and the rows that this rank writes: chunks of one rank each, chunks that both write parts of, and nearly all by
-#: one. A rank without rows would not take part in the call.
+#: Chunks, and the rows that this rank writes: chunks of one rank each, chunks that both write parts of, and nearly all
+#: of one rank. A rank without rows would not take part in the call.
 LAYOUTS = {
     "own": ((10, 25, 60), [(0, 20), (20, 40)][rank]),
     "shared": ((16, 50, 60), [(0, 17), (17, 40)][rank]),
