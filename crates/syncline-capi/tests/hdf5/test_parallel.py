@@ -39,7 +39,8 @@ def test_two_ranks_write_and_read_together(tmp_path):
     words = ["mpiexec", "-n", "2", python, str(program), str(path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.split() == ["ok", "ok"]
+    # Their lines may be mixed.
+    assert done.stdout.count("ok") == 2, done.stdout
     # A program without MPI reads the file, with another version of HDF5.
     with h5py.File(path) as file:
         assert sorted(file) == ["own", "shared", "uneven"]
