@@ -1,11 +1,8 @@
-"""Runs SZ3 for the bench: requests on standard input, replies on standard output.
+"""Runs SZ3 for the bench, after worker.py.
 
-A request is a line of JSON (operation, algorithm, NumPy's name of the element type, extents slowest first, bound,
-bytes), then that many bytes; a reply is a line of JSON (seconds, bytes) or (error), then the bytes. Needs: pip install
-pysz numpy.
+Requests have the algorithm, NumPy's name of the element type, the extents (slowest first), and the bound. Needs: pip
+install pysz numpy.
 """
-import json
-import sys
 import time
 
 import numpy
@@ -28,7 +25,8 @@ def compress(request, payload):
     config.openmp = False
     start = time.perf_counter()
     stream, _ = sz.compress(values, config)
-    return stream, time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    return numpy.ascontiguousarray(stream), seconds
 
 
 def decompress(request, payload):
@@ -36,25 +34,8 @@ def decompress(request, payload):
     element = numpy.dtype(request['element']).type
     start = time.perf_counter()
     values, _ = sz.decompress(stream, element, tuple(request['extents']))
-    return values, time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    return numpy.ascontiguousarray(values), seconds
 
 
-def main():
-    requests, replies = sys.stdin.buffer, sys.stdout.buffer
-    replies.write(b'ready\n')
-    replies.flush()
-    for line in requests:
-        request = json.loads(line)
-        payload = bytearray(requests.read(request['bytes']))
-        try:
-            operation = {'compress': compress, 'decompress': decompress}[request['operation']]
-            result, seconds = operation(request, payload)
-            result = numpy.ascontiguousarray(result)
-            replies.write(json.dumps({'seconds': seconds, 'bytes': result.nbytes}).encode() + b'\n')
-            replies.write(result.data)
-        except Exception as error:  # the bench reports it and goes on
-            replies.write(json.dumps({'error': repr(error)}).encode() + b'\n')
-        replies.flush()
-
-
-main()
+serve(compress, decompress)

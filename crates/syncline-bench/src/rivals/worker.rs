@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Timed;
 
+/// What reads requests and writes replies, in front of the script of a codec.
+const SERVE: &str = include_str!("../../rivals/worker.py");
+
 /// A process that runs a codec with a Python package, so that the Rust build needs neither the codec's C++ code nor
 /// libclang. The process times the calls itself.
 pub(super) struct Worker {
@@ -26,7 +29,7 @@ impl Worker {
     /// Starts a script with this Python interpreter, for the codec `name` of the packages `packages`.
     pub fn start(python: &str, script: &str, name: &'static str, packages: &str) -> Result<Self> {
         let mut process = Command::new(python)
-            .args(["-c", script])
+            .args(["-c", &format!("{SERVE}\n\n{script}")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
