@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import syncline
+from common import named_fields, processor
 
 TESTDATA = Path(__file__).parents[3] / "testdata" / "egm96_361x720.f32"
 
@@ -114,10 +115,7 @@ def package(name: str) -> Any:
 
 def fields(arguments: list[str]) -> list[tuple[str, np.ndarray]]:
     """Returns the fields that were named, as a path and a shape, or the default ones."""
-    result = []
-    for argument in arguments:
-        path, _, shape = argument.rpartition(":")
-        result.append((Path(path).stem, np.fromfile(path, "<f4").reshape([int(n) for n in shape.split("x")])))
+    result = named_fields(arguments)
     if result:
         return result
     if TESTDATA.exists():
@@ -171,15 +169,6 @@ def speeds(field: np.ndarray, times: list[float], reference: list[float]) -> str
     ratios = [other / time for other, time in zip(reference, times, strict=True)]
     relative = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
     return f"{field.nbytes / statistics.median(times) / 1e9:.2f} | {relative}"
-
-
-def processor() -> str:
-    """Returns the model of the processor, if Linux tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def main() -> None:

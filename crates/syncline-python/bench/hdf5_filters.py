@@ -31,6 +31,7 @@ import h5py
 import hdf5plugin
 import numpy as np
 import syncline.h5py
+from common import named_fields, processor
 
 CHUNK = 4 << 20
 """Bytes of a chunk, about."""
@@ -78,11 +79,7 @@ def turbulence() -> np.ndarray:
 
 def fields(arguments: list[str]) -> list[tuple[str, np.ndarray]]:
     """Returns the fields that were named, as a path and a shape, or the one that is made."""
-    result = []
-    for argument in arguments:
-        path, _, shape = argument.rpartition(":")
-        result.append((Path(path).stem, np.fromfile(path, "<f4").reshape([int(n) for n in shape.split("x")])))
-    return result or [("turbulence", turbulence())]
+    return named_fields(arguments) or [("turbulence", turbulence())]
 
 
 def chunks_of(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -156,15 +153,6 @@ def compare(name: str, tile: np.ndarray, options: argparse.Namespace) -> None:
         columns += [speeds(size, [turn.write for turn in done]), speeds(size, [turn.read for turn in done])]
         columns += [f"{error / bound:.3f}" if each.bound else "exact"]
         print(f"| {' | '.join(columns)} |", flush=True)
-
-
-def processor() -> str:
-    """Returns the model of the processor, if Linux tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def main() -> None:
