@@ -192,9 +192,8 @@ impl Sample {
     /// Returns the options for the sample, whose bound is what that of the whole array comes to.
     fn options(&self, options: &CompressOptions) -> CompressOptions {
         // The coder is named, because the default depends on the bound.
-        let mut inner = options.clone().with_coder(options.coder());
-        inner = inner.with_bound(self.absolute(options.bound())).with_fill(self.fill).with_backend(Backend::Cpu);
-        inner.progress = Progress::default();
+        let named = options.clone().with_coder(options.coder());
+        let inner = options_of_sample(&named, self.absolute(options.bound()), self.fill);
         match options.memory_limit() {
             Some(limit) => inner.with_memory_limit(beside_sample(limit)),
             None => inner,
@@ -241,6 +240,14 @@ impl Sample {
         comparison.push(self.array.bytes(), back.bytes())?;
         Ok(comparison.finish()?.psnr)
     }
+}
+
+/// Returns the options with which a sample is compressed as the array is with `options`. For the sample, their bound and
+/// fill values come to `bound` and `fill`.
+pub(crate) fn options_of_sample(options: &CompressOptions, bound: Bound, fill: Fill) -> CompressOptions {
+    let mut inner = options.clone().with_bound(bound).with_fill(fill).with_backend(Backend::Cpu);
+    inner.progress = Progress::default();
+    inner
 }
 
 /// Returns the part of a memory limit that is left beside a sample and its stream.

@@ -7,10 +7,9 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::pipeline::{Coder, Effort};
 
 use crate::compress::compress;
-use crate::devices::Backend;
-use crate::estimate::sample;
+use crate::estimate::{options_of_sample, sample};
 use crate::io::ReadAt;
-use crate::options::{CompressOptions, Progress};
+use crate::options::CompressOptions;
 use crate::source::ArraySource;
 
 /// Most elements of the sample.
@@ -38,8 +37,7 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     };
     let sample = sample::take(array, element_type, &Geometry::with_tiles(shape, TileSize::Large), SAMPLE_ELEMENTS)?;
     let fills: Vec<f64> = resolved.patterns.iter().map(|pattern| element_type.number_of_bits(pattern.bits)).collect();
-    let mut inner = options.clone().with_bound(bound).with_fill(Fill::of(&fills)?).with_backend(Backend::Cpu);
-    inner.progress = Progress::default();
+    let inner = options_of_sample(options, bound, Fill::of(&fills)?);
     let bytes = |size, coder| -> Result<usize> {
         let inner = inner.clone().with_tile_size(Some(size)).with_coder(coder);
         Ok(compress(&sample.view(), &inner)?.len())
