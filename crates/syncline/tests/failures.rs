@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use syncline::{
-    ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, Effort, ElementType, Error, ReadAt,
-    Reader, Shape, StreamFile, WriteAt, Writer, compress, compress_from, decompress,
+    ArrayView, Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, ElementType, Error, ReadAt, Reader,
+    Shape, StreamFile, WriteAt, Writer, compress, compress_from, decompress,
 };
 
 /// Elements of a chunk of a small array.
@@ -344,7 +344,7 @@ fn a_psnr_is_reached_within_little_memory() {
     // With what a thread takes, 17 MiB, more than the limit.
     let field: Vec<f32> = (0..3 << 20).map(|_| noise()).collect();
     let view = ArrayView::new(&field, &[3 << 20]).unwrap();
-    let options = CompressOptions::new(Bound::Psnr(60.0)).with_effort(Effort::Fast).with_threads(1);
+    let options = CompressOptions::new(Bound::Psnr(60.0)).with_threads(1);
     let of = |options: &CompressOptions| {
         let mut stream = Vec::new();
         compress_from(&view.bytes(), 0, ElementType::F32, view.shape(), options, &mut stream).map(|_| stream)

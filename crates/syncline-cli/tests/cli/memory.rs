@@ -72,7 +72,7 @@ fn what_is_asked_for_is_enough() {
 fn stdin_is_spooled_within_the_limit() {
     let w = workshop();
     let field = w.read("x.f32");
-    let line = format!("compress - --dtype f32 --shape {COUNT} --rel 1e-3 -o b.syn --force --memory-limit 24M");
+    let line = format!("compress - --dtype f32 --shape {COUNT} --rel 1e-3 -o b.syn --force --memory-limit 20M");
     // It has more than a quarter of the limit: a folder for it is needed.
     let run = |folder: &str| {
         let mut command = w.command(&line);
