@@ -5,14 +5,14 @@
 //! A [`Mode`] avoids both, by runs of zeros or by bins of magnitudes. One [`Entry`] describes a symbol of any mode, so
 //! that all modes share one reader.
 
-use crate::geometry::TileSize;
-
 mod encode;
 mod estimate;
 mod group;
 mod stream;
 #[cfg(test)]
 mod tests;
+
+use crate::geometry::TileSize;
 
 pub use encode::{EncodeScratch, encode, estimate};
 pub use stream::{MAX_CLASSES, STREAM_HEADER_BYTES, StreamCounts, TokenStream, stream_header, write_head};
