@@ -242,8 +242,8 @@ impl Sample {
     }
 }
 
-/// Returns the options with which a sample is compressed as the array is with `options`. For the sample, their bound and
-/// fill values come to `bound` and `fill`.
+/// Returns the options for a sample that correspond to `options` for the whole array. `bound` and `fill` are what the
+/// bound and the fill values of the array come to for the sample.
 pub(crate) fn options_of_sample(options: &CompressOptions, bound: Bound, fill: Fill) -> CompressOptions {
     let mut inner = options.clone().with_bound(bound).with_fill(fill).with_backend(Backend::Cpu);
     inner.progress = Progress::default();
