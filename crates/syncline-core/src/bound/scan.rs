@@ -63,6 +63,8 @@ pub struct Scan {
     stats: BlockStats,
     first_nan: Option<(u64, u64)>,
     samples: Vec<i64>,
+    /// Whether one element alone is known to be the lowest, and the highest.
+    single: [bool; 2],
     /// What the samples tell, if they were looked at elsewhere.
     samples_elsewhere: Option<Samples>,
     /// Number of samples, and how many of them are too large to be quantized.
@@ -78,6 +80,9 @@ pub struct ScanResult {
     pub stats: BlockStats,
     /// The index in the array and the bits of the first NaN that is not excluded.
     pub first_nan: Option<(u64, u64)>,
+    /// Whether one element alone is known to be the lowest of `stats`, and the highest. `false` where this is not
+    /// known, which can cost another scan.
+    pub single: [bool; 2],
     /// The samples among these elements. The extremes are in `stats`.
     pub samples: Samples,
 }
@@ -99,6 +104,12 @@ impl ScanResult {
             (samples, highest) if samples.at_highest > 0 => (0, Some(highest)),
             (samples, _) => (0, samples.greatest_below),
         };
+        let single_at = |end: usize, extreme: i64, of: fn(&BlockStats) -> i64| match (&self, &other) {
+            (a, b) if of(&a.stats) == of(&b.stats) => false,
+            (a, _) if of(&a.stats) == extreme => a.single[end],
+            (_, b) => b.single[end],
+        };
+        let single = [single_at(0, low, |stats| stats.lowest), single_at(1, high, |stats| stats.highest)];
         let (lowers, uppers) = ([lower(&self), lower(&other)], [upper(&self), upper(&other)]);
         let samples = Samples {
             count: self.samples.count + other.samples.count,
@@ -108,7 +119,7 @@ impl ScanResult {
             greatest_below: uppers.iter().filter_map(|at| at.1).max(),
             too_large: self.samples.too_large + other.samples.too_large,
         };
-        Self { stats, first_nan: earlier(self.first_nan, other.first_nan), samples }
+        Self { stats, first_nan: earlier(self.first_nan, other.first_nan), single, samples }
     }
 }
 
@@ -167,6 +178,7 @@ impl Scan {
             stats: BlockStats::default(),
             first_nan: None,
             samples: Vec::new(),
+            single: [false; 2],
             samples_elsewhere: None,
             sampled: 0,
             sampled_too_large: 0,
@@ -232,6 +244,7 @@ impl Scan {
         self.stats = self.stats.merge(other.stats);
         self.first_nan = earlier(self.first_nan, other.first_nan);
         self.samples.extend(other.samples);
+        self.single = [false; 2];
         self.sampled += other.sampled;
         self.sampled_too_large += other.sampled_too_large;
         self
@@ -370,7 +383,11 @@ mod tests {
         let mut samples = Samples::of(&scan.samples, scan.sampled_too_large, scan.stats.lowest, scan.stats.highest);
         // A device counts the samples even where it does not look for fill.
         samples.count = scan.sampled;
-        ScanResult { stats: scan.stats, first_nan: scan.first_nan, samples }
+        let bits = bytes.as_chunks::<4>().0.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
+        let single = [scan.stats.lowest, scan.stats.highest].map(|key| {
+            scan.stats.range().is_some() && bits.clone().filter(|&bits| bits == scan.bits(key)).count() == 1
+        });
+        ScanResult { stats: scan.stats, first_nan: scan.first_nan, single, samples }
     }
 
     fn value() -> impl Strategy<Value = f32> {
@@ -417,6 +434,25 @@ mod tests {
             prop_assert_eq!(settled.stats, whole.stats);
             prop_assert_eq!(&settled.excluded, &whole.excluded);
             prop_assert_eq!(ArrayStats::from(&settled), ArrayStats::from(&whole));
+        }
+    }
+
+    #[test]
+    fn a_single_extreme_needs_no_second_scan() {
+        for (extreme, looks) in [(1e6f32, 0), (1e20, 1)] {
+            let values: Vec<f32> = (0..500).map(|i| if i == 77 { extreme } else { (i % 100) as f32 }).collect();
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            // 1e6 is not among the samples.
+            let empty = Scan::new(ElementType::F32, 5 << 16, Bound::Rel(1e-3), Fill::Auto);
+            let first = found(&empty, 0, &bytes);
+            for (single, looks) in [(first.single, looks), ([false; 2], 1)] {
+                let mut looked = 0;
+                let settled = empty.clone().settle_result(&ScanResult { single, ..first }, |again| {
+                    looked += 1;
+                    Ok::<_, ()>(found(again, 0, &bytes))
+                });
+                assert_eq!((settled.unwrap().range(), looked), (Some((0.0, f64::from(extreme))), looks), "{extreme}");
+            }
         }
     }
 

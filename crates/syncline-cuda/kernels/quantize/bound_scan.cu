@@ -60,6 +60,9 @@ template <typename Sum> struct Partial {
     // Complement of the number of the first NaN that is not excluded; 0 if there is none. Complements make the maximum
     // the most extreme value.
     uint64_t first_nan;
+    // One more than the number of the batch's first vector that alone has the lowest element, and the same for the
+    // highest; 0 if there are several such batches or this is not known.
+    uint64_t batches[2];
     // Complement of the lowest `ordered`, and the highest; then the same over the finite samples.
     Ordered maxima[MAXIMA];
     // The most extreme of the other samples at each end.
@@ -88,10 +91,23 @@ __device__ inline uint32_t find_excluded(Bits bits, const ExcludedBits &excluded
     return found;
 }
 
+// A turn of a thread that is not a whole batch, or several turns.
+constexpr uint32_t NO_TURN = ~uint32_t(0);
+
 struct Counter {
     Key lowest, highest;
+    // The thread's turns with the lowest and with the highest element.
+    uint32_t lowest_turn, highest_turn;
     uint32_t counts[COUNTS];
     uint64_t first_nan;
+
+    // Adds the extremes of a turn.
+    __device__ inline void add_extremes(Key low, Key high, uint32_t turn) {
+        lowest_turn = low < lowest ? turn : low == lowest ? NO_TURN : lowest_turn;
+        highest_turn = high > highest ? turn : high == highest ? NO_TURN : highest_turn;
+        lowest = min_of(lowest, low);
+        highest = max_of(highest, high);
+    }
 
     // Counts the element if it is excluded, and returns whether it is.
     __device__ inline bool add_excluded(Bits bits, const ExcludedBits &excluded) {
@@ -103,8 +119,8 @@ struct Counter {
         return pattern < LEFT_OUTS;
     }
 
-    // Adds an element, which may be excluded, NaN, infinite or finite.
-    __device__ inline void add(Bits bits, uint64_t number, const ExcludedBits &excluded) {
+    // Adds an element, which may be excluded, NaN, infinite or finite, and updates the extremes of its turn.
+    __device__ inline void add(Bits bits, uint64_t number, const ExcludedBits &excluded, Key &low, Key &high) {
         if (add_excluded(bits, excluded)) {
             return;
         }
@@ -115,8 +131,8 @@ struct Counter {
         } else if (magnitude == INFINITE) {
             ++counts[INFINITIES];
         } else {
-            lowest = min_of(lowest, key_of(bits));
-            highest = max_of(highest, key_of(bits));
+            low = min_of(low, key_of(bits));
+            high = max_of(high, key_of(bits));
             counts[MINUS_ZEROS] += bits == SIGN_BIT;
             counts[ZEROS] += bits == 0;
         }
@@ -160,6 +176,9 @@ template <typename Sum> __device__ inline Partial<Sum> merge_warp(const Partial<
         const bool furthest = first == all.maxima[LOW + end];
         all.seconds[end] = largest_of_warp(furthest ? own.seconds[end] : first);
         all.repeats[end] = sparse_warp_sum(furthest ? own.repeats[end] : 0);
+        const uint32_t lanes = __ballot_sync(ALL_LANES, own.maxima[end] == all.maxima[end]);
+        const uint64_t batch = __shfl_sync(ALL_LANES, own.batches[end], __ffs(lanes) - 1);
+        all.batches[end] = (lanes & (lanes - 1)) == 0 ? batch : 0;
     }
     return all;
 }
@@ -183,6 +202,21 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
     __syncthreads();
 }
 
+// Returns whether one element of a batch alone is the extreme at an end, which one is at least.
+__device__ inline bool is_single(const uint4 *batch, Ordered extreme, uint32_t end) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < UNROLL; ++i) {
+        Bits bits[IN_VECTOR];
+        unpack(batch[i * THREADS], bits);
+#pragma unroll
+        for (uint32_t j = 0; j < IN_VECTOR; ++j) {
+            const Ordered key = ordered(key_of(bits[j]));
+            count += (end == 0 ? Ordered(~key) : key) == extreme;
+        }
+    }
+    return count == 1;
+}
+
 // Every `stride`-th element from number `first_sample` on is a sample, if it is finite and not excluded. `limit` is the
 // magnitude from which on samples are too large to be quantized. `partials` has room for one
 // entry per block. `blocks_done` is 0 before and after. `step`, if not null, receives the quantizer's constants for the
@@ -192,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                         uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, BoundRequest request,
                         Step *step, uint64_t number, ScanReport *host) {
     launch_dependents();
-    Counter counter{MAX_KEY, MIN_KEY, {}, ~uint64_t(0)};
+    Counter counter{MAX_KEY, MIN_KEY, NO_TURN, NO_TURN, {}, ~uint64_t(0)};
     // A thread's first sample is loaded in the background.
     const uint64_t samples = first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
     const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
@@ -205,17 +239,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     // From the end, so that the first elements may still be in the L2 cache when they are quantized.
     constexpr uint64_t IN_TURN = UNROLL * THREADS;
     const uint64_t turns = (vector_count + IN_TURN - 1) / IN_TURN;
-    for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
+    uint32_t own_turn = 0;
+    for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x, ++own_turn) {
         uint64_t at = (turns - 1 - turn) * IN_TURN + threadIdx.x;
+        Key lowest = MAX_KEY, highest = MIN_KEY;
         if (at + (UNROLL - 1) * THREADS >= vector_count) {
             for (; at < vector_count; at += THREADS) {
                 Bits bits[IN_VECTOR];
                 unpack(vectors[at], bits);
 #pragma unroll
                 for (uint32_t i = 0; i < IN_VECTOR; ++i) {
-                    counter.add(bits[i], head + at * IN_VECTOR + i, excluded);
+                    counter.add(bits[i], head + at * IN_VECTOR + i, excluded, lowest, highest);
                 }
             }
+            counter.add_extremes(lowest, highest, NO_TURN);
             continue;
         }
         Bits bits[IN_BATCH];
@@ -223,7 +260,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (uint32_t i = 0; i < UNROLL; ++i) {
             unpack(vectors[at + i * THREADS], bits + i * IN_VECTOR);
         }
-        Key lowest = MAX_KEY, highest = MIN_KEY;
         uint32_t left_out = 0, minus_zeros = 0, zeros = 0;
 #pragma unroll
         for (uint32_t i = 0; i < IN_BATCH; ++i) {
@@ -239,8 +275,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         // excluded.
         const bool nothing = EXCLUDED && left_out == IN_BATCH;
         if (nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
-            counter.lowest = min_of(counter.lowest, lowest);
-            counter.highest = max_of(counter.highest, highest);
             if (left_out > 0) {
 #pragma unroll
                 for (uint32_t i = 0; i < IN_BATCH; ++i) {
@@ -250,19 +284,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             counter.counts[MINUS_ZEROS] += minus_zeros;
             counter.counts[ZEROS] += zeros;
         } else {
+            lowest = MAX_KEY, highest = MIN_KEY;
 #pragma unroll
             for (uint32_t i = 0; i < IN_BATCH; ++i) {
                 uint64_t number = head + (at + uint64_t(i / IN_VECTOR) * THREADS) * IN_VECTOR + i % IN_VECTOR;
-                counter.add(bits[i], number, excluded);
+                counter.add(bits[i], number, excluded, lowest, highest);
             }
         }
+        counter.add_extremes(lowest, highest, own_turn);
     }
     if (blockIdx.x == 0) {
         const uint64_t tail = head + vector_count * IN_VECTOR;
+        Key lowest = MAX_KEY, highest = MIN_KEY;
         for (uint64_t i = threadIdx.x; i < head + length - tail; i += THREADS) {
             uint64_t number = i < head ? i : tail + i - head;
-            counter.add(elements[number], number, excluded);
+            counter.add(elements[number], number, excluded, lowest, highest);
         }
+        counter.add_extremes(lowest, highest, NO_TURN);
     }
 
     BlockPartial own = {};
@@ -283,6 +321,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     own.maxima[LOWEST] = any ? Ordered(~ordered(counter.lowest)) : 0;
     own.maxima[HIGHEST] = any ? ordered(counter.highest) : 0;
     own.first_nan = ~counter.first_nan;
+#pragma unroll
+    for (uint32_t end = 0; end < 2; ++end) {
+        const uint64_t turn = end == 0 ? counter.lowest_turn : counter.highest_turn;
+        const uint64_t first = (turns - 1 - (blockIdx.x + turn * gridDim.x)) * IN_TURN + threadIdx.x;
+        own.batches[end] = turn == NO_TURN ? 0 : first + 1;
+    }
 #pragma unroll
     for (uint32_t i = 0; i < COUNTS; ++i) {
         own.sums[i] = counter.counts[i];
@@ -315,6 +359,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         sum.first_nan = max_of(sum.first_nan, other.first_nan);
 #pragma unroll
         for (uint32_t i = 0; i < LOW; ++i) {
+            sum.batches[i] = other.maxima[i] > sum.maxima[i]    ? other.batches[i]
+                             : other.maxima[i] < sum.maxima[i] ? sum.batches[i]
+                                                               : 0;
             sum.maxima[i] = max_of(sum.maxima[i], other.maxima[i]);
         }
 #pragma unroll
@@ -347,6 +394,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         found.least_above = widened(low ? all.seconds[0] : all.maxima[LOW], 0);
         found.at_highest = high ? all.repeats[1] : 0;
         found.greatest_below = widened(high ? all.seconds[1] : all.maxima[HIGH], 1);
+        for (uint32_t end = 0; end < 2; ++end) {
+            if (all.batches[end] != 0) {
+                found.single[end] = is_single(vectors + all.batches[end] - 1, all.maxima[LOWEST + end], end);
+            }
+        }
         if (step != nullptr) {
             // Adding 0 makes -0 positive.
             found.step = step_of(request, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0,

@@ -25,7 +25,7 @@ const UNROLL: u32 = 4;
 /// Minimum number of bytes that a block scans: one iteration.
 const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Maximum number of 64-bit words that a block leaves: `BlockPartial` in quantize/bound_scan.cu.
-const PARTIAL_WORDS: usize = 13;
+const PARTIAL_WORDS: usize = 15;
 
 impl ScanReport {
     /// Converts an ordered number that is not 0 to a key.
@@ -51,6 +51,11 @@ impl ScanReport {
     /// Returns the number and bits of the first NaN, where the scan's first element is number `first` of the array.
     fn first_nan(&self, first: u64) -> Option<(u64, u64)> {
         (self.first_nan != 0).then(|| (first + !self.first_nan, self.nan_bits))
+    }
+
+    /// Returns whether one element alone is known to be the lowest, and the highest.
+    fn single(&self) -> [bool; 2] {
+        self.single.map(|single| single != 0)
     }
 
     fn samples(&self) -> Samples {
@@ -163,7 +168,8 @@ impl BoundScan {
     }
 
     /// Scans all elements of an array, given as bytes, on `stream`. The result equals that of
-    /// `syncline_core`. Waits for the stream once, and once more for each extreme value that looks like fill.
+    /// `syncline_core`. Waits for the stream once, and once more for each extreme value that
+    /// looks like fill.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless these are whole, aligned elements; [`CudaError::Driver`].
@@ -306,8 +312,12 @@ impl BoundScan {
             }
             _ => ScanReport::default(),
         };
-        let found =
-            ScanResult { stats: report.stats(length), first_nan: report.first_nan(first), samples: report.samples() };
+        let found = ScanResult {
+            stats: report.stats(length),
+            first_nan: report.first_nan(first),
+            single: report.single(),
+            samples: report.samples(),
+        };
         Ok((found, DeviceStep(report.step.words())))
     }
 }

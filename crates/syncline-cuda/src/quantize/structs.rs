@@ -102,6 +102,8 @@ device_struct! {
         pub(super) too_large: u64,
         /// Bits of the first NaN.
         pub(super) nan_bits: u64,
+        /// 1 if one element alone is known to be the lowest, and the highest.
+        pub(super) single: [u64; 2],
         /// The quantizer's constants, if requested.
         pub(super) step: Step,
         /// Number of the scan, written last: it tells the host that the report is complete.

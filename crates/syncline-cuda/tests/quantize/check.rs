@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use syncline_core::array::Shape;
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::scan::ScanResult;
 use syncline_core::bound::{ArrayStats, Bound, Fill, Pipeline, Scan, resolve};
 use syncline_core::container::Header;
 use syncline_core::error::Result as CoreResult;
@@ -237,6 +238,39 @@ pub fn check_scan<T: Real>(device: &Device, bytes: &[u8], bound: Bound, fill: Fi
             Ok::<_, CudaError>(part(0, a)?.merge(part(a, b)?).merge(part(b, len)?))
         };
         let found = look(&empty).unwrap();
+        check_single::<T>(&found, bytes, what);
         same(&empty.settle_result(&found, &mut look).unwrap(), &format!("{what}, in parts"));
     }
+}
+
+/// A scan says of an extreme that it is single only where one element alone has its bits.
+fn check_single<T: Real>(found: &ScanResult, bytes: &[u8], what: &str) {
+    let count = |extreme: i64| bytes.chunks_exact(size_of::<T>()).filter(|word| key_of(word) == extreme).count();
+    for (end, extreme) in [found.stats.lowest, found.stats.highest].into_iter().enumerate() {
+        assert!(!found.single[end] || count(extreme) == 1, "{what}: extreme {end} is not single");
+    }
+}
+
+/// Returns the key of an f32 or f64, given as bytes.
+fn key_of(word: &[u8]) -> i64 {
+    match *word {
+        [a, b, c, d] => {
+            let bits = i32::from_le_bytes([a, b, c, d]);
+            i64::from(bits ^ (bits >> 31 & i32::MAX))
+        }
+        _ => {
+            let bits = i64::from_le_bytes(word.try_into().unwrap());
+            bits ^ (bits >> 63 & i64::MAX)
+        }
+    }
+}
+
+/// Checks whether a scan on the device finds that one element alone is the highest.
+pub fn check_single_highest(device: &Device, values: &[f32], expected: bool, what: &str) {
+    let stream = device.context().default_stream();
+    let buffer = stream.clone_htod(&bytes_of(values)).unwrap();
+    let mut scan = BoundScan::new(device, ElementType::F32).unwrap();
+    let empty = Scan::new(ElementType::F32, values.len() as u64, Bound::Rel(1e-3), Fill::Auto);
+    let found = scan.scan_range(&stream, &buffer.as_view(), 0, &empty).unwrap();
+    assert_eq!(found.single[1], expected, "{what}");
 }

@@ -4,7 +4,7 @@ mod check;
 #[path = "../common/mod.rs"]
 mod common;
 
-use check::{Setting, bytes_of, check, check_scan, header_of};
+use check::{Setting, bytes_of, check, check_scan, check_single_highest, header_of};
 use common::{Random, Share, pick};
 use syncline_core::array::Shape;
 use syncline_core::bound::{Bound, Fill};
@@ -260,6 +260,35 @@ fn ties() {
 }
 
 /// NaNs of several kinds at all places in a block: the first one counts.
+/// A single extreme needs no second scan, which would leave it out. Blocks look at 16,384 elements at once, and do not
+/// say of those of an incomplete block whether they are single.
+#[test]
+fn a_scan_finds_single_extremes() {
+    let Some(device) = common::device() else { return };
+    let values = waves::<f32>(&[40_000], 0.5, 1);
+    let with = |places: &[usize]| {
+        let mut values = values.clone();
+        places.iter().for_each(|&at| values[at] = 1000.0);
+        values
+    };
+    for (places, single) in [
+        (&[5][..], true),
+        (&[20_000], true),
+        (&[32_767], true),
+        (&[39_999], false),
+        (&[20_000, 20_001], false),
+        (&[20_000, 24_096], false),
+        (&[20_000, 20_100], false),
+        (&[5, 39_999], false),
+        (&[5, 20_005], false),
+    ] {
+        check_single_highest(device, &with(places), single, &format!("{places:?}"));
+        let mut with_nan = with(places);
+        with_nan[places[0] - 1] = f32::NAN;
+        check_single_highest(device, &with_nan, single, &format!("{places:?} with NaN"));
+    }
+}
+
 #[test]
 fn scans() {
     let Some(device) = common::device() else { return };

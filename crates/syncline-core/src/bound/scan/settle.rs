@@ -49,6 +49,7 @@ impl Scan {
         Self {
             stats: found.stats,
             first_nan: found.first_nan,
+            single: found.single,
             samples_elsewhere: Some(found.samples),
             sampled: found.samples.count,
             sampled_too_large: found.samples.too_large,
@@ -85,7 +86,10 @@ impl Scan {
             suspected.then_some((bits, if above { value - last } else { first - value }))
         });
         // The lower extreme wins a tie.
-        candidates.reduce(|a, b| if b.1 > a.1 { b } else { a }).map(|(bits, _)| bits)
+        let (bits, _) = candidates.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+        // A scan without a single value that is not well known would only show that it is no fill.
+        let single = self.single[usize::from(bits == self.bits(high))];
+        (!(single && self.excluded.is_empty() && !self.is_well_known(bits))).then_some(bits)
     }
 
     /// Returns which of the first `count` values that this scan left out are fill, by what is left.
