@@ -45,6 +45,8 @@ const LIVE_COST: u32 = 3;
 const START_COST: u32 = 100;
 /// Threads of a block of the kernel that does not decode.
 const CODES_THREADS: u32 = 128;
+/// Threads of a block of the kernel for chunks with token codebooks.
+const TOKEN_CODES_THREADS: u32 = 64;
 
 /// Strategy of reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -204,19 +206,26 @@ impl Format {
         Specialization { source: SOURCE, constants: self.constants(true, &own) }
     }
 
-    /// Returns the threads of a block of the kernel for chunks with token codebooks, each warp with a tile in shared
-    /// memory.
-    fn token_codes_threads(self) -> u32 {
-        if self.axes == 3 { 128 } else { 64 }
+    /// Returns the tiles of a warp of the kernel for chunks with token codebooks, which it has in shared memory, and the
+    /// resident blocks that this memory allows.
+    fn token_codes_tiles(self) -> (u32, u32) {
+        match (self.axes, self.double) {
+            (3, false) => (2, 20),
+            (3, true) => (4, 8),
+            (_, false) => (2, 16),
+            (_, true) => (2, 8),
+        }
     }
 
     /// Returns the specialization for chunks with token codebooks.
     fn token_codes(self) -> Specialization {
+        let (tiles, resident) = self.token_codes_tiles();
         let own = [
             ("GROUP_LOG2", self.group_log2),
             ("APART", 0),
-            ("THREADS", self.token_codes_threads()),
-            ("RESIDENT_BLOCKS", if self.axes == 3 { 10 } else { 16 }),
+            ("THREADS", TOKEN_CODES_THREADS),
+            ("RESIDENT_BLOCKS", resident),
+            ("WARP_TILES", tiles),
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];

@@ -19,36 +19,49 @@ __device__ inline float product_plus(float a, float b, float c) { return __fmaf_
 __device__ inline double product_plus(double a, double b, double c) { return __fma_rn(a, b, c); }
 
 // Two neighbors of an element. Every element has two at least.
-__device__ inline void load_pair(const void *pairs, uint32_t number, float (&weights)[2], uint32_t (&places)[2]) {
+template <typename Element> struct Pair {
+    Element weights[2];
+    uint32_t places[2];
+
+    __device__ inline Pair(const void *pairs, uint32_t number);
+};
+template <> __device__ inline Pair<float>::Pair(const void *pairs, uint32_t number) {
     const uint4 pair = static_cast<const uint4 *>(pairs)[number];
     weights[0] = __uint_as_float(pair.x), weights[1] = __uint_as_float(pair.y);
     places[0] = pair.z, places[1] = pair.w;
 }
-__device__ inline void load_pair(const void *pairs, uint32_t number, double (&weights)[2], uint32_t (&places)[2]) {
+template <> __device__ inline Pair<double>::Pair(const void *pairs, uint32_t number) {
     const double2 both = static_cast<const double2 *>(pairs)[2 * number];
     const uint4 rest = static_cast<const uint4 *>(pairs)[2 * number + 1];
     weights[0] = both.x, weights[1] = both.y;
     places[0] = rest.x, places[1] = rest.y;
 }
 
-// Predicts element `number` of a stage of `count` from the elements `values`. `place` receives its place in the tile,
-// which is without gaps.
-template <typename Element>
-__device__ inline Element predicted(const void *pairs, const PlanStage &stage, uint32_t count, uint32_t number,
-                                    const Element *values, uint32_t &place) {
-    Element weights[2];
-    uint32_t places[2], next = stage.first_pair + number;
-    load_pair(pairs, next, weights, places);
+// Predicts element `number` of a stage of `count` in TILES tiles from their elements `values`. `ahead` is its first pair,
+// and receives that of element `number + WARP`: pairs are loaded before the neighbors of those before are added. Behind
+// the last pair of an array's plans there are enough to be loaded. `place` receives the element's place in a tile, which
+// is without gaps.
+template <uint32_t TILES, typename Element>
+__device__ inline void predict(const void *pairs, const PlanStage &stage, uint32_t count, uint32_t number,
+                               const Element *const (&values)[TILES], Pair<Element> &ahead, uint32_t &place,
+                               Element (&sums)[TILES]) {
+    Pair<Element> pair = ahead;
     // The first pair has it in the upper half of a place.
-    place = places[0] >> 16;
-    places[0] &= 0xFFFF;
-    Element sum = product(values[places[0]], weights[0]);
-    sum = product_plus(values[places[1]], weights[1], sum);
-    for (uint32_t pair = 1; pair < stage.pairs; ++pair) {
-        next += count;
-        load_pair(pairs, next, weights, places);
-        sum = product_plus(values[places[0]], weights[0], sum);
-        sum = product_plus(values[places[1]], weights[1], sum);
+    place = pair.places[0] >> 16;
+    pair.places[0] &= 0xFFFF;
+#pragma unroll
+    for (uint32_t tile = 0; tile < TILES; ++tile) {
+        // Adding -0 changes no product.
+        sums[tile] = Element(-0.0);
     }
-    return sum;
+    const uint32_t first = stage.first_pair + number;
+    for (uint32_t done = 1; done <= stage.pairs; ++done) {
+        ahead = Pair<Element>(pairs, done < stage.pairs ? first + done * count : first + WARP);
+#pragma unroll
+        for (uint32_t tile = 0; tile < TILES; ++tile) {
+            sums[tile] = product_plus(values[tile][pair.places[0]], pair.weights[0], sums[tile]);
+            sums[tile] = product_plus(values[tile][pair.places[1]], pair.weights[1], sums[tile]);
+        }
+        pair = ahead;
+    }
 }

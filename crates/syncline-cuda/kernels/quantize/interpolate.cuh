@@ -150,7 +150,7 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
         memory.values[padded(i)] = any_not_coded && bit_of(memory.not_coded, i) ? not_a_number() : x;
     });
     __syncwarp();
-    const uint16_t *anchors = plans.anchors + plan.first_anchor;
+    const uint16_t *anchors = plans.places + plan.first_place;
     uint32_t cost = code_anchors(step, memory, plan, anchors, base, any_not_coded, codes, activities);
     if (any_excluded) {
         for (uint32_t i = lane; i < plan.anchors; i += WARP) {
@@ -172,10 +172,13 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
         if (count > WARP && warp_reduce_sum(cost) >= limit + first * COST_OF_ZERO) {
             return {limit, 0};
         }
+        Pair<Element> ahead(plans.pairs, stage.first_pair + lane);
         // The elements of a stage have no neighbors in it.
         for (uint32_t i = lane; i < count; i += WARP) {
             uint32_t place;
-            const Element prediction = predicted(plans.pairs, stage, count, i, memory.values, place);
+            Element predictions[1];
+            predict(plans.pairs, stage, count, i, {memory.values}, ahead, place, predictions);
+            const Element prediction = predictions[0];
             const Element wanted = memory.values[padded(place)];
             const Element scaled = product(wanted - prediction, inverse);
             const Rounded rounded(scaled);

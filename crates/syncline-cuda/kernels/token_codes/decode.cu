@@ -6,15 +6,14 @@
 // DECODE_THREADS    threads of a block that decodes, which has the tables of a chunk in dynamic shared memory
 // PARSE_BAD         bit of a parsed chunk's status for damaged token streams
 // TOKEN_TABLE_BITS  bits of a table lookup
-// and the constants of huffman/decode/parse.cuh
+// and the constants of huffman/decode/parse.cuh and token_codes/decode_group.cuh
 #include "geometry.cuh"
 #include "container/parsed.cuh"
 #include "huffman/decode/parse.cuh"
 #include "reconstruct/structs.cuh"
-#include "token_codes/tables.cuh"
+#include "token_codes/decode_group.cuh"
 
 constexpr uint32_t TOKEN_HEADER_BYTES = 24;
-static_assert(LONGEST > TOKEN_TABLE_BITS && TOKEN_GROUP % 4 == 0, "codewords without entries; whole vectors of codes");
 
 // The header of a token stream, and the offsets of its parts from the start of the stream.
 struct TokenHeader {
@@ -122,14 +121,14 @@ __device__ inline bool read_codebook(const uint8_t *stream, const TokenHeader &h
         reinterpret_cast<uint32_t *>(&memory.codebooks[slot])[threadIdx.x] =
             reinterpret_cast<const uint32_t *>(&codebook)[threadIdx.x];
     }
-    uint2 *table = memory.tables + uint64_t(slot) * TOKEN_TABLE;
+    uint32_t *table = memory.tables + uint64_t(slot) * TOKEN_TABLE;
     for (uint32_t i = threadIdx.x; i < TOKEN_TABLE; i += THREADS) {
         const uint32_t window = i << (32 - TOKEN_TABLE_BITS);
         uint32_t length = 1;
         while (length < codebook.longest && window >= codebook.limit[length]) {
             ++length;
         }
-        uint2 entry = make_uint2(0, 0);
+        uint32_t entry = 0;
         // A code of one symbol has no codeword that starts with 1, and one of no symbol has none at all.
         if (length <= TOKEN_TABLE_BITS && window < codebook.limit[length]) {
             entry = token_entry(mode, symbols[(window >> (32 - length)) + codebook.offset[length]], length);
@@ -265,83 +264,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Writes the codes of a group to zeros, four at a time.
-struct CodeWriter {
-    int4 *to;
-    int4 four; // codes from the last multiple of 4 on
-    uint32_t count;
-
-    __device__ inline explicit CodeWriter(int32_t *to) : to(reinterpret_cast<int4 *>(to)), four{}, count(0) {}
-    __device__ inline void put(int32_t code) {
-        const uint32_t place = count % 4;
-        four.x = place == 0 ? code : four.x;
-        four.y = place == 1 ? code : four.y;
-        four.z = place == 2 ? code : four.z;
-        four.w = place == 3 ? code : four.w;
-        advance(1);
-    }
-    // Leaves out zeros.
-    __device__ inline void advance(uint32_t codes) {
-        if ((count + codes) / 4 != count / 4) {
-            write();
-        }
-        count += codes;
-    }
-    __device__ inline void write() {
-        if ((four.x | four.y | four.z | four.w) != 0) {
-            to[count / 4] = four;
-            four = {};
-        }
-    }
-};
-
-// Returns the entry of a codeword that has none in the table, with length 0 if there is no such codeword.
-__device__ __noinline__ uint2 long_entry(const CodebookDescriptor &codebook, const uint16_t *symbols, uint32_t mode,
-                                         uint32_t window) {
-    // A code with longer codewords is complete, so that every window starts with a codeword.
-    if (codebook.longest <= TOKEN_TABLE_BITS) {
-        return make_uint2(0, 0);
-    }
-    const Codeword found = find_codeword(codebook, symbols, window, TOKEN_TABLE_BITS + 1);
-    return token_entry(mode, found.symbol, found.length);
-}
-
-// Decodes the group between two positions, which should have `length` codes. Returns whether the bits are those of such
-// a group. No more than `length` codes are written.
-__device__ inline bool decode_group(WordReader<WordArray> from, uint32_t end, uint32_t length, const uint2 *table,
-                                    const CodebookDescriptor &codebook, const uint16_t *symbols, uint32_t mode,
-                                    CodeWriter &to) {
-    while (to.count < length) {
-        const uint32_t window = from.window();
-        uint2 entry = table[window >> (32 - TOKEN_TABLE_BITS)];
-        if (token_length(entry) == 0) {
-            entry = long_entry(codebook, symbols, mode, window);
-            if (token_length(entry) == 0) {
-                return false;
-            }
-        }
-        from.skip(token_length(entry));
-        const uint32_t kind = token_kind(entry), left = length - to.count;
-        const uint32_t zeros = kind == TOKEN_REST ? left : token_zeros(entry);
-        const bool has_value = kind <= TOKEN_SIGNED;
-        // Each step counts a code at least, because an entry without a value has zeros.
-        if (zeros + (has_value ? 1 : 0) > left) {
-            return false;
-        }
-        to.advance(zeros);
-        if (has_value) {
-            const uint32_t raw_bits = token_raw_bits(entry);
-            const uint32_t raw = raw_bits == 0 ? 0 : from.window() >> (32 - raw_bits);
-            from.skip(raw_bits);
-            const bool is_signed = kind == TOKEN_SIGNED;
-            const bool negative = is_signed ? raw & 1 : kind == TOKEN_NEGATIVE;
-            const uint32_t magnitude = entry.x + (is_signed ? raw >> 1 : raw);
-            to.put(int32_t(negative ? 0 - magnitude : magnitude));
-        }
-    }
-    return from.position == end;
-}
-
 // Decodes the groups of the requested tiles that are not constant, one on each lane. `codes` has TOKEN_GROUP codes for
 // each of `slots` groups of each chunk, which are 0. `tile_groups` is the number of groups of the largest tile. The
 // blocks along x of the grid share a chunk.
@@ -350,8 +272,10 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
                        const __grid_constant__ Parsed parsed, uint64_t first_chunk, uint64_t tiles_start,
                        uint64_t tiles_end, uint32_t tile_groups, const __grid_constant__ TokenMemory memory,
                        ParsedChunk *chunks, int32_t *codes) {
+    // The tables of the chunk's codebooks, and the words of the block's lanes.
     extern __shared__ uint4 table_memory[];
-    uint2 *tables = reinterpret_cast<uint2 *>(table_memory);
+    const uint32_t *tables = reinterpret_cast<const uint32_t *>(table_memory);
+    uint32_t *words = reinterpret_cast<uint32_t *>(table_memory + MAX_CODEBOOKS * TOKEN_TABLE / 4);
     const uint32_t chunk = blockIdx.y, first_item = blockIdx.x * DECODE_THREADS, item = first_item + threadIdx.x;
     const uint32_t entry = item / tile_groups, part = item % tile_groups;
     const ParsedChunk &record = parsed.chunks[chunk];
@@ -363,38 +287,39 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
     const TokenStream stream = memory.streams[chunk];
     const uint4 *from_tables =
         reinterpret_cast<const uint4 *>(memory.tables + uint64_t(chunk) * MAX_CODEBOOKS * TOKEN_TABLE);
-    for (uint32_t i = threadIdx.x; i < stream.codebooks * TOKEN_TABLE / 2; i += DECODE_THREADS) {
+    for (uint32_t i = threadIdx.x; i < stream.codebooks * TOKEN_TABLE / 4; i += DECODE_THREADS) {
         table_memory[i] = from_tables[i];
     }
     __syncthreads();
-    if (entry >= record.live_tiles) {
-        return;
+    // The lane's group, if it has one that is not all zeros.
+    uint32_t length = 0, group = 0, rank = 0;
+    if (entry < record.live_tiles) {
+        const uint64_t first_entry = uint64_t(chunk) * parsed.tiles;
+        const uint32_t number = parsed.order[first_entry + entry];
+        const uint64_t tile = geometry.first_tile(first_chunk + chunk) + number;
+        const uint32_t elements = geometry.tile(tile).elements();
+        if (tile >= tiles_start && tile < tiles_end && part * TOKEN_GROUP < elements) {
+            length = min_of(elements - part * TOKEN_GROUP, TOKEN_GROUP);
+            group = parsed.first_groups[first_entry + number] + part;
+            const uint32_t zero_groups =
+                stream.has_zero_groups ? reinterpret_cast<const uint32_t *>(input + stream.bitmap)[group / 32] : 0;
+            length = zero_groups >> group % 32 & 1 ? 0 : length;
+            const uint32_t before = __popc(~zero_groups & ((1u << group % 32) - 1));
+            rank = memory.ranks[uint64_t(chunk) * memory.rank_stride + group / 32] + before;
+        }
     }
-    const uint64_t first_entry = uint64_t(chunk) * parsed.tiles;
-    const uint32_t number = parsed.order[first_entry + entry];
-    const uint64_t tile = geometry.first_tile(first_chunk + chunk) + number;
-    const uint32_t elements = geometry.tile(tile).elements();
-    if (tile < tiles_start || tile >= tiles_end || part * TOKEN_GROUP >= elements) {
-        return;
+    uint32_t own = 0, start = 0, end = 0;
+    if (length != 0) {
+        own = stream.codebooks > 1 ? input[stream.classes + rank / 4] >> rank % 4 * 2 & 3 : 0;
+        const uint32_t *starts = memory.starts + uint64_t(chunk) * (memory.slots + 1) + rank;
+        start = starts[0], end = starts[1];
     }
-    const uint32_t length = min_of(elements - part * TOKEN_GROUP, TOKEN_GROUP);
-    const uint32_t group = parsed.first_groups[first_entry + number] + part;
+    const DecodingCodebook codebook{tables + own * TOKEN_TABLE, memory.codebooks[chunk * MAX_CODEBOOKS + own],
+                                 memory.symbols, stream.modes >> 2 * own & 3};
+    WordsAhead from(reinterpret_cast<const uint32_t *>(input + stream.words), stream.last_word, start, end,
+                    words + warp_id() * WARP * WORDS_AHEAD);
     CodeWriter to(codes + (uint64_t(chunk) * memory.slots + group) * TOKEN_GROUP);
-    const uint32_t zero_groups =
-        stream.has_zero_groups ? reinterpret_cast<const uint32_t *>(input + stream.bitmap)[group / 32] : 0;
-    if (zero_groups >> group % 32 & 1) {
-        return;
-    }
-    const uint32_t before = __popc(~zero_groups & ((1u << group % 32) - 1));
-    const uint32_t rank = memory.ranks[uint64_t(chunk) * memory.rank_stride + group / 32] + before;
-    const uint32_t own = stream.codebooks > 1 ? input[stream.classes + rank / 4] >> rank % 4 * 2 & 3 : 0;
-    const uint32_t *starts = memory.starts + uint64_t(chunk) * (memory.slots + 1) + rank;
-    const WordArray words{reinterpret_cast<const uint32_t *>(input + stream.words)};
-    const WordReader<WordArray> from(words, stream.last_word, starts[0]);
-    if (!decode_group(from, starts[1], length, tables + own * TOKEN_TABLE,
-                      memory.codebooks[chunk * MAX_CODEBOOKS + own], memory.symbols, stream.modes >> 2 * own & 3, to)) {
+    if (!decode_group(from, end, length, codebook, to)) {
         atomicOr(&chunks[chunk].status, PARSE_BAD);
     }
-    // The last codes: a group's slot has room for whole vectors.
-    to.write();
 }

@@ -109,6 +109,7 @@ const HEADERS: &[Source] = headers![
     "reconstruct/strips.cuh",
     "reconstruct/tables.cuh",
     "reconstruct/work.cuh",
+    "token_codes/decode_group.cuh",
     "token_codes/groups.cuh",
     "token_codes/tables.cuh",
     "token_codes/tokens.cuh",

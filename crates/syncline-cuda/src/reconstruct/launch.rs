@@ -11,7 +11,7 @@ use syncline_core::tokens::GROUP_LEN;
 use super::arguments::Wanted;
 use super::strips::{self, Strips};
 use super::structs::{Request, Values};
-use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, Way};
+use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, TOKEN_CODES_THREADS, Way};
 use crate::container::parsed::sums_len;
 use crate::container::structs::{BatchFinish, MAX_CHUNKS};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
@@ -265,8 +265,8 @@ impl Reconstructor {
                 let mut launch = stream.launch_builder(kernel.function());
                 launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
                 launch.arg(codes).arg(&slots).arg(&plans).arg(work.output);
-                let threads = self.format.token_codes_threads();
-                let mut grid = Kernel::grid(tiles.div_ceil(threads / 32), threads, 0);
+                let tiles_of_block = TOKEN_CODES_THREADS / 32 * self.format.token_codes_tiles().0;
+                let mut grid = Kernel::grid(tiles.div_ceil(tiles_of_block), TOKEN_CODES_THREADS, 0);
                 grid.grid_dim.1 = work.parsed.chunk_count;
                 // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, const i32 *, u32,
                 // Plans, Element *). The parsing kernel has validated the results for chunks whose status is 0: it

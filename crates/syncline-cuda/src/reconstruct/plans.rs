@@ -16,11 +16,14 @@ use crate::error::{CudaError, DriverContext, Result};
 /// Maximum number of anchors of an interpolated tile, as in `kernels/reconstruct/token_codes.cu`.
 const MOST_ANCHORS: usize = 64;
 
+/// Pairs behind the last one: a kernel loads those that would follow the elements of a stage.
+const PAIRS_BEHIND: usize = 64;
+
 /// The plans of all schemes and of all extents that the tiles of an array can have.
 #[derive(Debug)]
 pub struct InterpolationPlans {
     heads: CudaSlice<PlanHead>,
-    anchors: CudaSlice<u16>,
+    places: CudaSlice<u16>,
     stages: CudaSlice<PlanStage>,
     pairs: Pairs,
 }
@@ -65,7 +68,7 @@ impl InterpolationPlans {
             Pairs::Double(pairs) => size_of::<DoublePair>() * pairs.len(),
         };
         size_of::<PlanHead>() * self.heads.len()
-            + size_of::<u16>() * self.anchors.len()
+            + size_of::<u16>() * self.places.len()
             + size_of::<PlanStage>() * self.stages.len()
             + pairs
     }
@@ -79,7 +82,7 @@ impl InterpolationPlans {
     pub(crate) fn argument(&self, stream: &CudaStream) -> Plans {
         Plans {
             heads: self.heads.device_ptr(stream).0,
-            anchors: self.anchors.device_ptr(stream).0,
+            places: self.places.device_ptr(stream).0,
             stages: self.stages.device_ptr(stream).0,
             pairs: match &self.pairs {
                 Pairs::Float(pairs) => pairs.device_ptr(stream).0,
@@ -102,12 +105,13 @@ fn copied<T: DeviceRepr + ValidAsZeroBits>(stream: &Arc<CudaStream>, list: &[T])
 /// The plans before they are copied.
 struct HostPlans<T> {
     heads: Vec<PlanHead>,
-    anchors: Vec<u16>,
+    places: Vec<u16>,
     stages: Vec<PlanStage>,
     /// Places and weights of pairs of neighbors.
     pairs: Vec<([u32; 2], [T; 2])>,
-    /// The place that stands for a neighbor that an element has not.
+    /// The place that stands for a neighbor that an element has not, and the number of elements that has it.
     missing: u32,
+    unclipped_len: u16,
 }
 
 /// Returns the place of an element in shared memory, as in `kernels/predict/interpolation.cuh`.
@@ -120,10 +124,11 @@ impl<T: Real> HostPlans<T> {
         let (axes, dims, side) = (geometry.axes(), geometry.dims(), geometry.unclipped_extent());
         let mut all = Self {
             heads: Vec::new(),
-            anchors: Vec::new(),
+            places: Vec::new(),
             stages: Vec::new(),
             pairs: Vec::new(),
             missing: padded(geometry.unclipped_len() as u32),
+            unclipped_len: geometry.unclipped_len() as u16,
         };
         for scheme in Scheme::ALL {
             for clipped in 0..8_usize {
@@ -138,12 +143,15 @@ impl<T: Real> HostPlans<T> {
                 all.push(has_plan.then(|| Plan::new(scheme, extent, axes)).as_ref())?;
             }
         }
+        // Kernels load those that would follow the last ones, too.
+        all.stages.push(PlanStage { end: 0, first_pair: 0, pairs: 0, unused: 0 });
+        all.pairs.resize(all.pairs.len() + PAIRS_BEHIND, ([all.missing; 2], [T::nearest(0.0); 2]));
         Ok(all)
     }
 
     fn push(&mut self, plan: Option<&Plan<T>>) -> Result<()> {
         let mut head = PlanHead {
-            first_anchor: self.anchors.len() as u32,
+            first_place: self.places.len() as u32,
             first_stage: self.stages.len() as u32,
             ..PlanHead::default()
         };
@@ -153,8 +161,10 @@ impl<T: Real> HostPlans<T> {
             }
             (head.anchors, head.stages) = (plan.anchors().len() as u32, plan.stages().len() as u32);
             head.lattice = plan.lattice().map(|extent| extent as u32);
-            self.anchors.extend(plan.anchors());
             let points: Vec<_> = plan.points().collect();
+            self.places.extend(plan.anchors());
+            self.places.extend(points.iter().map(|&(place, _)| place));
+            self.places.resize(self.places.len().next_multiple_of(4), self.unclipped_len);
             let mut begin = 0;
             for &end in plan.stages() {
                 let stage = &points[begin..end as usize];
@@ -184,7 +194,7 @@ impl<T: Real> HostPlans<T> {
     fn copied(&self, stream: &Arc<CudaStream>, pairs: Pairs) -> Result<InterpolationPlans> {
         Ok(InterpolationPlans {
             heads: copied(stream, &self.heads)?,
-            anchors: copied(stream, &self.anchors)?,
+            places: copied(stream, &self.places)?,
             stages: copied(stream, &self.stages)?,
             pairs,
         })

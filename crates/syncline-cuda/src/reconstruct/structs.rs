@@ -69,7 +69,8 @@ device_struct! {
     /// The parts of the arrays of [`Plans`] for tiles with some extents and one scheme.
     #[derive(Debug, Clone, Copy, Default)]
     pub(super) struct PlanHead {
-        pub(super) first_anchor: u32,
+        /// Index of the first place, a multiple of 4.
+        pub(super) first_place: u32,
         pub(super) anchors: u32,
         pub(super) first_stage: u32,
         pub(super) stages: u32,
@@ -121,8 +122,9 @@ device_struct! {
         /// The head for tiles that are clipped along the axes of a set is entry `8 * (scheme - 1) + set`, with 1 for x,
         /// 2 for y, 4 for z.
         pub(super) heads: CUdeviceptr as "const PlanHead *",
-        /// Places of the anchors.
-        pub(super) anchors: CUdeviceptr as "const uint16_t *",
+        /// Places of the elements in the order of their codes: first the anchors. There are more up to a multiple of 4,
+        /// which stand for no element.
+        pub(super) places: CUdeviceptr as "const uint16_t *",
         pub(super) stages: CUdeviceptr as "const PlanStage *",
         /// Pairs of neighbors of the element's type.
         pub(super) pairs: CUdeviceptr as "const void *",

@@ -25,9 +25,12 @@ const DECODE_THREADS: u32 = 1024;
 /// Blocks that clear the codes of a chunk.
 const CLEARING_BLOCKS: u32 = 64;
 /// Bits of a table lookup.
-const TABLE_BITS: u32 = 11;
-/// Shared memory of a block that decodes, in bytes: an entry of eight bytes for each lookup and codebook.
-const TABLE_BYTES: u32 = (MAX_CLASSES << TABLE_BITS << 3) as u32;
+const TABLE_BITS: u32 = 12;
+/// Words of each lane in shared memory.
+const WORDS_AHEAD: u32 = 16;
+/// Shared memory of a block that decodes, in bytes: an entry of four bytes for each lookup and codebook, and the words
+/// of its lanes.
+const DECODE_BYTES: u32 = (MAX_CLASSES << TABLE_BITS << 2) as u32 + DECODE_THREADS * WORDS_AHEAD * 4;
 /// log2 of the codes in a group.
 const GROUP_LOG2: u8 = GROUP_LEN.ilog2() as u8;
 /// Symbols that each codebook has room for.
@@ -35,8 +38,12 @@ const ALPHABET: usize = Mode::Wide.alphabet();
 
 pub(super) fn specialization() -> Specialization {
     let mut constants = parse_constants(2, 7, THREADS);
-    let own =
-        [("DECODE_THREADS", DECODE_THREADS), ("PARSE_BAD", STATUS_TOKEN_STREAM), ("TOKEN_TABLE_BITS", TABLE_BITS)];
+    let own = [
+        ("DECODE_THREADS", DECODE_THREADS),
+        ("PARSE_BAD", STATUS_TOKEN_STREAM),
+        ("TOKEN_TABLE_BITS", TABLE_BITS),
+        ("WORDS_AHEAD", WORDS_AHEAD),
+    ];
     constants.extend(own.map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }
@@ -69,7 +76,7 @@ impl TokenCodes {
         let geometry = DeviceGeometry::new(geometry, GROUP_LOG2);
         let slots = u32::try_from(geometry.chunk_slots()).map_err(|_| CudaError::invalid("chunks are too large"))?;
         let decode = device.kernel(&specialization, "token_codes_decode")?;
-        decode.allow_shared_memory(TABLE_BYTES)?;
+        decode.allow_shared_memory(DECODE_BYTES)?;
         Ok(Self {
             parse: device.kernel(&specialization, "token_codes_parse")?,
             clear: device.kernel(&specialization, "token_codes_clear")?,
@@ -91,7 +98,7 @@ impl TokenCodes {
         let slices = [
             Arena::bytes_for::<TokenStream>(chunks),
             Arena::bytes_for::<CodebookDescriptor>(codebooks),
-            Arena::bytes_for::<u64>(codebooks << TABLE_BITS),
+            Arena::bytes_for::<u32>(codebooks << TABLE_BITS),
             Arena::bytes_for::<u16>(codebooks * ALPHABET),
             Arena::bytes_for::<u8>(codebooks * ALPHABET),
             Arena::bytes_for::<u32>(chunks * (slots + 1)),
@@ -118,7 +125,7 @@ impl TokenCodes {
         let codebooks = chunks * MAX_CLASSES;
         let mut streams = frame.slice::<TokenStream>(chunks)?;
         let mut descriptors = frame.slice::<CodebookDescriptor>(codebooks)?;
-        let mut tables = frame.slice::<u64>(codebooks << TABLE_BITS)?;
+        let mut tables = frame.slice::<u32>(codebooks << TABLE_BITS)?;
         let mut symbols = frame.slice::<u16>(codebooks * ALPHABET)?;
         let mut marks = frame.slice::<u8>(codebooks * ALPHABET)?;
         let mut starts = frame.slice::<u32>(chunks * (slots + 1))?;
@@ -159,13 +166,13 @@ impl TokenCodes {
         let mut launch = stream.launch_builder(self.decode.function());
         launch.arg(input).arg(&self.geometry).arg(&argument).arg(&first_chunk).arg(&tiles.start).arg(&tiles.end);
         launch.arg(&self.tile_groups).arg(&memory).arg(parsed.tiles.chunks_mut()).arg(&mut codes);
-        let mut grid = Kernel::grid(lanes.div_ceil(DECODE_THREADS), DECODE_THREADS, TABLE_BYTES);
+        let mut grid = Kernel::grid(lanes.div_ceil(DECODE_THREADS), DECODE_THREADS, DECODE_BYTES);
         grid.grid_dim.1 = batch.chunks();
         // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, u64, u64, u64, u32, TokenMemory,
         // ParsedChunk *, i32 *). The kernels before have validated what they describe for chunks whose status is 0.
         // Words beyond the last one of a stream are not read, and no group's lane writes more codes than a group has.
         // `codes` has room for `slots` groups of each chunk, which are cleared, and the shared memory for all tables of
-        // a chunk.
+        // a chunk and for the words of all lanes.
         unsafe { launch.launch(grid) }.doing("decoding token streams")?;
         observer("token_codes_decode")?;
         Ok(DecodedCodes { codes, slots: self.slots })

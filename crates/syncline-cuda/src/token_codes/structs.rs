@@ -49,7 +49,7 @@ device_struct! {
         pub(super) streams: CUdeviceptr as "TokenStream *",
         pub(super) codebooks: CUdeviceptr as "struct CodebookDescriptor *",
         /// `TOKEN_TABLE` entries per codebook.
-        pub(super) tables: CUdeviceptr as "uint2 *",
+        pub(super) tables: CUdeviceptr as "uint32_t *",
         /// Symbols in canonical order, room for the largest alphabet per codebook.
         pub(super) symbols: CUdeviceptr as "uint16_t *",
         /// Scratch memory of parsing, likewise.
