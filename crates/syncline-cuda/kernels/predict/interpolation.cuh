@@ -23,6 +23,7 @@ template <typename Element> struct Pair {
     Element weights[2];
     uint32_t places[2];
 
+    __device__ inline Pair() {}
     __device__ inline Pair(const void *pairs, uint32_t number);
 };
 template <> __device__ inline Pair<float>::Pair(const void *pairs, uint32_t number) {
@@ -37,15 +38,16 @@ template <> __device__ inline Pair<double>::Pair(const void *pairs, uint32_t num
     places[0] = rest.x, places[1] = rest.y;
 }
 
-// Predicts element `number` of a stage of `count` in TILES tiles from their elements `values`. `ahead` is its first pair,
-// and receives that of element `number + WARP`: pairs are loaded before the neighbors of those before are added. Behind
-// the last pair of an array's plans there are enough to be loaded. `place` receives the element's place in a tile, which
-// is without gaps.
-template <uint32_t TILES, typename Element>
+// Predicts element `number` of a stage of `count` in TILES tiles from their elements `values`. `place` receives its
+// place in a tile, which is without gaps. With AHEAD, pairs are loaded before the neighbors of those before are added:
+// `ahead` is the element's first pair, and receives that of element `number + WARP`. Behind the last pair of an array's
+// plans there are enough to be loaded.
+template <bool AHEAD, uint32_t TILES, typename Element>
 __device__ inline void predict(const void *pairs, const PlanStage &stage, uint32_t count, uint32_t number,
                                const Element *const (&values)[TILES], Pair<Element> &ahead, uint32_t &place,
                                Element (&sums)[TILES]) {
-    Pair<Element> pair = ahead;
+    const uint32_t first = stage.first_pair + number;
+    Pair<Element> pair = AHEAD ? ahead : Pair<Element>(pairs, first);
     // The first pair has it in the upper half of a place.
     place = pair.places[0] >> 16;
     pair.places[0] &= 0xFFFF;
@@ -54,14 +56,19 @@ __device__ inline void predict(const void *pairs, const PlanStage &stage, uint32
         // Adding -0 changes no product.
         sums[tile] = Element(-0.0);
     }
-    const uint32_t first = stage.first_pair + number;
-    for (uint32_t done = 1; done <= stage.pairs; ++done) {
-        ahead = Pair<Element>(pairs, done < stage.pairs ? first + done * count : first + WARP);
+    for (uint32_t done = 1;; ++done) {
+        const bool last = done == stage.pairs;
+        if (AHEAD) {
+            ahead = Pair<Element>(pairs, last ? first + WARP : first + done * count);
+        }
 #pragma unroll
         for (uint32_t tile = 0; tile < TILES; ++tile) {
             sums[tile] = product_plus(values[tile][pair.places[0]], pair.weights[0], sums[tile]);
             sums[tile] = product_plus(values[tile][pair.places[1]], pair.weights[1], sums[tile]);
         }
-        pair = ahead;
+        if (last) {
+            break;
+        }
+        pair = AHEAD ? ahead : Pair<Element>(pairs, first + done * count);
     }
 }

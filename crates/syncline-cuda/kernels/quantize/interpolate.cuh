@@ -164,6 +164,7 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
     const Element width = Element(constants.step), inverse = Element(constants.inverse),
                   bound = Element(constants.bound);
     ActivitySums<uint32_t> sums;
+    Pair<Element> none;
     uint32_t begin = 0;
     for (uint32_t number = 0; number < plan.stages; ++number) {
         const PlanStage stage = plans.stages[plan.first_stage + number];
@@ -172,12 +173,12 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
         if (count > WARP && warp_reduce_sum(cost) >= limit + first * COST_OF_ZERO) {
             return {limit, 0};
         }
-        Pair<Element> ahead(plans.pairs, stage.first_pair + lane);
         // The elements of a stage have no neighbors in it.
         for (uint32_t i = lane; i < count; i += WARP) {
             uint32_t place;
             Element predictions[1];
-            predict(plans.pairs, stage, count, i, {memory.values}, ahead, place, predictions);
+            // Not ahead, because registers are scarce here, and instructions limit the speed.
+            predict<false>(plans.pairs, stage, count, i, {memory.values}, none, place, predictions);
             const Element prediction = predictions[0];
             const Element wanted = memory.values[padded(place)];
             const Element scaled = product(wanted - prediction, inverse);

@@ -172,16 +172,15 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
         from[tile] = scratch[tile].values;
     }
     uint32_t begin = 0;
-    PlanStage stage = plans.stages[plan.first_stage];
-    Pair<Element> ahead(plans.pairs, stage.first_pair + lane_id());
-    for (uint32_t number = 1; number <= plan.stages; ++number) {
-        const PlanStage next = plans.stages[plan.first_stage + number];
+    for (uint32_t number = 0; number < plan.stages; ++number) {
+        const PlanStage stage = plans.stages[plan.first_stage + number];
         const uint32_t count = stage.end - begin;
+        Pair<Element> ahead(plans.pairs, stage.first_pair + lane_id());
         // The elements of a stage have no neighbors in it.
         for (uint32_t i = lane_id(); i < count; i += WARP) {
             uint32_t place;
             Element predictions[TILES];
-            predict(plans.pairs, stage, count, i, from, ahead, place, predictions);
+            predict<true>(plans.pairs, stage, count, i, from, ahead, place, predictions);
             place = padded(place);
 #pragma unroll
             for (uint32_t tile = 0; tile < TILES; ++tile) {
@@ -191,10 +190,8 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
                     code == 0 ? predictions[tile] : product_plus(element_of(code), step, predictions[tile]);
             }
         }
-        ahead = Pair<Element>(plans.pairs, next.first_pair + lane_id());
         __syncwarp();
         begin = stage.end;
-        stage = next;
     }
 }
 #endif

@@ -143,8 +143,7 @@ impl<T: Real> HostPlans<T> {
                 all.push(has_plan.then(|| Plan::new(scheme, extent, axes)).as_ref())?;
             }
         }
-        // Kernels load those that would follow the last ones, too.
-        all.stages.push(PlanStage { end: 0, first_pair: 0, pairs: 0, unused: 0 });
+        // A kernel loads those that would follow the last ones, too.
         all.pairs.resize(all.pairs.len() + PAIRS_BEHIND, ([all.missing; 2], [T::nearest(0.0); 2]));
         Ok(all)
     }
