@@ -64,6 +64,11 @@ pub(crate) fn all_threads() -> usize {
     }
 }
 
+/// Returns whether the caller is the only thread of a pool, to which it can leave all work.
+fn is_alone() -> bool {
+    rayon::current_thread_index().is_some() && rayon::current_num_threads() == 1
+}
+
 /// A number of threads, and a pool for them unless they are the caller's or the shared pool's.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -79,12 +84,18 @@ fn start(threads: usize) -> Result<rayon::ThreadPool> {
 /// The largest number of threads per core: more threads would only wait for each other.
 const MOST_PER_CORE: usize = 4;
 
+/// Returns the number of cores that this process may use. It is asked for once, because the answer takes several files
+/// to be read, which is longer than decompressing a small array.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 /// Returns the number of threads for `tasks` independent tasks if the caller requests `threads`; 0 means the shared
 /// pool, which has one thread per core.
 pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let tasks = usize::try_from(tasks).unwrap_or(usize::MAX).max(1);
-    threads.min(cores.saturating_mul(MOST_PER_CORE)).min(tasks)
+    threads.min(cores().saturating_mul(MOST_PER_CORE)).min(tasks)
 }
 
 impl Pool {
@@ -128,7 +139,7 @@ impl Pool {
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         match &self.pool {
             Some(pool) => pool.install(work),
-            None if self.threads == 1 => start(1)?.install(work),
+            None if self.threads == 1 && !is_alone() => start(1)?.install(work),
             None => match shared().filter(|_| rayon::current_thread_index().is_none()) {
                 Some(pool) => pool.install(work),
                 None => work(),

@@ -206,6 +206,12 @@ fn this_version_still_writes_the_golden_streams() {
     }
 }
 
+/// Runs `work` as the only thread of a pool, to which calls leave their work. Thousands of calls would otherwise each
+/// start a thread or wait for one.
+fn alone(work: impl FnOnce() + Send) {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(work);
+}
+
 /// Threat model: a damaged stream gives an error, or the right data; it never panics and never gives other data.
 fn error_or_same(name: &str, stream: &[u8], expected: &syncline::Array) -> bool {
     // One thread: the streams have a chunk or two, and handing each to another thread takes longer than decoding it.
@@ -220,28 +226,32 @@ fn error_or_same(name: &str, stream: &[u8], expected: &syncline::Array) -> bool 
 
 #[test]
 fn every_flipped_bit_is_noticed_or_harmless() {
-    for case in &CASES {
-        let mut stream = golden(case);
-        let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
-        let mut noticed = 0;
-        for bit in 0..stream.len() * 8 {
-            stream[bit / 8] ^= 1 << (bit % 8);
-            noticed += usize::from(error_or_same(case.name, &stream, &expected));
-            stream[bit / 8] ^= 1 << (bit % 8);
+    alone(|| {
+        for case in &CASES {
+            let mut stream = golden(case);
+            let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
+            let mut noticed = 0;
+            for bit in 0..stream.len() * 8 {
+                stream[bit / 8] ^= 1 << (bit % 8);
+                noticed += usize::from(error_or_same(case.name, &stream, &expected));
+                stream[bit / 8] ^= 1 << (bit % 8);
+            }
+            assert_eq!(noticed, stream.len() * 8, "{}: every byte of a stream is covered by a checksum", case.name);
         }
-        assert_eq!(noticed, stream.len() * 8, "{}: every byte of a stream is covered by a checksum", case.name);
-    }
+    });
 }
 
 #[test]
 fn every_truncation_is_noticed() {
-    for case in &CASES {
-        let stream = golden(case);
-        let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
-        for length in 0..stream.len() {
-            assert!(error_or_same(case.name, &stream[..length], &expected), "{} cut to {length}", case.name);
+    alone(|| {
+        for case in &CASES {
+            let stream = golden(case);
+            let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
+            for length in 0..stream.len() {
+                assert!(error_or_same(case.name, &stream[..length], &expected), "{} cut to {length}", case.name);
+            }
         }
-    }
+    });
 }
 
 /// A stream that is not in memory: reads have to lie within it.
@@ -336,42 +346,46 @@ fn doors_agree(stream: &[u8], rng: &mut Rng) -> bool {
 /// Damage that checksums do not catch, as a hostile writer could make it: the checksums are put right after each flip.
 #[test]
 fn hostile_streams_with_right_checksums_are_errors_or_the_same_through_every_door() {
-    for case in &CASES {
-        let original = golden(case);
-        let mut rng = Rng(11);
-        assert!(doors_agree(&original, &mut rng));
-        for round in 0..1000 {
-            let mut stream = original.clone();
-            for _ in 0..1 + round % 3 {
-                let at = (rng.next() % stream.len() as u64) as usize;
-                stream[at] = match rng.next() % 3 {
-                    0 => rng.next() as u8,
-                    1 => 0xff,
-                    _ => stream[at] ^ (1 << (rng.next() % 8)),
-                };
+    alone(|| {
+        for case in &CASES {
+            let original = golden(case);
+            let mut rng = Rng(11);
+            assert!(doors_agree(&original, &mut rng));
+            for round in 0..1000 {
+                let mut stream = original.clone();
+                for _ in 0..1 + round % 3 {
+                    let at = (rng.next() % stream.len() as u64) as usize;
+                    stream[at] = match rng.next() % 3 {
+                        0 => rng.next() as u8,
+                        1 => 0xff,
+                        _ => stream[at] ^ (1 << (rng.next() % 8)),
+                    };
+                }
+                repair_checksums(&mut stream);
+                doors_agree(&stream, &mut rng);
             }
-            repair_checksums(&mut stream);
-            doors_agree(&stream, &mut rng);
         }
-    }
+    });
 }
 
 /// Repeats the test with each byte of the header, and of the first record's header and table of sections, set to its
 /// most harmful values.
 #[test]
 fn hostile_headers_are_errors_or_the_same_through_every_door() {
-    for case in &CASES {
-        let original = golden(case);
-        let mut rng = Rng(12);
-        for at in (8..128).chain(144..216).filter(|&at| at < original.len()) {
-            for value in [0, 1, 0x7f, 0x80, 0xff, original[at].wrapping_add(1), original[at].wrapping_sub(1)] {
-                let mut stream = original.clone();
-                stream[at] = value;
-                repair_checksums(&mut stream);
-                doors_agree(&stream, &mut rng);
+    alone(|| {
+        for case in &CASES {
+            let original = golden(case);
+            let mut rng = Rng(12);
+            for at in (8..128).chain(144..216).filter(|&at| at < original.len()) {
+                for value in [0, 1, 0x7f, 0x80, 0xff, original[at].wrapping_add(1), original[at].wrapping_sub(1)] {
+                    let mut stream = original.clone();
+                    stream[at] = value;
+                    repair_checksums(&mut stream);
+                    doors_agree(&stream, &mut rng);
+                }
             }
         }
-    }
+    });
 }
 
 /// Recomputes every checksum that the chunk table still leads to.

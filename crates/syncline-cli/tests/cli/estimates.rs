@@ -8,31 +8,34 @@ fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-/// A field that is larger than a sample.
-const SHAPE: &str = "100x250x260";
-const COUNT: usize = 100 * 250 * 260;
+/// The extents of a field that is larger than a sample.
+const LARGE: [usize; 3] = [100, 250, 260];
+const SMALL: [usize; 3] = [60, 150, 160];
 
-fn workshop() -> Workshop {
+/// Returns a folder with a field of these extents in `x.f32`, the extents as an option takes them, and their product.
+fn workshop(extents: [usize; 3]) -> (Workshop, String, usize) {
     let w = Workshop::new();
+    let [nz, ny, nx] = extents;
     let value = |i: usize| {
-        let (z, y, x) = ((i / 65_000) as f32, (i / 260 % 250) as f32, (i % 260) as f32);
+        let (z, y, x) = ((i / nx / ny) as f32, (i / nx % ny) as f32, (i % nx) as f32);
         (x / 20.0).sin() * (y / 31.0).cos() + (z / 15.0 + x / 50.0).sin() + (i * 7919 % 1013) as f32 * 2e-6
     };
-    w.write("x.f32", &(0..COUNT).flat_map(|i| value(i).to_le_bytes()).collect::<Vec<u8>>());
-    w
+    let count = nz * ny * nx;
+    w.write("x.f32", &(0..count).flat_map(|i| value(i).to_le_bytes()).collect::<Vec<u8>>());
+    (w, format!("{nz}x{ny}x{nx}"), count)
 }
 
 #[test]
 fn estimates_are_near_the_truth() {
-    let w = workshop();
-    let report = json(&w.ok(&format!("estimate x.f32 --shape {SHAPE} --rel 1e-2,1e-4 --effort fast,balanced --json")));
-    assert!(report["sampled_bytes"].as_u64().unwrap() < 4 * COUNT as u64 * 7 / 10, "{report:#}");
+    let (w, shape, count) = workshop(LARGE);
+    let report = json(&w.ok(&format!("estimate x.f32 --shape {shape} --rel 1e-2,1e-4 --effort fast,balanced --json")));
+    assert!(report["sampled_bytes"].as_u64().unwrap() < 4 * count as u64 * 7 / 10, "{report:#}");
     let estimates = report["estimates"].as_array().unwrap();
     assert_eq!(estimates.len(), 4);
     for estimate in estimates {
         let (bound, effort) = (&estimate["bound"]["value"], estimate["effort"].as_str().unwrap());
-        w.ok(&format!("compress x.f32 --shape {SHAPE} --rel {bound} --effort {effort} -o y.syn --force -q"));
-        let truth = 4.0 * COUNT as f64 / w.read("y.syn").len() as f64;
+        w.ok(&format!("compress x.f32 --shape {shape} --rel {bound} --effort {effort} -o y.syn --force -q"));
+        let truth = 4.0 * count as f64 / w.read("y.syn").len() as f64;
         let ratio = estimate["ratio"].as_f64().unwrap();
         assert!((ratio / truth - 1.0).abs() < 0.1, "{effort} {bound}: {ratio} instead of {truth}");
         for key in ["psnr_db", "compression_bytes_per_second", "decompression_bytes_per_second", "resolved_bound"] {
@@ -40,7 +43,7 @@ fn estimates_are_near_the_truth() {
         }
     }
     // The same each time, but for the times.
-    let again = json(&w.ok(&format!("estimate x.f32 --shape {SHAPE} --rel 1e-2 --threads 1 --json")));
+    let again = json(&w.ok(&format!("estimate x.f32 --shape {shape} --rel 1e-2 --threads 1 --json")));
     assert_eq!(again["estimates"][0]["compressed_bytes"], estimates[0]["compressed_bytes"]);
 }
 
@@ -67,11 +70,11 @@ fn estimates_are_a_table() {
 
 #[test]
 fn sizes_are_reached() {
-    let w = workshop();
+    let (w, shape, count) = workshop(SMALL);
     for (options, most) in
-        [("--ratio 20", 4 * COUNT / 20), ("--size 300K", 300 << 10), ("--ratio 8 --effort fast", COUNT / 2)]
+        [("--ratio 20", 4 * count / 20), ("--size 70K", 70 << 10), ("--ratio 8 --effort fast", count / 2)]
     {
-        let line = format!("compress x.f32 --shape {SHAPE} {options} -o y.syn --force");
+        let line = format!("compress x.f32 --shape {shape} {options} -o y.syn --force");
         let output = w.run(&line);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         succeeded(&line, output);
@@ -86,18 +89,18 @@ fn sizes_are_reached() {
         let stream = w.read("y.syn");
         let rel = &report["target"]["rel"];
         let effort = options.split_once("--effort").map_or("balanced", |(_, effort)| effort.trim());
-        w.ok(&format!("compress x.f32 --shape {SHAPE} --rel {rel} --effort {effort} -o z.syn --force -q"));
+        w.ok(&format!("compress x.f32 --shape {shape} --rel {rel} --effort {effort} -o z.syn --force -q"));
         assert!(w.read("z.syn") == stream, "{options}");
     }
-    w.fails(&format!("compress x.f32 --shape {SHAPE} --size 1 -o no.syn"), 1, "cannot be reached");
+    w.fails(&format!("compress x.f32 --shape {shape} --size 1 -o no.syn"), 1, "cannot be reached");
     w.write("i.i32", &field_f32(100));
     w.fails("compress i.i32 --shape 100 --ratio 2 -o no.syn", 2, "can only be compressed losslessly");
 }
 
 #[test]
 fn the_size_of_tiles_is_chosen() {
-    let w = workshop();
-    let line = format!("compress x.f32 --shape {SHAPE} --rel 1e-3 --force -q -o");
+    let (w, shape, _) = workshop(SMALL);
+    let line = format!("compress x.f32 --shape {shape} --rel 1e-3 --force -q -o");
     let sizes = [("small", "small"), ("large", "large"), ("auto", "large")];
     for (tile, expected) in sizes {
         w.ok(&format!("{line} {tile}.syn --tile {tile}"));
@@ -111,7 +114,7 @@ fn the_size_of_tiles_is_chosen() {
     assert!(w.read("none.syn") == w.read("small.syn"));
     w.fails(&format!("{line} no.syn --tile large --effort fast"), 2, "use the effort balanced or best");
     w.fails(&format!("{line} no.syn --tile large --coder auto"), 2, "needs small tiles");
-    let output = w.run(&format!("compress x.f32 --shape {SHAPE} --lossless --tile large -o l.syn --force"));
+    let output = w.run(&format!("compress x.f32 --shape {shape} --lossless --tile large -o l.syn --force"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     succeeded("--lossless --tile large", output);
     assert!(said.contains("--tile has no effect with --lossless"), "{said}");

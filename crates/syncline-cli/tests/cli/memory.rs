@@ -111,12 +111,12 @@ fn every_command_stays_below_the_limit() {
     const PROGRAM: u64 = 15 << 20;
     let w = Workshop::new();
     // Of more bytes than both together.
-    w.write("x.f32", &field_f32(60 << 18));
-    w.ok("compress x.f32 --shape 60x512x512 --rel 1e-3 --memory-limit 32M");
+    w.write("x.f32", &field_f32(48 << 18));
+    w.ok("compress x.f32 --shape 48x512x512 --rel 1e-3 --memory-limit 32M");
     for line in [
-        "compress x.f32 --shape 60x512x512 --rel 1e-3 -o z.syn --force",
+        "compress x.f32 --shape 48x512x512 --rel 1e-3 -o z.syn --force",
         "decompress x.f32.syn -o z.f32 --force",
-        "estimate x.f32 --shape 60x512x512 --rel 1e-3",
+        "estimate x.f32 --shape 48x512x512 --rel 1e-3",
         "report x.f32 x.f32.syn -o z.html --force",
     ] {
         let peak = peak(&w, &format!("{line} -q --threads 4 --memory-limit {LIMIT}"));
