@@ -125,8 +125,9 @@ impl<'a> Copy<'a> {
     fn folder(&mut self, name: &str) -> Outcome {
         match metadata::of_array(&self.args.input.join(name)) {
             Ok(Some((format, metadata))) => self.array(name, format, &metadata),
-            Err(failure) if !self.is_excepted(name) => Err(failure),
-            _ => self.group(name),
+            Ok(None) => self.group(name),
+            Err(_) if self.is_excepted(name) => self.files(name, None),
+            Err(failure) => Err(failure),
         }
     }
 

@@ -6,7 +6,8 @@ use rayon::prelude::*;
 use syncline::{Bound, Coder, Effort, ElementType, Error, Fill, MAX_FILLS};
 use syncline_core::bound::{PieceBound, Scan};
 use syncline_zarrs::{FillSetting, SynclineConfiguration};
-use zarrs::array::{Array, ArrayBytes, CodecOptions, unravel_index};
+use zarrs::array::codec::{ShardingCodecOptions, SubchunkWriteOrder};
+use zarrs::array::{Array, ArrayBytes, CodecOptions, CodecSpecificOptions, unravel_index};
 use zarrs::config::global_config;
 use zarrs::filesystem::FilesystemStore;
 
@@ -108,6 +109,9 @@ impl<'a> Recompress<'a> {
 
     /// Compresses all chunks that the store has.
     pub fn write(&self, mut to: Array<FilesystemStore>) -> Outcome {
+        // In order, so that the bytes do not depend on when threads end.
+        let shards = ShardingCodecOptions::default().with_subchunk_write_order(SubchunkWriteOrder::C);
+        to.set_codec_specific_options(&CodecSpecificOptions::default().with_option(shards));
         to.set_codec_options(self.options);
         for batch in self.batches() {
             self.pool.install(|| batch.into_par_iter().try_for_each(|number| self.copy(number, &to)))?;
