@@ -106,8 +106,9 @@ fn format_2_has_the_codec_as_its_compressor() {
     for order in ["C", "F"] {
         // As numcodecs writes the settings.
         let text = format!(
-            r#"{{"zarr_format": 2, "shape": [60, 50], "chunks": [20, 50], "dtype": "<f4", "fill_value": 0, "order": "{order}",
-            "filters": null, "compressor": {{"id": "syncline", "mode": "abs", "value": 0.01, "coder": null, "fill": null}}}}"#
+            r#"{{"zarr_format": 2, "shape": [60, 50], "chunks": [20, 50], "dtype": "<f4", "fill_value": 0,
+            "order": "{order}", "filters": null,
+            "compressor": {{"id": "syncline", "mode": "abs", "value": 0.01, "coder": null, "fill": null}}}}"#
         );
         let metadata = ArrayMetadata::try_from(text.as_str()).unwrap();
         let store = Arc::new(MemoryStore::new());

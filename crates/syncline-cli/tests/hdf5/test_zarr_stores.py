@@ -86,10 +86,8 @@ def test_chunks_of_the_codec_are_read(syncline):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_chunks_of_numcodecs_are_read(syncline, order):
     codecs = pytest.importorskip("syncline.numcodecs")
-    array = zarr.create_array(
-        "a.zarr", zarr_format=2, order=order, shape=FIELD.shape, dtype="f8", chunks=(16, 50, 25), fill_value=0,
-        compressors=codecs.Syncline("abs", 1e-3),
-    )  # fmt: skip
+    layout = {"zarr_format": 2, "order": order, "compressors": codecs.Syncline("abs", 1e-3)}
+    array = zarr.create_array("a.zarr", shape=FIELD.shape, dtype="f8", chunks=(16, 50, 25), fill_value=0, **layout)
     array[...] = FIELD
     syncline("compress", "a.zarr", "--lossless")
     syncline("decompress", "a.zarr.syn", "-o", "back.npy")
@@ -109,10 +107,8 @@ def write_store(version):
         data = FIELD.astype(dtype)
         data[::5, 3] = -9999
         data[1, 1, 1] = np.nan
-        array = group.create_array(
-            name, shape=data.shape, dtype=dtype, chunks=(16, 50, 25), fill_value=-9999, attributes={"units": name}, **more
-        )
-        array[...] = data
+        more |= {"fill_value": -9999, "attributes": {"units": name}}
+        group.create_array(name, shape=data.shape, dtype=dtype, chunks=(16, 50, 25), **more)[...] = data
         values[f"g/{name}"] = data
     root.create_array("text", data=np.array(["one", "two"]))
     root.create_array("n", data=np.arange(5000).reshape(50, 100))
