@@ -22,6 +22,8 @@ mod convert;
 #[cfg(feature = "zarr")]
 mod metadata;
 #[cfg(feature = "zarr")]
+mod permitted;
+#[cfg(feature = "zarr")]
 mod recompress;
 
 #[cfg(feature = "zarr")]
@@ -61,7 +63,7 @@ mod with_zarrs {
 
     use super::*;
     use crate::message::{Failure, Outcome};
-    use crate::output::temporary_folder;
+    use crate::output::{permit, temporary_folder};
     use crate::region::{shape_of, slabs, whole};
     use crate::{names, npy};
 
@@ -195,6 +197,7 @@ mod with_zarrs {
     /// Gives a complete folder its name. One that has the name is moved to the temporary folder, with which it is
     /// removed, or gets its name back.
     pub fn put_in_place(made: &Path, target: &Path, temporary: &TempDir) -> io::Result<()> {
+        let _permit = permit();
         let old = temporary.path().join("old");
         let is_there = target.exists();
         if is_there {
@@ -298,6 +301,7 @@ mod with_zarrs {
     impl NewArray {
         /// Writes a region of little-endian elements in C order.
         pub fn write(&self, region: &[Range<u64>], bytes: &[u8]) -> Outcome {
+            let _permit = permit();
             let bytes = ArrayBytes::new_flen(bytes.to_vec());
             let stored = self.array.store_array_subset(&ArraySubset::new_with_ranges(region), bytes);
             stored.map_err(|error| failed(&self.shown)(&error))

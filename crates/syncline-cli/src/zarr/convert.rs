@@ -8,17 +8,18 @@ use std::sync::Arc;
 use serde_json::Value;
 use syncline::ElementType;
 use walkdir::WalkDir;
-use zarrs::array::Array;
+use zarrs::array::{Array, ArrayMetadata};
 use zarrs::filesystem::FilesystemStore;
 
 use super::metadata::{self, Format};
+use super::permitted::Permitted;
 use super::recompress::Recompress;
 use super::{MARKS, failed, is_node, node, put_in_place};
 use crate::args::ConvertArgs;
 use crate::commands::convert::{Change, Conversion};
 use crate::format;
 use crate::message::{Failure, Outcome};
-use crate::output::temporary_folder;
+use crate::output::{permit, temporary_folder};
 
 /// Arrays of fewer elements stay as they are: streams would take more than is saved.
 const SMALLEST: u64 = 1024;
@@ -90,7 +91,8 @@ struct Copy<'a> {
     args: &'a ConvertArgs,
     fill: Option<&'a [f64]>,
     to: &'a Path,
-    stores: [Arc<FilesystemStore>; 2],
+    source: Arc<FilesystemStore>,
+    target: Arc<Permitted>,
     pool: rayon::ThreadPool,
     /// Metadata of the compressed arrays, by the name of its file.
     changed: BTreeMap<String, Value>,
@@ -104,13 +106,13 @@ impl<'a> Copy<'a> {
         fs::create_dir(to).map_err(|error| Failure::io(args.output.display(), &error))?;
         let open = |path: &Path| {
             let store = FilesystemStore::new(path);
-            store.map(Arc::new).map_err(|error| failed(&path.display().to_string())(&error))
+            store.map_err(|error| failed(&path.display().to_string())(&error))
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(args.limits.threads).build();
         let pool = pool.map_err(|error| Failure::data(format!("threads cannot be started: {error}: use -T 1")))?;
-        let stores = [open(&args.input)?, open(to)?];
+        let (source, target) = (Arc::new(open(&args.input)?), Arc::new(Permitted(open(to)?)));
         let (changed, groups, done) = (BTreeMap::new(), Vec::new(), Conversion::default());
-        Ok(Self { args, fill, to, stores, pool, changed, groups, done })
+        Ok(Self { args, fill, to, source, target, pool, changed, groups, done })
     }
 
     fn run(mut self) -> Outcome<Conversion> {
@@ -156,8 +158,6 @@ impl<'a> Copy<'a> {
                 }
                 self.files(&within, compressed)?;
             } else if !compressed.is_some_and(|array| is_chunk(array, &within)) {
-                let folder = self.to.join(name);
-                fs::create_dir_all(folder).map_err(|error| Failure::io(self.args.output.display(), &error))?;
                 self.file(&within)?;
             }
         }
@@ -197,8 +197,7 @@ impl<'a> Copy<'a> {
     /// Writes the compressed array. Returns the bytes that it takes, and the bound that holds.
     fn compress(&mut self, name: &str, format: Format, metadata: &Value, element: ElementType) -> Outcome<(u64, f64)> {
         let shown = format!("{}{}", self.args.input.display(), node(name));
-        let [source, target] = &self.stores;
-        let array = Array::open(Arc::clone(source), &node(name)).map_err(|error| {
+        let array = Array::open(Arc::clone(&self.source), &node(name)).map_err(|error| {
             let except = node(name);
             Failure::data(format!("{shown}: {error}: check the store, or leave the array as it is: --except {except}"))
         })?;
@@ -209,7 +208,9 @@ impl<'a> Copy<'a> {
         let file = join(name, format.file());
         self.write(&file, &changed)?;
         let written = |error: &dyn std::fmt::Display| failed(&self.args.output.display().to_string())(error);
-        let copy = Array::open(Arc::clone(target), &node(name)).map_err(|error| written(&error))?;
+        let metadata = ArrayMetadata::try_from(changed.to_string().as_str()).map_err(|error| written(&error))?;
+        let copy = Array::new_with_metadata(Arc::clone(&self.target), &node(name), metadata);
+        let copy = copy.map_err(|error| written(&error))?;
         work.write(copy)?;
         self.changed.insert(file, changed);
         Ok((size_of(&self.to.join(name), is_data)?, holds))
@@ -238,21 +239,27 @@ impl<'a> Copy<'a> {
     }
 
     fn make(&self, folder: &str) -> Outcome {
+        let _permit = permit();
         fs::create_dir(self.to.join(folder)).map_err(|error| Failure::io(self.args.output.display(), &error))
     }
 
     fn write(&self, file: &str, metadata: &Value) -> Outcome {
+        let _permit = permit();
         let written = fs::write(self.to.join(file), format!("{metadata:#}"));
         written.map_err(|error| Failure::io(self.args.output.display(), &error))
     }
 
-    /// Copies a file.
+    /// Copies a file, and creates its folder if that is missing.
     fn file(&self, name: &str) -> Outcome {
         let from = self.args.input.join(name);
         if !from.is_file() {
             return Err(Failure::data(format!("{}: is neither a file nor a folder: remove it", from.display())));
         }
-        fs::copy(&from, self.to.join(name)).map_err(|error| Failure::io(from.display(), &error))?;
+        let _permit = permit();
+        let to = self.to.join(name);
+        let folder = to.parent().unwrap_or(self.to);
+        fs::create_dir_all(folder).map_err(|error| Failure::io(self.args.output.display(), &error))?;
+        fs::copy(&from, to).map_err(|error| Failure::io(from.display(), &error))?;
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use zarrs::array::{Array, ArrayBytes, CodecOptions, CodecSpecificOptions, unrave
 use zarrs::config::global_config;
 use zarrs::filesystem::FilesystemStore;
 
+use super::permitted::Permitted;
 use super::{declared_fills, failed};
 use crate::args::ConvertArgs;
 use crate::message::{Failure, Outcome};
@@ -108,7 +109,7 @@ impl<'a> Recompress<'a> {
     }
 
     /// Compresses all chunks that the store has.
-    pub fn write(&self, mut to: Array<FilesystemStore>) -> Outcome {
+    pub fn write(&self, mut to: Array<Permitted>) -> Outcome {
         // In order, so that the bytes do not depend on when threads end.
         let shards = ShardingCodecOptions::default().with_subchunk_write_order(SubchunkWriteOrder::C);
         to.set_codec_specific_options(&CodecSpecificOptions::default().with_option(shards));
@@ -119,7 +120,7 @@ impl<'a> Recompress<'a> {
         Ok(())
     }
 
-    fn copy(&self, number: u64, to: &Array<FilesystemStore>) -> Outcome {
+    fn copy(&self, number: u64, to: &Array<Permitted>) -> Outcome {
         let place = self.place(number);
         let bytes: Option<ArrayBytes<'_>> =
             self.array.retrieve_chunk_if_exists(&place).map_err(|error| failed(&self.shown)(&error))?;

@@ -120,6 +120,15 @@ fn write_store(shop: &Workshop, name: &str) {
     fs::write(root.join("zarr.json"), top.to_string()).unwrap();
 }
 
+/// Writes a store with an array of many chunks, which takes some seconds to convert.
+pub fn write_large(shop: &Workshop, name: &str) {
+    let grid = json!({"name": "regular", "configuration": {"chunk_shape": [16, 512]}});
+    let more = json!({"shape": [8192, 512], "chunk_grid": grid});
+    let array = create(shop, name, "", &metadata("float64", json!(0.0), json!([little()]), more));
+    let values: Vec<f64> = (0..8192 * 512).map(value).collect();
+    array.store_array_subset(&array.subset_all(), &values[..]).unwrap();
+}
+
 fn read<T: ElementOwned>(shop: &Workshop, store_name: &str, name: &str) -> Vec<T> {
     let array = Array::open(store(shop, store_name), &format!("/{name}")).unwrap();
     array.retrieve_array_subset(&array.subset_all()).unwrap()
