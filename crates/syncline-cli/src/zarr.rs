@@ -196,10 +196,16 @@ mod with_zarrs {
 
     /// Gives a complete folder its name. One that has the name is moved to the temporary folder, with which it is
     /// removed, or gets its name back.
-    pub fn put_in_place(made: &Path, target: &Path, temporary: &TempDir) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::AlreadyExists`](io::ErrorKind::AlreadyExists) for one that may not be replaced.
+    pub fn put_in_place(made: &Path, target: &Path, temporary: &TempDir, replace: bool) -> io::Result<()> {
         let _permit = permit();
         let old = temporary.path().join("old");
         let is_there = target.exists();
+        if is_there && !replace {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         if is_there {
             fs::rename(target, &old)?;
         }
@@ -310,7 +316,7 @@ mod with_zarrs {
         /// Gives the complete array its name.
         pub fn commit(self) -> Outcome {
             let made = self.folder.path().join("a");
-            put_in_place(&made, &self.target, &self.folder).map_err(|error| Failure::io(&self.shown, &error))
+            put_in_place(&made, &self.target, &self.folder, true).map_err(|error| Failure::io(&self.shown, &error))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,7 +49,10 @@ pub fn convert(args: &ConvertArgs, fill: Option<&[f64]>) -> Outcome<Conversion> 
     let to = folder.path().join("a");
     let mut done = Copy::new(args, fill, &to)?.run()?;
     done.bytes = [size_of(from, |_| true)?, size_of(&to, |_| true)?];
-    put_in_place(&to, &target, &folder).map_err(written)?;
+    put_in_place(&to, &target, &folder, args.force).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => exists(args),
+        _ => written(error),
+    })?;
     Ok(done)
 }
 
@@ -75,15 +79,18 @@ fn destination(args: &ConvertArgs) -> Outcome<PathBuf> {
         return Ok(target);
     }
     if !args.force {
-        return Err(Failure::usage(format!(
-            "{shown}: exists already: add --force to replace it, or name another output"
-        )));
+        return Err(exists(args));
     }
     let is_empty = fs::read_dir(&target).is_ok_and(|mut entries| entries.next().is_none());
     match is_empty || is_node(&target) {
         true => Ok(target),
         false => Err(Failure::usage(format!("{shown}: is no Zarr store, and is not replaced: name another output"))),
     }
+}
+
+fn exists(args: &ConvertArgs) -> Failure {
+    let shown = args.output.display();
+    Failure::usage(format!("{shown}: exists already: add --force to replace it, or name another output"))
 }
 
 /// A copy that is being made.

@@ -7,7 +7,7 @@ use syncline::{Bound, Coder, Effort, ElementType, Error, Fill, MAX_FILLS};
 use syncline_core::bound::{PieceBound, Scan};
 use syncline_zarrs::{FillSetting, SynclineConfiguration};
 use zarrs::array::codec::{ShardingCodecOptions, SubchunkWriteOrder};
-use zarrs::array::{Array, ArrayBytes, CodecOptions, CodecSpecificOptions, unravel_index};
+use zarrs::array::{Array, ArrayBytes, ArrayError, CodecOptions, CodecSpecificOptions, unravel_index};
 use zarrs::config::global_config;
 use zarrs::filesystem::FilesystemStore;
 
@@ -125,7 +125,13 @@ impl<'a> Recompress<'a> {
         let bytes: Option<ArrayBytes<'_>> =
             self.array.retrieve_chunk_if_exists(&place).map_err(|error| failed(&self.shown)(&error))?;
         match bytes {
-            Some(bytes) => to.store_chunk(&place, bytes).map_err(|error| failed(&self.shown)(&error)),
+            Some(bytes) => to.store_chunk(&place, bytes).map_err(|error| match error {
+                ArrayError::StorageError(error) => Failure::data(format!(
+                    "{}: {error}: free some space, or name another output",
+                    self.args.output.display()
+                )),
+                other => failed(&self.shown)(&other),
+            }),
             None => Ok(()),
         }
     }
