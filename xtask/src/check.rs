@@ -18,10 +18,16 @@ pub struct Arguments {
     /// Run everything but the tests
     #[arg(long)]
     no_tests: bool,
+    /// Instead, lint and test what works with Zarr: the feature of the command, and the crate for zarrs
+    #[arg(long)]
+    zarr: bool,
 }
 
 /// Runs each step and stops at the first that fails. The tests come last, so that their summary ends the output.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.zarr {
+        return check_zarr(arguments.no_tests);
+    }
     cargo(&["fmt", "--all", "--check"])?;
     check_columns()?;
     check_kernel_format()?;
@@ -32,6 +38,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     crate::run(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
     check_public_interface()?;
     if arguments.no_tests { Ok(()) } else { cargo(&["test", "--workspace"]) }
+}
+
+/// Lints, and tests, what needs the dependencies of zarrs. They take minutes to build, in a folder of their own.
+fn check_zarr(no_tests: bool) -> Result<()> {
+    let folder = crate::root().join("target/zarrs").display().to_string();
+    let command = ["--package", "syncline-cli", "--features", "zarr", "--target-dir", &folder];
+    let codec = ["--manifest-path", "crates/syncline-zarrs/Cargo.toml", "--target-dir", &folder];
+    cargo(&["fmt", "--manifest-path", codec[1], "--check"])?;
+    for package in [&command[..], &codec] {
+        cargo(&[&["clippy", "--all-targets"], package, &["--", "--deny", "warnings"]].concat())?;
+    }
+    if no_tests {
+        return Ok(());
+    }
+    // Those with the word in their names; the others are the same without the feature.
+    cargo(&[&["test"], &command[..], &["zarr"]].concat())?;
+    cargo(&[&["test"], &codec[..]].concat())
 }
 
 /// Fails if a line of a tracked source file is longer than [`MAX_COLUMNS`]. rustfmt leaves such lines in string

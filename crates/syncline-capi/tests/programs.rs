@@ -61,9 +61,16 @@ fn the_example_runs() {
     run("cc", &C_WARNINGS, "examples/region.c");
 }
 
+const CPP_WARNINGS: [&str; 5] = ["-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror"];
+
 #[test]
 fn the_header_serves_c_plus_plus() {
-    run("c++", &["-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror"], "tests/c/all.cpp");
+    run("c++", &CPP_WARNINGS, "tests/c/all.cpp");
+}
+
+#[test]
+fn the_example_in_c_plus_plus_runs() {
+    run("c++", &CPP_WARNINGS, "examples/compress.cpp");
 }
 
 #[test]

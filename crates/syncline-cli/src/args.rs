@@ -98,6 +98,7 @@ const CONVERT_EXAMPLES: &str = "\
 Examples:
   syncline convert run.nc small.nc --rel 1e-3               every floating-point dataset
   syncline convert run.h5 small.h5 --abs 0.01 --effort balanced --except /grid
+  syncline convert run.zarr small.zarr --rel 1e-3           every floating-point array, in builds with Zarr
 ";
 
 const ESTIMATE_EXAMPLES: &str = "\
@@ -154,6 +155,9 @@ pub enum Command {
     ///
     /// Groups, attributes, links, other datasets, and dimension scales stay as they are, as do datasets of fewer than
     /// 1,024 elements. Other programs read the copy with the filter of Syncline (see docs/HDF5.md).
+    ///
+    /// In builds with the feature zarr, IN may be a Zarr store, or a group or an array of one. OUT is then a store,
+    /// which other programs read with the codec of Syncline (see docs/COMMAND.md).
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(ConvertArgs),
     /// Estimate ratios and speeds of several bounds, efforts, and coders from a sample, in a table.

@@ -4,6 +4,8 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "zarr")]
+use std::sync::{RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use tempfile::{NamedTempFile, TempPath};
@@ -24,8 +26,22 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
 /// Names of stdout besides `-`.
 const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
+/// Permits to write into temporary folders. The thread that ends the program takes them all and keeps them, so that
+/// nothing appears in a folder while it is removed.
+#[cfg(feature = "zarr")]
+static PERMITS: RwLock<()> = RwLock::new(());
+
+/// Returns a permit to write into a temporary folder, or to rename one. At the end of the program, there are none: the
+/// thread waits for its end.
+#[cfg(feature = "zarr")]
+pub fn permit() -> RwLockReadGuard<'static, ()> {
+    PERMITS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Removes unfinished outputs. No output can be created or finished afterwards; for use at the end of the program.
 pub fn remove_unfinished() {
+    #[cfg(feature = "zarr")]
+    std::mem::forget(PERMITS.write().unwrap_or_else(PoisonError::into_inner));
     let names = temporary();
     for name in names.iter() {
         // There is nobody left to report an error to.

@@ -18,27 +18,52 @@ pub fn array_in(path: &Path) -> Option<(PathBuf, String)> {
 }
 
 #[cfg(feature = "zarr")]
+mod convert;
+#[cfg(feature = "zarr")]
+mod metadata;
+#[cfg(feature = "zarr")]
+mod permitted;
+#[cfg(feature = "zarr")]
+mod recompress;
+
+#[cfg(feature = "zarr")]
+pub use convert::convert;
+#[cfg(feature = "zarr")]
 pub use with_zarrs::{NewArray, create, extract, fills};
+#[cfg(feature = "zarr")]
+use with_zarrs::{declared_fills, failed, node, put_in_place};
 #[cfg(not(feature = "zarr"))]
-pub use without_zarrs::{extract, fills, unavailable};
+pub use without_zarrs::{convert, extract, fills, unavailable};
+
+/// Names of files that groups and arrays have in their folders.
+const MARKS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
+
+/// Returns whether a folder is a group or an array of Zarr.
+pub fn is_node(folder: &Path) -> bool {
+    MARKS.iter().any(|mark| folder.join(mark).is_file())
+}
 
 #[cfg(feature = "zarr")]
 mod with_zarrs {
     use std::fmt::Display;
     use std::fs::{self, File};
-    use std::io::{Seek, Write};
+    use std::io::{self, Seek, Write};
     use std::ops::Range;
     use std::sync::Arc;
 
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde_json::Value;
     use syncline::{ElementType, Shape};
     use syncline_zarrs as _;
+    use tempfile::TempDir;
     use zarrs::array::{Array, ArrayBuilder, ArrayBytes, ArraySubset, DataType, FillValue, data_type};
     use zarrs::filesystem::FilesystemStore;
     use zarrs::group::{Group, GroupBuilder};
 
     use super::*;
     use crate::message::{Failure, Outcome};
-    use crate::output::temporary_folder;
+    use crate::output::{permit, temporary_folder};
     use crate::region::{shape_of, slabs, whole};
     use crate::{names, npy};
 
@@ -47,12 +72,12 @@ mod with_zarrs {
     /// Elements of a chunk that is written.
     const CHUNK: u64 = 1 << 20;
 
-    fn failed(name: &str) -> impl Fn(&dyn Display) -> Failure + '_ {
+    pub fn failed(name: &str) -> impl Fn(&dyn Display) -> Failure + '_ {
         move |error| Failure::data(format!("{name}: {error}: check the store"))
     }
 
     /// Returns the path of a node as zarrs takes it.
-    fn node(name: &str) -> String {
+    pub fn node(name: &str) -> String {
         format!("/{name}")
     }
 
@@ -140,13 +165,15 @@ mod with_zarrs {
     pub fn fills(store: &Path, name: &str) -> Outcome<Vec<f64>> {
         let array = open(store, name)?;
         let element = element_of(&array, &store.display().to_string())?;
-        if !element.is_lossy_capable() {
-            return Ok(Vec::new());
-        }
+        Ok(if element.is_lossy_capable() { declared_fills(&array, element) } else { Vec::new() })
+    }
+
+    /// Returns the values that an array of floating-point elements declares as missing data.
+    pub fn declared_fills(array: &Array<FilesystemStore>, element: ElementType) -> Vec<f64> {
         let as_element = |value: f64| if element == ElementType::F32 { f64::from(value as f32) } else { value };
         let declared = ["_FillValue", "missing_value"];
-        let mut fills: Vec<f64> =
-            declared.iter().filter_map(|name| array.attributes().get(*name)?.as_f64()).map(as_element).collect();
+        let attributes = declared.iter().filter_map(|name| number(array.attributes().get(*name)?));
+        let mut fills: Vec<f64> = attributes.map(as_element).collect();
         let bytes = array.fill_value().as_ne_bytes();
         fills.extend(match element {
             ElementType::F32 => bytes.try_into().ok().map(|bytes| f64::from(f32::from_ne_bytes(bytes))),
@@ -158,13 +185,41 @@ mod with_zarrs {
                 different.push(fill);
             }
         }
-        Ok(different)
+        different
+    }
+
+    /// Returns a number in an attribute. Xarray writes those of format 3 as a little-endian f64 in base64.
+    fn number(attribute: &Value) -> Option<f64> {
+        let bytes = |text: &str| STANDARD.decode(text).ok()?.try_into().ok();
+        attribute.as_f64().or_else(|| bytes(attribute.as_str()?).map(f64::from_le_bytes))
+    }
+
+    /// Gives a complete folder its name. One that has the name is moved to the temporary folder, with which it is
+    /// removed, or gets its name back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AlreadyExists`](io::ErrorKind::AlreadyExists) for one that may not be replaced.
+    pub fn put_in_place(made: &Path, target: &Path, temporary: &TempDir, replace: bool) -> io::Result<()> {
+        let _permit = permit();
+        let old = temporary.path().join("old");
+        let is_there = target.exists();
+        if is_there && !replace {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if is_there {
+            fs::rename(target, &old)?;
+        }
+        let placed = fs::rename(made, target);
+        if placed.is_err() && is_there {
+            fs::rename(old, target)?;
+        }
+        placed
     }
 
     /// An array that is being written, in a folder beside its own.
     pub struct NewArray {
         array: Array<FilesystemStore>,
-        folder: tempfile::TempDir,
+        folder: TempDir,
         target: PathBuf,
         shown: String,
     }
@@ -252,6 +307,7 @@ mod with_zarrs {
     impl NewArray {
         /// Writes a region of little-endian elements in C order.
         pub fn write(&self, region: &[Range<u64>], bytes: &[u8]) -> Outcome {
+            let _permit = permit();
             let bytes = ArrayBytes::new_flen(bytes.to_vec());
             let stored = self.array.store_array_subset(&ArraySubset::new_with_ranges(region), bytes);
             stored.map_err(|error| failed(&self.shown)(&error))
@@ -259,11 +315,8 @@ mod with_zarrs {
 
         /// Gives the complete array its name.
         pub fn commit(self) -> Outcome {
-            let failed = |error| Failure::io(&self.shown, &error);
-            if self.target.exists() {
-                fs::remove_dir_all(&self.target).map_err(failed)?;
-            }
-            fs::rename(self.folder.path().join("a"), &self.target).map_err(failed)
+            let made = self.folder.path().join("a");
+            put_in_place(&made, &self.target, &self.folder, true).map_err(|error| Failure::io(&self.shown, &error))
         }
     }
 }
@@ -273,6 +326,8 @@ mod without_zarrs {
     use std::fs::File;
     use std::path::Path;
 
+    use crate::args::ConvertArgs;
+    use crate::commands::convert::Conversion;
     use crate::message::{Failure, Outcome};
 
     /// Returns the failure of a build without Zarr.
@@ -282,6 +337,11 @@ mod without_zarrs {
              Python",
             store.display()
         ))
+    }
+
+    /// Fails.
+    pub fn convert(args: &ConvertArgs, _: Option<&[f64]>) -> Outcome<Conversion> {
+        Err(unavailable(&args.input))
     }
 
     /// Fails.

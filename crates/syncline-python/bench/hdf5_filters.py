@@ -49,7 +49,7 @@ def filters(bound: float) -> list[Filter]:
     """Returns the filters that keep the absolute bound, then those that are lossless, then none."""
     ours = syncline.h5py.filter
     return [
-        Filter("Syncline, fast", ours(abs=bound), bound),
+        Filter("Syncline, fast", ours(abs=bound, effort="fast"), bound),
         Filter("Syncline, balanced", ours(abs=bound, effort="balanced"), bound),
         Filter("SZ3", hdf5plugin.SZ3(absolute=bound), bound),
         Filter("zfp", hdf5plugin.Zfp(accuracy=bound), bound),

@@ -9,11 +9,12 @@ use syncline::{ArrayView, Backend, Bound, DecompressOptions, ElementType, Header
 use zarrs_codec::{
     ArrayBytes, ArrayBytesRaw, ArrayCodecTraits, ArrayPartialDecoderTraits, ArrayToBytesCodecTraits,
     BytesPartialDecoderTraits, BytesRepresentation, Codec, CodecError, CodecMetadataOptions, CodecOptions,
-    CodecPluginV3, CodecTraits, CodecTraitsV3, PartialDecoderCapability, PartialEncoderCapability,
-    RecommendedConcurrency,
+    CodecPluginV2, CodecPluginV3, CodecTraits, CodecTraitsV2, CodecTraitsV3, PartialDecoderCapability,
+    PartialEncoderCapability, RecommendedConcurrency,
 };
 use zarrs_data_type::{DataType, FillValue};
 use zarrs_metadata::Configuration;
+use zarrs_metadata::v2::MetadataV2;
 use zarrs_metadata::v3::MetadataV3;
 use zarrs_plugin::{ExtensionName, PluginCreateError, ZarrVersion};
 
@@ -29,10 +30,15 @@ pub struct SynclineCodec {
     configuration: SynclineConfiguration,
 }
 
-zarrs_plugin::impl_extension_aliases!(SynclineCodec, v3: "syncline");
+zarrs_plugin::impl_extension_aliases!(SynclineCodec, v3: "syncline", v2: "syncline");
 
 inventory::submit! {
     CodecPluginV3::new::<SynclineCodec>()
+}
+
+// The codec of the package numcodecs, whose chunks are the same streams.
+inventory::submit! {
+    CodecPluginV2::new::<SynclineCodec>()
 }
 
 impl SynclineCodec {
@@ -61,11 +67,21 @@ impl SynclineCodec {
 
 impl CodecTraitsV3 for SynclineCodec {
     fn create(metadata: &MetadataV3) -> Result<Codec, PluginCreateError> {
-        let configuration: SynclineConfiguration = metadata.to_typed_configuration()?;
-        let codec = Self::with_configuration(configuration);
-        let codec = codec.map_err(|error| PluginCreateError::Other(error.to_string()))?;
-        Ok(Codec::ArrayToBytes(Arc::new(codec)))
+        made(metadata.to_typed_configuration()?)
     }
+}
+
+impl CodecTraitsV2 for SynclineCodec {
+    fn create(metadata: &MetadataV2) -> Result<Codec, PluginCreateError> {
+        made(metadata.to_typed_configuration()?)
+    }
+}
+
+/// Makes the codec for settings in array metadata.
+fn made(configuration: SynclineConfiguration) -> Result<Codec, PluginCreateError> {
+    let codec = SynclineCodec::with_configuration(configuration);
+    let codec = codec.map_err(|error| PluginCreateError::Other(error.to_string()))?;
+    Ok(Codec::ArrayToBytes(Arc::new(codec)))
 }
 
 impl CodecTraits for SynclineCodec {

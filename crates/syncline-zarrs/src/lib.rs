@@ -1,8 +1,9 @@
-//! The codec `syncline` for arrays of Zarr format 3 in Rust, by the crate [`zarrs`](https://docs.rs/zarrs).
+//! The codec `syncline` for arrays of Zarr formats 3 and 2 in Rust, by the crate [`zarrs`](https://docs.rs/zarrs).
 //!
 //! zarrs finds the codec by its name in any program that links this crate and mentions it, such as by
-//! `use syncline_zarrs as _;`. It reads what `syncline.zarr` of the Python package writes, and the reverse. Each chunk
-//! is a Syncline stream. A part of a chunk is decoded alone: its bytes are fetched and its tiles are decoded.
+//! `use syncline_zarrs as _;`. It reads what `syncline.zarr` of the Python package writes, and the reverse, and in
+//! format 2 what `syncline.numcodecs` writes of little-endian elements. Each chunk is a Syncline stream. A part of a
+//! chunk is decoded alone: its bytes are fetched and its tiles are decoded.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use syncline::Bound;
+use syncline::{Bound, StreamFile};
 use syncline_zarrs::{SynclineCodec, SynclineConfiguration};
 use zarrs::array::codec::ShardingCodecBuilder;
-use zarrs::array::{Array, ArrayBuilder, ArraySubset, DataType, FillValue, data_type};
+use zarrs::array::{Array, ArrayBuilder, ArrayMetadata, ArraySubset, DataType, FillValue, data_type};
 use zarrs::storage::byte_range::ByteRangeIterator;
 use zarrs::storage::store::MemoryStore;
 use zarrs::storage::{
@@ -98,6 +98,31 @@ fn shards_hold_streams() {
     let part: Vec<f32> = opened.retrieve_array_subset(&ArraySubset::new_with_ranges(&[30..34, 5..40])).unwrap();
     for (at, value) in part.iter().enumerate() {
         assert!((value - field[(30 + at / 35) * 64 + 5 + at % 35]).abs() <= 0.01);
+    }
+}
+
+#[test]
+fn format_2_has_the_codec_as_its_compressor() {
+    for order in ["C", "F"] {
+        // As numcodecs writes the settings.
+        let text = format!(
+            r#"{{"zarr_format": 2, "shape": [60, 50], "chunks": [20, 50], "dtype": "<f4", "fill_value": 0,
+            "order": "{order}", "filters": null,
+            "compressor": {{"id": "syncline", "mode": "abs", "value": 0.01, "coder": null, "fill": null}}}}"#
+        );
+        let metadata = ArrayMetadata::try_from(text.as_str()).unwrap();
+        let store = Arc::new(MemoryStore::new());
+        let array = Array::new_with_metadata(store.clone(), "/a", metadata).unwrap();
+        array.store_metadata().unwrap();
+        let field = field(3000);
+        array.store_array_subset(&array.subset_all(), &field).unwrap();
+        let opened = Array::open(store, "/a").unwrap();
+        let back: Vec<f32> = opened.retrieve_array_subset(&opened.subset_all()).unwrap();
+        assert!(field.iter().zip(&back).all(|(a, b)| (a - b).abs() <= 0.01), "{order}");
+        // A stream, whose axes are in the order in which elements are laid out.
+        let stream = opened.retrieve_encoded_chunk(&[1, 0]).unwrap().unwrap();
+        let shape = StreamFile::open(&stream[..]).unwrap().header().shape;
+        assert_eq!(shape.extents(), if order == "C" { [20, 50] } else { [50, 20] });
     }
 }
 

@@ -11,10 +11,10 @@ use super::{FillChoice, Limits, ShortLevel};
 /// Arguments of `convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// HDF5 or netCDF-4 file to read.
+    /// HDF5 or netCDF-4 file, or Zarr store, to read.
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// File to write.
+    /// File or store to write, of the same kind.
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
     /// The error bound.
@@ -25,8 +25,8 @@ pub struct ConvertArgs {
     pub except: Vec<String>,
     /// Values that mean "no data" in all datasets: none, auto, or up to four numbers.
     ///
-    /// auto takes those that each dataset declares (the attributes _FillValue and missing_value, and HDF5's fill
-    /// value), or else detects them as compress does.
+    /// auto takes those that each dataset declares (the attributes _FillValue and missing_value, and the fill value of
+    /// HDF5 or Zarr), or else detects them as compress does.
     #[arg(long, value_name = "none|auto|VALUES", default_value = "auto", value_parser = parse_fill,
         value_delimiter = ',', allow_hyphen_values = true)]
     pub fill: Vec<FillChoice>,

@@ -249,3 +249,13 @@ fn an_input_that_changes_is_an_error() {
         failed(change, &output, 1, text);
     }
 }
+
+#[test]
+fn convert_keeps_the_kind_of_container() {
+    let w = Workshop::new();
+    w.fails("convert a.zarr b.nc --abs 1", 2, "b.nc: is the name of an HDF5 file");
+    w.fails("convert a.nc b.zarr --abs 1", 2, "b.zarr: is the name of a Zarr store, and a.nc is none");
+    if cfg!(not(feature = "zarr")) {
+        w.fails("convert a.zarr b.zarr --abs 1", 1, "a.zarr: this build has no support for Zarr");
+    }
+}

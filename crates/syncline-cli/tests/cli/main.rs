@@ -15,6 +15,8 @@ mod roundtrip;
 #[cfg(unix)]
 mod signals;
 mod streaming;
+#[cfg(feature = "zarr")]
+mod zarr_stores;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

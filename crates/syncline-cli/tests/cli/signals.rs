@@ -120,3 +120,28 @@ fn an_abort_leaves_nothing() {
         assert!(w.names().iter().all(|name| !name.ends_with(".tmp")), "{:?} after {output:?}", w.names());
     }
 }
+
+#[test]
+#[cfg(feature = "zarr")]
+fn the_end_of_convert_leaves_no_folder() {
+    let w = Workshop::new();
+    zarr_stores::write_large(&w, "a.zarr");
+    let mut child = w.command("convert a.zarr b.zarr --abs 1e-6 --effort best -T 4 -q").spawn().unwrap();
+    let start = Instant::now();
+    // Until threads write chunks.
+    let is_writing = || files_below(w.0.path()) > files_below(&w.path("a.zarr")) + 8;
+    while !is_writing() {
+        assert!(start.elapsed() < Duration::from_secs(20) && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(std::os::unix::process::ExitStatusExt::into_raw(child.wait().unwrap()) >> 8, 128 + 15);
+    assert_eq!(w.names(), ["a.zarr"]);
+}
+
+/// Returns the number of files in a folder and in those below.
+#[cfg(feature = "zarr")]
+fn files_below(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { 1 }).sum()
+}

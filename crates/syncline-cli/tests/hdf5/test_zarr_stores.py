@@ -83,6 +83,96 @@ def test_chunks_of_the_codec_are_read(syncline):
     assert 0 < np.abs(np.load("back.npy") - FIELD).max() <= 1e-3
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_chunks_of_numcodecs_are_read(syncline, order):
+    codecs = pytest.importorskip("syncline.numcodecs")
+    layout = {"zarr_format": 2, "order": order, "compressors": codecs.Syncline("abs", 1e-3)}
+    array = zarr.create_array("a.zarr", shape=FIELD.shape, dtype="f8", chunks=(16, 50, 25), fill_value=0, **layout)
+    array[...] = FIELD
+    syncline("compress", "a.zarr", "--lossless")
+    syncline("decompress", "a.zarr.syn", "-o", "back.npy")
+    assert np.array_equal(np.load("back.npy"), array[...])
+
+
+def write_store(version):
+    """Writes arrays of several kinds, with missing data. Returns the values of those with floating-point elements."""
+    root = zarr.create_group("a.zarr", zarr_format=version, attributes={"title": "outer"})
+    group = root.create_group("g", attributes={"title": "inner"})
+    values = {}
+    for name, dtype, more in [
+        ("plain", "f4", {}),
+        ("big", ">f8", {"order": "F"} if version == 2 else {}),
+        ("sharded", "f8", {"shards": (32, 50, 50)} if version == 3 else {}),
+    ]:
+        data = FIELD.astype(dtype)
+        data[::5, 3] = -9999
+        data[1, 1, 1] = np.nan
+        more |= {"fill_value": -9999, "attributes": {"units": name}}
+        group.create_array(name, shape=data.shape, dtype=dtype, chunks=(16, 50, 25), **more)[...] = data
+        values[f"g/{name}"] = data
+    root.create_array("text", data=np.array(["one", "two"]))
+    root.create_array("n", data=np.arange(5000).reshape(50, 100))
+    zarr.consolidate_metadata("a.zarr", zarr_format=version)
+    return values
+
+
+@pytest.mark.filterwarnings("ignore")  # Strings have no stable format.
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_converted_store_is_read_by_zarr(syncline, version):
+    pytest.importorskip("syncline.zarr")
+    values = write_store(version)
+    syncline("convert", "a.zarr", "b.zarr", "--rel", "1e-3")
+    before = zarr.open_consolidated("a.zarr", zarr_format=version)
+    after = zarr.open_consolidated("b.zarr", zarr_format=version)
+    names = {name for name, _ in before.members(max_depth=None)}
+    assert names == {name for name, _ in after.members(max_depth=None)} >= {"g", "text", "n", *values}
+    for name in names:
+        assert dict(after[name].attrs) == dict(before[name].attrs), name
+    assert dict(after.attrs) == {"title": "outer"}
+    for name in ("text", "n"):
+        assert np.array_equal(after[name][...], before[name][...])
+        assert after[name].metadata == before[name].metadata
+    for name, data in values.items():
+        array = after[name]
+        assert "syncline" in repr(array.metadata.to_dict()).lower()
+        assert (array.chunks, array.shards, array.fill_value) == (before[name].chunks, before[name].shards, -9999)
+        back, data = array[...].astype("f8"), data.astype("f8")
+        assert np.array_equal(np.isnan(back), np.isnan(data)) and np.array_equal(back == -9999, data == -9999)
+        valid = data[~np.isnan(data) & (data != -9999)]
+        furthest = np.nanmax(np.abs(back - data))
+        assert 0 < furthest <= 1e-3 * np.ptp(valid) * 1.000001
+        # Each chunk alone has a smaller range than the array, so that the bound is not that of the chunks.
+        assert furthest > 0.5e-3 * np.ptp(valid)
+        assert np.array_equal(array[3:9, 7, ::4], array[...][3:9, 7, ::4], equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_converted_store_is_read_by_xarray(syncline, version):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("syncline.zarr")
+    data = FIELD.astype("f4")
+    data[2, ::7] = np.nan
+    dataset = xarray.Dataset(
+        {"t": (("time", "y", "x"), data, {"units": "K"}), "n": ("x", np.arange(60))},
+        coords={"time": np.arange(40), "y": np.linspace(0, 1, 50), "x": np.linspace(0, 1, 60)},
+        attrs={"title": "a model"},
+    )
+    encoding = {"t": {"_FillValue": np.float32(1e20)}}
+    dataset.to_zarr("a.zarr", zarr_format=version, encoding=encoding, consolidated=True)
+    said = syncline("convert", "a.zarr", "b.zarr", "--abs", "1e-3")
+    assert "/t: |error| <= 0.001" in said and "/y: copied: a coordinate" in said
+    back = xarray.open_zarr("b.zarr", consolidated=True)
+    assert back.attrs == dataset.attrs and back.t.attrs == dataset.t.attrs and back.t.dims == dataset.t.dims
+    for name in ("time", "y", "x", "n"):
+        assert np.array_equal(back[name], dataset[name])
+    assert np.array_equal(np.isnan(back.t), np.isnan(data)) and 0 < np.nanmax(np.abs(back.t.values - data)) <= 1e-3
+    # Missing data do not count in the range.
+    syncline("convert", "a.zarr", "c.zarr", "--rel", "1e-3")
+    back = xarray.open_zarr("c.zarr", consolidated=False)
+    assert 0 < np.nanmax(np.abs(back.t.values - data)) <= 1e-3 * np.ptp(data[~np.isnan(data)]) * 1.000001
+
+
 def test_what_is_wrong_is_said(syncline):
     group = zarr.create_group("a.zarr")
     group.create_array("g/t", data=FIELD)

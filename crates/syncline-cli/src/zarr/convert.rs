@@ -1,0 +1,323 @@
+//! Copies of stores in which the floating-point arrays are compressed by the codec. All else is copied as it is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use syncline::ElementType;
+use walkdir::WalkDir;
+use zarrs::array::{Array, ArrayMetadata};
+use zarrs::filesystem::FilesystemStore;
+
+use super::metadata::{self, Format};
+use super::permitted::Permitted;
+use super::recompress::Recompress;
+use super::{MARKS, failed, is_node, node, put_in_place};
+use crate::args::ConvertArgs;
+use crate::commands::convert::{Change, Conversion};
+use crate::format;
+use crate::message::{Failure, Outcome};
+use crate::output::{permit, temporary_folder};
+
+/// Arrays of fewer elements stay as they are: streams would take more than is saved.
+const SMALLEST: u64 = 1024;
+
+/// Copies the store to a folder that exists only when it is complete. `fill` are the values that mean missing data, if
+/// not those that each array declares.
+pub fn convert(args: &ConvertArgs, fill: Option<&[f64]>) -> Outcome<Conversion> {
+    let from = args.input.as_path();
+    let shown = from.display();
+    if !fs::metadata(from).map_err(|error| Failure::io(&shown, &error))?.is_dir() {
+        return Err(Failure::data(format!("{shown}: is a file, and a Zarr store is read from a folder: unpack it")));
+    }
+    if !is_node(from) {
+        let marks = MARKS.join(", ");
+        return Err(Failure::data(format!("{shown}: is no group or array of Zarr: it contains none of {marks}")));
+    }
+    for path in &args.except {
+        if !from.join(path.trim_matches('/')).is_dir() {
+            return Err(Failure::usage(format!("{shown}: there is no group or array {path}: check the exceptions")));
+        }
+    }
+    let target = destination(args)?;
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = |error| Failure::io(args.output.display(), &error);
+    let folder = temporary_folder(parent).map_err(written)?;
+    let to = folder.path().join("a");
+    let mut done = Copy::new(args, fill, &to)?.run()?;
+    done.bytes = [size_of(from, |_| true)?, size_of(&to, |_| true)?];
+    put_in_place(&to, &target, &folder, args.force).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => exists(args),
+        _ => written(error),
+    })?;
+    Ok(done)
+}
+
+/// Returns the folder to write, which may be replaced if it exists.
+fn destination(args: &ConvertArgs) -> Outcome<PathBuf> {
+    let (input, output) = (&args.input, &args.output);
+    let shown = output.display();
+    let absolute = |path: &Path| fs::canonicalize(path).map_err(|error| Failure::io(path.display(), &error));
+    let source = absolute(input)?;
+    let target = match fs::symlink_metadata(output) {
+        Ok(_) => absolute(output)?,
+        Err(_) => {
+            let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let name = output.file_name().ok_or_else(|| Failure::usage(format!("{shown}: names no folder")))?;
+            absolute(parent)?.join(name)
+        }
+    };
+    if target.starts_with(&source) || source.starts_with(&target) {
+        return Err(Failure::usage(format!(
+            "{shown}: is the input, or one is inside of the other: name another output"
+        )));
+    }
+    if !target.exists() {
+        return Ok(target);
+    }
+    if !args.force {
+        return Err(exists(args));
+    }
+    let is_empty = fs::read_dir(&target).is_ok_and(|mut entries| entries.next().is_none());
+    match is_empty || is_node(&target) {
+        true => Ok(target),
+        false => Err(Failure::usage(format!("{shown}: is no Zarr store, and is not replaced: name another output"))),
+    }
+}
+
+fn exists(args: &ConvertArgs) -> Failure {
+    let shown = args.output.display();
+    Failure::usage(format!("{shown}: exists already: add --force to replace it, or name another output"))
+}
+
+/// A copy that is being made.
+struct Copy<'a> {
+    args: &'a ConvertArgs,
+    fill: Option<&'a [f64]>,
+    to: &'a Path,
+    source: Arc<FilesystemStore>,
+    target: Arc<Permitted>,
+    pool: rayon::ThreadPool,
+    /// Metadata of the compressed arrays, by the name of its file.
+    changed: BTreeMap<String, Value>,
+    /// Groups, which may have consolidated metadata.
+    groups: Vec<String>,
+    done: Conversion,
+}
+
+impl<'a> Copy<'a> {
+    fn new(args: &'a ConvertArgs, fill: Option<&'a [f64]>, to: &'a Path) -> Outcome<Self> {
+        fs::create_dir(to).map_err(|error| Failure::io(args.output.display(), &error))?;
+        let open = |path: &Path| {
+            let store = FilesystemStore::new(path);
+            store.map_err(|error| failed(&path.display().to_string())(&error))
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(args.limits.threads).build();
+        let pool = pool.map_err(|error| Failure::data(format!("threads cannot be started: {error}: use -T 1")))?;
+        let (source, target) = (Arc::new(open(&args.input)?), Arc::new(Permitted(open(to)?)));
+        let (changed, groups, done) = (BTreeMap::new(), Vec::new(), Conversion::default());
+        Ok(Self { args, fill, to, source, target, pool, changed, groups, done })
+    }
+
+    fn run(mut self) -> Outcome<Conversion> {
+        self.folder("")?;
+        for group in std::mem::take(&mut self.groups) {
+            self.renew(&group)?;
+        }
+        Ok(self.done)
+    }
+
+    /// Copies what is in a folder: an array, or a group.
+    fn folder(&mut self, name: &str) -> Outcome {
+        match metadata::of_array(&self.args.input.join(name)) {
+            Ok(Some((format, metadata))) => self.array(name, format, &metadata),
+            Ok(None) => self.group(name),
+            Err(_) if self.is_excepted(name) => self.files(name, None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn group(&mut self, name: &str) -> Outcome {
+        self.groups.push(name.to_owned());
+        for entry in entries(&self.args.input.join(name))? {
+            let within = join(name, &entry);
+            match self.args.input.join(&within).is_dir() {
+                true => {
+                    self.make(&within)?;
+                    self.folder(&within)?;
+                }
+                false => self.file(&within)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what is in the folder of an array, except for chunks that are compressed.
+    fn files(&self, name: &str, compressed: Option<&Array<FilesystemStore>>) -> Outcome {
+        for entry in entries(&self.args.input.join(name))? {
+            let within = join(name, &entry);
+            if self.args.input.join(&within).is_dir() {
+                if compressed.is_none() {
+                    self.make(&within)?;
+                }
+                self.files(&within, compressed)?;
+            } else if !compressed.is_some_and(|array| is_chunk(array, &within)) {
+                self.file(&within)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, name: &str, format: Format, metadata: &Value) -> Outcome {
+        let Some(element) = metadata::floating_type(format, metadata) else {
+            self.done.others += 1;
+            return self.files(name, None);
+        };
+        let from = self.args.input.join(name);
+        let extents: Vec<u64> = metadata["shape"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        let count = extents.iter().fold(1, |count: u64, &extent| count.saturating_mul(extent));
+        let before = size_of(&from, is_data)?;
+        let kept = if self.is_excepted(name) {
+            Some("named by --except".into())
+        } else if metadata::is_coordinate(name, format, metadata, &from) {
+            Some("a coordinate".into())
+        } else if count < SMALLEST {
+            Some(format!("fewer than {} elements", format::grouped(SMALLEST)))
+        } else {
+            None
+        };
+        let (after, holds) = match kept {
+            None => self.compress(name, format, metadata, element)?,
+            Some(_) => {
+                self.files(name, None)?;
+                (before, 0.0)
+            }
+        };
+        let (path, array) = (node(name), count.saturating_mul(element.size() as u64));
+        self.done.changes.push(Change { path, element: Some(element), extents, array, before, after, holds, kept });
+        Ok(())
+    }
+
+    /// Writes the compressed array. Returns the bytes that it takes, and the bound that holds.
+    fn compress(&mut self, name: &str, format: Format, metadata: &Value, element: ElementType) -> Outcome<(u64, f64)> {
+        let shown = format!("{}{}", self.args.input.display(), node(name));
+        let array = Array::open(Arc::clone(&self.source), &node(name)).map_err(|error| {
+            let except = node(name);
+            Failure::data(format!("{shown}: {error}: check the store, or leave the array as it is: --except {except}"))
+        })?;
+        self.files(name, Some(&array))?;
+        let work = Recompress::new(array, element, self.args, &self.pool, shown)?;
+        let (settings, holds) = work.settings(self.fill)?;
+        let changed = metadata::compressed(format, metadata, &settings);
+        let file = join(name, format.file());
+        self.write(&file, &changed)?;
+        let written = |error: &dyn std::fmt::Display| failed(&self.args.output.display().to_string())(error);
+        let metadata = ArrayMetadata::try_from(changed.to_string().as_str()).map_err(|error| written(&error))?;
+        let copy = Array::new_with_metadata(Arc::clone(&self.target), &node(name), metadata);
+        let copy = copy.map_err(|error| written(&error))?;
+        work.write(copy)?;
+        self.changed.insert(file, changed);
+        Ok((size_of(&self.to.join(name), is_data)?, holds))
+    }
+
+    /// Renews the consolidated metadata of a group. What cannot be read, as it is no JSON, is left out in format 2.
+    fn renew(&mut self, group: &str) -> Outcome {
+        let at = if group.is_empty() { String::new() } else { format!("{group}/") };
+        for name in ["zarr.json", ".zmetadata"] {
+            let file = format!("{at}{name}");
+            match metadata::read(&self.to.join(&file)) {
+                Ok(Some(mut metadata)) => {
+                    if metadata::renew(&mut metadata, &at, &self.changed) {
+                        self.write(&file, &metadata)?;
+                    }
+                }
+                Ok(None) => {}
+                Err(_) if name == ".zmetadata" => {
+                    fs::remove_file(self.to.join(&file)).map_err(|error| Failure::io(&file, &error))?;
+                    self.done.remarks.push(format!("{file}: is no JSON: left out, consolidate the metadata again"));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, folder: &str) -> Outcome {
+        let _permit = permit();
+        fs::create_dir(self.to.join(folder)).map_err(|error| Failure::io(self.args.output.display(), &error))
+    }
+
+    fn write(&self, file: &str, metadata: &Value) -> Outcome {
+        let _permit = permit();
+        let written = fs::write(self.to.join(file), format!("{metadata:#}"));
+        written.map_err(|error| Failure::io(self.args.output.display(), &error))
+    }
+
+    /// Copies a file, and creates its folder if that is missing.
+    fn file(&self, name: &str) -> Outcome {
+        let from = self.args.input.join(name);
+        if !from.is_file() {
+            return Err(Failure::data(format!("{}: is neither a file nor a folder: remove it", from.display())));
+        }
+        let _permit = permit();
+        let to = self.to.join(name);
+        let folder = to.parent().unwrap_or(self.to);
+        fs::create_dir_all(folder).map_err(|error| Failure::io(self.args.output.display(), &error))?;
+        fs::copy(&from, to).map_err(|error| Failure::io(from.display(), &error))?;
+        Ok(())
+    }
+
+    fn is_excepted(&self, name: &str) -> bool {
+        let below =
+            |except: &str| name.strip_prefix(except).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.args.except.iter().any(|except| below(except.trim_matches('/')))
+    }
+}
+
+fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+/// Returns the names in a folder, in order.
+fn entries(folder: &Path) -> Outcome<Vec<String>> {
+    let mut names = Vec::new();
+    let failed = |error| Failure::io(folder.display(), &error);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().into_string().map_err(|name| {
+            Failure::data(format!("{}: is no name in UTF-8: rename it", folder.join(name).display()))
+        })?;
+        names.push(name);
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns whether a file has a chunk of an array: its name is that of the chunk whose indices are the numbers in it.
+fn is_chunk(array: &Array<FilesystemStore>, file: &str) -> bool {
+    let folder = array.path().as_str().trim_start_matches('/');
+    let within = file.strip_prefix(folder).unwrap_or(file);
+    let numbers = within.split(|character: char| !character.is_ascii_digit()).filter(|number| !number.is_empty());
+    let Ok(indices) = numbers.map(str::parse).collect::<Result<Vec<u64>, _>>() else { return false };
+    indices.len() == array.shape().len() && array.chunk_key(&indices).as_str() == file
+}
+
+/// Returns whether a file has no metadata, by its name.
+fn is_data(name: &str) -> bool {
+    !name.starts_with(".z") && name != "zarr.json"
+}
+
+/// Returns the bytes of the files in a folder whose names are counted.
+fn size_of(folder: &Path, is_counted: impl Fn(&str) -> bool) -> Outcome<u64> {
+    let mut total = 0;
+    for entry in WalkDir::new(folder).follow_links(true) {
+        let metadata = entry.and_then(|entry| Ok((entry.metadata()?, entry)));
+        let (metadata, entry) = metadata.map_err(|error| Failure::io(folder.display(), &error.into()))?;
+        if metadata.is_file() && entry.file_name().to_str().is_some_and(&is_counted) {
+            total += metadata.len();
+        }
+    }
+    Ok(total)
+}
