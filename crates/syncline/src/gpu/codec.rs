@@ -5,13 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use syncline_core::array::{ElementType, Shape};
+use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
 use syncline_core::pipeline::max_compressed_len;
-use syncline_cuda::cudarc::driver::CudaStream;
+use syncline_cuda::cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{CompressOptions as DeviceOptions, Compressed, Compressor, Decompressor, StreamInfo};
@@ -36,6 +36,8 @@ pub struct Codec {
     stream: Arc<CudaStream>,
     lossy: Option<Compressor<'static>>,
     lossless: Option<LosslessCompressor<'static>>,
+    /// The decompressor of the last lossy stream, whose memory the next one takes over.
+    pub(super) decompressor: Option<Decompressor>,
     /// Output of a compression whose size is not known before.
     scratch: Option<DeviceBuffer>,
 }
@@ -48,7 +50,7 @@ impl Codec {
     pub fn new(ordinal: usize) -> Result<Self> {
         let device = open(ordinal)?;
         let stream = device.context().new_stream().doing("creating a stream").map_err(error)?;
-        Ok(Self { device, stream, lossy: None, lossless: None, scratch: None })
+        Ok(Self { device, stream, lossy: None, lossless: None, decompressor: None, scratch: None })
     }
 
     /// Describes the GPU.
@@ -332,23 +334,35 @@ impl Codec {
             (_, ElementType::F32) => {
                 // SAFETY: as above; the length and the alignment were checked, and any bits are an f32.
                 let mut output = unsafe { borrow::<f32>(&self.stream, output, elements) };
-                Decompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
-                    decompressor.decompress(&input.as_view(), &mut output.view())?;
-                    decompressor.check()
-                })
+                self.decompress_lossy(&info, &input.as_view(), &mut output.view())
             }
             _ => {
                 // SAFETY: as above; lossy streams have elements of f32 or f64, which `Header::parse` checked.
                 let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
-                Decompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
-                    decompressor.decompress(&input.as_view(), &mut output.view())?;
-                    decompressor.check()
-                })
+                self.decompress_lossy(&info, &input.as_view(), &mut output.view())
             }
         };
         // The memory is the caller's again when the call returns, with an error, too.
         self.stream.synchronize().doing("waiting for the decompression").map_err(error)?;
         result.map_err(error)
+    }
+
+    /// Decompresses a lossy stream and waits for it. The decompressor is kept for the next call, except after an error:
+    /// what a damaged stream states may make it large.
+    fn decompress_lossy<E: Element + DeviceRepr>(
+        &mut self,
+        info: &StreamInfo,
+        input: &CudaView<'_, u8>,
+        output: &mut CudaViewMut<'_, E>,
+    ) -> std::result::Result<(), CudaError> {
+        let mut decompressor = match self.decompressor.take() {
+            Some(former) => former.for_stream(self.device, info)?,
+            None => Decompressor::new(self.device, self.stream.clone(), info)?,
+        };
+        decompressor.decompress(input, output)?;
+        decompressor.check()?;
+        self.decompressor = Some(decompressor);
+        Ok(())
     }
 
     /// Orders the codec's stream after all work that is queued on the caller's.

@@ -235,6 +235,35 @@ fn damaged_streams_are_errors() {
     }
 }
 
+/// Streams of all kinds in turn; those that need less than the one before leave the workspace as it is.
+#[test]
+fn decompression_keeps_its_workspace() {
+    let Some((mut codec, _shared)) = codec() else { return };
+    let abs = |effort| CompressOptions::new(Bound::Abs(0.5)).with_effort(effort);
+    let mut held = None;
+    for (of, extents, options, smaller) in [
+        (ElementType::F32, &[9, 20, 17][..], abs(Effort::Balanced), false),
+        (ElementType::F32, &[9, 20, 17], CompressOptions::new(Bound::Abs(0.1)), false),
+        (ElementType::F64, &[33, 40], abs(Effort::Balanced), false),
+        (ElementType::F32, &[900], abs(Effort::Fast).with_coder(Coder::LzssHuffman), false),
+        (ElementType::F32, &[5000], abs(Effort::Fast), false),
+        (ElementType::F32, &[900], abs(Effort::Fast), true),
+        (ElementType::F64, &[9, 10], abs(Effort::Fast), true),
+    ] {
+        let shape = Shape::new(extents).unwrap();
+        let (stream, elements) = on_cpu(&field(of, shape.len()), of, shape, &options);
+        let (input, output) = (codec.upload(&stream).unwrap(), codec.allocate(elements.len()).unwrap());
+        for _ in 0..2 {
+            // SAFETY: live buffers of this device, which nothing else uses.
+            unsafe { codec.decompress(input.bytes(), output.bytes(), null_mut()) }.unwrap();
+            assert!(output.to_vec().unwrap() == elements, "{of} {shape} {options:?}");
+        }
+        let now = codec.decompressor.as_ref().map(|kept| kept.workspace_bytes());
+        assert!(now.is_some() && (!smaller || now == held), "{of} {shape}: {held:?}, then {now:?}");
+        held = now;
+    }
+}
+
 /// The input arrives by work that is queued on the stream of the caller.
 #[test]
 fn work_that_the_caller_queued_comes_first() {
