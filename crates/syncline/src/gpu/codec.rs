@@ -17,7 +17,7 @@ use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{CompressOptions as DeviceOptions, Compressed, Compressor, Decompressor, StreamInfo};
 use syncline_cuda::{CudaError, Device};
 
-use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, error, open};
+use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
 use crate::options::CompressOptions;
 use crate::report::Summary;
@@ -30,7 +30,7 @@ pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
 ///
 /// It keeps its workspace in device memory from call to call; calls with arrays of the same size and type allocate
 /// nothing. The work runs on a stream of its own, ordered after everything queued on the caller's stream. Each call
-/// returns when its result is complete.
+/// returns when its result is complete, and is an error while a CUDA graph captures the caller's stream.
 pub struct Codec {
     device: &'static Device,
     stream: Arc<CudaStream>,
@@ -107,6 +107,9 @@ impl Codec {
         options: &CompressOptions,
         stream: RawStream,
     ) -> Result<(DeviceBuffer, Summary)> {
+        // Before anything is allocated: freeing it would end a capture.
+        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
+        drop(unsafe { self.caller(stream) }.map_err(error)?);
         let most = max_compressed_len(element_type, shape);
         let mut needed = (input.len as u64 / 4 + SMALLEST_OUTPUT).min(most);
         let (made, mut scratch) = loop {
@@ -371,8 +374,20 @@ impl Codec {
     /// `stream` is null or a live stream of the device's primary context.
     unsafe fn wait_for(&self, stream: RawStream) -> std::result::Result<(), CudaError> {
         // SAFETY: the stream is live, as this function's caller promises, and is borrowed for this function only.
-        let caller = unsafe { borrow_stream(self.device, stream) }?;
+        let caller = unsafe { self.caller(stream) }?;
         self.stream.join(&caller).doing("waiting for the caller's stream")
+    }
+
+    /// Returns the caller's stream. It is an error if a graph captures it, as the codec's stream would become part of
+    /// the capture.
+    ///
+    /// # Safety
+    /// `stream` is null or a live stream of the device's primary context, until the result is dropped.
+    unsafe fn caller(&self, stream: RawStream) -> std::result::Result<Arc<CudaStream>, CudaError> {
+        // SAFETY: that of this function.
+        let caller = unsafe { borrow_stream(self.device, stream) }?;
+        check_not_captured(&caller)?;
+        Ok(caller)
     }
 }
 
