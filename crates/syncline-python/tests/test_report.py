@@ -15,12 +15,12 @@ def field(shape, dtype="f4"):
     return (waves + 1e-3 * generator.standard_normal(shape)).astype(dtype)
 
 
-@pytest.mark.parametrize("shape", [(3_000_000,), (2000, 1500), (150, 140, 145), (6, 30, 140, 120)])
+@pytest.mark.parametrize("shape", [(1_000_000,), (1000, 1000), (96, 100, 110), (4, 30, 100, 90)])
 @pytest.mark.parametrize("bound", [{"abs": 1e-3}, {"rel": 1e-4}, {"psnr": 60.0}, {"pw_rel": 1e-2}, {}])
 @pytest.mark.parametrize("effort", ["fast", "balanced"])
 def test_estimates_are_near_the_truth(shape, bound, effort):
     array = field(shape)
-    estimate = syncline.estimate(array, sample=400_000, effort=effort, **bound)
+    estimate = syncline.estimate(array, sample=250_000, effort=effort, **bound)
     true = array.nbytes / len(syncline.compress(array, effort=effort, **bound))
     assert estimate.sampled_bytes < array.nbytes / 2 and estimate.nbytes == array.nbytes
     assert estimate.ratio == array.nbytes / estimate.compressed_bytes
