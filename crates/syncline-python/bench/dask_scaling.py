@@ -6,7 +6,9 @@
 Prints Markdown. Each worker is a process with one thread. In each round, every number of workers gets a fresh cluster
 and stores the same field, which the workers compute chunk by chunk: the range first, for the relative bound, and then
 the chunks of the Zarr array. Speeds are those of both passes together. "pass alone" is the time in which the field is
-computed and its range is found, without compression.
+computed and its range is found, without compression. "processor seconds" are those of all workers, user and system:
+where other programs use the processor as well, they tell what a worker more costs, and "busy", their share of the time
+that the workers could have had, tells how much of the processor the workers got.
 """
 
 import argparse
@@ -45,6 +47,12 @@ def peak_memory() -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
+def processor_seconds() -> float:
+    """Returns the time that this process has had on the processor."""
+    times = os.times()
+    return times.user + times.system
+
+
 def digest(folder: Path) -> str:
     """Returns a hash of all files of a store."""
     total = hashlib.sha256()
@@ -63,15 +71,23 @@ def run(array: Any, workers: int, limit: str, folder: Path) -> dict[str, Any]:
         start = time.perf_counter()
         syncline.resolve(array, rel=1e-3)
         alone = time.perf_counter() - start
+        before = sum(client.run(processor_seconds).values())
         start = time.perf_counter()
         syncline.dask.to_zarr(array, folder / "field.zarr", rel=1e-3)
         seconds = time.perf_counter() - start
+        processor = sum(client.run(processor_seconds).values()) - before
         peak = max(client.run(peak_memory).values())
         assert set(client.scheduler_info()["workers"]) == names, "a worker was restarted"
     bytes_ = sum(file.stat().st_size for file in (folder / "field.zarr").rglob("*") if file.is_file())
     return {
-        "seconds": seconds, "alone": alone, "peak": peak, "bytes": bytes_, "digest": digest(folder / "field.zarr")
-    }  # fmt: skip
+        "seconds": seconds,
+        "processor": processor,
+        "busy": processor / (workers * seconds),
+        "alone": alone,
+        "peak": peak,
+        "bytes": bytes_,
+        "digest": digest(folder / "field.zarr"),
+    }
 
 
 def main() -> None:
@@ -99,16 +115,20 @@ def main() -> None:
     print(f"{options.rounds} rounds, ", end="")
     print(f"memory limit {options.memory_limit} for each worker")
     print(f"bytes of all stores equal: {len({one['digest'] for one in every}) == 1}\n")
-    print("| workers | seconds (range) | GB/s | speed-up (range) | pass alone, seconds | peak MiB of a worker |")
-    print("|---|---|---|---|---|---|")
+    print("| workers | seconds (range) | GB/s | speed-up (range) | processor seconds (range) | busy | ", end="")
+    print("pass alone, seconds | peak MiB of a worker |")
+    print("|---|---|---|---|---|---|---|---|")
     first = measured[options.workers[0]]
     for workers, runs in measured.items():
         times = [one["seconds"] for one in runs]
+        spent = [one["processor"] for one in runs]
         ratios = [base["seconds"] / one["seconds"] for base, one in zip(first, runs, strict=True)]
         print(
             f"| {workers} | {statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f}) "
             f"| {array.nbytes / statistics.median(times) / 1e9:.2f} "
             f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) "
+            f"| {statistics.median(spent):.2f} ({min(spent):.2f} to {max(spent):.2f}) "
+            f"| {statistics.median(one['busy'] for one in runs):.2f} "
             f"| {statistics.median(one['alone'] for one in runs):.2f} "
             f"| {max(one['peak'] for one in runs) >> 20} |"
         )

@@ -6,6 +6,7 @@
 mod buffers;
 mod device;
 mod errors;
+mod estimate;
 mod file;
 mod partial;
 mod progress;
@@ -193,6 +194,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<file::File>()?;
     module.add_class::<partial::PartialStream>()?;
     module.add_class::<writer::Writer>()?;
+    module.add_function(wrap_pyfunction!(estimate::estimate, module)?)?;
     module.add_function(wrap_pyfunction!(quality::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(quality::verify, module)?)?;
     module.add_function(wrap_pyfunction!(compress, module)?)?;

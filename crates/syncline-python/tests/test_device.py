@@ -1,5 +1,6 @@
 """Arrays in device memory. `cargo xtask emulate --devices 1 -- python -m pytest -m gpu` runs this without a GPU."""
 
+import ctypes
 import gc
 
 import ml_dtypes
@@ -172,13 +173,16 @@ def test_memory_lives_as_long_as_its_last_user(gpu):
 def test_a_compressor_keeps_working(gpu):
     compressor = Compressor(abs=0.1)
     room = to_device(np.zeros(syncline.max_compressed_len("f4", (30, 40)), "u1"))
+    other = to_device(syncline.compress(field((9, 8), "f8"), abs=0.1))
     for scale in (1, 2):
         array = field() * np.float32(scale)
         expected = syncline.compress(array, abs=0.1)
         assert compressor.compress(to_device(array)).to_bytes() == expected
         made = compressor.compress(to_device(array), out=room)
         assert made.to_bytes() == expected
-        np.testing.assert_array_equal(to_host(compressor.decompress(made)), syncline.decompress(expected))
+        # The second call finds the workspace of the first, and the other stream that of both.
+        for data in (made, made, other):
+            np.testing.assert_array_equal(to_host(compressor.decompress(data)), syncline.decompress(data.to_bytes()))
     with pytest.raises(ValueError):
         compressor.compress(to_device(array), out=to_device(np.zeros(16, "u1")))
     with pytest.raises(TypeError, match="CUDA"):
@@ -201,6 +205,66 @@ def test_a_decompressor_keeps_working(gpu):
         decompressor.decompress(to_device(field((3, 3))))
     with pytest.raises(syncline.GpuError):
         Decompressor(syncline.compress(array, coder="lzss"))
+
+
+def driver_library():
+    """Returns the library of the driver, or of the emulator, which has the first name only."""
+    for name in ("libcuda.so", "libcuda.so.1", "nvcuda"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    pytest.skip("the driver's library has another name")
+
+
+class CapturedStream:
+    """A CUDA stream of the driver's library that is captured in the body of a ``with`` statement."""
+
+    THREAD_LOCAL = 1
+
+    def __init__(self):
+        self.library = driver_library()
+        self.handle = ctypes.c_void_p()
+        # Non-blocking.
+        self.call("cuStreamCreate", ctypes.byref(self.handle), 1)
+
+    def call(self, name, *arguments):
+        status = getattr(self.library, name)(*arguments)
+        assert status == 0, (name, status)
+
+    def __cuda_stream__(self):
+        return (0, self.handle.value)
+
+    def __enter__(self):
+        self.call("cuStreamBeginCapture_v2", self.handle, self.THREAD_LOCAL)
+        return self
+
+    def __exit__(self, *_):
+        graph = ctypes.c_void_p()
+        # Fails if something has ended the capture.
+        self.call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
+        self.call("cuGraphDestroy", graph)
+
+
+def test_capture_of_what_waits_is_refused(gpu):
+    there, compressor = to_device(field()), Compressor(abs=0.1)
+    made = compressor.compress(there)
+    stream = CapturedStream()
+    decompressor = Decompressor(made, stream=stream)
+    calls = [
+        lambda: syncline.compress(there, abs=0.1, stream=stream),
+        lambda: compressor.compress(there, stream=stream),
+        lambda: compressor.decompress(made, stream=stream),
+        lambda: syncline.decompress(made, stream=stream),
+        lambda: Decompressor(made, stream=stream),
+        lambda: decompressor.check(),
+    ]
+    with stream:
+        for call in calls:
+            with pytest.raises(syncline.GpuError, match="captures the stream"):
+                call()
+        decompressor.decompress(there)
+    assert compressor.compress(to_device(field()), stream=stream).to_bytes() == made.to_bytes()
 
 
 def test_damaged_streams_raise(gpu):

@@ -1,4 +1,4 @@
-"""The examples of the guide."""
+"""The examples of the guide and of the project's page."""
 
 import doctest
 import os
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).parents[3] / "docs" / "PYTHON.md"
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "PYTHON.md"
 
 
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
@@ -15,3 +16,13 @@ def test_the_examples_of_the_guide(tmp_path, monkeypatch):
     results = doctest.testfile(str(GUIDE), module_relative=False)
     assert results.attempted > 25 and results.failed == 0
     assert "field.syn" in os.listdir()
+
+
+def test_the_example_of_the_project_s_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, _, rest = (ROOT / "README.md").read_text("utf-8").partition("```python\n")
+    example, _, _ = rest.partition("```")
+    names = {}
+    exec(example, names)
+    assert names["part"].shape == (10, 13) and names["row"].shape == (50, 60)
+    assert len(names["stream"]) < len(names["quick"])

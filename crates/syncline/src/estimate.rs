@@ -41,7 +41,7 @@ use crate::range::scan_all;
 use crate::source::ArraySource;
 use crate::{ArrayView, Shape};
 
-/// The most elements of a sample.
+/// The most elements of a sample, unless the caller states another number.
 const SAMPLE_ELEMENTS: u64 = 1 << 22;
 /// A measurement is repeated until it has taken this long in total, at most [`MOST_RUNS`] times.
 const ENOUGH_TIME: Duration = Duration::from_millis(60);
@@ -114,12 +114,27 @@ impl Sample {
         shape: Shape,
         options: &CompressOptions,
     ) -> Result<Self> {
+        Self::of_at_most(SAMPLE_ELEMENTS, source, offset, element_type, shape, options)
+    }
+
+    /// Takes the sample as [`Sample::of`] does, but of at most `most` elements, or of one tile if that has more.
+    ///
+    /// # Errors
+    /// Those of [`compress_from`](crate::compress_from).
+    pub fn of_at_most<S: ReadAt + ?Sized>(
+        most: u64,
+        source: &S,
+        offset: u64,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+    ) -> Result<Self> {
         let pool = Pool::new(options.threads(), u64::MAX)?;
         let elements = ArraySource::new(source, offset, element_type);
         let most = match options.memory_limit() {
             // Beside the sample there are its stream and its reconstruction.
-            Some(limit) => (limit / 8 / element_type.size() as u64).min(SAMPLE_ELEMENTS),
-            None => SAMPLE_ELEMENTS,
+            Some(limit) => (limit / 8 / element_type.size() as u64).min(most),
+            None => most,
         };
         // Tiles of another size may be tried, all of which divide large ones.
         let tile_size = options.tile_size().unwrap_or(TileSize::Large);

@@ -1,15 +1,17 @@
 //! Decompression on the device: records are parsed, decoded and reconstructed without synchronizing with the host.
 
 mod reconstruct;
+mod scratch;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::array::Element;
 use syncline_core::huffman::Decoder;
 
 use reconstruct::{Part, reconstruct};
+use scratch::{Scratch, Sizes};
 
 use super::StreamInfo;
 use super::batches::Batch;
@@ -20,7 +22,7 @@ use crate::container::parse::{
     cleared_bytes,
 };
 use crate::container::structs::MAX_CHUNKS;
-use crate::device::{Arena, Device, SideStream, fetch, view_bytes_mut};
+use crate::device::{Arena, Device, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
@@ -37,12 +39,21 @@ const DECODED_ELEMENTS: u64 = 1 << 26;
 /// codes take twice as much memory as those of Huffman streams.
 const TOKEN_CODES_CHUNKS: u64 = 64;
 
+/// Device memory of a decompressor that another one takes over.
+#[derive(Default)]
+struct Reused {
+    scratch: Option<Scratch>,
+    tokens: Option<CodeTokens>,
+    plans: Option<InterpolationPlans>,
+}
+
 /// Decompresses one stream, or others whose headers give the same sizes, from device memory to device memory.
 ///
 /// Only [`Self::check`] waits for the device, and calls for streams whose codes may be LZSS tokens, which also take
 /// more scratch memory. Scratch memory is allocated by the constructor ([`Self::workspace_bytes`] returns its size) and
-/// kept. After the first call nothing is allocated, so that calls can be captured in a CUDA graph, if the context does
-/// not track slices across streams (`CudaContext::disable_event_tracking`).
+/// kept, also for another stream ([`Self::for_stream`]). After the first call nothing is allocated, so that calls can
+/// be captured in a CUDA graph, if the context does not track slices across streams
+/// (`CudaContext::disable_event_tracking`).
 #[derive(Debug)]
 pub struct Decompressor {
     info: StreamInfo,
@@ -57,19 +68,7 @@ pub struct Decompressor {
     token_codes: Option<(TokenCodes, InterpolationPlans)>,
     reconstructor: Reconstructor,
     hasher: Hasher,
-    arena: Arena,
-    /// Workspace used on `side`. Declared before `side`, so that it is freed first.
-    side_arena: Arena,
-    /// A second stream for the hashes of long records: each is a long sequential computation that occupies a small part
-    /// of the device.
-    side: SideStream,
-    /// One status word per chunk of the array, and one flag per chunk whether its hash differs.
-    statuses: CudaSlice<u32>,
-    hashes_differ: CudaSlice<u32>,
-    /// Memory that parsing needs to be 0, then the results of hashing. Each batch clears it again unless it fails.
-    kept: CudaSlice<u8>,
-    hash_progress: CudaSlice<u64>,
-    kept_is_clear: bool,
+    scratch: Scratch,
     chunks_in_batch: u64,
     /// The batches of the whole array, computed in advance because the device idles until the host's first launch.
     batches: Arc<[Batch]>,
@@ -82,7 +81,17 @@ impl Decompressor {
     /// [`CudaError::Unsupported`] for streams that [`StreamInfo::check_decompressible`] rejects, which only the CPU
     /// decompresses; errors of [`Device::kernel`]; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
-        Self::build(device, stream, info, None)
+        Self::build(device, stream, info, None, None)
+    }
+
+    /// Returns a decompressor for another stream, with the default strategy, that takes over the scratch memory. It
+    /// allocates only what the other stream needs beyond this memory.
+    ///
+    /// # Errors
+    /// The errors of [`Self::new`]. The scratch memory is freed then.
+    pub fn for_stream(self, device: &Device, info: &StreamInfo) -> Result<Self> {
+        let stream = self.scratch.arena.stream().clone();
+        Self::build(device, stream, info, None, Some(self))
     }
 
     /// Returns a decompressor that reconstructs with the given strategy, so that benches can compare strategies.
@@ -90,10 +99,16 @@ impl Decompressor {
     /// # Errors
     /// The errors of [`Self::new`] and [`Reconstructor::with_way`].
     pub fn with_way(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Way) -> Result<Self> {
-        Self::build(device, stream, info, Some(way))
+        Self::build(device, stream, info, Some(way), None)
     }
 
-    fn build(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Option<Way>) -> Result<Self> {
+    fn build(
+        device: &Device,
+        stream: Arc<CudaStream>,
+        info: &StreamInfo,
+        way: Option<Way>,
+        former: Option<Self>,
+    ) -> Result<Self> {
         info.check_decompressible()?;
         let header = info.header();
         let format = Format::new(header, info.geometry());
@@ -114,29 +129,40 @@ impl Decompressor {
             _ => Some(SelfSync::new(device, BITMAP_GROUP_LOG2)?),
         };
         let group_log2 = header.group_log2.into();
-        let tokens =
-            header.lzss_codes.then(|| CodeTokens::new(device, &stream, header.index, group_log2)).transpose()?;
-        let plans = || InterpolationPlans::new(&stream, header, info.geometry());
-        let token_codes = || -> Result<_> { Ok((TokenCodes::new(device, info.geometry())?, plans()?)) };
-        let token_codes = header.token_codes.then(token_codes).transpose()?;
-        let chunks = info.geometry().chunks() as usize;
-        let words = || stream.alloc_zeros::<u32>(chunks.max(1)).allocating(chunks as u64 * 4);
+        let Reused { scratch, tokens, plans } = former.map_or_else(Reused::default, |former| former.reused(info));
+        let tokens = match tokens {
+            None if header.lzss_codes => Some(CodeTokens::new(device, &stream, header.index, group_log2)?),
+            tokens => tokens,
+        };
+        let token_codes = match (header.token_codes, plans) {
+            (false, _) => None,
+            (true, Some(plans)) => Some((TokenCodes::new(device, info.geometry())?, plans)),
+            (true, None) => {
+                let plans = InterpolationPlans::new(&stream, header, info.geometry())?;
+                Some((TokenCodes::new(device, info.geometry())?, plans))
+            }
+        };
         let (elements, most_chunks) = match way {
             _ if header.token_codes => (DECODED_ELEMENTS, TOKEN_CODES_CHUNKS),
             Way::Fused => (FUSED_ELEMENTS, MAX_CHUNKS as u64),
             _ => (DECODED_ELEMENTS, MAX_CHUNKS as u64),
         };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
-        let side = SideStream::new(stream.context())?;
         // Each chunk takes memory for hashing according to the longest record, which in a damaged stream may be far
         // longer than the chunk's elements. The batch size therefore considers both.
         let elements_of_record = info.longest_record() / (2 * header.element_type.size() as u64);
         let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, most_chunks);
-        // At least one chunk: devices without memory pools cannot allocate 0 bytes.
+        let chunks = info.geometry().chunks() as usize;
         let most = chunks_in_batch.min(chunks as u64).max(1) as usize;
-        let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
-        let kept = stream.alloc_zeros::<u8>(kept_bytes).allocating(kept_bytes as u64)?;
-        let hash_progress = stream.alloc_zeros::<u64>(most).allocating(most as u64 * 8)?;
+        let sizes =
+            Sizes { chunks, kept_bytes: cleared_bytes(most, most * format.bitmap_kinds() as usize), in_batch: most };
+        let scratch = match scratch {
+            Some(mut scratch) => {
+                scratch.grow(&sizes)?;
+                scratch
+            }
+            None => Scratch::new(&stream, &sizes)?,
+        };
         let mut decompressor = Self {
             format,
             geometry: DeviceGeometry::new(info.geometry(), header.group_log2),
@@ -147,24 +173,27 @@ impl Decompressor {
             token_codes,
             reconstructor,
             hasher: Hasher::new(device)?,
-            arena: Arena::new(stream.clone()),
-            side_arena: Arena::new(side.stream().clone()),
-            side,
-            statuses: words()?,
-            hashes_differ: words()?,
-            kept,
-            hash_progress,
-            kept_is_clear: true,
+            scratch,
             chunks_in_batch,
             batches: Batch::all(info, 0..chunks as u64, chunks_in_batch)?.into(),
             info: info.clone(),
         };
         let (main, beside) = decompressor.workspace()?;
-        decompressor.arena = Arena::with_capacity(stream, main)?;
-        // Initialized to 0, because compute-sanitizer's initcheck does not see the kernels' first writes to this
-        // memory.
-        decompressor.side_arena = Arena::with_zeros(decompressor.side.stream().clone(), beside)?;
+        decompressor.scratch.reserve(main, beside)?;
         Ok(decompressor)
+    }
+
+    /// Returns the device memory of which a decompressor for another stream can make use.
+    fn reused(self, info: &StreamInfo) -> Reused {
+        let (own, other) = (self.info.header(), info.header());
+        let same_tokens = other.lzss_codes && (own.index, own.group_log2) == (other.index, other.group_log2);
+        let same_plans = self.info.geometry() == info.geometry()
+            && (own.pipeline, own.element_type) == (other.pipeline, other.element_type);
+        Reused {
+            scratch: Some(self.scratch),
+            tokens: self.tokens.filter(|_| same_tokens),
+            plans: self.token_codes.map(|(_, plans)| plans).filter(|_| same_plans),
+        }
     }
 
     /// Returns the description of the stream that the decompressor was created for.
@@ -176,13 +205,7 @@ impl Decompressor {
     pub fn workspace_bytes(&self) -> usize {
         let tokens = self.tokens.as_ref().map_or(0, CodeTokens::workspace_bytes);
         let plans = self.token_codes.as_ref().map_or(0, |(_, plans)| plans.bytes());
-        self.arena.capacity()
-            + self.side_arena.capacity()
-            + tokens
-            + plans
-            + (self.statuses.len() + self.hashes_differ.len()) * size_of::<u32>()
-            + self.kept.len()
-            + self.hash_progress.len() * size_of::<u64>()
+        self.scratch.bytes() + tokens + plans
     }
 
     /// Returns the bytes of arena memory that the largest batch takes on the caller's stream and on the second stream.
@@ -300,9 +323,7 @@ impl Decompressor {
         // Each batch only writes the statuses of its own chunks.
         if wanted != (0..self.info.geometry().chunks()) {
             batches = Batch::all(&self.info, wanted, self.chunks_in_batch)?.into();
-            let stream = self.arena.stream().clone();
-            stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
-            stream.memset_zeros(&mut self.hashes_differ).doing("clearing statuses")?;
+            self.scratch.clear_statuses()?;
         }
         for batch in &*batches {
             self.decompress_batch(input, input_offset, batch, tiles.clone(), &mut output, first_element, observer)?;
@@ -316,9 +337,11 @@ impl Decompressor {
     /// # Errors
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
     pub fn check(&self) -> Result<()> {
-        let stream = self.arena.stream();
-        let statuses = fetch(stream, &self.statuses, "reading statuses")?;
-        let differ = fetch(stream, &self.hashes_differ, "reading statuses")?;
+        let stream = self.scratch.arena.stream();
+        // There may be more, of another stream.
+        let chunks = self.info.geometry().chunks() as usize;
+        let statuses = fetch(stream, &self.scratch.statuses.slice(..chunks), "reading statuses")?;
+        let differ = fetch(stream, &self.scratch.hashes_differ.slice(..chunks), "reading statuses")?;
         for (chunk, (&status, &differs)) in statuses.iter().zip(&differ).enumerate() {
             if let Some(text) = chunk_status_text(status | if differs != 0 { STATUS_HASH } else { 0 }) {
                 return Err(self.info.corrupt(chunk as u64, &text));
@@ -343,27 +366,29 @@ impl Decompressor {
         let first = bytes.start.checked_sub(input_offset);
         let first = first.ok_or_else(|| CudaError::invalid("the input starts behind the records that are wanted"))?;
         let records = Records { input, first, lengths };
-        let stream = self.arena.stream().clone();
-        let mut frame = self.arena.frame()?;
+        let Scratch { arena, side_arena, side, statuses, hashes_differ, kept, hash_progress, kept_is_clear } =
+            &mut self.scratch;
+        let stream = arena.stream().clone();
+        let mut frame = arena.frame()?;
 
-        if !self.kept_is_clear {
-            stream.memset_zeros(&mut self.kept).doing("clearing scratch memory")?;
-            stream.memset_zeros(&mut self.hash_progress).doing("clearing scratch memory")?;
+        if !*kept_is_clear {
+            stream.memset_zeros(kept).doing("clearing scratch memory")?;
+            stream.memset_zeros(hash_progress).doing("clearing scratch memory")?;
         }
         let own = chunks.start as usize..chunks.end as usize;
         let longest = batch.longest();
-        let mut progress = self.hash_progress.slice_mut(..lengths.len());
-        let mut differs = self.hashes_differ.slice_mut(own.clone());
+        let mut progress = hash_progress.slice_mut(..lengths.len());
+        let mut differs = hashes_differ.slice_mut(own.clone());
         // The parsing kernel compares the hashes of short records in additional blocks. The hashes of long records are
         // computed on the second stream, because parsing leaves most of the device idle.
         let beside = !Hashing::pays(longest);
         if beside {
             // Hashing may start together with parsing; driver calls that parsing does not need are made later.
-            self.side.mark(&stream)?;
+            side.mark(&stream)?;
         }
-        self.kept_is_clear = false;
+        *kept_is_clear = false;
         let kinds = self.format.bitmap_kinds() as usize;
-        let kept = self.kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
+        let kept = kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
         let classes = !self.decoder.is_fused();
         let hashing = (!beside).then_some(Hashing { longest, progress: &mut progress, differs: &mut differs });
         let mut parsed = self.parser.parse(
@@ -377,11 +402,11 @@ impl Decompressor {
             hashing,
         )?;
         observer("container_parse")?;
-        let mut result = self.statuses.slice_mut(own);
+        let mut result = statuses.slice_mut(own);
         let rest = || -> Result<bool> {
             if beside {
-                self.side.follow()?;
-                let mut side_frame = self.side_arena.frame()?;
+                side.follow()?;
+                let mut side_frame = side_arena.frame()?;
                 let places = self.parser.locate(&mut side_frame, records)?;
                 let pieces = Pieces {
                     starts: &places.starts,
@@ -426,7 +451,7 @@ impl Decompressor {
         let done = rest();
         if beside {
             // This also happens after an error, because the caller may free the input when this function returns.
-            self.side.join(&stream)?;
+            side.join(&stream)?;
             // Dropping the guard records an event, after hashing has joined the stream, so that other streams of the
             // caller wait before they reuse the input.
             drop(input.device_ptr(&stream));
@@ -434,17 +459,7 @@ impl Decompressor {
         if !done? {
             self.parser.finish(&stream, &mut parsed, &mut result)?;
         }
-        self.kept_is_clear = true;
+        *kept_is_clear = true;
         observer("container_parse_finish")
-    }
-}
-
-impl Drop for Decompressor {
-    /// Frees the second stream's memory on that stream, after all readers on the caller's stream have finished.
-    fn drop(&mut self) {
-        if self.side.fork(self.arena.stream()).is_err() {
-            // Drop cannot report an error; waiting longer than necessary is harmless.
-            let _ = self.arena.stream().synchronize();
-        }
     }
 }

@@ -350,6 +350,50 @@ fn a_graph_of_the_work_can_be_replayed() {
     }
 }
 
+/// One decompressor after the other takes over the memory: larger and smaller arrays, both types, and every index.
+#[test]
+fn another_stream_takes_over_the_memory() {
+    let Some((device, stream)) = device() else { return };
+    let mut former: Option<Decompressor> = None;
+    let mut reserved = 0;
+    for (number, (extents, index)) in [
+        (vec![5, 20, 30], IndexKind::Symbol),
+        (vec![40, 90], IndexKind::Symbol),
+        (vec![5, 20, 30], IndexKind::Gap),
+        (vec![900], IndexKind::None),
+        (vec![5, 20, 30], IndexKind::Symbol),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let making = Making { index, chunk_tiles: Some(4), ..Making::default() };
+        let values = field(&extents, number as u64, true);
+        let double = number % 2 == 1;
+        let (elements, bytes) = match double {
+            true => (ElementType::F64, bytes_of::<f64>(&values)),
+            false => (ElementType::F32, bytes_of::<f32>(&values)),
+        };
+        let compressed = compress(&bytes, elements, &extents, Bound::Abs(0.01), &making);
+        let info = StreamInfo::from_bytes(&compressed).unwrap();
+        let mut decompressor = match former.take() {
+            Some(former) => former.for_stream(device, &info).unwrap(),
+            None => settled(device, &stream, &info),
+        };
+        stream.synchronize().unwrap();
+        let expected = try_decompress(&compressed).unwrap();
+        let out = match double {
+            true => on_gpu::<f64>(&mut decompressor, &stream, &compressed),
+            false => on_gpu::<f32>(&mut decompressor, &stream, &compressed),
+        };
+        assert!(out.unwrap() == expected, "{extents:?} {index:?}");
+        assert!(decompressor.workspace_bytes() >= reserved, "{extents:?} {index:?}");
+        // The last stream needs no more than the first one.
+        assert!(number < 4 || decompressor.workspace_bytes() == reserved);
+        reserved = decompressor.workspace_bytes();
+        former = Some(decompressor);
+    }
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
     let Some((device, stream)) = device() else { return };

@@ -23,6 +23,7 @@ __all__ = [
     "cuda_device_info",
     "cuda_device_of",
     "decompress_into",
+    "estimate",
     "header",
     "inspect",
     "max_compressed_len",
@@ -55,6 +56,9 @@ def decompress_into(
     memory_limit: int | None = None,
     progress: _Progress = None,
 ) -> None: ...
+def estimate(
+    data: Any, dtype: str, shape: Sequence[int], choices: dict[str, Any], most: int
+) -> dict[str, Any]: ...
 def header(stream: Any) -> dict[str, Any]: ...
 def inspect(stream: Any) -> dict[str, Any]: ...
 def verify(

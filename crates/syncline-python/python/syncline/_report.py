@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import html
-import itertools
 import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from . import _device
+from . import _core, _device
 from ._array import (
     Bound,
     Coder,
@@ -20,20 +19,22 @@ from ._array import (
     Index,
     Quality,
     Tile,
-    compress,
+    as_bytes,
+    core_choices,
     decompress,
     header,
     inspect,
+    little_endian,
     one_bound,
-    resolve,
     verify,
 )
-from ._fill import Fill, fill_values
+from ._fill import Fill
+from ._types import core_name
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How small an array would become."""
+    """How small an array would become, and how long that would take on the CPU."""
 
     #: The expected bytes of the stream.
     compressed_bytes: int
@@ -43,6 +44,12 @@ class Estimate:
     nbytes: int
     #: The bytes that were compressed to find out; all of them for small arrays.
     sampled_bytes: int
+    #: The peak signal-to-noise ratio of the sample in dB; none if the sample comes back without error.
+    psnr: float | None
+    #: The seconds in which the sample was compressed.
+    compress_seconds: float
+    #: The seconds in which the sample was decompressed.
+    decompress_seconds: float
 
 
 def estimate(
@@ -60,69 +67,24 @@ def estimate(
     tile: Tile | None = None,
     index: Index = "symbol",
     threads: int = 0,
-    sample: int = 1 << 20,
+    sample: int = 1 << 22,
 ) -> Estimate:
-    """Estimates the size of the stream that :func:`compress` would make, from windows all over the array that have
-    about ``sample`` elements together. Arrays that are not larger are compressed whole. ``rel`` and ``psnr`` refer to
-    the range of the whole array. A ratio above 50 may be estimated as low as 0.4 of it, because codebooks are then much
-    of the sample's stream.
+    """Estimates what :func:`compress` would make of an array, from tiles in all of its parts that have at most
+    ``sample`` elements together, as ``syncline estimate`` does. Arrays that are not larger are compressed whole.
+    ``rel``, ``psnr``, and fill values refer to the whole array, which is read once for them.
 
     >>> import numpy as np, syncline
     >>> field = np.sin(np.arange(4_000_000, dtype="f4").reshape(2000, 2000) / 900)
-    >>> round(syncline.estimate(field, abs=1e-3).ratio / (field.nbytes / len(syncline.compress(field, abs=1e-3))), 1)
+    >>> expected = syncline.estimate(field, abs=1e-3, sample=1_000_000)
+    >>> round(expected.compressed_bytes / len(syncline.compress(field, abs=1e-3)), 1)
     1.0
     """
     chosen = one_bound(bound, abs, rel, psnr, pw_rel)
+    choices = core_choices(chosen, fill, coder, level, effort, index, threads, "cpu", None, tile)
     elements = _device.host_array(array)
-    windows = elements if elements.size <= max(1, sample) else _windows(elements, sample)
-    def stream_of(wanted: Bound) -> bytes:
-        stream: bytes = compress(
-            windows,
-            bound=wanted,
-            fill=fill,
-            coder=coder,
-            level=level,
-            effort=effort,
-            tile=tile,
-            index=index,
-            threads=threads,
-            device="cpu",
-        )
-        return stream
-
-    if chosen.mode in ("rel", "psnr") and windows is not elements:
-        whole = resolve(elements, rel=1.0, fill=fill_values(fill))
-        if chosen.mode == "psnr":
-            # The error that a PSNR allows is proportional to the range.
-            head = header(stream_of(chosen))
-            extent = head.range[1] - head.range[0] if head.range else 0.0
-            chosen = Bound("abs", head.abs_bound / extent * whole.value) if extent and head.abs_bound else Bound()
-        else:
-            chosen = Bound("abs", chosen.value * whole.value) if whole.value else Bound()
-    stream = stream_of(chosen)
-    share = elements.nbytes / windows.nbytes if windows.nbytes else 1.0
-    size = max(1, round(len(stream) * share))
-    return Estimate(size, elements.nbytes / size, elements.nbytes, windows.nbytes)
-
-
-def _windows(array: NDArray[Any], elements: int, least: int = 16) -> NDArray[Any]:
-    """Returns windows of an array that are spread over all of its axes, one after the other along the first axis."""
-    per_axis = 2 if array.ndim > 2 else 3 if array.ndim == 2 else 8
-    extents = list(array.shape)
-    wanted = max(1, elements // per_axis**array.ndim)
-    while np.prod(extents, dtype=np.int64) > wanted and max(extents) > least:
-        longest = int(np.argmax(extents))
-        extents[longest] = -(-extents[longest] // 2)
-    starts = []
-    for extent, window in zip(array.shape, extents, strict=True):
-        room = extent - window
-        # The same places in tiles as in the whole array, as far as their sides of 4, 8, and 16 go.
-        starts.append(sorted({room * (2 * part + 1) // (2 * per_axis) // 16 * 16 for part in range(per_axis)}))
-    parts = [
-        array[tuple(slice(start, start + window) for start, window in zip(corner, extents, strict=True))]
-        for corner in itertools.product(*starts)
-    ]
-    return np.concatenate(parts)
+    name = core_name(elements.dtype)
+    elements = little_endian(elements)
+    return Estimate(**_core.estimate(as_bytes(elements), name, elements.shape, choices, max(1, sample)))
 
 
 @dataclass(frozen=True)

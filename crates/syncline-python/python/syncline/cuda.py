@@ -81,8 +81,8 @@ class Compressor:
     """Compresses arrays on one GPU with the same options, and keeps its workspace from call to call.
 
     Bounds and options are those of :func:`syncline.compress`. With ``fallback=False``, what the GPU cannot do is a
-    :class:`syncline.GpuError` instead of being done by the CPU. Threads take turns. Compression reads results on the
-    host before it goes on, so that CUDA graphs cannot capture it.
+    :class:`syncline.GpuError` instead of being done by the CPU. Threads take turns. Both directions read results on the
+    host before they go on, so that CUDA graphs cannot capture them: they raise a :class:`syncline.GpuError` then.
     """
 
     def __init__(
@@ -166,5 +166,6 @@ class Decompressor:
 
         Raises:
             SynclineError: the last decompression found damage.
+            GpuError: a CUDA graph captures the stream.
         """
         self._inner.check()

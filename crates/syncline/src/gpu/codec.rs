@@ -5,19 +5,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use syncline_core::array::{ElementType, Shape};
+use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
 use syncline_core::pipeline::max_compressed_len;
-use syncline_cuda::cudarc::driver::CudaStream;
+use syncline_cuda::cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{CompressOptions as DeviceOptions, Compressed, Compressor, Decompressor, StreamInfo};
 use syncline_cuda::{CudaError, Device};
 
-use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, error, open};
+use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, DeviceInfo, RawStream};
 use crate::options::CompressOptions;
 use crate::report::Summary;
@@ -30,12 +30,14 @@ pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
 ///
 /// It keeps its workspace in device memory from call to call; calls with arrays of the same size and type allocate
 /// nothing. The work runs on a stream of its own, ordered after everything queued on the caller's stream. Each call
-/// returns when its result is complete.
+/// returns when its result is complete, and is an error while a CUDA graph captures the caller's stream.
 pub struct Codec {
     device: &'static Device,
     stream: Arc<CudaStream>,
     lossy: Option<Compressor<'static>>,
     lossless: Option<LosslessCompressor<'static>>,
+    /// The decompressor of the last lossy stream, whose memory the next one takes over.
+    pub(super) decompressor: Option<Decompressor>,
     /// Output of a compression whose size is not known before.
     scratch: Option<DeviceBuffer>,
 }
@@ -48,7 +50,7 @@ impl Codec {
     pub fn new(ordinal: usize) -> Result<Self> {
         let device = open(ordinal)?;
         let stream = device.context().new_stream().doing("creating a stream").map_err(error)?;
-        Ok(Self { device, stream, lossy: None, lossless: None, scratch: None })
+        Ok(Self { device, stream, lossy: None, lossless: None, decompressor: None, scratch: None })
     }
 
     /// Describes the GPU.
@@ -105,6 +107,9 @@ impl Codec {
         options: &CompressOptions,
         stream: RawStream,
     ) -> Result<(DeviceBuffer, Summary)> {
+        // Before anything is allocated: freeing it would end a capture.
+        // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
+        drop(unsafe { self.caller(stream) }.map_err(error)?);
         let most = max_compressed_len(element_type, shape);
         let mut needed = (input.len as u64 / 4 + SMALLEST_OUTPUT).min(most);
         let (made, mut scratch) = loop {
@@ -332,23 +337,35 @@ impl Codec {
             (_, ElementType::F32) => {
                 // SAFETY: as above; the length and the alignment were checked, and any bits are an f32.
                 let mut output = unsafe { borrow::<f32>(&self.stream, output, elements) };
-                Decompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
-                    decompressor.decompress(&input.as_view(), &mut output.view())?;
-                    decompressor.check()
-                })
+                self.decompress_lossy(&info, &input.as_view(), &mut output.view())
             }
             _ => {
                 // SAFETY: as above; lossy streams have elements of f32 or f64, which `Header::parse` checked.
                 let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
-                Decompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
-                    decompressor.decompress(&input.as_view(), &mut output.view())?;
-                    decompressor.check()
-                })
+                self.decompress_lossy(&info, &input.as_view(), &mut output.view())
             }
         };
         // The memory is the caller's again when the call returns, with an error, too.
         self.stream.synchronize().doing("waiting for the decompression").map_err(error)?;
         result.map_err(error)
+    }
+
+    /// Decompresses a lossy stream and waits for it. The decompressor is kept for the next call, except after an error:
+    /// what a damaged stream states may make it large.
+    fn decompress_lossy<E: Element + DeviceRepr>(
+        &mut self,
+        info: &StreamInfo,
+        input: &CudaView<'_, u8>,
+        output: &mut CudaViewMut<'_, E>,
+    ) -> std::result::Result<(), CudaError> {
+        let mut decompressor = match self.decompressor.take() {
+            Some(former) => former.for_stream(self.device, info)?,
+            None => Decompressor::new(self.device, self.stream.clone(), info)?,
+        };
+        decompressor.decompress(input, output)?;
+        decompressor.check()?;
+        self.decompressor = Some(decompressor);
+        Ok(())
     }
 
     /// Orders the codec's stream after all work that is queued on the caller's.
@@ -357,8 +374,20 @@ impl Codec {
     /// `stream` is null or a live stream of the device's primary context.
     unsafe fn wait_for(&self, stream: RawStream) -> std::result::Result<(), CudaError> {
         // SAFETY: the stream is live, as this function's caller promises, and is borrowed for this function only.
-        let caller = unsafe { borrow_stream(self.device, stream) }?;
+        let caller = unsafe { self.caller(stream) }?;
         self.stream.join(&caller).doing("waiting for the caller's stream")
+    }
+
+    /// Returns the caller's stream. It is an error if a graph captures it, as the codec's stream would become part of
+    /// the capture.
+    ///
+    /// # Safety
+    /// `stream` is null or a live stream of the device's primary context, until the result is dropped.
+    unsafe fn caller(&self, stream: RawStream) -> std::result::Result<Arc<CudaStream>, CudaError> {
+        // SAFETY: that of this function.
+        let caller = unsafe { borrow_stream(self.device, stream) }?;
+        check_not_captured(&caller)?;
+        Ok(caller)
     }
 }
 

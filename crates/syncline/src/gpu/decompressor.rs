@@ -11,7 +11,7 @@ use syncline_core::error::Result;
 use syncline_cuda::cudarc::driver::CudaStream;
 use syncline_cuda::pipeline::{self, StreamInfo};
 
-use super::memory::{borrow, borrow_stream, check_alignment, check_len, error, open};
+use super::memory::{borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
 use super::{DeviceBytes, RawStream};
 
 /// Decompresses one lossy stream in device memory, as often as needed, on the stream of the caller.
@@ -37,12 +37,13 @@ impl Decompressor {
     /// # Errors
     /// The data are not a stream, or one of a newer version; or it is truncated or damaged.
     /// [`Error::Gpu`](crate::Error::Gpu) if the stream is lossless, for which [`Codec`](super::Codec) serves, or if the
-    /// GPU fails.
+    /// GPU fails, or a CUDA graph captures `stream`.
     pub unsafe fn new(ordinal: usize, input: DeviceBytes, stream: RawStream) -> Result<Self> {
         check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
         let device = open(ordinal)?;
         // SAFETY: the caller promises that the stream lives as long as this object.
         let stream = unsafe { borrow_stream(device, stream) }.map_err(error)?;
+        check_not_captured(&stream).map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
         let input = unsafe { borrow::<u8>(&stream, input, input.len) };
         let info = StreamInfo::from_device(&stream, &input.as_view()).map_err(error)?;
@@ -93,8 +94,9 @@ impl Decompressor {
     /// unspecified in that case.
     ///
     /// # Errors
-    /// The stream is damaged; [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
+    /// The stream is damaged; [`Error::Gpu`](crate::Error::Gpu) if the GPU fails, or a CUDA graph captures the stream.
     pub fn check(&self) -> Result<()> {
+        check_not_captured(&self.stream).map_err(error)?;
         self.inner.check().map_err(error)
     }
 }

@@ -83,6 +83,21 @@ pub(super) unsafe fn borrow_stream(
     Ok(unsafe { device.context().wrap_borrowed_stream(stream.cast()) })
 }
 
+/// Checks that a call may wait for the work on a stream of the caller.
+///
+/// # Errors
+/// [`CudaError::Unsupported`] if the stream is being captured in a CUDA graph. The capture goes on.
+pub(super) fn check_not_captured(stream: &CudaStream) -> std::result::Result<(), CudaError> {
+    match stream.capture_status().doing("asking whether a stream is captured")? {
+        sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(()),
+        _ => Err(CudaError::Unsupported(
+            "a CUDA graph captures the stream, but this call reads results of the GPU before it goes on: call it \
+             outside of the capture (of all calls, only the decompression by a Decompressor can be captured)"
+                .into(),
+        )),
+    }
+}
+
 /// Returns memory of the caller as a slice of `elements` elements.
 ///
 /// # Safety

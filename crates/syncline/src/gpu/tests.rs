@@ -235,6 +235,35 @@ fn damaged_streams_are_errors() {
     }
 }
 
+/// Streams of all kinds in turn; those that need less than the one before leave the workspace as it is.
+#[test]
+fn decompression_keeps_its_workspace() {
+    let Some((mut codec, _shared)) = codec() else { return };
+    let abs = |effort| CompressOptions::new(Bound::Abs(0.5)).with_effort(effort);
+    let mut held = None;
+    for (of, extents, options, smaller) in [
+        (ElementType::F32, &[9, 20, 17][..], abs(Effort::Balanced), false),
+        (ElementType::F32, &[9, 20, 17], CompressOptions::new(Bound::Abs(0.1)), false),
+        (ElementType::F64, &[33, 40], abs(Effort::Balanced), false),
+        (ElementType::F32, &[900], abs(Effort::Fast).with_coder(Coder::LzssHuffman), false),
+        (ElementType::F32, &[5000], abs(Effort::Fast), false),
+        (ElementType::F32, &[900], abs(Effort::Fast), true),
+        (ElementType::F64, &[9, 10], abs(Effort::Fast), true),
+    ] {
+        let shape = Shape::new(extents).unwrap();
+        let (stream, elements) = on_cpu(&field(of, shape.len()), of, shape, &options);
+        let (input, output) = (codec.upload(&stream).unwrap(), codec.allocate(elements.len()).unwrap());
+        for _ in 0..2 {
+            // SAFETY: live buffers of this device, which nothing else uses.
+            unsafe { codec.decompress(input.bytes(), output.bytes(), null_mut()) }.unwrap();
+            assert!(output.to_vec().unwrap() == elements, "{of} {shape} {options:?}");
+        }
+        let now = codec.decompressor.as_ref().map(|kept| kept.workspace_bytes());
+        assert!(now.is_some() && (!smaller || now == held), "{of} {shape}: {held:?}, then {now:?}");
+        held = now;
+    }
+}
+
 /// The input arrives by work that is queued on the stream of the caller.
 #[test]
 fn work_that_the_caller_queued_comes_first() {
@@ -309,4 +338,46 @@ fn graphs_capture_decompression() {
     // SAFETY: as above.
     let error = unsafe { Decompressor::new(0, lossless.bytes(), stream.cu_stream().cast()) }.unwrap_err();
     assert!(matches!(error, Error::Gpu { .. }), "{error}");
+}
+
+/// What waits for the GPU is refused during a capture, which goes on.
+#[test]
+fn graphs_capture_nothing_that_waits() {
+    let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(mut codec) = new_codec() else { return };
+    let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F32);
+    let bytes = field(of, shape.len());
+    let options = CompressOptions::new(Bound::Abs(0.5));
+    let (expected, elements) = on_cpu(&bytes, of, shape, &options);
+    let stream = memory::open(0).unwrap().context().new_stream().unwrap();
+    let handle: RawStream = stream.cu_stream().cast();
+    let (array, input) = (codec.upload(&bytes).unwrap(), codec.upload(&expected).unwrap());
+    let output = codec.allocate(bytes.len()).unwrap();
+    // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
+    let mut decompressor = unsafe { Decompressor::new(0, input.bytes(), handle) }.unwrap();
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    // SAFETY: as above.
+    let refused = unsafe {
+        [
+            codec.compress_to_buffer(array.bytes(), of, shape, &options, handle).map(drop),
+            codec.compress(array.bytes(), of, shape, &options, output.bytes(), handle).map(drop),
+            codec.decompress(input.bytes(), output.bytes(), handle),
+            codec.copy_to_host(array.bytes(), handle).map(drop),
+            Decompressor::new(0, input.bytes(), handle).map(drop),
+            decompressor.check(),
+        ]
+    };
+    // SAFETY: as above.
+    unsafe { decompressor.decompress(input.bytes(), output.bytes()) }.unwrap();
+    let graph = stream.end_capture(CUgraphInstantiate_flags_enum(0)).unwrap().unwrap();
+    for (call, result) in refused.into_iter().enumerate() {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Gpu { .. }) && error.to_string().contains("capture"), "{call}: {error}");
+    }
+    graph.launch().unwrap();
+    decompressor.check().unwrap();
+    assert!(output.to_vec().unwrap() == elements);
+    // SAFETY: as above.
+    let (made, _) = unsafe { codec.compress_to_buffer(array.bytes(), of, shape, &options, handle) }.unwrap();
+    assert!(made.to_vec().unwrap() == expected);
 }
