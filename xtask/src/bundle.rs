@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+
+use crate::programs::{self, Program};
 
 /// Largest size of the packed bundle in bytes: it has to travel.
 const MAX_BYTES: u64 = 60 << 20;
@@ -49,28 +50,13 @@ pub fn run() -> Result<()> {
 
 /// Builds the programs that `cargo test --package <package> <flag>` would run, and returns their names and paths.
 fn build(package: &str, flag: &str) -> Result<Vec<(String, PathBuf)>> {
-    let output = crate::cargo()
-        .args(["test", "--no-run", "--release", "--package", package, flag, "--message-format=json"])
-        .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
-        .current_dir(crate::root())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start cargo")?;
-    ensure!(output.status.success(), "cannot build the programs of {package}");
+    let small = ["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"];
+    let arguments = [&["--release", "--package", package, flag][..], &small].concat();
     let kinds = if flag == "--benches" { ["bench", "bench"] } else { ["test", "lib"] };
-    let mut programs = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let message: Value = serde_json::from_str(line).context("cannot parse the messages of cargo")?;
-        let target = &message["target"];
-        if let Some(program) = message["executable"].as_str()
-            && target["kind"][0].as_str().is_some_and(|kind| kinds.contains(&kind))
-        {
-            let name = target["name"].as_str().context("cargo reports a target without a name")?;
-            if !WITHOUT_DEVICE.contains(&name) {
-                programs.push((name.to_owned(), PathBuf::from(program)));
-            }
-        }
-    }
+    let wanted =
+        |program: &Program| kinds.contains(&program.kind.as_str()) && !WITHOUT_DEVICE.contains(&program.name.as_str());
+    let programs = programs::build(&arguments)?.into_iter().filter(wanted);
+    let programs: Vec<_> = programs.map(|program| (program.name, program.path)).collect();
     ensure!(!programs.is_empty(), "{package} has no program for {flag}");
     Ok(programs)
 }

@@ -7,6 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::programs::{self, Program};
+
 /// The tests of `syncline-cuda` that need no device.
 const NO_DEVICE: [&str; 2] = ["compile", "common"];
 
@@ -62,15 +64,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some((program, rest)) = arguments.command.split_first() {
         return emulated(Command::new(program).args(rest));
     }
-    let mut tests = crate::cargo();
-    // Not with `--package`: cargo would enable fewer features of common dependencies and build all of them again.
-    tests.args(["test", "--workspace"]);
-    device_tests()?.iter().for_each(|test| _ = tests.args(["--test", test]));
-    emulated(&mut tests)?;
-    emulated(crate::cargo().args(["test", "--workspace", "--lib", "--", "gpu"]))?;
-    emulated(crate::cargo().args(["test", "--workspace", "--test", "outliers"]))?;
-    // Tests that the caller chose are few and short.
-    emulated(crate::cargo().args(["test", "--workspace", "--test", "cli", "--", "device::"]))
+    // The whole workspace: with `--package`, cargo would enable fewer features of common dependencies and build all of
+    // them again.
+    for Program { folder, kind, name, path } in programs::build(&["--workspace"])? {
+        let package = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // Tests that the caller chose are few and short.
+        let filter = match (package, kind.as_str(), name.as_str()) {
+            ("syncline-cuda", "test", name) if !NO_DEVICE.contains(&name) => "",
+            ("syncline", "lib", _) => "gpu",
+            ("syncline", "test", "outliers") => "",
+            ("syncline-cli", "test", "cli") => "device::",
+            _ => continue,
+        };
+        emulated(Command::new(path).arg(filter).current_dir(folder))?;
+    }
+    Ok(())
 }
 
 /// Environment variable with the folders that the loader searches first.
@@ -100,17 +108,4 @@ fn library_in(folder: &Path) -> Result<PathBuf> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     paths.find(is_library).with_context(|| format!("no NVRTC in {}", folder.display()))
-}
-
-/// Returns the names of the device tests for cargo.
-fn device_tests() -> Result<Vec<String>> {
-    let folder = crate::root().join("crates").join("syncline-cuda").join("tests");
-    let entries = std::fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
-    let name = |path: &Path| path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    let mut names = Vec::new();
-    for entry in entries {
-        names.extend(name(&entry?.path()).filter(|name| !NO_DEVICE.contains(&name.as_str())));
-    }
-    names.sort();
-    Ok(names)
 }

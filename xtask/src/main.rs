@@ -7,6 +7,7 @@ mod emulate;
 mod fuzz;
 mod install;
 mod nvrtc;
+mod programs;
 mod python;
 
 use std::path::Path;
@@ -76,12 +77,15 @@ fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Prints a command and runs it in the root folder of the repository.
+/// Prints a command and runs it, in the root folder of the repository unless it has another.
 fn run(command: &mut Command) -> Result<()> {
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let line = words.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
     eprintln!("> {line}");
-    let status = command.current_dir(root()).status().with_context(|| format!("cannot start: {line}"))?;
+    if command.get_current_dir().is_none() {
+        command.current_dir(root());
+    }
+    let status = command.status().with_context(|| format!("cannot start: {line}"))?;
     ensure!(status.success(), "failed ({status}): {line}");
     Ok(())
 }
