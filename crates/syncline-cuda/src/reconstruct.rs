@@ -206,8 +206,8 @@ impl Format {
         Specialization { source: SOURCE, constants: self.constants(true, &own) }
     }
 
-    /// Returns the tiles of a warp of the kernel for chunks with token codebooks, which it has in shared memory, and the
-    /// resident blocks that this memory allows.
+    /// Returns the tiles of a warp of the kernel for chunks with token codebooks, which it has in shared memory, and
+    /// the resident blocks that this memory allows.
     fn token_codes_tiles(self) -> (u32, u32) {
         match (self.axes, self.double) {
             (3, false) => (2, 20),

@@ -2,8 +2,9 @@
 
     python torch_throughput.py [--bytes 500000000] [--rounds 20] [--effort fast] [--file FIELD.f32 --shape 512,512,512]
 
-Prints medians over the rounds, in GB of the uncompressed tensor per second, between events on the device. Without a file, the field is a sum of
-waves with some noise. With the package nvidia-nvcomp, its lossless codecs compress and decompress the same tensor.
+Prints medians over the rounds, in GB of the uncompressed tensor per second, between events on the device. Without a
+file, the field is a sum of waves with some noise. With the package nvidia-nvcomp, its lossless codecs
+compress and decompress the same tensor.
 """
 
 import argparse
@@ -110,7 +111,8 @@ def main() -> None:
     ]
     for name, work in rows:
         events, clock = seconds(work, options.rounds)
-        print(f"{name:30} {size / events / 1e9:8.1f} GB/s  (by the clock {size / clock / 1e9:.1f}; {clock * 1e3:.3f} ms)")
+        by_clock = f"by the clock {size / clock / 1e9:.1f}; {clock * 1e3:.3f} ms"
+        print(f"{name:30} {size / events / 1e9:8.1f} GB/s  ({by_clock})")
     nvcomp_rows(tensor, options.rounds)
 
 

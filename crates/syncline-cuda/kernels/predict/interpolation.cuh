@@ -23,7 +23,6 @@ template <typename Element> struct Pair {
     Element weights[2];
     uint32_t places[2];
 
-    __device__ inline Pair() {}
     __device__ inline Pair(const void *pairs, uint32_t number);
 };
 template <> __device__ inline Pair<float>::Pair(const void *pairs, uint32_t number) {
@@ -38,17 +37,34 @@ template <> __device__ inline Pair<double>::Pair(const void *pairs, uint32_t num
     places[0] = rest.x, places[1] = rest.y;
 }
 
-// Predicts element `number` of a stage of `count` in TILES tiles from their elements `values`. `place` receives its
-// place in a tile, which is without gaps. With AHEAD, pairs are loaded before the neighbors of those before are added:
-// `ahead` is the element's first pair, and receives that of element `number + WARP`. Behind the last pair of an array's
-// plans there are enough to be loaded.
-template <bool AHEAD, uint32_t TILES, typename Element>
+// Predicts element `number` of a stage of `count` from the elements `values`. `place` receives its place in the tile,
+// which is without gaps.
+template <typename Element>
+__device__ inline Element predict(const void *pairs, const PlanStage &stage, uint32_t count, uint32_t number,
+                                  const Element *values, uint32_t &place) {
+    uint32_t next = stage.first_pair + number;
+    Pair<Element> pair(pairs, next);
+    // The first pair has it in the upper half of a place.
+    place = pair.places[0] >> 16;
+    Element sum = product(values[pair.places[0] & 0xFFFF], pair.weights[0]);
+    sum = product_plus(values[pair.places[1]], pair.weights[1], sum);
+    for (uint32_t done = 1; done < stage.pairs; ++done) {
+        next += count;
+        pair = Pair<Element>(pairs, next);
+        sum = product_plus(values[pair.places[0]], pair.weights[0], sum);
+        sum = product_plus(values[pair.places[1]], pair.weights[1], sum);
+    }
+    return sum;
+}
+
+// Predicts the element in TILES tiles, in which it has the same place. Pairs are loaded before the neighbors of those
+// before are added: `ahead` is the element's first pair, and receives that of element `number + WARP`. Behind the last
+// pair of an array's plans there are enough to be loaded.
+template <uint32_t TILES, typename Element>
 __device__ inline void predict(const void *pairs, const PlanStage &stage, uint32_t count, uint32_t number,
                                const Element *const (&values)[TILES], Pair<Element> &ahead, uint32_t &place,
                                Element (&sums)[TILES]) {
-    const uint32_t first = stage.first_pair + number;
-    Pair<Element> pair = AHEAD ? ahead : Pair<Element>(pairs, first);
-    // The first pair has it in the upper half of a place.
+    Pair<Element> pair = ahead;
     place = pair.places[0] >> 16;
     pair.places[0] &= 0xFFFF;
 #pragma unroll
@@ -56,19 +72,14 @@ __device__ inline void predict(const void *pairs, const PlanStage &stage, uint32
         // Adding -0 changes no product.
         sums[tile] = Element(-0.0);
     }
-    for (uint32_t done = 1;; ++done) {
-        const bool last = done == stage.pairs;
-        if (AHEAD) {
-            ahead = Pair<Element>(pairs, last ? first + WARP : first + done * count);
-        }
+    const uint32_t first = stage.first_pair + number;
+    for (uint32_t done = 1; done <= stage.pairs; ++done) {
+        ahead = Pair<Element>(pairs, done < stage.pairs ? first + done * count : first + WARP);
 #pragma unroll
         for (uint32_t tile = 0; tile < TILES; ++tile) {
             sums[tile] = product_plus(values[tile][pair.places[0]], pair.weights[0], sums[tile]);
             sums[tile] = product_plus(values[tile][pair.places[1]], pair.weights[1], sums[tile]);
         }
-        if (last) {
-            break;
-        }
-        pair = AHEAD ? ahead : Pair<Element>(pairs, first + done * count);
+        pair = ahead;
     }
 }

@@ -164,7 +164,6 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
     const Element width = Element(constants.step), inverse = Element(constants.inverse),
                   bound = Element(constants.bound);
     ActivitySums<uint32_t> sums;
-    Pair<Element> none;
     uint32_t begin = 0;
     for (uint32_t number = 0; number < plan.stages; ++number) {
         const PlanStage stage = plans.stages[plan.first_stage + number];
@@ -176,10 +175,8 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
         // The elements of a stage have no neighbors in it.
         for (uint32_t i = lane; i < count; i += WARP) {
             uint32_t place;
-            Element predictions[1];
-            // Not ahead, because registers are scarce here, and instructions limit the speed.
-            predict<false>(plans.pairs, stage, count, i, {memory.values}, none, place, predictions);
-            const Element prediction = predictions[0];
+            // Pairs are not loaded ahead, because registers are scarce here, and instructions limit the speed.
+            const Element prediction = predict(plans.pairs, stage, count, i, memory.values, place);
             const Element wanted = memory.values[padded(place)];
             const Element scaled = product(wanted - prediction, inverse);
             const Rounded rounded(scaled);

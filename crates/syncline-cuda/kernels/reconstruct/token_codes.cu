@@ -180,7 +180,7 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
         for (uint32_t i = lane_id(); i < count; i += WARP) {
             uint32_t place;
             Element predictions[TILES];
-            predict<true>(plans.pairs, stage, count, i, from, ahead, place, predictions);
+            predict(plans.pairs, stage, count, i, from, ahead, place, predictions);
             place = padded(place);
 #pragma unroll
             for (uint32_t tile = 0; tile < TILES; ++tile) {

@@ -1,7 +1,7 @@
 // Decoding tables of token codebooks (docs/FORMAT.md, "Token stream").
 //
-// An entry says what a symbol stands for: the length of its codeword in bits 0 to 4, the number of raw bits in bits 5 to
-// 9, the kind in bits 10 to 15, and the upper bits of the magnitude, which are followed by the raw bits, from bit 16 on.
+// An entry says what a symbol stands for. It has the length of the codeword in bits 0 to 4, the number of raw bits in
+// bits 5 to 9, the kind in bits 10 to 15, and from bit 16 on the upper bits of the magnitude, which raw bits follow.
 // A length of 0: there is no codeword of at most TOKEN_TABLE_BITS bits.
 //
 // TOKEN_TABLE_BITS  bits of a table lookup
