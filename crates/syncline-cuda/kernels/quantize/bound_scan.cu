@@ -359,7 +359,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         sum.first_nan = max_of(sum.first_nan, other.first_nan);
 #pragma unroll
         for (uint32_t i = 0; i < LOW; ++i) {
-            sum.batches[i] = other.maxima[i] > sum.maxima[i]    ? other.batches[i]
+            sum.batches[i] = other.maxima[i] > sum.maxima[i]   ? other.batches[i]
                              : other.maxima[i] < sum.maxima[i] ? sum.batches[i]
                                                                : 0;
             sum.maxima[i] = max_of(sum.maxima[i], other.maxima[i]);

@@ -296,9 +296,8 @@ __device__ inline void write_summed(TileScratch *scratch, const Work &own, uint3
 #if !LOG
 // Interpolates TILES tiles, of which number `i` is that of lane `sources(i)`.
 template <uint32_t TILES, typename Sources>
-__device__ inline void interpolate_tiles(TileScratch *scratch, const Work &own, const PlanHead &plan,
-                                         uint32_t elements, const Target &target, const Tokens &tokens,
-                                         Sources sources) {
+__device__ inline void interpolate_tiles(TileScratch *scratch, const Work &own, const PlanHead &plan, uint32_t elements,
+                                         const Target &target, const Tokens &tokens, Sources sources) {
     Interpolated<TILES> tiles;
 #pragma unroll
     for (uint32_t i = 0; i < TILES; ++i) {
@@ -357,8 +356,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     // The first lanes have a tile each.
     const uint32_t number = min_of(first + min_of<uint32_t>(lane_id(), WARP_TILES - 1), tiles - 1);
     const uint64_t tile = first_tile + number;
-    const bool wanted = lane_id() < WARP_TILES && first + lane_id() < tiles && tile >= request.tiles_start &&
-                        tile < request.tiles_end;
+    const bool wanted =
+        lane_id() < WARP_TILES && first + lane_id() < tiles && tile >= request.tiles_start && tile < request.tiles_end;
     const ChunkStart start(geometry, chunk_number);
     const Work own = work_of(geometry, request, start, number, wanted, find_tile(parsed, chunk, number, wanted));
     const Target target{input, parsed, record, values, geometry, chunk, false, out};

@@ -315,7 +315,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
         start = starts[0], end = starts[1];
     }
     const DecodingCodebook codebook{tables + own * TOKEN_TABLE, memory.codebooks[chunk * MAX_CODEBOOKS + own],
-                                 memory.symbols, stream.modes >> 2 * own & 3};
+                                    memory.symbols, stream.modes >> 2 * own & 3};
     WordsAhead from(reinterpret_cast<const uint32_t *>(input + stream.words), stream.last_word, start, end,
                     words + warp_id() * WARP * WORDS_AHEAD);
     CodeWriter to(codes + (uint64_t(chunk) * memory.slots + group) * TOKEN_GROUP);
