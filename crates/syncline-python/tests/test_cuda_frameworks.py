@@ -187,7 +187,8 @@ def test_torch_loses_no_memory(torch):
         syncline.decompress(made, out=back, stream=side)
         torch.cuda.synchronize()
 
-    for _ in range(3):
+    # The driver's memory pool, which serves both what codecs keep and what calls free, grows in the first rounds.
+    for _ in range(23):
         round()
     gc.collect()
     torch.cuda.empty_cache()

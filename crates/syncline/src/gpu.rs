@@ -15,7 +15,7 @@ mod tests;
 
 pub use codec::Codec;
 pub use decompressor::Decompressor;
-pub use memory::{DeviceBuffer, device_of, order_streams};
+pub use memory::{DeviceBuffer, device_of, ensure_not_captured, order_streams};
 
 use std::ffi::c_void;
 use std::fmt;

@@ -103,9 +103,8 @@ mod tests {
 
     #[test]
     fn the_elements_of_a_whole_field() {
-        for generator in [Generator::Hurricane, Generator::Cesm] {
-            assert_eq!(generator.generate(1.0).values.len(), generator.elements());
-        }
+        let generator = Generator::Hurricane;
+        assert_eq!(generator.generate(1.0).values.len(), generator.elements());
     }
 
     #[test]

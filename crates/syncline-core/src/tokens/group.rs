@@ -31,45 +31,54 @@ pub struct TokenDecoder {
     entries: Vec<PackedEntry>,
 }
 
-/// An [`Entry`] and the length of its codeword, in eight bytes.
+/// An [`Entry`] and the length of its codeword in eight bytes, such that the same operations decode every entry.
 #[derive(Clone, Copy, Debug, Default)]
 struct PackedEntry {
     base: u32,
     length: u8,
     raw_bits: u8,
     zeros: u8,
-    kind: Kind,
+    flags: u8,
 }
 
-/// The value after the zeros of an entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-enum Kind {
-    #[default]
-    Positive,
-    Negative,
-    /// A value whose last raw bit is its sign.
-    Signed,
-    /// More symbols, without a value.
-    Nothing,
-    /// Zeros only.
-    Rest,
-}
+/// The last raw bit is the sign of the value.
+const SIGNED: u8 = 1;
+const NEGATIVE: u8 = 2;
+/// There is a value after the zeros.
+const VALUE: u8 = 4;
+/// The rest of the group is zeros. Shifted by [`REST_SHIFT`], it is more than the codes of a group.
+const REST: u8 = 8;
+const REST_SHIFT: u32 = 12;
 
 impl PackedEntry {
     fn new(entry: Entry, length: u8) -> Self {
         match entry {
-            Entry::Zeros(zeros) => Self { length, zeros: zeros as u8, kind: Kind::Nothing, ..Self::default() },
-            Entry::Rest => Self { length, kind: Kind::Rest, ..Self::default() },
+            Entry::Zeros(zeros) => Self { length, zeros: zeros as u8, ..Self::default() },
+            Entry::Rest => Self { length, flags: REST, ..Self::default() },
             Entry::Value { zeros, base, raw_bits, negative } => {
-                let kind = match negative {
-                    None => Kind::Signed,
-                    Some(false) => Kind::Positive,
-                    Some(true) => Kind::Negative,
+                let sign = match negative {
+                    None => SIGNED,
+                    Some(false) => 0,
+                    Some(true) => NEGATIVE,
                 };
-                Self { base, length, raw_bits: raw_bits as u8, zeros: zeros as u8, kind }
+                Self { base, length, raw_bits: raw_bits as u8, zeros: zeros as u8, flags: VALUE | sign }
             }
         }
+    }
+
+    /// Returns the codes before the value.
+    #[inline(always)]
+    fn codes_before(self) -> usize {
+        usize::from(self.zeros) + (usize::from(self.flags & REST) << REST_SHIFT)
+    }
+
+    /// Returns the value, or 0 if there is none.
+    #[inline(always)]
+    fn value(self, raw: u32) -> i32 {
+        let signed = u32::from(self.flags & SIGNED);
+        let magnitude = self.base.wrapping_add(raw >> signed) as i32;
+        let negative = (raw & signed | u32::from(self.flags & NEGATIVE) >> 1) as i32;
+        (magnitude ^ -negative).wrapping_add(negative)
     }
 }
 
@@ -116,43 +125,83 @@ impl TokenDecoder {
     /// length.
     #[inline(always)]
     pub fn read_group(&self, bits: BitWords<'_>, start: u32, end: u32, group: &mut [i32]) -> Option<()> {
+        let mut reader = GroupReader::new(self, start, group);
+        while reader.has_more() {
+            reader.read(bits)?;
+        }
+        reader.ends_at(end).then_some(())
+    }
+}
+
+/// Fills two groups with the codes from the starts to the ends, as [`TokenDecoder::read_group`] does with one. A token
+/// has to be decoded before the next one of its group; two groups are decoded in the time that one would wait.
+#[inline(always)]
+pub fn read_two_groups(
+    decoders: [&TokenDecoder; 2],
+    bits: BitWords<'_>,
+    [start, between, end]: [u32; 3],
+    [first, second]: [&mut [i32]; 2],
+) -> Option<()> {
+    let mut first = GroupReader::new(decoders[0], start, first);
+    let mut second = GroupReader::new(decoders[1], between, second);
+    while first.has_more() && second.has_more() {
+        first.read(bits)?;
+        second.read(bits)?;
+    }
+    while first.has_more() {
+        first.read(bits)?;
+    }
+    while second.has_more() {
+        second.read(bits)?;
+    }
+    (first.ends_at(between) && second.ends_at(end)).then_some(())
+}
+
+/// A group that is being decoded.
+struct GroupReader<'a> {
+    decoder: &'a TokenDecoder,
+    position: u64,
+    group: &'a mut [i32],
+    at: usize,
+}
+
+impl<'a> GroupReader<'a> {
+    #[inline(always)]
+    fn new(decoder: &'a TokenDecoder, start: u32, group: &'a mut [i32]) -> Self {
         group.fill(0);
         // Positions stay far below the limit of u32: each token adds at most 52 bits, a group at most 2^9 tokens.
-        let mut position = u64::from(start);
-        let mut at = 0;
-        while at < group.len() {
-            let window = bits.window(position as u32);
-            let entry = self.entry(window)?;
-            position += u64::from(entry.length);
-            at += usize::from(entry.zeros);
-            if entry.kind == Kind::Nothing {
-                continue;
-            }
-            if entry.kind == Kind::Rest {
-                at = group.len();
-                break;
-            }
-            let raw_bits = u32::from(entry.raw_bits);
-            let (mut magnitude, mut negative) = (entry.base, entry.kind == Kind::Negative);
-            if raw_bits > 0 {
-                // A window has 33 bits.
-                let rest = if u32::from(entry.length) + raw_bits <= 33 {
-                    window << entry.length
-                } else {
-                    bits.window(position as u32)
-                };
-                let raw = (rest >> (64 - raw_bits)) as u32;
-                position += u64::from(raw_bits);
-                if entry.kind == Kind::Signed {
-                    (magnitude, negative) = (entry.base + (raw >> 1), raw & 1 != 0);
-                } else {
-                    magnitude += raw;
-                }
-            }
-            let value = magnitude as i32;
-            *group.get_mut(at)? = if negative { value.wrapping_neg() } else { value };
-            at += 1;
-        }
-        (at == group.len() && position == u64::from(end)).then_some(())
+        Self { decoder, position: start.into(), group, at: 0 }
+    }
+
+    #[inline(always)]
+    fn has_more(&self) -> bool {
+        self.at < self.group.len()
+    }
+
+    #[inline(always)]
+    fn ends_at(&self, end: u32) -> bool {
+        self.position == u64::from(end)
+    }
+
+    /// Decodes a token. Returns `None` if there is none, or if the group has no room for its codes.
+    #[inline(always)]
+    fn read(&mut self, bits: BitWords<'_>) -> Option<()> {
+        let window = bits.window(self.position as u32);
+        let entry = self.decoder.entry(window)?;
+        let (length, raw_bits) = (u32::from(entry.length), u32::from(entry.raw_bits));
+        // A window has 33 bits.
+        let rest = match length + raw_bits {
+            ..=33 => window << length,
+            _ => bits.window(self.position as u32 + length),
+        };
+        self.position += u64::from(length + raw_bits);
+        self.at += entry.codes_before();
+        let Some(code) = self.group.get_mut(self.at) else {
+            let ends = entry.flags & REST != 0 || (self.at == self.group.len() && entry.flags & VALUE == 0);
+            return ends.then_some(());
+        };
+        *code = entry.value((rest >> 1 >> (63 - raw_bits)) as u32);
+        self.at += usize::from(entry.flags & VALUE) / usize::from(VALUE);
+        Some(())
     }
 }

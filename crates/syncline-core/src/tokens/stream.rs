@@ -1,7 +1,7 @@
 //! Token streams as bytes (`docs/FORMAT.md`, "Token stream").
 
 use super::Mode;
-use super::group::TokenDecoder;
+use super::group::{TokenDecoder, read_two_groups};
 use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::bits::reader::BitWords;
 use crate::container::{Fields, align};
@@ -178,24 +178,51 @@ impl<'a> TokenStream<'a> {
         Ok(Self { header, decoders, ranks, classes, starts, words, place })
     }
 
-    /// Decodes a group.
+    /// Decodes the groups of a tile: `codes` has whole groups from number `group` on, of which the last may be shorter.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the codewords are not those of a group of this length.
+    /// [`Error::Corrupt`] if the codewords are not those of groups of these lengths.
     ///
     /// # Panics
-    /// There is no such group.
+    /// There are no such groups.
     #[inline]
-    pub fn read_group(&self, group: usize, codes: &mut [i32]) -> Result<()> {
-        let Some(rank) = self.ranks[group] else {
-            codes.fill(0);
-            return Ok(());
-        };
-        let rank = rank as usize;
-        let decoder = &self.decoders[self.classes.get(rank).map_or(0, |&class| class.into())];
-        decoder.read_group(self.words, self.starts[rank], self.starts[rank + 1], codes).ok_or_else(|| {
-            Error::corrupt(self.place, format!("token stream: group {group} has codewords that it cannot have"))
-        })
+    pub fn read_groups(&self, group: usize, group_len: usize, codes: &mut [i32]) -> Result<()> {
+        let mut number = group;
+        let mut rest = codes.chunks_mut(group_len);
+        while let Some(first) = rest.next() {
+            let read = match (self.ranks[number], self.ranks.get(number + 1)) {
+                (Some(rank), Some(Some(_))) if rest.len() > 0 => {
+                    let second = rest.next().unwrap_or_default();
+                    number += 1;
+                    self.read_two(rank as usize, [first, second])
+                }
+                (Some(rank), _) => self.read_one(rank as usize, first),
+                (None, _) => {
+                    first.fill(0);
+                    Some(())
+                }
+            };
+            read.ok_or_else(|| {
+                let what = format!("token stream: group {number} or that before has codewords that it cannot have");
+                Error::corrupt(self.place, what)
+            })?;
+            number += 1;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn decoder(&self, rank: usize) -> &TokenDecoder {
+        &self.decoders[self.classes.get(rank).map_or(0, |&class| class.into())]
+    }
+
+    fn read_one(&self, rank: usize, codes: &mut [i32]) -> Option<()> {
+        self.decoder(rank).read_group(self.words, self.starts[rank], self.starts[rank + 1], codes)
+    }
+
+    fn read_two(&self, rank: usize, codes: [&mut [i32]; 2]) -> Option<()> {
+        let bounds = [self.starts[rank], self.starts[rank + 1], self.starts[rank + 2]];
+        read_two_groups([self.decoder(rank), self.decoder(rank + 1)], self.words, bounds, codes)
     }
 
     /// Returns the number of groups that are not zeros only.

@@ -94,9 +94,12 @@ proptest! {
         prop_assert!(estimated <= 8 * (codewords + 2 * codebooks) + ends.len() as u64 * 2 + 64);
         for (number, group) in codes.chunks(size).enumerate() {
             let mut read = vec![7; group.len()];
-            stream.read_group(number, &mut read).unwrap();
+            stream.read_groups(number, size, &mut read).unwrap();
             prop_assert_eq!(&read[..], group);
         }
+        let mut read = vec![7; codes.len()];
+        stream.read_groups(0, size, &mut read).unwrap();
+        prop_assert_eq!(&read, &codes);
         prop_assert!(TokenStream::parse(&bytes, ends.len() + 1, "test").is_err());
         for length in (0..bytes.len()).step_by(7) {
             prop_assert!(TokenStream::parse(&bytes[..length], ends.len(), "test").is_err());
@@ -116,8 +119,9 @@ proptest! {
         }
         if let Ok(stream) = TokenStream::parse(&bytes, ends.len(), "test") {
             for (number, group) in codes.chunks(128).enumerate() {
-                let _ = stream.read_group(number, &mut vec![0; group.len()]);
+                let _ = stream.read_groups(number, 128, &mut vec![0; group.len()]);
             }
+            let _ = stream.read_groups(0, 128, &mut vec![0; codes.len()]);
         }
     }
 

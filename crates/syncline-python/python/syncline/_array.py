@@ -187,7 +187,7 @@ def compress(
     choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
-        return _device.compress(array, ordinal, choices, out=out, stream=stream, codec=_device.codec(ordinal))
+        return _device.compress(array, ordinal, choices, out=out, stream=stream)
     if out is not None:
         raise TypeError("out= is for arrays on a GPU")
     elements = _device.host_array(array, stream)
@@ -314,7 +314,8 @@ def header(data: Any) -> Header:
     """
     ordinal = _device.ordinal_of(data)
     if ordinal is not None:
-        return header_of_fields(_device.codec(ordinal).header(data, _device.stream_number(None, data, ordinal)))
+        number = _device.stream_number(None, data, ordinal)
+        return header_of_fields(_device.codec_for(ordinal, number).header(data, number))
     return header_of_fields(_core.header(data))
 
 
@@ -365,9 +366,8 @@ def decompress(
     source, target = _device.ordinal_of(data), _device.ordinal_of(model)
     ordinal = source if target is None else target
     if ordinal is not None and device != "cpu" and region is None and (target is not None or model is None):
-        codec = _device.codec(ordinal)
         number = _device.stream_number(stream, data if model is None else model, ordinal)
-        result = codec.decompress(data, out, number, device == "auto")
+        result = _device.codec_for(ordinal, number).decompress(data, out, number, device == "auto")
         return out if out is not None else _device.as_array_like(result, like)
     if target is not None and out is not None:
         raise ValueError("a region, or device='cpu', cannot be written to an array on a GPU: use like= instead of out=")
@@ -384,7 +384,7 @@ def decompress(
     array = np.asarray(read_region(header(data), fill, region, None))
     if ordinal is None or (target is None and like is not None):
         return _device.as_array_like(array, like)
-    uploaded = _device.codec(ordinal).upload(as_bytes(little_endian(array)), core_name(array.dtype), array.shape)
+    uploaded = _device.codec_for(ordinal).upload(as_bytes(little_endian(array)), core_name(array.dtype), array.shape)
     return _device.as_array_like(uploaded, like)
 
 

@@ -138,7 +138,7 @@ class DeviceArray:
 
 @final
 class CudaCodec:
-    def __new__(cls, ordinal: int) -> CudaCodec: ...
+    def __new__(cls, ordinal: int, stream: int | None = None) -> CudaCodec: ...
     def compress(
         self,
         array: Any,

@@ -25,10 +25,10 @@ def ordinal_of(array: Any) -> int | None:
     return _core.cuda_device_of(array)
 
 
-def codec(ordinal: int) -> _core.CudaCodec:
-    """Returns a codec of a GPU."""
+def codec_for(ordinal: int, stream: int | None = None) -> _core.CudaCodec:
+    """Returns a codec of a GPU, for a call on a stream if its handle is given: a CUDA graph must not capture it."""
     find_nvrtc()
-    return _core.CudaCodec(ordinal)
+    return _core.CudaCodec(ordinal, stream)
 
 
 @functools.cache
@@ -72,11 +72,12 @@ def stream_number(stream: Any, array: Any, ordinal: int) -> int | None:
 
 
 def compress(
-    array: Any, ordinal: int, choices: dict[str, Any], *, out: Any, stream: Any, codec: _core.CudaCodec
+    array: Any, ordinal: int, choices: dict[str, Any], *, out: Any, stream: Any, codec: _core.CudaCodec | None = None
 ) -> _core.DeviceArray:
-    """Compresses an array on a GPU to a stream on this GPU."""
+    """Compresses an array on a GPU to a stream on this GPU, by a codec of this call if none is given."""
     number = stream_number(stream, array, ordinal)
-    return codec.compress(array, device_choices(choices), out, number, choices["device"] == "auto")
+    own = codec_for(ordinal, number) if codec is None else codec
+    return own.compress(array, device_choices(choices), out, number, choices["device"] == "auto")
 
 
 def device_choices(choices: dict[str, Any]) -> dict[str, Any]:
@@ -90,14 +91,16 @@ def host_bytes(data: Any, stream: Any = None) -> Any:
     ordinal = ordinal_of(data)
     if ordinal is None:
         return data
-    return codec(ordinal).download(data, stream_number(stream, data, ordinal))[0]
+    number = stream_number(stream, data, ordinal)
+    return codec_for(ordinal, number).download(data, number)[0]
 
 
 def host_array(array: Any, stream: Any = None) -> NDArray[Any]:
     """Returns a NumPy array, which shares the memory of an array in host memory if NumPy can do so."""
     ordinal = ordinal_of(array)
     if ordinal is not None:
-        elements, name, shape = codec(ordinal).download(array, stream_number(stream, array, ordinal))
+        number = stream_number(stream, array, ordinal)
+        elements, name, shape = codec_for(ordinal, number).download(array, number)
         return np.frombuffer(elements, np.uint8).view(numpy_dtype(name)).reshape(shape)
     if _library(array) == "torch" and str(array.dtype) == "torch.bfloat16":
         # NumPy has no such type of its own, so that PyTorch refuses to make an array of it.

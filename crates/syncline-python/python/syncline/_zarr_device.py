@@ -18,7 +18,7 @@ def is_on_gpu(prototype: Any) -> bool:
 @functools.cache
 def _codec(ordinal: int) -> _core.CudaCodec:
     """Returns the codec of a GPU, which keeps its workspace from chunk to chunk. Threads take turns."""
-    return _device.codec(ordinal)
+    return _device.codec_for(ordinal)
 
 
 def compress(array: Any, choices: dict[str, Any], prototype: Any) -> Any:

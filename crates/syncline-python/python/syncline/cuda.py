@@ -69,7 +69,7 @@ def to_device(array: ArrayLike, device: int = 0) -> DeviceArray:
     elements = _device.host_array(array)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
-    return _device.codec(device).upload(as_bytes(elements), name, elements.shape)
+    return _device.codec_for(device).upload(as_bytes(elements), name, elements.shape)
 
 
 def to_host(array: Any, *, stream: Any = None) -> NDArray[Any]:
@@ -104,7 +104,7 @@ class Compressor:
         where = "auto" if fallback else "cuda"
         chosen = one_bound(bound, abs, rel, psnr, pw_rel)
         self._choices = core_choices(chosen, fill, coder, level, effort, index, 0, where, None)
-        self._codec = _device.codec(device)
+        self._codec = _device.codec_for(device)
         self.device = device
 
     def compress(self, array: Any, *, out: Any = None, stream: Any = None) -> DeviceArray:

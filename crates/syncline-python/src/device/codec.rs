@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use syncline::gpu::{Codec, DeviceBuffer, DeviceBytes, RawStream};
+use syncline::gpu::{Codec, DeviceBuffer, DeviceBytes, RawStream, ensure_not_captured};
 use syncline::{ArrayView, Backend, CompressOptions, DecompressOptions, ElementType, Error, Result, Shape};
 
 use super::array::DeviceArray;
@@ -29,10 +29,18 @@ pub struct CudaCodec {
 
 #[pymethods]
 impl CudaCodec {
-    /// Opens a GPU.
+    /// Opens a GPU, for a call on a stream if that is given: a CUDA graph must not capture it.
     #[new]
-    fn new(py: Python<'_>, ordinal: usize) -> PyResult<Self> {
-        let codec = py.detach(|| Codec::new(ordinal)).map_err(exception)?;
+    #[pyo3(signature = (ordinal, stream = None))]
+    fn new(py: Python<'_>, ordinal: usize, stream: Option<usize>) -> PyResult<Self> {
+        let codec = py.detach(|| {
+            if let Some(number) = stream {
+                // SAFETY: the caller's stream lives during the call, and belongs to the device.
+                unsafe { ensure_not_captured(ordinal, raw_stream(number)) }?;
+            }
+            Codec::new(ordinal)
+        });
+        let codec = codec.map_err(exception)?;
         Ok(Self { codec: Mutex::new(codec), ordinal })
     }
 

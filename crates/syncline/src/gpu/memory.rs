@@ -98,6 +98,20 @@ pub(super) fn check_not_captured(stream: &CudaStream) -> std::result::Result<(),
     }
 }
 
+/// Checks that calls may wait for the work on a stream of the caller. Whoever makes a [`Codec`](super::Codec) for a
+/// single call asks before, because what the codec allocates would end a capture.
+///
+/// # Errors
+/// [`Error::Gpu`](crate::Error::Gpu) if a CUDA graph captures the stream, or the GPU fails.
+///
+/// # Safety
+/// `stream` is null or a live stream of the primary context of GPU number `ordinal`.
+pub unsafe fn ensure_not_captured(ordinal: usize, stream: RawStream) -> Result<()> {
+    // SAFETY: that of this function.
+    let stream = unsafe { borrow_stream(open(ordinal)?, stream) }.map_err(error)?;
+    check_not_captured(&stream).map_err(error)
+}
+
 /// Returns memory of the caller as a slice of `elements` elements.
 ///
 /// # Safety

@@ -103,9 +103,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
             if meta.constant {
                 q.fill(base);
             } else if let Codes::Symbols(stream) = &codes {
-                for (number, codes) in q.chunks_mut(1 << group_log2).enumerate() {
-                    stream.read_group(group + number, codes)?;
-                }
+                stream.read_groups(group, 1 << group_log2, q)?;
                 if meta.predictor != INTERPOLATION {
                     orders::restore(q, tile.extent, meta.predictor, base);
                 }
