@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use syncline::{DecompressOptions, Header, Loss, ReadAt, Salvage, Shape};
 
 use crate::args::{DecompressArgs, Limits, Talk};
-use crate::commands::decompress::prepare;
+use crate::commands::decompress::output::prepare;
 use crate::commands::remark;
 use crate::commands::verify::fills;
 use crate::format::{self, counted, grouped, number};
