@@ -57,9 +57,9 @@ __device__ inline Element predict(const void *pairs, const PlanStage &stage, uin
     return sum;
 }
 
-// Predicts the element in TILES tiles, in which it has the same place. Pairs are loaded before the neighbors of those
-// before are added: `ahead` is the element's first pair, and receives that of element `number + WARP`. Behind the last
-// pair of an array's plans there are enough to be loaded.
+// Predicts the element in TILES tiles, in which it has the same place. Each pair is loaded before the neighbors of the
+// previous pair are added, which hides the latency of loads: `ahead` is the element's first pair, and receives that of
+// element `number + WARP`. Padding pairs follow the last pair of an array's plans, so that this stays in bounds.
 template <uint32_t TILES, typename Element>
 __device__ inline void predict(const void *pairs, const PlanStage &stage, uint32_t count, uint32_t number,
                                const Element *const (&values)[TILES], Pair<Element> &ahead, uint32_t &place,

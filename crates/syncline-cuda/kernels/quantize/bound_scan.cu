@@ -60,8 +60,8 @@ template <typename Sum> struct Partial {
     // Complement of the number of the first NaN that is not excluded; 0 if there is none. Complements make the maximum
     // the most extreme value.
     uint64_t first_nan;
-    // One more than the number of the batch's first vector that alone has the lowest element, and the same for the
-    // highest; 0 if there are several such batches or this is not known.
+    // If one batch alone has the lowest element, the number of its first vector plus 1; the same for the highest. 0 if
+    // several batches have it, or if this is not known.
     uint64_t batches[2];
     // Complement of the lowest `ordered`, and the highest; then the same over the finite samples.
     Ordered maxima[MAXIMA];
@@ -91,7 +91,7 @@ __device__ inline uint32_t find_excluded(Bits bits, const ExcludedBits &excluded
     return found;
 }
 
-// A turn of a thread that is not a whole batch, or several turns.
+// Stands for several turns, or for a turn that is not a whole batch.
 constexpr uint32_t NO_TURN = ~uint32_t(0);
 
 struct Counter {

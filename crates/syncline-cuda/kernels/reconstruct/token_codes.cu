@@ -258,13 +258,13 @@ __device__ inline uint32_t predictor_of(uint32_t meta, const ParsedChunk &record
     return lattice ? 7 : predictor;
 }
 
-// What reconstruction needs in addition to a warp's tiles.
+// What reconstruction from token codes needs in addition to a target.
 struct Tokens {
     const int32_t *codes; // of the chunk
     const Plans &plans;
 };
 
-// Reconstructs the tiles of some lanes that are predicted from neighbors in the array. Called by the whole warp.
+// Reconstructs the tiles of these lanes, whose codes are residuals, by summing them. Called by the whole warp.
 __device__ inline void write_summed(TileScratch *scratch, const Work &own, uint32_t lanes, const Target &target,
                                     const Tokens &tokens) {
     for (uint32_t left = lanes; left != 0; left &= left - 1) {
@@ -308,7 +308,7 @@ __device__ inline void interpolate_tiles(TileScratch *scratch, const Work &own, 
     interpolate(scratch, plan, tokens.plans, tiles, elements, target.values);
 }
 
-// Reconstructs the tiles of some lanes that are interpolated. Called by the whole warp.
+// Reconstructs the tiles of these lanes, which are interpolated. Called by the whole warp.
 __device__ inline void write_interpolated(TileScratch *scratch, const Work &own, uint32_t lanes, const Target &target,
                                           const Tokens &tokens) {
     // Axes along which the tile is clipped.

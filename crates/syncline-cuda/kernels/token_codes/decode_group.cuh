@@ -84,6 +84,7 @@ struct CodeWriter {
     }
 };
 
+// A codebook, as a lane decodes with it.
 struct DecodingCodebook {
     const uint32_t *table;
     const CodebookDescriptor &descriptor;

@@ -16,7 +16,7 @@ use crate::error::{CudaError, DriverContext, Result};
 /// Maximum number of anchors of an interpolated tile, as in `kernels/reconstruct/token_codes.cu`.
 const MOST_ANCHORS: usize = 64;
 
-/// Pairs behind the last one: a kernel loads those that would follow the elements of a stage.
+/// Padding pairs after the last one, because a kernel loads pairs ahead, past the end of a stage.
 const PAIRS_BEHIND: usize = 64;
 
 /// The plans of all schemes and of all extents that the tiles of an array can have.
@@ -143,7 +143,6 @@ impl<T: Real> HostPlans<T> {
                 all.push(has_plan.then(|| Plan::new(scheme, extent, axes)).as_ref())?;
             }
         }
-        // A kernel loads those that would follow the last ones, too.
         all.pairs.resize(all.pairs.len() + PAIRS_BEHIND, ([all.missing; 2], [T::nearest(0.0); 2]));
         Ok(all)
     }

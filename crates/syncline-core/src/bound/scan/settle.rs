@@ -87,7 +87,8 @@ impl Scan {
         });
         // The lower extreme wins a tie.
         let (bits, _) = candidates.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-        // A scan without a single value that is not well known would only show that it is no fill.
+        // A value that only one element has is not fill. Unless it is well known, nothing is looked for beyond it, so
+        // that another scan would change nothing.
         let single = self.single[usize::from(bits == self.bits(high))];
         (!(single && self.excluded.is_empty() && !self.is_well_known(bits))).then_some(bits)
     }
