@@ -31,6 +31,11 @@ const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 #[cfg(feature = "zarr")]
 static PERMITS: RwLock<()> = RwLock::new(());
 
+/// Returns the folder that a file or a folder is in.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Returns a permit to write into a temporary folder, or to rename one. At the end of the program, there are none: the
 /// thread waits for its end.
 #[cfg(feature = "zarr")]
@@ -201,10 +206,7 @@ impl PendingFile {
         replaced: Option<&Metadata>,
         model: Option<&Metadata>,
     ) -> Outcome<Self> {
-        let folder = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(&target);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".syncline-").suffix(".tmp");
         let like = replaced.or(model);

@@ -63,7 +63,7 @@ mod with_zarrs {
 
     use super::*;
     use crate::message::{Failure, Outcome};
-    use crate::output::{permit, temporary_folder};
+    use crate::output::{folder_of, permit, temporary_folder};
     use crate::region::{shape_of, slabs, whole};
     use crate::{names, npy};
 
@@ -249,8 +249,7 @@ mod with_zarrs {
         if !name.is_empty() {
             make_groups(store, name)?;
         }
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = temporary_folder(parent).map_err(unmade)?;
+        let folder = temporary_folder(folder_of(&target)).map_err(unmade)?;
         let files = FilesystemStore::new(folder.path()).map_err(|error| failed(&shown)(&error))?;
         let (data_type, fill) = type_of(element, fill);
         let mut chunk: Vec<u64> = shape.extents().iter().map(|&extent| extent.max(1)).collect();

@@ -20,7 +20,7 @@ use crate::args::ConvertArgs;
 use crate::commands::convert::{Change, Conversion};
 use crate::format;
 use crate::message::{Failure, Outcome};
-use crate::output::{permit, temporary_folder};
+use crate::output::{folder_of, permit, temporary_folder};
 
 /// Arrays of fewer elements stay as they are: streams would take more than is saved.
 const SMALLEST: u64 = 1024;
@@ -43,9 +43,8 @@ pub fn convert(args: &ConvertArgs, fill: Option<&[f64]>) -> Outcome<Conversion> 
         }
     }
     let target = destination(args)?;
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = |error| Failure::io(args.output.display(), &error);
-    let folder = temporary_folder(parent).map_err(written)?;
+    let folder = temporary_folder(folder_of(&target)).map_err(written)?;
     let to = folder.path().join("a");
     let mut done = Copy::new(args, fill, &to)?.run()?;
     done.bytes = [size_of(from, |_| true)?, size_of(&to, |_| true)?];
@@ -65,9 +64,8 @@ fn destination(args: &ConvertArgs) -> Outcome<PathBuf> {
     let target = match fs::symlink_metadata(output) {
         Ok(_) => absolute(output)?,
         Err(_) => {
-            let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let name = output.file_name().ok_or_else(|| Failure::usage(format!("{shown}: names no folder")))?;
-            absolute(parent)?.join(name)
+            absolute(folder_of(output))?.join(name)
         }
     };
     if target.starts_with(&source) || source.starts_with(&target) {
