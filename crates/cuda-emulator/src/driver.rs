@@ -24,6 +24,7 @@ mod memory;
 mod modules;
 mod objects;
 mod operations;
+mod pools;
 mod streams;
 
 use std::ffi::c_int;

@@ -6,6 +6,7 @@
 mod array;
 mod codec;
 mod decompressor;
+mod idle;
 mod import;
 
 use std::path::PathBuf;

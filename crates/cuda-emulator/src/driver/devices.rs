@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use super::errors::{Code, Result, guard, put};
@@ -28,6 +29,10 @@ pub struct Device {
     pub shape: Shape,
     /// Whether the device supports memory pools, for allocations that are ordered on streams.
     pub pools: bool,
+    /// Handle of the device's memory pool.
+    pub pool: Handle,
+    /// Bytes of freed memory that the pool keeps. Has no effect: the emulator frees memory at once.
+    pub release_threshold: AtomicU64,
     /// Handle of the device's context.
     pub context: Handle,
     /// The default stream, whose handle is 0.
@@ -95,7 +100,15 @@ fn make() -> Result<Vec<Device>> {
     }
     let device = |ordinal| {
         let stream = Arc::new(Stream::new(ordinal, settings.shape, 0));
-        Device { ordinal, shape: settings.shape, pools: settings.pools, context: fresh(), stream }
+        Device {
+            ordinal,
+            shape: settings.shape,
+            pools: settings.pools,
+            pool: fresh(),
+            release_threshold: AtomicU64::new(0),
+            context: fresh(),
+            stream,
+        }
     };
     Ok((0..devices).map(device).collect())
 }
@@ -270,7 +283,15 @@ mod tests {
     #[test]
     fn attributes_of_capabilities() {
         let shape = shape(100).unwrap();
-        let device = Device { ordinal: 0, shape, pools: true, context: 1, stream: Arc::new(Stream::new(0, shape, 0)) };
+        let device = Device {
+            ordinal: 0,
+            shape,
+            pools: true,
+            pool: 2,
+            release_threshold: AtomicU64::new(0),
+            context: 1,
+            stream: Arc::new(Stream::new(0, shape, 0)),
+        };
         let of = |number| attribute(&device, number);
         assert_eq!([of(75), of(76), of(16), of(97), of(115)], [Ok(10), Ok(0), Ok(8), Ok(227 << 10), Ok(1)]);
         assert_eq!([of(0), of(LAST_ATTRIBUTE + 1)], [Err(Code::InvalidValue); 2]);

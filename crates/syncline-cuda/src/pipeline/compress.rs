@@ -165,6 +165,12 @@ impl<'d> Compressor<'d> {
         self.arena.capacity() as u64 + lengths + coders
     }
 
+    /// Frees the device memory that grows with the arrays, which the next call allocates again.
+    pub fn free_workspace(&mut self) {
+        self.arena.clear();
+        self.tokens = None;
+    }
+
     /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
     /// room; less suffices if the stream turns out to fit. Returns when the stream is complete.
     ///

@@ -208,6 +208,12 @@ impl Decompressor {
         self.scratch.bytes() + tokens + plans
     }
 
+    /// Frees the scratch memory that grows with the arrays, which the next call allocates again. That of codes as LZSS
+    /// tokens stays.
+    pub fn free_workspace(&mut self) {
+        self.scratch.arena.clear();
+    }
+
     /// Returns the bytes of arena memory that the largest batch takes on the caller's stream and on the second stream.
     fn workspace(&self) -> Result<(usize, usize)> {
         let (mut main, mut side) = (0, 0);

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "arrays of other libraries are device memory at raw pointers")]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,6 +11,7 @@ use syncline::gpu::{Codec, DeviceBuffer, DeviceBytes, RawStream, ensure_not_capt
 use syncline::{ArrayView, Backend, CompressOptions, DecompressOptions, ElementType, Error, Result, Shape};
 
 use super::array::DeviceArray;
+use super::idle;
 use super::import::{DeviceInput, cuda_device_of};
 use super::raw_stream;
 use crate::buffers::Input;
@@ -23,8 +24,14 @@ use crate::{Choices, header_fields};
 /// the CPU if `fallback` is true: the bytes are those of the CPU in any case.
 #[pyclass(frozen, module = "syncline._core")]
 pub struct CudaCodec {
-    codec: Mutex<Codec>,
+    codec: Arc<Mutex<Codec>>,
     ordinal: usize,
+}
+
+impl Drop for CudaCodec {
+    fn drop(&mut self) {
+        idle::give_back(self.ordinal, self.codec.clone());
+    }
 }
 
 #[pymethods]
@@ -38,10 +45,9 @@ impl CudaCodec {
                 // SAFETY: the caller's stream lives during the call, and belongs to the device.
                 unsafe { ensure_not_captured(ordinal, raw_stream(number)) }?;
             }
-            Codec::new(ordinal)
+            idle::take(ordinal)
         });
-        let codec = codec.map_err(exception)?;
-        Ok(Self { codec: Mutex::new(codec), ordinal })
+        Ok(Self { codec: codec.map_err(exception)?, ordinal })
     }
 
     /// Compresses an array on the device to new memory, or to the start of `out`, bytes on the device.
@@ -117,14 +123,14 @@ impl CudaCodec {
         let source = self.source(py, data, stream)?;
         let (bytes, number) = source.place();
         // SAFETY: `source` keeps the stream, which is ready on the CUDA stream, until this function returns.
-        let header = py.detach(|| unsafe { self.lock().header(bytes, raw_stream(number)) }).map_err(exception)?;
-        let (element, shape) = (header.element_type, header.shape);
+        let outline = py.detach(|| unsafe { self.lock().outline(bytes, raw_stream(number)) }).map_err(exception)?;
+        let (element, shape) = (outline.header().element_type, outline.header().shape);
         let len = (shape.len() as usize).saturating_mul(element.size());
         let decode = |to: DeviceBytes| {
             py.detach(|| {
                 let mut codec = self.lock();
                 // SAFETY: the stream and the output are kept, and ready, until this function returns.
-                match unsafe { codec.decompress(bytes, to, raw_stream(number)) } {
+                match unsafe { codec.decompress_outlined(&outline, bytes, to, raw_stream(number)) } {
                     Err(error) if fallback && unable(&error) => {
                         // SAFETY: as above.
                         let stream = unsafe { codec.copy_to_host(bytes, raw_stream(number)) }?;
@@ -159,8 +165,8 @@ impl CudaCodec {
         let source = self.source(py, data, stream)?;
         let (bytes, number) = source.place();
         // SAFETY: `source` keeps the stream, which is ready on the CUDA stream, until this function returns.
-        let header = py.detach(|| unsafe { self.lock().header(bytes, raw_stream(number)) }).map_err(exception)?;
-        header_fields(py, &header, bytes.len as u64)
+        let outline = py.detach(|| unsafe { self.lock().outline(bytes, raw_stream(number)) }).map_err(exception)?;
+        header_fields(py, outline.header(), bytes.len as u64)
     }
 
     /// Copies an array in host memory, C-contiguous and little-endian, to the device.

@@ -42,6 +42,17 @@ pub struct Codec {
     scratch: Option<DeviceBuffer>,
 }
 
+/// The header and the chunk table of a stream, which [`Codec::outline`] has read.
+#[derive(Clone, Debug)]
+pub struct Outline(StreamInfo);
+
+impl Outline {
+    /// Returns the header of the stream.
+    pub fn header(&self) -> &Header {
+        self.0.header()
+    }
+}
+
 impl Codec {
     /// Opens GPU number `ordinal`, in the primary context of the device.
     ///
@@ -51,6 +62,21 @@ impl Codec {
         let device = open(ordinal)?;
         let stream = device.context().new_stream().doing("creating a stream").map_err(error)?;
         Ok(Self { device, stream, lossy: None, lossless: None, decompressor: None, scratch: None })
+    }
+
+    /// Frees the device memory that the codec keeps, except for a small part that does not depend on the arrays. The
+    /// next call allocates again what it needs.
+    pub fn free_workspace(&mut self) {
+        self.scratch = None;
+        self.lossless = None;
+        if let Some(compressor) = &mut self.lossy {
+            compressor.free_workspace();
+        }
+        // What decodes LZSS tokens has memory of its own.
+        self.decompressor = self.decompressor.take().filter(|kept| !kept.info().header().lzss_codes);
+        if let Some(decompressor) = &mut self.decompressor {
+            decompressor.free_workspace();
+        }
     }
 
     /// Describes the GPU.
@@ -283,7 +309,8 @@ impl Codec {
         compress::summary(&made.header, options.bound(), &made.resolved, made.bytes, execution)
     }
 
-    /// Reads the header of a stream in device memory, which has the element type and the shape of its array.
+    /// Reads the header and the chunk table of a stream in device memory. The header has the element type and the shape
+    /// of the array.
     ///
     /// # Safety
     /// As for the input of [`Codec::decompress`].
@@ -291,13 +318,12 @@ impl Codec {
     /// # Errors
     /// The data are not a stream, or one of a newer version; or it is truncated or damaged.
     /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
-    pub unsafe fn header(&mut self, input: DeviceBytes, stream: RawStream) -> Result<Header> {
+    pub unsafe fn outline(&mut self, input: DeviceBytes, stream: RawStream) -> Result<Outline> {
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }.map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
         let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
-        let info = StreamInfo::from_device(&self.stream, &input.as_view()).map_err(error)?;
-        Ok(info.header().clone())
+        StreamInfo::from_device(&self.stream, &input.as_view()).map(Outline).map_err(error)
     }
 
     /// Decompresses a stream to `output`, which has exactly the length of the array; elements are written in C order.
@@ -317,11 +343,37 @@ impl Codec {
     /// fails. The contents of `output` are unspecified after an error.
     pub unsafe fn decompress(&mut self, input: DeviceBytes, output: DeviceBytes, stream: RawStream) -> Result<()> {
         check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
+        // SAFETY: that of this function.
+        let outline = unsafe { self.outline(input, stream) }?;
+        // SAFETY: that of this function.
+        unsafe { self.decompress_outlined(&outline, input, output, stream) }
+    }
+
+    /// Decompresses a stream as [`Codec::decompress`] does, without reading its outline again: `outline` is that of the
+    /// stream in `input`. If it is another stream's, the contents of `output` are unspecified, or it is an error.
+    ///
+    /// # Safety
+    /// That of [`Codec::decompress`].
+    ///
+    /// # Errors
+    /// Those of [`Codec::decompress`].
+    pub unsafe fn decompress_outlined(
+        &mut self,
+        outline: &Outline,
+        input: DeviceBytes,
+        output: DeviceBytes,
+        stream: RawStream,
+    ) -> Result<()> {
+        let Outline(info) = outline;
+        check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
+        if input.len as u64 != info.stream_len() {
+            let text = format!("the input has {} bytes, but its outline is of {} bytes", input.len, info.stream_len());
+            return Err(Error::invalid(text));
+        }
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         unsafe { self.wait_for(stream) }.map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
         let input = unsafe { borrow::<u8>(&self.stream, input, input.len) };
-        let info = StreamInfo::from_device(&self.stream, &input.as_view()).map_err(error)?;
         let (header, elements) = (info.header(), info.elements() as usize);
         check_len(output, info.decompressed_len(), "the output").map_err(error)?;
         check_alignment(output, header.element_type.size(), "the output").map_err(error)?;
@@ -329,7 +381,7 @@ impl Codec {
             (Pipeline::Lossless, _) => {
                 // SAFETY: as for the input; the caller promises that nobody else reads or writes the output.
                 let mut output = unsafe { borrow::<u8>(&self.stream, output, output.len) };
-                LosslessDecompressor::new(self.device, self.stream.clone(), &info).and_then(|mut decompressor| {
+                LosslessDecompressor::new(self.device, self.stream.clone(), info).and_then(|mut decompressor| {
                     decompressor.decompress(&input.as_view(), &mut output.view())?;
                     decompressor.check()
                 })
@@ -337,12 +389,12 @@ impl Codec {
             (_, ElementType::F32) => {
                 // SAFETY: as above; the length and the alignment were checked, and any bits are an f32.
                 let mut output = unsafe { borrow::<f32>(&self.stream, output, elements) };
-                self.decompress_lossy(&info, &input.as_view(), &mut output.view())
+                self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }
             _ => {
                 // SAFETY: as above; lossy streams have elements of f32 or f64, which `Header::parse` checked.
                 let mut output = unsafe { borrow::<f64>(&self.stream, output, elements) };
-                self.decompress_lossy(&info, &input.as_view(), &mut output.view())
+                self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }
         };
         // The memory is the caller's again when the call returns, with an error, too.

@@ -10,11 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use syncline_core::error::{Error, Result};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr, sys};
+use syncline_cuda::device::keep_freed_memory;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::{CudaError, Device};
 
 use super::{DeviceBytes, RawStream};
 use crate::gpu_backend::{device_count, failure};
+
+/// The part of the device's memory that stays with the process when results and workspaces are freed.
+const KEPT_MEMORY: u64 = 32;
 
 /// Opens GPU number `ordinal` once in this process. It is never closed.
 ///
@@ -31,6 +35,7 @@ pub(super) fn open(ordinal: usize) -> Result<&'static Device> {
     // SAFETY: each slice in this context is used on one stream only. Codecs, decompressors and buffers keep to the
     // stream that their memory was allocated on, or wait for the other stream.
     unsafe { device.context().disable_event_tracking() };
+    keep_freed_memory(device.context(), device.info().memory / KEPT_MEMORY).map_err(failure)?;
     let device: &Device = Box::leak(Box::new(device));
     open.insert(ordinal, device);
     Ok(device)

@@ -78,7 +78,7 @@ fn round_trip(codec: &mut Codec, element_type: ElementType, extents: &[u64], opt
         assert!(stream.to_vec().unwrap() == expected, "{what}");
         assert_eq!(summary.compressed_bytes, expected.len() as u64);
         assert!(summary.execution.on_gpu());
-        assert_eq!(codec.header(stream.bytes(), null_mut()).unwrap().shape, shape);
+        assert_eq!(codec.outline(stream.bytes(), null_mut()).unwrap().header().shape, shape);
         codec.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
     }
     assert!(output.to_vec().unwrap() == elements, "{what}");
@@ -262,6 +262,58 @@ fn decompression_keeps_its_workspace() {
         assert!(now.is_some() && (!smaller || now == held), "{of} {shape}: {held:?}, then {now:?}");
         held = now;
     }
+}
+
+/// A codec works as before when its workspace was freed, whatever it did before.
+#[test]
+fn a_workspace_is_freed() {
+    let Some((mut codec, _shared)) = codec() else { return };
+    let (shape, of) = (Shape::new(&[9, 20, 17]).unwrap(), ElementType::F32);
+    let bytes = field(of, shape.len());
+    let abs = |effort| CompressOptions::new(Bound::Abs(0.5)).with_effort(effort);
+    let lossless = CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman);
+    let options = [abs(Effort::Fast), abs(Effort::Balanced), abs(Effort::Best), lossless];
+    for options in options.iter().chain(options.iter().rev()) {
+        let (expected, elements) = on_cpu(&bytes, of, shape, options);
+        let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(bytes.len()).unwrap());
+        // SAFETY: live buffers of this device, which nothing else uses.
+        unsafe {
+            let (stream, _) = codec.compress_to_buffer(input.bytes(), of, shape, options, null_mut()).unwrap();
+            assert!(stream.to_vec().unwrap() == expected, "{options:?}");
+            codec.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
+        }
+        assert!(output.to_vec().unwrap() == elements, "{options:?}");
+        codec.free_workspace();
+    }
+}
+
+/// The outline of one stream with the bytes of another of the same length, and with others.
+#[test]
+fn outlines_of_other_streams_do_no_harm() {
+    let Some((mut codec, _shared)) = codec() else { return };
+    let (shape, of) = (Shape::new(&[5000]).unwrap(), ElementType::F32);
+    let options = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
+    let (stream, elements) = on_cpu(&field(of, shape.len()), of, shape, &options);
+    let (input, other) = (codec.upload(&stream).unwrap(), codec.upload(&vec![7; stream.len()]).unwrap());
+    let (short, output) = (codec.upload(&stream[1..]).unwrap(), codec.allocate(elements.len()).unwrap());
+    // SAFETY: live buffers of this device, which nothing else uses.
+    unsafe {
+        let outline = codec.outline(input.bytes(), null_mut()).unwrap();
+        codec.decompress_outlined(&outline, other.bytes(), output.bytes(), null_mut()).unwrap_err();
+        let error = codec.decompress_outlined(&outline, short.bytes(), output.bytes(), null_mut()).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error:?}");
+        codec.decompress_outlined(&outline, input.bytes(), output.bytes(), null_mut()).unwrap();
+    }
+    assert!(output.to_vec().unwrap() == elements);
+}
+
+/// The memory pool of the device keeps memory from call to call.
+#[test]
+fn freed_memory_is_kept() {
+    let Some((_codec, _shared)) = codec() else { return };
+    let device = memory::open(0).unwrap();
+    let kept = syncline_cuda::device::keep_freed_memory(device.context(), 0).unwrap();
+    assert!(kept >= device.info().memory / 32 || !device.context().has_async_alloc(), "{kept}");
 }
 
 /// The input arrives by work that is queued on the stream of the caller.
