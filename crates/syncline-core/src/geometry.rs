@@ -81,6 +81,7 @@ impl FromStr for TileSize {
 pub struct Geometry {
     shape: Shape,
     dims: [u64; 4],
+    tile_size: TileSize,
     tile: [usize; 3],
     grid: [u64; 4],
     axes: usize,
@@ -170,7 +171,16 @@ impl Geometry {
             dims[3].div_ceil(tile[2] as u64),
         ];
         let elements = tile.iter().product::<usize>() as u64;
-        Self { shape, dims, tile, grid, axes, tiles: grid.iter().product(), chunk_tiles: chunk_tiles(elements) }
+        Self {
+            shape,
+            dims,
+            tile_size: size,
+            tile,
+            grid,
+            axes,
+            tiles: grid.iter().product(),
+            chunk_tiles: chunk_tiles(elements),
+        }
     }
 
     /// Returns the array's shape.
@@ -191,6 +201,11 @@ impl Geometry {
     /// Axes along which tiles extend, 1 to 3; predictors 0 to `axes` are in use.
     pub fn axes(&self) -> usize {
         self.axes
+    }
+
+    /// Returns the size of the tiles.
+    pub fn tile_size(&self) -> TileSize {
+        self.tile_size
     }
 
     /// Returns the number of elements of a tile that the array's edges do not clip.

@@ -23,7 +23,7 @@ pub use stream::{MAX_CLASSES, STREAM_HEADER_BYTES, StreamCounts, TokenStream, st
 /// groups to decode at the same time.
 pub const GROUP_LEN: usize = 256;
 
-/// Codes of a group of a large tile, which GPUs do not decode.
+/// Codes of a group of a large tile.
 pub const LARGE_GROUP_LEN: usize = 512;
 
 /// Returns the number of codes in a group of tiles of this size.

@@ -16,6 +16,7 @@ use cudarc::driver::{CudaStream, DeviceRepr, ValidAsZeroBits};
 use syncline_core::array::{Element, ElementType};
 use syncline_core::bound::Bound;
 use syncline_core::container::HEADER_LEN;
+use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{CoderOptions, Effort};
 use syncline_cuda::container::MAX_CHUNKS;
@@ -65,10 +66,15 @@ fn main() -> Result<()> {
     bench.field("no index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::None)?;
     let planes = (timing::SMALL / 4 / 65_536) as u64;
     bench.field("small, 3-D f32", &[planes, 256, 256], wave(60.0, 0.3), ElementType::F32, IndexKind::Symbol)?;
-    bench.balanced("token codes, 1-D f32", &[1 << 26], wave(300.0, 4.0), ElementType::F32)?;
-    bench.balanced("token codes, 2-D f32", &[8192, 8192], wave(60.0, 0.3), ElementType::F32)?;
-    bench.balanced("token codes, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32)?;
-    bench.balanced("token codes, 3-D f64", &[128, 512, 512], wave(60.0, 0.3), ElementType::F64)?;
+    for (tile_size, name) in [(TileSize::Small, "token codes"), (TileSize::Large, "token codes, large tiles")] {
+        let balanced = |axes, extents, field, element| {
+            bench.balanced(&format!("{name}, {axes} {element}"), extents, field, element, tile_size)
+        };
+        balanced("1-D", &[1 << 26], wave(300.0, 4.0), ElementType::F32)?;
+        balanced("2-D", &[8192, 8192], wave(60.0, 0.3), ElementType::F32)?;
+        balanced("3-D", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32)?;
+        balanced("3-D", &[128, 512, 512], wave(60.0, 0.3), ElementType::F64)?;
+    }
     for file in &files {
         bench.file(file)?;
     }
@@ -93,14 +99,21 @@ impl Bench<'_> {
     }
 
     /// Measures a stream with token codebooks, and its steps.
-    fn balanced(&self, name: &str, extents: &[u64], field: Field, element: ElementType) -> Result<()> {
+    fn balanced(
+        &self,
+        name: &str,
+        extents: &[u64],
+        field: Field,
+        element: ElementType,
+        tile_size: TileSize,
+    ) -> Result<()> {
         if !self.wanted.is_empty() && !self.wanted.iter().any(|part| name.contains(part.as_str())) {
             return Ok(());
         }
         let bytes = field.bytes(extents, element);
         let options = CoderOptions { effort: Effort::Balanced, ..CoderOptions::default() };
         let bound = Bound::Abs(Field::BOUND);
-        let stream = compress_by(&bytes, element, extents, bound, &Making::default(), &options);
+        let stream = compress_by(&bytes, element, extents, bound, &Making { tile_size, ..Making::default() }, &options);
         self.time(name, &stream)?;
         match element {
             ElementType::F32 => self.steps::<f32>(&stream),

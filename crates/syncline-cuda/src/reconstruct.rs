@@ -33,6 +33,7 @@ const SOURCE: Source = source!("reconstruct/reconstruct.cu");
 const STRIPS_SOURCE: Source = source!("reconstruct/strips.cu");
 const FLAT_SOURCE: Source = source!("reconstruct/flat.cu");
 const TOKEN_CODES_SOURCE: Source = source!("reconstruct/token_codes.cu");
+const LARGE_TILES_SOURCE: Source = source!("reconstruct/large_tiles.cu");
 
 /// Threads of a block that decodes: each can use 128 registers.
 const FUSED_THREADS: u32 = 512;
@@ -47,6 +48,9 @@ const START_COST: u32 = 100;
 const CODES_THREADS: u32 = 128;
 /// Threads of a block of the kernel for chunks with token codebooks.
 const TOKEN_CODES_THREADS: u32 = 64;
+/// Threads of a block of the kernel for large tiles, and resident blocks that the shared memory of the largest allows.
+const LARGE_TILES_THREADS: u32 = 256;
+const LARGE_TILES_RESIDENT: u32 = 6;
 
 /// Strategy of reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,7 +86,7 @@ pub enum Codes<'d, 'v> {
     /// Decoded codes of chunks with token codebooks, which reconstructors of [`Way::Decoded`] take in a launch of its
     /// own; tiles of other chunks remain unchanged.
     TokenCodes {
-        /// [`GROUP_LEN`](syncline_core::tokens::GROUP_LEN) codes for each of `slots` groups of each chunk.
+        /// [`group_len`](syncline_core::tokens::group_len) codes for each of `slots` groups of each chunk.
         codes: &'d CudaView<'v, i32>,
         /// Maximum number of groups of a chunk.
         slots: u32,
@@ -232,6 +236,19 @@ impl Format {
         Specialization { source: TOKEN_CODES_SOURCE, constants: self.constants(true, &own) }
     }
 
+    /// Returns the specialization for large tiles.
+    fn large_tiles(self) -> Specialization {
+        let own = [
+            ("GROUP_LOG2", self.group_log2),
+            ("APART", 0),
+            ("THREADS", LARGE_TILES_THREADS),
+            ("RESIDENT_BLOCKS", LARGE_TILES_RESIDENT),
+            ("LIVE_COST", LIVE_COST),
+            ("START_COST", START_COST),
+        ];
+        Specialization { source: LARGE_TILES_SOURCE, constants: self.constants(true, &own) }
+    }
+
     /// Returns the specialization that computes the elements of 3-D tiles from sums of codes.
     fn strips(self) -> Specialization {
         let threads = strips::threads(self.double);
@@ -269,7 +286,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         })
     });
     let of = |format: Format| {
-        let mut all = vec![format.unfused(), format.token_codes()];
+        let mut all = vec![format.unfused(), format.token_codes(), format.large_tiles()];
         if !fuses {
             return all;
         }

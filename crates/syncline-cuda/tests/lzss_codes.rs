@@ -126,7 +126,7 @@ fn every_shape<T: Real>(mut share: Share) -> usize {
                 }
                 // Each combination of axes and group size has its own kernels, which take seconds to compile.
                 let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
-                let making = Making { fill: Fill::Auto, index, group_log2, chunk_tiles };
+                let making = Making { fill: Fill::Auto, index, group_log2, chunk_tiles, ..Making::default() };
                 let made = compress_by(&bytes, T::TYPE, extents, bound, &making, &lossless);
                 if stream::is_lossy(&made) {
                     coded += coded_chunks(&made);

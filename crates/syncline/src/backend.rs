@@ -173,7 +173,6 @@ pub(crate) fn decode_obstacle(
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
-        _ if header.tile_size == TileSize::Large => "GPUs decompress streams with small tiles only",
         Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
         _ => return Ok(None),
     };
@@ -215,8 +214,6 @@ mod tests {
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, token_codes: true, ..header.clone() };
         assert!(decode_obstacle(Backend::Auto, &lossy, Decoder::Auto, true, || Ok(false)).unwrap().is_none());
-        let large = lossy.with_tile_size(TileSize::Large);
-        assert!(decode_obstacle(Backend::Auto, &large, Decoder::Auto, true, || Ok(false)).unwrap().is_some());
     }
 
     #[test]

@@ -121,8 +121,8 @@ impl CompressOptions {
     }
 
     /// Sets the size of the tiles in which values are predicted. Large tiles make streams of smooth fields smaller, but
-    /// a part of an array takes up to eight times as many elements to be decoded, and GPUs do not compress or
-    /// decompress them. They need a bound, and an effort other than [`Effort::Fast`]. No effect on lossless streams.
+    /// a part of an array takes up to eight times as many elements to be decoded, and only the CPU compresses with
+    /// them. They need a bound, and an effort other than [`Effort::Fast`]. No effect on lossless streams.
     ///
     /// `None` compresses a sample of at most 1 Mi elements with both sizes, and takes large tiles if that saves more
     /// than 4 %, or anything with [`Effort::Best`]. [`Writer`](crate::Writer), which does not see the whole array,

@@ -32,6 +32,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         // Only streams that have no signs interpolate.
         known = radius == 0 && !has_classes && scheme <= MOST_SCHEME && (scheme == 0 || to.sign_starts == nullptr);
     }
+    // Large tiles are those of token codebooks.
+    known = known && (token_codes || geometry.has_large_tiles == 0);
     known = known && ((flags & FLAG_SCHEME) != 0) == token_codes && (token_codes || scheme == 0);
     if (head.x != tiles || !known || flags > 15 || (has_masks && to.mask_starts == nullptr) ||
         (has_signs && to.sign_starts == nullptr)) {
@@ -57,7 +59,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         const bool is_live = live_tiles(word) >> lane_id() & 1;
         own_live += is_live;
         const uint32_t elements = is_live ? sizes(word * 32 + lane_id()) : 0;
-        const uint32_t groups = token_codes ? ceil_div(elements, TOKEN_GROUP) : geometry.groups(elements);
+        const uint32_t groups = token_codes ? geometry.token_groups(elements) : geometry.groups(elements);
         scratch.tiles.groups[word * 32 + lane_id()] = groups;
         own_groups += groups;
     }

@@ -14,7 +14,6 @@ using format::RADIUS;
 using format::RECORD_HEADER_BYTES;
 using format::RECORD_MARKER;
 using format::SECTIONS;
-using format::TOKEN_GROUP;
 // The hash is at the end of the record's header.
 constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
 constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;

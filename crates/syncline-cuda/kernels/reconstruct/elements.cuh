@@ -91,13 +91,13 @@ struct Work {
     // Returns the tile of another lane. Called by the whole warp.
     __device__ inline Work of(uint32_t lane) const {
         const uint64_t first = __shfl_sync(ALL_LANES, first_element, lane);
-        const uint32_t extents = __shfl_sync(ALL_LANES, nx | ny << 12 | nz << 20, lane);
+        const uint32_t extents = __shfl_sync(ALL_LANES, nx | ny << 13 | nz << 20, lane);
         const uint32_t tile = __shfl_sync(ALL_LANES, number | predictor << 24 | uint32_t(wanted) << 31, lane);
         Work work;
         work.first_element = first;
         work.position = __shfl_sync(ALL_LANES, position, lane);
-        work.nx = extents & 0xFFF;
-        work.ny = extents >> 12 & 0xFF;
+        work.nx = extents & 0x1FFF;
+        work.ny = extents >> 13 & 0x7F;
         work.nz = extents >> 20;
         work.number = tile & 0xFFFFFF;
         work.predictor = tile >> 24 & 3;

@@ -7,9 +7,8 @@
 // and the constants of reconstruct/work.cuh
 #include "device/warp.cuh"
 #include "predict/interpolation.cuh"
-#include "reconstruct/work.cuh"
+#include "reconstruct/tokens.cuh"
 
-using format::SECOND_ORDER;
 using format::TOKEN_GROUP;
 
 // Most anchors of a tile that is interpolated, except along the only axis of a scheme in planes: those of 32 rows.
@@ -23,13 +22,6 @@ struct __align__(16) TileScratch {
         Element values[padded_length(TILE_ELEMENTS)];
     };
     uint32_t anchors[padded_length(MOST_ANCHORS)];
-};
-
-// Parallel lines of elements, all of `length`: `inner` adjacent ones for each of `outer` steps.
-struct Lines {
-    uint32_t length, stride;
-    uint32_t inner, inner_stride;
-    uint32_t outer, outer_stride;
 };
 
 // Replaces the elements of each line by prefix sums, from element `from - 1` on, in `tiles` tiles whose integers are
@@ -71,52 +63,16 @@ __device__ inline void sum_lines(uint32_t *integers, uint32_t tiles, uint32_t di
     __syncwarp();
 }
 
-// Inverse of the differences of a predictor (docs/FORMAT.md, "Prediction") in `tiles` tiles whose integers are
-// `distance` apart. Called by the whole warp.
+// Inverse of the differences of a predictor in `tiles` tiles whose integers are `distance` apart. Called by the whole
+// warp.
 __device__ inline void integrate(uint32_t *integers, uint32_t tiles, uint32_t distance, uint32_t nz, uint32_t ny,
                                  uint32_t nx, uint32_t predictor) {
-    if (predictor == 0) {
-        return;
-    }
-    auto sum = [&](const Lines &lines, uint32_t from) { sum_lines(integers, tiles, distance, lines, from); };
-    const bool second = predictor == SECOND_ORDER;
-    const bool x = second || predictor & 1, y = second || predictor & 2, z = second || predictor & 4;
-    // Where axes of the set have position 0: the other axes, and those before them only where these have position 0.
-    if (!z) {
-        sum({nz, ny * nx, 1, 0, 1, 0}, 1);
-    }
-    if (!y) {
-        sum({ny, nx, 1, 0, z ? 1 : nz, ny * nx}, 1);
-    }
-    if (!x) {
-        sum({nx, 1, y ? 1 : ny, nx, z ? 1 : nz, ny * nx}, 1);
-    }
-    for (uint32_t order = second ? 2 : 1; z && order > 0; --order) {
-        sum({nz, ny * nx, nx, 1, ny, nx}, order);
-    }
-    for (uint32_t order = second ? 2 : 1; y && order > 0; --order) {
-        sum({ny, nx, nx, 1, nz, ny * nx}, order);
-    }
-    for (uint32_t order = second ? 2 : 1; x && order > 0; --order) {
-        sum({nx, 1, ny, nx, nz, ny * nx}, order);
-    }
+    integrate(nz, ny, nx, predictor, [&](const Lines &lines, uint32_t from) {
+        sum_lines(integers, tiles, distance, lines, from);
+    });
 }
 
 #if !LOG
-#if DOUBLE
-__device__ inline double element_of(int32_t code) { return __int2double_rn(code); }
-#else
-__device__ inline float element_of(int32_t code) { return __int2float_rn(code); }
-#endif
-
-#if DOUBLE
-__device__ inline double stored_code(int32_t code) { return __longlong_as_double(code); }
-__device__ inline int32_t code_of(double stored) { return int32_t(__double_as_longlong(stored)); }
-#else
-__device__ inline float stored_code(int32_t code) { return __int_as_float(code); }
-__device__ inline int32_t code_of(float stored) { return __float_as_int(stored); }
-#endif
-
 // Tiles that are interpolated by one plan.
 template <uint32_t TILES> struct Interpolated {
     const int32_t *codes[TILES];
@@ -161,11 +117,7 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
         }
     }
     __syncwarp();
-#if DOUBLE
-    const Element step = values.step;
-#else
-    const Element step = values.step_high;
-#endif
+    const Element step = step_of(values);
     const Element *from[TILES];
 #pragma unroll
     for (uint32_t tile = 0; tile < TILES; ++tile) {
@@ -249,20 +201,6 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
         to += target.stride();
     }
 }
-
-// Returns the predictor of a tile that is not constant.
-__device__ inline uint32_t predictor_of(uint32_t meta, const ParsedChunk &record) {
-    const uint32_t predictor = meta_token_predictor(meta);
-    // All elements are anchors.
-    const bool lattice = AXES == 1 && predictor == format::INTERPOLATION && record.scheme == format::SCHEME_IN_PLANES;
-    return lattice ? 7 : predictor;
-}
-
-// What reconstruction from token codes needs in addition to a target.
-struct Tokens {
-    const int32_t *codes; // of the chunk
-    const Plans &plans;
-};
 
 // Reconstructs the tiles of these lanes, whose codes are residuals, by summing them. Called by the whole warp.
 __device__ inline void write_summed(TileScratch *scratch, const Work &own, uint32_t lanes, const Target &target,

@@ -248,23 +248,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Clears the codes of the groups of each chunk, so that only those that are not 0 are written. The blocks along x of
+// Clears the codes of the groups of each chunk, each of `1 << group_log2` codes, so that only those that are not 0 are written. The blocks along x of
 // the grid share a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    token_codes_clear(const ParsedChunk *chunks, uint32_t slots, int32_t *codes) {
+    token_codes_clear(const ParsedChunk *chunks, uint32_t slots, uint32_t group_log2, int32_t *codes) {
     const uint32_t chunk = blockIdx.y;
     const ParsedChunk &record = chunks[chunk];
     if (record.status != 0 || record.kind != KIND_TOKEN_CODES) {
         return;
     }
-    int4 *to = reinterpret_cast<int4 *>(codes + uint64_t(chunk) * slots * TOKEN_GROUP);
-    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < record.groups * (TOKEN_GROUP / 4);
+    int4 *to = reinterpret_cast<int4 *>(codes + (uint64_t(chunk) * slots << group_log2));
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < record.groups << group_log2 >> 2;
          i += gridDim.x * THREADS) {
         to[i] = make_int4(0, 0, 0, 0);
     }
 }
 
-// Decodes the groups of the requested tiles that are not constant, one on each lane. `codes` has TOKEN_GROUP codes for
+// Decodes the groups of the requested tiles that are not constant, one on each lane. `codes` has those of a group for
 // each of `slots` groups of each chunk, which are 0. `tile_groups` is the number of groups of the largest tile. The
 // blocks along x of the grid share a chunk.
 extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
@@ -297,9 +297,9 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
         const uint64_t first_entry = uint64_t(chunk) * parsed.tiles;
         const uint32_t number = parsed.order[first_entry + entry];
         const uint64_t tile = geometry.first_tile(first_chunk + chunk) + number;
-        const uint32_t elements = geometry.tile(tile).elements();
-        if (tile >= tiles_start && tile < tiles_end && part * TOKEN_GROUP < elements) {
-            length = min_of(elements - part * TOKEN_GROUP, TOKEN_GROUP);
+        const uint32_t elements = geometry.tile(tile).elements(), first_code = part << geometry.token_group_log2;
+        if (tile >= tiles_start && tile < tiles_end && first_code < elements) {
+            length = min_of(elements - first_code, 1u << geometry.token_group_log2);
             group = parsed.first_groups[first_entry + number] + part;
             const uint32_t zero_groups =
                 stream.has_zero_groups ? reinterpret_cast<const uint32_t *>(input + stream.bitmap)[group / 32] : 0;
@@ -318,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS)
                                     memory.symbols, stream.modes >> 2 * own & 3};
     WordsAhead from(reinterpret_cast<const uint32_t *>(input + stream.words), stream.last_word, start, end,
                     words + warp_id() * WARP * WORDS_AHEAD);
-    CodeWriter to(codes + (uint64_t(chunk) * memory.slots + group) * TOKEN_GROUP);
+    CodeWriter to(codes + ((uint64_t(chunk) * memory.slots + group) << geometry.token_group_log2));
     if (!decode_group(from, end, length, codebook, to)) {
         atomicOr(&chunks[chunk].status, PARSE_BAD);
     }

@@ -6,7 +6,7 @@ use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
 use syncline_core::container::{
     ALIGNMENT, ChunkKind, MAX_PATTERNS, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN,
 };
-use syncline_core::geometry::MAX_SMALL_TILE_ELEMENTS;
+use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
 use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
 use syncline_core::predict::interpolate::{INTERPOLATION, Scheme};
@@ -108,6 +108,7 @@ const HEADERS: &[Source] = headers![
     "reconstruct/segments.cuh",
     "reconstruct/strips.cuh",
     "reconstruct/tables.cuh",
+    "reconstruct/tokens.cuh",
     "reconstruct/work.cuh",
     "token_codes/decode_group.cuh",
     "token_codes/groups.cuh",
@@ -151,6 +152,7 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("ALIGNMENT", ALIGNMENT as u64),
     ("TRAILER_BYTES", TRAILER_LEN as u64),
     ("MAX_TILE_ELEMENTS", MAX_SMALL_TILE_ELEMENTS as u64),
+    ("MAX_LARGE_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
     ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
     ("RADIUS", RADIUS as u64),
     ("WIDE_RADIUS", WIDE_RADIUS as u64),

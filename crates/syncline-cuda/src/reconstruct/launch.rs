@@ -4,14 +4,17 @@
 
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::container::Header;
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
-use syncline_core::tokens::GROUP_LEN;
+use syncline_core::tokens;
 
 use super::arguments::Wanted;
 use super::strips::{self, Strips};
 use super::structs::{Request, Values};
-use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, Reconstruction, TOKEN_CODES_THREADS, Way};
+use super::{
+    APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, LARGE_TILES_THREADS, Reconstruction,
+    TOKEN_CODES_THREADS, Way,
+};
 use crate::container::parsed::sums_len;
 use crate::container::structs::{BatchFinish, MAX_CHUNKS};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
@@ -117,7 +120,10 @@ impl Reconstructor {
             Way::Decoded => {
                 let kernel = device.kernel(&format.unfused(), "reconstruct_codes")?;
                 kernel.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
-                let token_codes = || device.kernel(&format.token_codes(), "reconstruct_token_codes");
+                let token_codes = || match geometry.tile_size() {
+                    TileSize::Small => device.kernel(&format.token_codes(), "reconstruct_token_codes"),
+                    TileSize::Large => device.kernel(&format.large_tiles(), "reconstruct_large_tiles"),
+                };
                 Kernels::Decoded(kernel, header.token_codes.then(token_codes).transpose()?)
             }
         };
@@ -265,8 +271,13 @@ impl Reconstructor {
                 let mut launch = stream.launch_builder(kernel.function());
                 launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
                 launch.arg(codes).arg(&slots).arg(&plans).arg(work.output);
-                let tiles_of_block = TOKEN_CODES_THREADS / 32 * self.format.token_codes_tiles().0;
-                let mut grid = Kernel::grid(tiles.div_ceil(tiles_of_block), TOKEN_CODES_THREADS, 0);
+                let (tiles_of_block, threads) = match self.geometry.tile_size() {
+                    TileSize::Small => {
+                        (TOKEN_CODES_THREADS / 32 * self.format.token_codes_tiles().0, TOKEN_CODES_THREADS)
+                    }
+                    TileSize::Large => (1, LARGE_TILES_THREADS),
+                };
+                let mut grid = Kernel::grid(tiles.div_ceil(tiles_of_block), threads, 0);
                 grid.grid_dim.1 = work.parsed.chunk_count;
                 // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, const i32 *, u32,
                 // Plans, Element *). The parsing kernel has validated the results for chunks whose status is 0: it
@@ -355,7 +366,9 @@ impl Reconstructor {
                     return Err(CudaError::invalid("the interpolation plans are for another element type"));
                 }
                 // Groups of token codes are not smaller than those of the slots of `parsed`.
-                let needed = u64::from(parsed.chunk_count) * u64::from(*slots) * GROUP_LEN as u64;
+                let needed = u64::from(parsed.chunk_count)
+                    * u64::from(*slots)
+                    * tokens::group_len(self.geometry.tile_size()) as u64;
                 ((codes.len() as u64) < needed, !codes.device_ptr(stream).0.is_multiple_of(4))
             }
         };

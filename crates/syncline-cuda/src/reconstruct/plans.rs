@@ -6,15 +6,21 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBi
 use syncline_core::array::ElementType;
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
-use syncline_core::geometry::Geometry;
+use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::predict::interpolate::{Plan, Scheme};
 use syncline_core::quantize::Real;
 
 use super::structs::{DoublePair, FloatPair, PlanHead, PlanStage, Plans};
 use crate::error::{CudaError, DriverContext, Result};
 
-/// Maximum number of anchors of an interpolated tile, as in `kernels/reconstruct/token_codes.cu`.
-const MOST_ANCHORS: usize = 64;
+/// Maximum number of anchors of an interpolated tile, as in `kernels/reconstruct/token_codes.cu` and
+/// `kernels/reconstruct/large_tiles.cu`.
+const fn most_anchors(tile_size: TileSize) -> usize {
+    match tile_size {
+        TileSize::Small => 64,
+        TileSize::Large => 128,
+    }
+}
 
 /// Padding pairs after the last one, because a kernel loads pairs ahead, past the end of a stage.
 const PAIRS_BEHIND: usize = 64;
@@ -112,6 +118,7 @@ struct HostPlans<T> {
     /// The place that stands for a neighbor that an element has not, and the number of elements that has it.
     missing: u32,
     unclipped_len: u16,
+    most_anchors: usize,
 }
 
 /// Returns the place of an element in shared memory, as in `kernels/predict/interpolation.cuh`.
@@ -129,6 +136,7 @@ impl<T: Real> HostPlans<T> {
             pairs: Vec::new(),
             missing: padded(geometry.unclipped_len() as u32),
             unclipped_len: geometry.unclipped_len() as u16,
+            most_anchors: most_anchors(geometry.tile_size()),
         };
         for scheme in Scheme::ALL {
             for clipped in 0..8_usize {
@@ -154,7 +162,7 @@ impl<T: Real> HostPlans<T> {
             ..PlanHead::default()
         };
         if let Some(plan) = plan {
-            if plan.anchors().len() > MOST_ANCHORS {
+            if plan.anchors().len() > self.most_anchors {
                 return Err(CudaError::invalid("an interpolated tile has more anchors than the kernel has room for"));
             }
             (head.anchors, head.stages) = (plan.anchors().len() as u32, plan.stages().len() as u32);

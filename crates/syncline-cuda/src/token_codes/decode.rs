@@ -7,7 +7,7 @@ use std::ops::Range;
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::MAX_CLASSES;
-use syncline_core::tokens::{GROUP_LEN, Mode};
+use syncline_core::tokens::{self, Mode};
 
 use super::structs::{TokenMemory, TokenStream};
 use crate::container::parse::{ParsedRecords, STATUS_TOKEN_STREAM};
@@ -31,8 +31,6 @@ const WORDS_AHEAD: u32 = 16;
 /// Shared memory of a block that decodes, in bytes: an entry of four bytes for each lookup and codebook, and the words
 /// of its lanes.
 const DECODE_BYTES: u32 = (MAX_CLASSES << TABLE_BITS << 2) as u32 + DECODE_THREADS * WORDS_AHEAD * 4;
-/// log2 of the codes in a group.
-const GROUP_LOG2: u8 = GROUP_LEN.ilog2() as u8;
 /// Symbols that each codebook has room for.
 const ALPHABET: usize = Mode::Wide.alphabet();
 
@@ -51,7 +49,7 @@ pub(super) fn specialization() -> Specialization {
 /// Decoded codes of a batch.
 #[derive(Debug)]
 pub(crate) struct DecodedCodes<'a> {
-    /// Groups of [`GROUP_LEN`] codes, `slots` for each chunk. Those of tiles that were not requested are unspecified.
+    /// Groups of [`group_len`](tokens::group_len) codes, `slots` for each chunk. Those of tiles that were not requested are unspecified.
     pub codes: CudaViewMut<'a, i32>,
     /// Maximum number of groups of a chunk.
     pub slots: u32,
@@ -64,6 +62,8 @@ pub(crate) struct TokenCodes {
     clear: Kernel,
     decode: Kernel,
     geometry: DeviceGeometry,
+    /// log2 of the codes in a group.
+    group_log2: u32,
     /// Maximum number of groups of a chunk and of a tile.
     slots: u32,
     tile_groups: u32,
@@ -73,7 +73,8 @@ impl TokenCodes {
     /// Creates a decoder for streams of arrays with this tiling.
     pub fn new(device: &Device, geometry: &Geometry) -> Result<Self> {
         let specialization = specialization();
-        let geometry = DeviceGeometry::new(geometry, GROUP_LOG2);
+        let group_log2 = tokens::group_len(geometry.tile_size()).ilog2();
+        let geometry = DeviceGeometry::new(geometry, group_log2 as u8);
         let slots = u32::try_from(geometry.chunk_slots()).map_err(|_| CudaError::invalid("chunks are too large"))?;
         let decode = device.kernel(&specialization, "token_codes_decode")?;
         decode.allow_shared_memory(DECODE_BYTES)?;
@@ -82,6 +83,7 @@ impl TokenCodes {
             clear: device.kernel(&specialization, "token_codes_clear")?,
             decode,
             geometry,
+            group_log2,
             slots,
             tile_groups: geometry.max_groups_of_tile().max(1),
         })
@@ -103,7 +105,7 @@ impl TokenCodes {
             Arena::bytes_for::<u8>(codebooks * ALPHABET),
             Arena::bytes_for::<u32>(chunks * (slots + 1)),
             Arena::bytes_for::<u32>(chunks * self.rank_stride() as usize),
-            Arena::bytes_for::<i32>(chunks * slots * GROUP_LEN),
+            Arena::bytes_for::<i32>((chunks * slots) << self.group_log2),
         ];
         slices.iter().sum()
     }
@@ -130,7 +132,7 @@ impl TokenCodes {
         let mut marks = frame.slice::<u8>(codebooks * ALPHABET)?;
         let mut starts = frame.slice::<u32>(chunks * (slots + 1))?;
         let mut ranks = frame.slice::<u32>(chunks * self.rank_stride() as usize)?;
-        let mut codes = frame.slice::<i32>(chunks * slots * GROUP_LEN)?;
+        let mut codes = frame.slice::<i32>((chunks * slots) << self.group_log2)?;
         let memory = TokenMemory {
             streams: streams.device_ptr_mut(&stream).0,
             codebooks: descriptors.device_ptr_mut(&stream).0,
@@ -153,10 +155,10 @@ impl TokenCodes {
         observer("token_codes_parse")?;
 
         let mut launch = stream.launch_builder(self.clear.function());
-        launch.arg(parsed.tiles.chunks_mut()).arg(&self.slots).arg(&mut codes);
+        launch.arg(parsed.tiles.chunks_mut()).arg(&self.slots).arg(&self.group_log2).arg(&mut codes);
         let mut grid = Kernel::grid(CLEARING_BLOCKS, THREADS, 0);
         grid.grid_dim.1 = batch.chunks();
-        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, i32 *). A chunk has at most `slots` groups,
+        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, u32, i32 *). A chunk has at most `slots` groups,
         // for which `codes` has room.
         unsafe { launch.launch(grid) }.doing("clearing codes")?;
 

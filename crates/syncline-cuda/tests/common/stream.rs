@@ -47,11 +47,18 @@ pub struct Making {
     pub group_log2: u8,
     /// Tiles per chunk, in place of the number that the shape suggests.
     pub chunk_tiles: Option<u32>,
+    pub tile_size: TileSize,
 }
 
 impl Default for Making {
     fn default() -> Self {
-        Self { fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7, chunk_tiles: None }
+        Self {
+            fill: Fill::Auto,
+            index: IndexKind::Symbol,
+            group_log2: 7,
+            chunk_tiles: None,
+            tile_size: TileSize::Small,
+        }
     }
 }
 
@@ -70,10 +77,6 @@ pub fn compress_by(
     lossless: &CoderOptions,
 ) -> Vec<u8> {
     let shape = Shape::new(extents).unwrap();
-    let geometry = match making.chunk_tiles {
-        Some(tiles) => Geometry::with_chunk_tiles(shape, tiles).unwrap(),
-        None => Geometry::new(shape),
-    };
     let pass = |empty: Scan| {
         let part = bytes.len().div_ceil(64).next_multiple_of(4096).max(4096);
         let parts = parallel(bytes.len().div_ceil(part), |i| {
@@ -87,6 +90,11 @@ pub fn compress_by(
     let first = pass(Scan::new(element, shape.len(), bound, making.fill));
     let Ok(scan) = first.settle(|empty| Ok::<_, std::convert::Infallible>(pass(empty)));
     let resolved = resolve(&scan).unwrap();
+    let tile_size = if resolved.pipeline == Pipeline::Lossless { TileSize::Small } else { making.tile_size };
+    let geometry = match making.chunk_tiles {
+        Some(tiles) => Geometry::of_stream(shape, tile_size, tiles).unwrap(),
+        None => Geometry::with_tiles(shape, tile_size),
+    };
     let header = Header {
         element_type: element,
         shape,
@@ -95,7 +103,7 @@ pub fn compress_by(
         group_log2: making.group_log2,
         lzss_codes: lossless.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
         token_codes: lossless.token_codes(bound) && resolved.pipeline != Pipeline::Lossless,
-        tile_size: TileSize::Small,
+        tile_size,
         bound,
         abs_bound: resolved.abs_bound,
         step: resolved.step,
@@ -138,7 +146,7 @@ pub fn parallel<R: Send>(count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<
 /// Returns the header and the tiling of a stream.
 pub fn opened(stream: &[u8]) -> (Header, Geometry) {
     let header = Header::parse(stream).unwrap();
-    let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles).unwrap();
+    let geometry = Geometry::of_stream(header.shape, header.tile_size, header.chunk_tiles).unwrap();
     (header, geometry)
 }
 

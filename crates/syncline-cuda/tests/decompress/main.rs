@@ -143,7 +143,7 @@ fn every_kind<T: Real>(log: bool) {
                 }
                 // Each combination of axes and group size has its own kernels, which take seconds to compile.
                 let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
-                let making = Making { fill, index, group_log2, chunk_tiles };
+                let making = Making { fill, index, group_log2, chunk_tiles, ..Making::default() };
                 let made = compress(&bytes, T::TYPE, extents, bound, &making);
                 let what = format!("{} {extents:?}, wild {wild}, {making:?}", T::TYPE);
                 if stream::is_lossy(&made) {

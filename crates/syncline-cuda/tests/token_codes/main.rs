@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod compress;
+mod large_tiles;
 #[path = "../common/parts.rs"]
 mod parts;
 #[path = "../common/real.rs"]
@@ -25,7 +26,7 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, Header, Sections, TileSection, parse_record, table_and_trailer};
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_core::predict::interpolate::INTERPOLATION;
-use syncline_core::tokens::{GROUP_LEN, Mode, TokenStream};
+use syncline_core::tokens::{self, Mode, TokenStream};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
@@ -132,7 +133,7 @@ impl Seen {
                 self.schemes.extend(section.scheme);
                 let live = || geometry.chunk(chunk).zip(&section.tiles).filter(|(_, meta)| !meta.constant);
                 self.predictors.extend(live().map(|(_, meta)| meta.predictor));
-                let groups = live().map(|(tile, _)| tile.len().div_ceil(GROUP_LEN)).sum();
+                let groups = live().map(|(tile, _)| tile.len().div_ceil(tokens::group_len(header.tile_size))).sum();
                 let stream = TokenStream::parse(sections[3], groups, "test").unwrap();
                 self.modes.extend(stream.modes().map(|mode| mode as u8));
                 self.codebooks.insert(stream.modes().count());

@@ -263,7 +263,7 @@ impl Codec {
         check_alignment(output, ALIGNMENT, "the output")?;
         options.validate(element_type)?;
         if options.tile_size() != Some(TileSize::Small) {
-            return Err(Error::invalid("GPUs compress with small tiles only").into());
+            return Err(CudaError::Unsupported("GPUs compress with small tiles only: use the CPU for others".into()));
         }
         let lossless = options.bound() == Bound::Lossless;
         if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {

@@ -225,6 +225,31 @@ fn streams_with_token_codebooks_are_those_of_the_cpu() {
     }
 }
 
+/// GPUs decompress large tiles, with which only the CPU compresses.
+#[test]
+fn large_tiles_are_decompressed() {
+    let Some(gpus) = gpus() else { return };
+    for extents in [pick(&[130, 70, 150][..], &[20, 30, 35]), pick(&[1100, 1050], &[110, 105])] {
+        let shape = Shape::new(extents).unwrap();
+        let bytes = field(ElementType::F32, shape.len());
+        let options = CompressOptions::new(Bound::Rel(1e-3)).with_backend(Backend::Cpu);
+        let options = options.with_tile_size(Some(TileSize::Large));
+        let mut stream = Vec::new();
+        compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
+        let array = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
+        let count = shape.len();
+        for sizes in all_sizes() {
+            for wanted in [0..count, count / 3..count / 3 * 2, count..count] {
+                check_decompression(gpus, &stream, array.bytes(), wanted, sizes, &format!("{shape} {sizes:?}"));
+            }
+        }
+        let cuda = DecompressOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
+        let mut into = vec![0xA5; array.bytes().len()];
+        let file = StreamFile::open(stream.as_slice()).unwrap();
+        assert!(file.decompress_into(&mut into, &cuda).unwrap().on_gpu() && into == array.bytes());
+    }
+}
+
 /// More calls at a time than there are threads to wait for them.
 #[test]
 fn arrays_are_decompressed_side_by_side() {
