@@ -248,8 +248,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Clears the codes of the groups of each chunk, each of `1 << group_log2` codes, so that only those that are not 0 are written. The blocks along x of
-// the grid share a chunk.
+// Clears the codes of the groups of each chunk, each of `1 << group_log2` codes, so that only those that are not 0 are
+// written. The blocks along x of the grid share a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
     token_codes_clear(const ParsedChunk *chunks, uint32_t slots, uint32_t group_log2, int32_t *codes) {
     const uint32_t chunk = blockIdx.y;

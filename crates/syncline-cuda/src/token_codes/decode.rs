@@ -49,7 +49,8 @@ pub(super) fn specialization() -> Specialization {
 /// Decoded codes of a batch.
 #[derive(Debug)]
 pub(crate) struct DecodedCodes<'a> {
-    /// Groups of [`group_len`](tokens::group_len) codes, `slots` for each chunk. Those of tiles that were not requested are unspecified.
+    /// Groups of [`group_len`](tokens::group_len) codes, `slots` for each chunk. Those of tiles that were not requested
+    /// are unspecified.
     pub codes: CudaViewMut<'a, i32>,
     /// Maximum number of groups of a chunk.
     pub slots: u32,
@@ -158,8 +159,8 @@ impl TokenCodes {
         launch.arg(parsed.tiles.chunks_mut()).arg(&self.slots).arg(&self.group_log2).arg(&mut codes);
         let mut grid = Kernel::grid(CLEARING_BLOCKS, THREADS, 0);
         grid.grid_dim.1 = batch.chunks();
-        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, u32, i32 *). A chunk has at most `slots` groups,
-        // for which `codes` has room.
+        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, u32, i32 *). A chunk has at most `slots`
+        // groups, for which `codes` has room.
         unsafe { launch.launch(grid) }.doing("clearing codes")?;
 
         let lanes = self.geometry.tiles().min(self.geometry.chunk_tiles().into()) as u32 * self.tile_groups;
