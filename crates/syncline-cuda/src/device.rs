@@ -17,7 +17,7 @@ mod side;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute};
 use cudarc::driver::{CudaContext, CudaModule, DriverError};
@@ -241,8 +241,10 @@ impl Device {
 /// Returns the newest CUDA version that the driver supports. First checks that there is a driver, because `cudarc`
 /// panics without one.
 fn driver_version() -> Result<Version> {
+    // Looking for the library takes longer than asking it.
+    static PRESENT: OnceLock<bool> = OnceLock::new();
     // SAFETY: loads the driver library, whose initializers have no preconditions.
-    if !unsafe { sys::is_culib_present() } {
+    if !PRESENT.get_or_init(|| unsafe { sys::is_culib_present() }) {
         return Err(CudaError::NoDriver);
     }
     let mut version = 0;

@@ -9,6 +9,7 @@
 
 use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
@@ -35,12 +36,27 @@ impl std::fmt::Display for Version {
 }
 
 /// One source file of a kernel, or a header that such files include by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub struct Source {
     /// File name.
     pub name: &'static str,
     /// File contents.
     pub text: &'static str,
+}
+
+// Kernels are looked up by source in every call that makes a decompressor, so that no text is read to find one.
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && (std::ptr::eq(self.text, other.text) || self.text == other.text)
+    }
+}
+
+impl Eq for Source {}
+
+impl Hash for Source {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.name, self.text.len()).hash(state);
+    }
 }
 
 /// The folders that [`Nvrtc::search_also`] added.

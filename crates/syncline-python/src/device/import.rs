@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "DLPack and the CUDA array interface hand out raw device pointers")]
 
+use std::ffi::c_void;
+
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType};
 use dlpark::python::{DlpackStream, ImportRequest, ImportedDlpack, StreamArg, consumer};
@@ -165,6 +167,17 @@ struct Consumer(usize);
 unsafe impl DlpackStream for Consumer {
     fn as_python_arg(&self, _: Python<'_>, _: DLDevice) -> PyResult<StreamArg> {
         Ok(consumer::stream::cuda(raw_stream(self.0)))
+    }
+
+    /// Lets a library with the exchange functions of DLPack in C hand over an array without running Python code.
+    unsafe fn wait_for_producer(&self, device: DLDevice, producer: *mut c_void) -> PyResult<bool> {
+        let consumer = raw_stream(self.0);
+        if consumer != producer {
+            let ordinal = usize::try_from(device.device_id).unwrap_or(0);
+            // SAFETY: both streams live during the call, and belong to the device of the array.
+            unsafe { gpu::order_streams(ordinal, consumer, producer) }.map_err(exception)?;
+        }
+        Ok(true)
     }
 }
 
