@@ -67,9 +67,8 @@ __device__ inline void sum_lines(uint32_t *integers, uint32_t tiles, uint32_t di
 // warp.
 __device__ inline void integrate(uint32_t *integers, uint32_t tiles, uint32_t distance, uint32_t nz, uint32_t ny,
                                  uint32_t nx, uint32_t predictor) {
-    integrate(nz, ny, nx, predictor, [&](const Lines &lines, uint32_t from) {
-        sum_lines(integers, tiles, distance, lines, from);
-    });
+    integrate(nz, ny, nx, predictor,
+              [&](const Lines &lines, uint32_t from) { sum_lines(integers, tiles, distance, lines, from); });
 }
 
 #if !LOG
