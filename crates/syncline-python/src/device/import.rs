@@ -74,8 +74,14 @@ impl DeviceInput {
     /// Takes an array that is to be written to.
     ///
     /// # Errors
-    /// `ValueError` if it is read-only, and those of [`DeviceInput::new`].
+    /// `ValueError` if it is read-only, or a tensor of PyTorch with a gradient, which would not know of the change; and
+    /// those of [`DeviceInput::new`].
     pub fn writable(array: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<Self> {
+        if let Some(has_gradient) = array.getattr_opt("requires_grad")?
+            && has_gradient.is_truthy()?
+        {
+            return Err(PyValueError::new_err("the output requires a gradient: pass its detach()"));
+        }
         let input = Self::take(array, stream, Some(false))?;
         if input.read_only {
             return Err(PyValueError::new_err("the output is read-only"));
@@ -101,8 +107,7 @@ impl DeviceInput {
     }
 
     fn from_dlpack(array: &Bound<'_, PyAny>, stream: usize, copy: Option<bool>) -> PyResult<Self> {
-        let imported = ImportRequest::new(array.as_borrowed())?
-            .import(Some(&Consumer { stream, writes: copy == Some(false) }), copy)?;
+        let imported = ImportRequest::new(array.as_borrowed())?.import(Some(&Consumer(stream)), copy)?;
         let tensor = imported.validate().map_err(|error| PyValueError::new_err(error.to_string()))?;
         let device = tensor.device();
         if !on_device(device.device_type) {
@@ -161,26 +166,18 @@ fn interface_pointer(interface: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
     Ok((pointer.unwrap_or(0), read_only))
 }
 
-/// How an imported array is used.
-struct Consumer {
-    /// The stream on which it must be ready.
-    stream: usize,
-    writes: bool,
-}
+/// The stream on which an imported array must be ready.
+struct Consumer(usize);
 
 // SAFETY: the number is that of a stream of the caller, or of a default stream, which lives during the call.
 unsafe impl DlpackStream for Consumer {
     fn as_python_arg(&self, _: Python<'_>, _: DLDevice) -> PyResult<StreamArg> {
-        Ok(consumer::stream::cuda(raw_stream(self.stream)))
+        Ok(consumer::stream::cuda(raw_stream(self.0)))
     }
 
-    /// Lets a library with the exchange functions of DLPack in C hand over an input without running Python code. Its
-    /// Python code may refuse to let an array be written to, such as PyTorch's for tensors with gradients.
+    /// Lets a library with the exchange functions of DLPack in C hand over an array without running Python code.
     unsafe fn wait_for_producer(&self, device: DLDevice, producer: *mut c_void) -> PyResult<bool> {
-        if self.writes {
-            return Ok(false);
-        }
-        let consumer = raw_stream(self.stream);
+        let consumer = raw_stream(self.0);
         if consumer != producer {
             let ordinal = usize::try_from(device.device_id).unwrap_or(0);
             // SAFETY: both streams live during the call, and belong to the device of the array.
