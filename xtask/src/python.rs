@@ -62,12 +62,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let wheel = build(&environment, "dev", &[])?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
     crate::run(Command::new(&environment.python).args(pip).arg(&wheel))?;
+    build_workspace()?;
     let tests = crate::root().join(PACKAGE).join("tests");
     let configuration = crate::root().join(PACKAGE).join("pyproject.toml");
     let mut pytest = Command::new(&environment.python);
     pytest.args(["-m", "pytest", "--quiet", "--config-file"]).arg(configuration).arg(tests);
     pytest.args(HDF5_TESTS.map(|folder| crate::root().join(folder))).args(&arguments.pytest);
-    pytest.env("HDF5_PLUGIN_PATH", hdf5_plugins()?).env("SYNCLINE_COMMAND", command()?);
+    pytest.env("HDF5_PLUGIN_PATH", hdf5_plugins()?).env("SYNCLINE_COMMAND", command());
     if arguments.zarrs {
         pytest.env("SYNCLINE_ZARRS_STORE", zarrs()?).env("SYNCLINE_COMMAND_WITH_ZARR", command_with_zarr()?);
     }
@@ -96,20 +97,24 @@ fn zarrs() -> Result<PathBuf> {
     Ok(target.join("debug/examples").join(format!("store{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// Builds the C library and returns a folder that contains it alone, in which HDF5 finds it as a plugin.
+/// Builds the C library and the command as `cargo test` does. A build of one crate alone has other features of some
+/// dependencies, and would compile everything that depends on them again.
+fn build_workspace() -> Result<()> {
+    crate::run(crate::cargo().args(["test", "--quiet", "--workspace", "--no-run"]).current_dir(crate::root()))
+}
+
+/// Returns a folder that contains the C library alone, in which HDF5 finds it as a plugin.
 fn hdf5_plugins() -> Result<PathBuf> {
-    crate::run(crate::cargo().args(["build", "--package", "syncline-capi"]).current_dir(crate::root()))?;
     let folder = crate::root().join("target/hdf5-plugins");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let library = crate::root().join("target/debug/libsyncline_c.so");
+    let library = crate::root().join("target/debug/deps/libsyncline_c.so");
     fs::copy(&library, folder.join("libsyncline.so")).with_context(|| format!("cannot copy {}", library.display()))?;
     Ok(folder)
 }
 
-/// Builds the command and returns its path.
-fn command() -> Result<PathBuf> {
-    crate::run(crate::cargo().args(["build", "--package", "syncline-cli"]).current_dir(crate::root()))?;
-    Ok(crate::root().join("target/debug").join(format!("syncline{}", std::env::consts::EXE_SUFFIX)))
+/// Returns the path of the command.
+fn command() -> PathBuf {
+    crate::root().join("target/debug").join(format!("syncline{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// Builds the command with Zarr and returns its path.

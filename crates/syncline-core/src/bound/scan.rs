@@ -298,7 +298,7 @@ impl Scan {
     }
 
     /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill
-    /// values, -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
+    /// values, -0.0 if more than one element in 4,096 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
         ArrayStats::from(self).patterns(zeros)
     }
@@ -332,7 +332,7 @@ impl From<&Scan> for ArrayStats {
             samples: Some((scan.sampled, scan.sampled_too_large)),
             nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
             fills: std::array::from_fn(|i| fill(i).filter(|pattern| pattern.count > 0)),
-            minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 1024),
+            minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 4096),
             zero: Some(zero).filter(|pattern| pattern.count > 0),
         }
     }
