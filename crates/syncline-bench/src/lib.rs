@@ -1,6 +1,7 @@
 //! The benchmarks of Syncline: generators of fields like those in the papers, streams of codes and bytes, and other
 //! projects' codecs behind one trait. This crate is not published.
 
+pub mod ablation;
 pub mod bytes;
 mod check;
 pub mod clock;

@@ -101,7 +101,7 @@ pub fn measure(set: &Set, relative: f64, others: &mut [Other]) -> Result<Vec<Row
 }
 
 /// What a stream of Syncline says about the array: the bound, and the bit patterns of fill values.
-struct Meaning {
+pub(crate) struct Meaning {
     bound: f64,
     patterns: Vec<u64>,
 }
@@ -145,7 +145,7 @@ fn measure_values<T: Float>(set: &Set, values: &[T], relative: f64, others: &mut
 }
 
 /// An element type of a field.
-trait Float: Element + bytemuck::Pod + Into<f64> + Sync {
+pub(crate) trait Float: Element + bytemuck::Pod + Into<f64> + Sync {
     /// NumPy's name.
     const NUMPY: &str;
     fn pattern(self) -> u64;
@@ -166,7 +166,7 @@ impl Float for f64 {
 }
 
 impl Meaning {
-    fn of(stream: &[u8]) -> Result<Self> {
+    pub(crate) fn of(stream: &[u8]) -> Result<Self> {
         let header = crate::lossy::header_of(stream)?;
         Ok(Self { bound: header.abs_bound, patterns: header.patterns })
     }
@@ -179,7 +179,7 @@ impl Meaning {
     ///
     /// # Errors
     /// It exceeds the bound, or another value has changed.
-    fn worst_error<T: Float>(&self, values: &[T], back: &[T]) -> Result<f64> {
+    pub(crate) fn worst_error<T: Float>(&self, values: &[T], back: &[T]) -> Result<f64> {
         ensure!(values.len() == back.len(), "{} values became {}", values.len(), back.len());
         let mut worst = 0.0;
         for (number, (&value, &back)) in values.iter().zip(back).enumerate() {

@@ -30,6 +30,8 @@ pub use lossy::{
 };
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
+#[doc(hidden)]
+pub use options::Allowed;
 pub use options::{Coder, CoderOptions, Effort};
 pub use report::{ChunkReport, inspect_chunk};
 
@@ -168,7 +170,8 @@ pub struct DecodeScratch {
 }
 
 /// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the
-/// geometry, the chunk's elements and, in a lossless stream or one of [`Header::lzss_codes`], `lossless` alone.
+/// geometry, the chunk's elements and, in a lossless stream or one of [`Header::lzss_codes`] or
+/// [`Header::token_codes`], `lossless` alone.
 ///
 /// # Errors
 /// The source's.

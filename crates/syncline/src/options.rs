@@ -252,7 +252,8 @@ impl CompressOptions {
 
     /// The parameters of the lossless stage.
     pub(crate) fn coder_options(&self) -> CoderOptions {
-        CoderOptions { coder: self.coder(), symbol: self.symbol, level: self.level, effort: self.effort() }
+        let (coder, effort) = (self.coder(), self.effort());
+        CoderOptions { coder, symbol: self.symbol, level: self.level, effort, ..CoderOptions::default() }
     }
 }
 

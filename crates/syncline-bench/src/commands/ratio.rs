@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use super::output::Output;
+use syncline_bench::ablation;
 use syncline_bench::lossy::{Set, Values};
 use syncline_bench::ratio::{Other, Row, measure, rows_table, tables};
 
@@ -27,6 +28,9 @@ pub struct Arguments {
     /// MiB of a generated set
     #[arg(long, default_value_t = 32)]
     mebibytes: usize,
+    /// Compare streams of Syncline without some of its parts, instead of other compressors
+    #[arg(long)]
+    ablation: bool,
     /// Python 3 with numpy, pysz, and zfpy, which SZ3 and zfp run in
     #[arg(long, default_value = "python3")]
     python: String,
@@ -39,31 +43,46 @@ pub struct Arguments {
 /// # Errors
 /// A codec fails, a bound is exceeded, a file cannot be read, or there is nothing to measure.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.ablation {
+        let line = |row: &ablation::Row| format!("{} {:.3}", row.variant, row.share);
+        let rows = measure_all(arguments, ablation::measure, line)?;
+        return arguments.output.write(&rows, &ablation::rows_table(&rows), &[ablation::summary(&rows)]);
+    }
     let (mut others, missing) = Other::available(&arguments.python);
     missing.iter().for_each(|line| eprintln!("left out: {line}"));
-    let mut rows = Vec::new();
-    if let Some(folder) = &arguments.data {
-        for file in real_fields(folder, &arguments.only)? {
-            measure_set(&file.load()?, arguments, &mut others, &mut rows)?;
-        }
-    }
-    for name in &arguments.sets {
-        measure_set(&Set::generate(name, Some(arguments.mebibytes))?, arguments, &mut others, &mut rows)?;
-    }
-    ensure!(!rows.is_empty(), "there is nothing to measure: name sets or a folder with data");
+    let line = |row: &Row| format!("{} {:.2}", row.codec, row.ratio);
+    let rows = measure_all(arguments, |set, relative| measure(set, relative, &mut others), line)?;
     arguments.output.write(&rows, &rows_table(&rows), &tables(&rows, &others))
 }
 
-fn measure_set(set: &Set, arguments: &Arguments, others: &mut [Other], rows: &mut Vec<Row>) -> Result<()> {
-    for &relative in &arguments.bounds {
-        let new = measure(set, relative, others).with_context(|| format!("{} at {relative:e}", set.name))?;
-        if arguments.output.is_plain() {
-            let ratios: Vec<_> = new.iter().map(|row| format!("{} {:.2}", row.codec, row.ratio)).collect();
-            println!("{} {} {relative:e}: {}", set.name, set.shape_text(), ratios.join(", "));
+/// Returns what `measure` returns for every field at every bound. Prints them while it runs.
+fn measure_all<R>(
+    arguments: &Arguments,
+    mut measure: impl FnMut(&Set, f64) -> Result<Vec<R>>,
+    line: impl Fn(&R) -> String,
+) -> Result<Vec<R>> {
+    let mut rows = Vec::new();
+    let mut measure_set = |set: &Set| -> Result<()> {
+        for &relative in &arguments.bounds {
+            let new = measure(set, relative).with_context(|| format!("{} at {relative:e}", set.name))?;
+            if arguments.output.is_plain() {
+                let lines: Vec<_> = new.iter().map(&line).collect();
+                println!("{} {} {relative:e}: {}", set.name, set.shape_text(), lines.join(", "));
+            }
+            rows.extend(new);
         }
-        rows.extend(new);
+        Ok(())
+    };
+    if let Some(folder) = &arguments.data {
+        for file in real_fields(folder, &arguments.only)? {
+            measure_set(&file.load()?)?;
+        }
     }
-    Ok(())
+    for name in &arguments.sets {
+        measure_set(&Set::generate(name, Some(arguments.mebibytes))?)?;
+    }
+    ensure!(!rows.is_empty(), "there is nothing to measure: name sets or a folder with data");
+    Ok(rows)
 }
 
 /// A real field on disk.

@@ -89,7 +89,7 @@ pub(super) fn encode<T: Real>(
         return Ok(summary);
     }
     let start = out.len();
-    let summary = token_codes::encode::<T>(header, geometry, chunk, source, scratch, out)?;
+    let summary = token_codes::encode::<T>(header, geometry, chunk, source, &options.allowed, scratch, out)?;
     if header.lzss_codes {
         let tokens_len = out.len() - start;
         let (other, radius) = quantize::<T>(header, geometry, source, scratch)?;

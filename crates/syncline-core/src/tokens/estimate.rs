@@ -108,8 +108,9 @@ impl Counts {
         codewords.sum::<u64>() + self.raw_bits[mode as usize]
     }
 
-    /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included.
-    pub fn best_mode(&self) -> (Mode, u64) {
+    /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included. Takes
+    /// a mode that is not allowed only if no other has symbols for all codes.
+    pub fn best_mode(&self, allowed: [bool; 4]) -> (Mode, u64) {
         let has_all = |mode| match mode {
             Mode::Plain => self.outside == 0,
             Mode::Wide => self.may_be_wide(),
@@ -117,7 +118,8 @@ impl Counts {
         };
         let modes = Mode::ALL.into_iter().filter(|&mode| has_all(mode));
         let bits = modes.map(|mode| (mode, codeword_bits(self.of(mode)) + self.raw_bits[mode as usize]));
-        bits.min_by_key(|&(_, bits)| bits).expect("two modes represent all codes")
+        let best = bits.min_by_key(|&(mode, bits)| (!allowed[mode as usize], bits));
+        best.expect("two modes represent all codes")
     }
 }
 
@@ -205,6 +207,6 @@ mod tests {
 
     #[test]
     fn a_set_without_groups_takes_nothing() {
-        assert_eq!(Counts::default().best_mode(), (Mode::Plain, 0));
+        assert_eq!(Counts::default().best_mode([true; 4]), (Mode::Plain, 0));
     }
 }

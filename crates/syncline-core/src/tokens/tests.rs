@@ -87,8 +87,8 @@ proptest! {
         let ends = ends(&codes, size);
         let mut bytes = Vec::new();
         let mut scratch = EncodeScratch::default();
-        encode(&codes, &ends, &mut scratch, &mut bytes);
-        let estimated = estimate(&codes, &ends, &mut scratch);
+        encode(&codes, &ends, Allowed::ALL, &mut scratch, &mut bytes);
+        let estimated = estimate(&codes, &ends, Allowed::ALL, &mut scratch);
         let stream = TokenStream::parse(&bytes, ends.len(), "test").unwrap();
         let [codewords, codebooks, _] = stream.part_bytes();
         prop_assert!(estimated <= 8 * (codewords + 2 * codebooks) + ends.len() as u64 * 2 + 64);
@@ -112,7 +112,7 @@ proptest! {
     ) {
         let ends = ends(&codes, 128);
         let mut bytes = Vec::new();
-        encode(&codes, &ends, &mut EncodeScratch::default(), &mut bytes);
+        encode(&codes, &ends, Allowed::ALL, &mut EncodeScratch::default(), &mut bytes);
         for (at, value) in damage {
             let length = bytes.len();
             bytes[at as usize % length] = value;

@@ -6,7 +6,7 @@ use crate::bound::ErrorSummary;
 use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
-use crate::pipeline::{ElementSource, EncodeScratch};
+use crate::pipeline::{Allowed, ElementSource, EncodeScratch};
 use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, KeptPlans, Lanes, Plans, Scheme, Source};
 use crate::predict::orders;
 use crate::quantize::mask::{MaskKind, TileMask};
@@ -64,11 +64,12 @@ pub(super) fn encode<T: Real>(
     geometry: &Geometry,
     chunk: u64,
     source: &dyn ElementSource,
+    allowed: &Allowed,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
     let mut memory = std::mem::take(&mut scratch.quantized.token_codes);
-    let mut encoder = TileCoder::<T>::new(header, geometry, memory.plans.take(geometry.axes()));
+    let mut encoder = TileCoder::<T>::new(header, geometry, allowed, memory.plans.take(geometry.axes()));
     let EncodeScratch { tiles, window: bytes, quantized: buffers, .. } = &mut *scratch;
     let scheme = match encoder.interpolation {
         Some(_) => choose_scheme(&mut encoder, geometry, source, (tiles, bytes), buffers, &mut memory)?,
@@ -92,7 +93,7 @@ pub(super) fn encode<T: Real>(
     let coding = Coding { kind: ChunkKind::TokenCodes, radius: 0, classes: false, scheme, outliers: &[] };
     let EncodeBuffers { codes, tokens, .. } = &mut memory;
     write_sections(header, chunk, &coding, tiles, (buffers, huffman), out, |out, _| {
-        tokens::encode(&codes.codes, &codes.ends, tokens, out);
+        tokens::encode(&codes.codes, &codes.ends, allowed.tokens, tokens, out);
     });
     memory.plans.keep(encoder.plans);
     scratch.quantized.token_codes = memory;
@@ -118,8 +119,9 @@ fn choose_scheme<T: Real>(
     })?;
     let bits_of_verbatim = 8 * (4 + size_of::<T>() as u64);
     let schemes = std::iter::once(None).chain(Scheme::of(encoder.axes).iter().copied().map(Some));
-    let sizes = schemes.zip(&memory.samples).map(|(scheme, codes)| {
-        let bits = tokens::estimate(&codes.codes, &codes.ends, &mut memory.tokens);
+    let schemes = schemes.zip(&memory.samples).filter(|(scheme, _)| encoder.allowed.scheme(*scheme));
+    let sizes = schemes.map(|(scheme, codes)| {
+        let bits = tokens::estimate(&codes.codes, &codes.ends, encoder.allowed.tokens, &mut memory.tokens);
         (scheme, bits + bits_of_verbatim * codes.verbatim)
     });
     Ok(sizes.min_by_key(|&(_, bits)| bits).and_then(|(scheme, _)| scheme))
@@ -142,6 +144,7 @@ const LANES: usize = 8;
 /// Codes tiles one after another.
 struct TileCoder<'a, T: Real> {
     quantizer: TileQuantizer<'a, T>,
+    allowed: &'a Allowed,
     axes: usize,
     /// Codes of a group.
     group_len: usize,
@@ -203,12 +206,13 @@ fn verbatim_cost<T>(exact: &TileMask) -> u32 {
 }
 
 impl<'a, T: Real> TileCoder<'a, T> {
-    fn new(header: &'a Header, geometry: &Geometry, plans: Plans<T>) -> Self {
+    fn new(header: &'a Header, geometry: &Geometry, allowed: &'a Allowed, plans: Plans<T>) -> Self {
         let quantizer = TileQuantizer::new(header);
         let linear = matches!(quantizer.quantizer, Quantizer::Linear(_));
         Self {
             interpolation: linear.then(|| Interpolation::new(header.step, header.abs_bound)),
             quantizer,
+            allowed,
             axes: geometry.axes(),
             group_len: tokens::group_len(header.tile_size),
             plans,
@@ -270,6 +274,10 @@ impl<'a, T: Real> TileCoder<'a, T> {
             integers.copy_from_slice(codes);
             prepared.predictor = predictor;
             prepared.cost = cost + verbatim_cost::<T>(&prepared.quantized.exact);
+            if !self.allowed.lorenzo && cost > 0 {
+                // More than any tile that can be interpolated.
+                prepared.cost = u32::MAX - 1;
+            }
         }
     }
 
