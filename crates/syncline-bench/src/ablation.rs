@@ -65,7 +65,7 @@ fn variants() -> Vec<Variant> {
         variants.push(small(name, Allowed { schemes: schemes(&others), ..all }));
         variants.push(small(only, Allowed { schemes: schemes(&[scheme]), ..all }));
     }
-    let names = ["no plain", "no runs", "no bins", "no wide"];
+    let names = ["no plain", "no runs", "no wide"];
     for (mode, name) in Mode::ALL.into_iter().zip(names) {
         let others: Vec<Mode> = Mode::ALL.into_iter().filter(|&other| other != mode).collect();
         variants.push(small(name, of_tokens(tokens::Allowed { modes: modes(&others), ..all.tokens })));
@@ -77,7 +77,7 @@ fn schemes(allowed: &[Scheme]) -> [bool; 3] {
     Scheme::ALL.map(|scheme| allowed.contains(&scheme))
 }
 
-fn modes(allowed: &[Mode]) -> [bool; 4] {
+fn modes(allowed: &[Mode]) -> [bool; 3] {
     Mode::ALL.map(|mode| allowed.contains(&mode))
 }
 

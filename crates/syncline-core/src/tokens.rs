@@ -2,8 +2,8 @@
 //! (`docs/FORMAT.md`, "Token stream").
 //!
 //! With one codeword per value, each value takes at least one bit, and values far from zero need a codebook entry each.
-//! A [`Mode`] avoids both, by runs of zeros or by bins of magnitudes. One [`Entry`] describes a symbol of any mode, so
-//! that all modes share one reader.
+//! Mode [`Runs`](Mode::Runs) avoids both. One [`Entry`] describes a symbol of any mode, so that all modes share one
+//! reader.
 
 mod encode;
 mod estimate;
@@ -52,9 +52,6 @@ pub const ZERO_RUN: u32 = LONGEST_RUN * MAGNITUDE_BITS;
 /// Symbol of mode *runs* for zeros up to the end of the group.
 pub const REST_IS_ZERO: u32 = ZERO_RUN + 1;
 
-/// Bits of a magnitude that mode *bins* keeps in the symbol.
-const BIN_BITS: u32 = 3;
-
 /// The meaning of the symbols of a codebook. The discriminant is its code in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -63,15 +60,13 @@ pub enum Mode {
     Plain = 0,
     /// A symbol for zeros and the number of bits of the value after them. The value's lower bits and sign are raw.
     Runs = 1,
-    /// A symbol for the sign and the upper three bits of a magnitude. The lower bits are raw.
-    Bins = 2,
     /// A symbol for each value of a larger range, for data with few different values.
-    Wide = 3,
+    Wide = 2,
 }
 
 impl Mode {
     /// All modes, in the order of their codes.
-    pub const ALL: [Self; 4] = [Self::Plain, Self::Runs, Self::Bins, Self::Wide];
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Runs, Self::Wide];
 
     /// Returns the mode with this code in a stream.
     pub fn from_code(code: u8) -> Option<Self> {
@@ -84,7 +79,6 @@ impl Mode {
             Self::Plain => 2 * PLAIN_RADIUS as usize,
             Self::Wide => 2 * WIDE_RADIUS as usize,
             Self::Runs => REST_IS_ZERO as usize + 1,
-            Self::Bins => 2 * (8 + 4 * (MAGNITUDE_BITS - BIN_BITS) as usize),
         }
     }
 
@@ -93,7 +87,7 @@ impl Mode {
         match self {
             Self::Plain => code >= -PLAIN_RADIUS && code < PLAIN_RADIUS,
             Self::Wide => code >= -WIDE_RADIUS && code < WIDE_RADIUS,
-            Self::Runs | Self::Bins => true,
+            Self::Runs => true,
         }
     }
 }
@@ -102,14 +96,14 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
     /// Modes, in the order of their codes. Codes that none of these represents take another mode.
-    pub modes: [bool; 4],
+    pub modes: [bool; 3],
     /// Whether classes of groups may have codebooks of their own.
     pub classes: bool,
 }
 
 impl Allowed {
     /// Everything.
-    pub const ALL: Self = Self { modes: [true; 4], classes: true };
+    pub const ALL: Self = Self { modes: [true; 3], classes: true };
 }
 
 /// A symbol and the raw bits after its codeword.
@@ -129,7 +123,6 @@ pub fn tokenize(group: &[i32], mode: Mode, mut put: impl FnMut(Token)) {
     match mode {
         Mode::Plain => group.iter().for_each(|&code| put(value_token(code, PLAIN_RADIUS))),
         Mode::Wide => group.iter().for_each(|&code| put(value_token(code, WIDE_RADIUS))),
-        Mode::Bins => group.iter().for_each(|&code| put(bin_token(code))),
         Mode::Runs => {
             let end = group.iter().rposition(|&c| c != 0).map_or(0, |last| last + 1);
             let mut zeros = 0;
@@ -166,15 +159,6 @@ fn value_token(code: i32, radius: i32) -> Token {
     Token { symbol: (code + radius) as u32, raw: 0, raw_bits: 0 }
 }
 
-#[inline(always)]
-fn bin_token(code: i32) -> Token {
-    let magnitude = code.unsigned_abs();
-    let raw_bits = (32 - magnitude.leading_zeros()).saturating_sub(BIN_BITS);
-    // The top bit of the three is known where there are raw bits, so each number of raw bits has four bins.
-    let bin = 4 * raw_bits + (magnitude >> raw_bits);
-    Token { symbol: 2 * bin + u32::from(code < 0), raw: magnitude & ((1 << raw_bits) - 1), raw_bits }
-}
-
 /// The meaning of a symbol of any mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -209,12 +193,6 @@ impl Entry {
             Mode::Runs => {
                 let (zeros, low_bits) = (symbol / MAGNITUDE_BITS, symbol % MAGNITUDE_BITS);
                 Some(Self::Value { zeros, base: 1 << low_bits, raw_bits: low_bits + 1, negative: None })
-            }
-            Mode::Bins => {
-                let (bin, negative) = (symbol / 2, symbol % 2 == 1);
-                let raw_bits = (bin / 4).saturating_sub(1);
-                let base = (bin - 4 * raw_bits) << raw_bits;
-                (base > 0 || !negative).then_some(Self::Value { zeros: 0, base, raw_bits, negative: Some(negative) })
             }
         }
     }

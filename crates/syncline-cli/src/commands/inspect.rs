@@ -137,7 +137,7 @@ fn token_rows(report: &Report) -> [(&'static str, String); 2] {
     let tiles = percent(totals.interpolated_tiles, totals.tiles);
     [
         ("chunks by scheme", format!("{schemes}; {tiles} of the tiles are interpolated")),
-        ("token codebooks", named(&["of values", "of runs", "of bins", "of more values"], &totals.codebook_modes)),
+        ("token codebooks", named(&["of values", "of runs", "of more values"], &totals.codebook_modes)),
     ]
 }
 

@@ -46,9 +46,8 @@ pub struct ChunkReport {
     pub schemes: [u64; 4],
     /// Tiles that are interpolated.
     pub interpolated_tiles: u64,
-    /// Token codebooks by mode: values, runs of zeros, bins of magnitudes, values of a
-    /// larger range.
-    pub codebook_modes: [u64; 4],
+    /// Token codebooks by mode: values, runs of zeros, values of a larger range.
+    pub codebook_modes: [u64; 3],
     /// Number of codewords of each length, over all codebooks.
     pub code_lengths: [u64; MAX_LENGTH as usize + 1],
 }

@@ -102,7 +102,6 @@ fn choose(groups: Groups<'_>, allowed: Allowed, scratch: &mut EncodeScratch) -> 
     for ((group, _), &class) in live_groups.zip(&*classes) {
         counts[usize::from(class)].add_group(group);
     }
-    counts.iter_mut().for_each(Counts::finish);
     total.clear();
     counts.iter().for_each(|counts| total.add(counts));
     if counts.iter().any(Counts::may_be_wide) {

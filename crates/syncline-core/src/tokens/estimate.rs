@@ -1,6 +1,6 @@
 //! Estimates the number of bits of codes in each mode from their counts, in integer arithmetic (`docs/ENCODER.md`).
 
-use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, bin_token, run_token, value_token};
+use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, run_token, value_token};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 
 /// Symbols of a set of groups in each mode.
@@ -8,8 +8,8 @@ use crate::bits::logarithm::{LOG_BITS, times_log2};
 pub struct Counts {
     /// Symbols by [`Mode`].
     symbols: [Vec<u32>; Mode::ALL.len()],
-    /// Raw bits by [`Mode`].
-    raw_bits: [u64; Mode::ALL.len()],
+    /// Raw bits of mode *runs*; the others have none.
+    run_bits: u64,
     /// Codes that mode *plain* has no symbol for.
     outside: u64,
     /// Codes that mode *wide* has no symbol for.
@@ -19,7 +19,7 @@ pub struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         let symbols = Mode::ALL.map(|mode| if mode == Mode::Wide { Vec::new() } else { vec![0; mode.alphabet()] });
-        Self { symbols, raw_bits: [0; Mode::ALL.len()], outside: 0, outside_wide: 0 }
+        Self { symbols, run_bits: 0, outside: 0, outside_wide: 0 }
     }
 }
 
@@ -28,7 +28,7 @@ impl Counts {
     pub fn clear(&mut self) {
         self.symbols.iter_mut().for_each(|symbols| symbols.fill(0));
         self.symbols[Mode::Wide as usize].clear();
-        (self.raw_bits, self.outside, self.outside_wide) = ([0; Mode::ALL.len()], 0, 0);
+        (self.run_bits, self.outside, self.outside_wide) = (0, 0, 0);
     }
 
     /// Returns whether mode *wide* may be the best: where it has symbols for all codes, and *plain* has not.
@@ -43,10 +43,9 @@ impl Counts {
         group.iter().for_each(|&code| wide[value_token(code, WIDE_RADIUS).symbol as usize] += 1);
     }
 
-    /// Counts a group in all modes but *wide*. [`Self::finish`] follows the last one.
+    /// Counts a group in all modes but *wide*.
     pub fn add_group(&mut self, group: &[i32]) {
-        let [plain, runs, bins, _] = &mut self.symbols;
-        let [_, run_bits, bin_bits, _] = &mut self.raw_bits;
+        let [plain, runs, _] = &mut self.symbols;
         // Zeros are counted together: they are many, and each would wait for the sum of those before.
         let (mut zeros, mut all_zeros) = (0, 0);
         for &code in group {
@@ -57,9 +56,6 @@ impl Counts {
             if Mode::Plain.represents(code) {
                 plain[(code + PLAIN_RADIUS) as usize] += 1;
             } else {
-                let token = bin_token(code);
-                bins[token.symbol as usize] += 1;
-                *bin_bits += u64::from(token.raw_bits);
                 self.outside += 1;
                 self.outside_wide += u64::from(!Mode::Wide.represents(code));
             }
@@ -68,22 +64,12 @@ impl Counts {
             }
             let token = run_token(zeros % LONGEST_RUN, code);
             runs[token.symbol as usize] += 1;
-            *run_bits += u64::from(token.raw_bits);
+            self.run_bits += u64::from(token.raw_bits);
             all_zeros += zeros;
             zeros = 0;
         }
         plain[PLAIN_RADIUS as usize] += all_zeros + zeros;
         runs[REST_IS_ZERO as usize] += u32::from(zeros > 0);
-    }
-
-    /// Counts in bins what was counted by value.
-    pub fn finish(&mut self) {
-        let [plain, _, bins, _] = &mut self.symbols;
-        for (number, &count) in plain.iter().enumerate().filter(|&(_, &count)| count > 0) {
-            let token = bin_token(number as i32 - PLAIN_RADIUS);
-            bins[token.symbol as usize] += count;
-            self.raw_bits[Mode::Bins as usize] += u64::from(count) * u64::from(token.raw_bits);
-        }
     }
 
     /// Adds the groups of another set.
@@ -92,7 +78,7 @@ impl Counts {
             sums.resize(sums.len().max(counts.len()), 0);
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
-        self.raw_bits.iter_mut().zip(other.raw_bits).for_each(|(sum, bits)| *sum += bits);
+        self.run_bits += other.run_bits;
         self.outside += other.outside;
         self.outside_wide += other.outside_wide;
     }
@@ -102,24 +88,28 @@ impl Counts {
         &self.symbols[mode as usize]
     }
 
+    fn raw_bits(&self, mode: Mode) -> u64 {
+        if mode == Mode::Runs { self.run_bits } else { 0 }
+    }
+
     /// Returns the bits of the groups in a mode whose codewords have these lengths.
     pub fn bits(&self, mode: Mode, lengths: &[u8]) -> u64 {
         let codewords = self.of(mode).iter().zip(lengths).map(|(&count, &length)| u64::from(count) * u64::from(length));
-        codewords.sum::<u64>() + self.raw_bits[mode as usize]
+        codewords.sum::<u64>() + self.raw_bits(mode)
     }
 
-    /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included. Takes
-    /// a mode that is not allowed only if no other has symbols for all codes.
-    pub fn best_mode(&self, allowed: [bool; 4]) -> (Mode, u64) {
+    /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included. A
+    /// mode that is not allowed is taken only if no other has symbols for all codes.
+    pub fn best_mode(&self, allowed: [bool; 3]) -> (Mode, u64) {
         let has_all = |mode| match mode {
             Mode::Plain => self.outside == 0,
             Mode::Wide => self.may_be_wide(),
-            Mode::Runs | Mode::Bins => true,
+            Mode::Runs => true,
         };
         let modes = Mode::ALL.into_iter().filter(|&mode| has_all(mode));
-        let bits = modes.map(|mode| (mode, codeword_bits(self.of(mode)) + self.raw_bits[mode as usize]));
+        let bits = modes.map(|mode| (mode, codeword_bits(self.of(mode)) + self.raw_bits(mode)));
         let best = bits.min_by_key(|&(mode, bits)| (!allowed[mode as usize], bits));
-        best.expect("two modes represent all codes")
+        best.expect("mode runs represents all codes")
     }
 }
 
@@ -159,20 +149,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bins_are_counted_as_if_one_by_one(codes in prop::collection::vec(any::<i32>(), 0..300), shift in 0..32u32) {
+        fn runs_are_counted_as_if_one_by_one(codes in prop::collection::vec(any::<i32>(), 0..300), shift in 0..32u32) {
             let codes: Vec<i32> = codes.iter().map(|code| code >> shift).collect();
             let mut counts = Counts::default();
             codes.chunks(128).for_each(|group| counts.add_group(group));
-            counts.finish();
-            for mode in [Mode::Runs, Mode::Bins] {
-                let (mut symbols, mut raw_bits) = (vec![0; mode.alphabet()], 0);
-                codes.chunks(128).for_each(|group| tokenize(group, mode, |token| {
-                    symbols[token.symbol as usize] += 1;
-                    raw_bits += u64::from(token.raw_bits);
-                }));
-                prop_assert_eq!(counts.of(mode), &symbols[..]);
-                prop_assert_eq!(counts.raw_bits[mode as usize], raw_bits);
-            }
+            let (mut symbols, mut raw_bits) = (vec![0; Mode::Runs.alphabet()], 0);
+            codes.chunks(128).for_each(|group| tokenize(group, Mode::Runs, |token| {
+                symbols[token.symbol as usize] += 1;
+                raw_bits += u64::from(token.raw_bits);
+            }));
+            prop_assert_eq!(counts.of(Mode::Runs), &symbols[..]);
+            prop_assert_eq!(counts.run_bits, raw_bits);
             let outside = codes.iter().filter(|&&code| !Mode::Plain.represents(code)).count();
             prop_assert_eq!(counts.outside, outside as u64);
         }
@@ -207,6 +194,6 @@ mod tests {
 
     #[test]
     fn a_set_without_groups_takes_nothing() {
-        assert_eq!(Counts::default().best_mode([true; 4]), (Mode::Plain, 0));
+        assert_eq!(Counts::default().best_mode([true; 3]), (Mode::Plain, 0));
     }
 }

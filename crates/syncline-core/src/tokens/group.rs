@@ -88,14 +88,17 @@ impl TokenDecoder {
         self.code.counts()
     }
 
-    /// Returns `None` if `code` has a codeword for a symbol that `mode` does not have.
-    pub fn new(mode: Mode, code: Codebook) -> Option<Self> {
+    /// Prepares the codebook of a mode.
+    ///
+    /// # Panics
+    /// The alphabet of the codebook is larger than that of the mode.
+    pub fn new(mode: Mode, code: Codebook) -> Self {
         let mut entries = Vec::new();
         let mut table = vec![PackedEntry::default(); 1 << TABLE_BITS];
         let mut at = 0;
         for symbol in code.sorted_symbols() {
             let length = code.lengths()[usize::from(symbol)];
-            let entry = PackedEntry::new(Entry::of(mode, symbol.into())?, length);
+            let entry = PackedEntry::new(Entry::of(mode, symbol.into()).expect("a symbol of the mode"), length);
             entries.push(entry);
             if u32::from(length) <= TABLE_BITS {
                 let span = 1 << (TABLE_BITS - u32::from(length));
@@ -103,7 +106,7 @@ impl TokenDecoder {
                 at += span;
             }
         }
-        Some(Self { code, table, entries })
+        Self { code, table, entries }
     }
 
     #[inline(always)]

@@ -252,7 +252,7 @@ fn read_codebooks(mut bytes: &[u8], header: &Header, place: &str) -> Result<Vec<
     for number in 0..header.codebooks {
         let mode = Mode::from_code(header.modes >> (2 * number) & 3).ok_or_else(|| bad("unknown mode"))?;
         let (code, length) = Codebook::parse(bytes, mode.alphabet(), place)?;
-        decoders.push(TokenDecoder::new(mode, code).ok_or_else(|| bad("a codeword of a symbol that does not exist"))?);
+        decoders.push(TokenDecoder::new(mode, code));
         bytes = &bytes[length..];
     }
     if bytes.is_empty() { Ok(decoders) } else { Err(bad("its codebooks are too long")) }

@@ -56,7 +56,7 @@ fn round_trip(codes: &[i32], size: usize, mode: Mode) -> Result<(), TestCaseErro
     bytes.resize(BitWords::byte_len(bits) as usize, 0);
     let words = BitWords::new(&bytes, bits).unwrap();
     starts.push(bits);
-    let decoder = TokenDecoder::new(mode, code).unwrap();
+    let decoder = TokenDecoder::new(mode, code);
     for (i, group) in codes.chunks(size).enumerate() {
         let mut read = vec![7; group.len()];
         prop_assert_eq!(decoder.read_group(words, starts[i], starts[i + 1], &mut read), Some(()));
@@ -133,7 +133,7 @@ proptest! {
         let words = BitWords::new(&bytes, bits).unwrap();
         for mode in Mode::ALL {
             if codes.iter().all(|&code| mode.represents(code)) {
-                let decoder = TokenDecoder::new(mode, codebook(&codes, 128, mode)).unwrap();
+                let decoder = TokenDecoder::new(mode, codebook(&codes, 128, mode));
                 for start in [0, bits / 2, bits] {
                     let _ = decoder.read_group(words, start, bits, &mut [0; 128]);
                 }
@@ -145,9 +145,7 @@ proptest! {
 #[test]
 fn a_mode_has_a_meaning_for_each_symbol() {
     for mode in Mode::ALL {
-        let missing = (0..mode.alphabet()).filter(|&symbol| Entry::of(mode, symbol as u32).is_none());
-        // There is no negative zero.
-        assert_eq!(missing.collect::<Vec<_>>(), if mode == Mode::Bins { vec![1] } else { vec![] });
+        assert!((0..mode.alphabet()).all(|symbol| Entry::of(mode, symbol as u32).is_some()));
         assert_eq!(Entry::of(mode, mode.alphabet() as u32), None);
         assert!(mode == Mode::Wide || mode.alphabet() <= 1024);
     }

@@ -45,7 +45,9 @@ __device__ inline TokenHeader read_token_header(const uint8_t *stream, uint32_t 
     header.index_bytes = second.y;
     header.wrong = header.groups != groups || header.live > groups || flags > 1 ||
                    (header.codebooks != 1 && header.codebooks != MAX_CODEBOOKS) ||
-                   (header.codebooks == 1 && header.modes > 3);
+                   (header.codebooks == 1 && header.modes > 3) ||
+                   // There is no mode 3.
+                   (header.modes & header.modes >> 1 & 0x55) != 0;
     header.bitmap = align_up(TOKEN_HEADER_BYTES + uint64_t(header.codebook_bytes), 4);
     header.classes = header.bitmap + (header.has_zero_groups ? ceil_div(groups, 8) : 0);
     header.index = align_up(header.classes + (header.codebooks > 1 ? ceil_div(header.live, 4) : 0), 8);
@@ -113,10 +115,7 @@ __device__ inline bool read_codebook(const uint8_t *stream, const TokenHeader &h
         codebook.absent = 0;
     }
     __syncthreads();
-    bool wrong = own + 1 == header.codebooks && position != header.codebook_bytes;
-    for (uint32_t i = threadIdx.x; i < codebook.symbol_count; i += THREADS) {
-        wrong |= is_missing_symbol(mode, symbols[i]);
-    }
+    const bool wrong = own + 1 == header.codebooks && position != header.codebook_bytes;
     if (threadIdx.x < sizeof(CodebookDescriptor) / 4) {
         reinterpret_cast<uint32_t *>(&memory.codebooks[slot])[threadIdx.x] =
             reinterpret_cast<const uint32_t *>(&codebook)[threadIdx.x];

@@ -67,8 +67,8 @@ __device__ inline void for_each_group(const int32_t *codes, const uint32_t *grou
     }
 }
 
-// Counts the symbols of each class in all modes but *wide*. Codes that mode *plain* has symbols for are counted there
-// only, not in *bins*. The grid is (blocks of a stream, streams); `counts` is 0 before.
+// Counts the symbols of each class in all modes but *wide*. The grid is (blocks of a stream, streams); `counts` is 0
+// before.
 extern "C" __global__ void __launch_bounds__(THREADS)
     token_codes_count(const int32_t *codes, const uint32_t *groups, uint32_t slots, const uint8_t *classes,
                       SymbolCounts *counts) {
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for_each_group(codes, groups, slots, classes, stream, [&](uint32_t class_of, const LaneCodes &lane) {
         SymbolCounts &to = own[class_of];
         // Zeros are counted together, because they are many.
-        uint32_t zeros = 0, outside_wide = 0;
+        uint32_t zeros = 0, outside = 0, outside_wide = 0;
 #pragma unroll
         for (uint32_t i = 0; i < CODES_OF_LANE; ++i) {
             const int32_t code = lane.codes[i];
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             } else if (is_plain(code)) {
                 atomicAdd(&to.plain[code + PLAIN_RADIUS], 1u);
             } else {
-                atomicAdd(&to.bins[bin_token(code).symbol], 1u);
+                ++outside;
                 outside_wide += !is_wide(code);
             }
         }
@@ -100,7 +100,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (lane_id() == 0) {
             atomicAdd(&to.plain[PLAIN_RADIUS], zeros);
         }
-        if (outside_wide > 0) {
+        if (outside > 0) {
+            atomicAdd(&to.outside, outside);
             atomicAdd(&to.outside_wide, outside_wide);
         }
         lane.for_each_run([&](const Token &token) { atomicAdd(&to.runs[token.symbol], 1u); });
@@ -235,34 +236,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     ModeBits result = {};
-    uint64_t outside = 0;
-    for (uint32_t symbol = threadIdx.x; symbol < format::ALPHABET_BINS; symbol += THREADS) {
-        outside += own.bins[symbol];
-    }
-    result.outside = uint32_t(block_sum(outside, warp_values));
+    result.outside = own.outside;
     result.outside_wide = own.outside_wide;
-    // Counts in bins what was counted by value.
-    for (uint32_t symbol = threadIdx.x; symbol < format::ALPHABET_PLAIN; symbol += THREADS) {
-        if (own.plain[symbol] != 0) {
-            atomicAdd(&own.bins[bin_token(int32_t(symbol) - PLAIN_RADIUS).symbol], own.plain[symbol]);
-        }
-    }
-    __syncthreads();
-    uint64_t run_bits = 0, bin_bits = 0;
+    uint64_t run_bits = 0;
     for (uint32_t symbol = threadIdx.x; symbol < format::ZERO_RUN; symbol += THREADS) {
         run_bits += uint64_t(own.runs[symbol]) * (symbol % 32 + 1);
     }
-    for (uint32_t symbol = threadIdx.x; symbol < format::ALPHABET_BINS; symbol += THREADS) {
-        bin_bits += uint64_t(own.bins[symbol]) * raw_bits_of_bin(symbol);
-    }
     run_bits = block_sum(run_bits, warp_values);
-    bin_bits = block_sum(bin_bits, warp_values);
     result.bits[format::MODE_PLAIN] =
         codeword_bits(format::ALPHABET_PLAIN, [&](uint32_t symbol) { return own.plain[symbol]; });
     result.bits[format::MODE_RUNS] =
         run_bits + codeword_bits(format::ALPHABET_RUNS, [&](uint32_t symbol) { return own.runs[symbol]; });
-    result.bits[format::MODE_BINS] =
-        bin_bits + codeword_bits(format::ALPHABET_BINS, [&](uint32_t symbol) { return own.bins[symbol]; });
     if (threadIdx.x == 0) {
         estimates[stream * SETS + set] = result;
     }
@@ -291,16 +275,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         };
         if (mode == format::MODE_RUNS) {
             add(from.runs, format::ALPHABET_RUNS);
-        } else if (mode == format::MODE_PLAIN) {
-            add(from.plain, format::ALPHABET_PLAIN);
         } else {
-            add(from.bins, format::ALPHABET_BINS);
-            // Codes that mode *plain* has symbols for are counted there only.
-            for (uint32_t symbol = threadIdx.x; symbol < format::ALPHABET_PLAIN; symbol += THREADS) {
-                if (from.plain[symbol] != 0) {
-                    atomicAdd(&to[bin_token(int32_t(symbol) - PLAIN_RADIUS).symbol], from.plain[symbol]);
-                }
-            }
+            add(from.plain, format::ALPHABET_PLAIN);
         }
     }
 }

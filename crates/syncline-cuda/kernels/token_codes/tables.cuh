@@ -30,13 +30,7 @@ __device__ inline uint32_t token_upper_bits(uint32_t entry) { return entry >> 16
 __device__ inline uint32_t token_alphabet(uint32_t mode) {
     return mode == format::MODE_PLAIN  ? format::ALPHABET_PLAIN
            : mode == format::MODE_RUNS ? format::ALPHABET_RUNS
-           : mode == format::MODE_BINS ? format::ALPHABET_BINS
                                        : format::ALPHABET_WIDE;
-}
-
-// Whether a mode has no such symbol, although the symbol is in its alphabet: a zero that is negative.
-__device__ inline bool is_missing_symbol(uint32_t mode, uint32_t symbol) {
-    return mode == format::MODE_BINS && symbol == 1;
 }
 
 // Returns the entry of a symbol of a mode whose codeword has `length` bits.
@@ -52,12 +46,6 @@ __device__ inline uint32_t token_entry(uint32_t mode, uint32_t symbol, uint32_t 
             upper = 1;
             raw_bits = symbol % 32;
         }
-    } else if (mode == format::MODE_BINS) {
-        // Bins without raw bits are magnitudes; then each number of raw bits has four bins.
-        const uint32_t bin = symbol / 2;
-        raw_bits = max_of(bin / 4, 1u) - 1;
-        upper = bin - 4 * raw_bits;
-        kind = symbol % 2 == 0 ? TOKEN_POSITIVE : TOKEN_NEGATIVE;
     } else {
         const int32_t code = int32_t(symbol) - int32_t(token_alphabet(mode) / 2);
         upper = uint32_t(code < 0 ? -code : code);

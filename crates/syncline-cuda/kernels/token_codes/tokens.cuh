@@ -4,8 +4,6 @@
 
 constexpr uint32_t CODES_OF_LANE = TOKEN_GROUP / WARP;
 constexpr int32_t PLAIN_RADIUS = format::ALPHABET_PLAIN / 2, TOKEN_WIDE_RADIUS = format::ALPHABET_WIDE / 2;
-// Bits of a magnitude that mode *bins* keeps in the symbol.
-constexpr uint32_t BIN_BITS = 3;
 
 // A symbol and the raw bits behind its codeword.
 struct Token {
@@ -17,16 +15,6 @@ __device__ inline Token run_token(uint32_t zeros, int32_t code) {
     const uint32_t magnitude = magnitude_of(code), bits = 32 - __clz(int32_t(magnitude));
     return {zeros * 32 + bits - 1, (magnitude ^ 1u << (bits - 1)) << 1 | (code < 0 ? 1u : 0u), bits};
 }
-
-__device__ inline Token bin_token(int32_t code) {
-    const uint32_t magnitude = magnitude_of(code), bits = 32 - __clz(int32_t(magnitude)),
-                   raw_bits = max_of(bits, BIN_BITS) - BIN_BITS;
-    const uint32_t bin = 4 * raw_bits + (magnitude >> raw_bits);
-    return {2 * bin + (code < 0 ? 1u : 0u), magnitude & ((1u << raw_bits) - 1), raw_bits};
-}
-
-// Raw bits of a symbol of mode *bins*.
-__device__ inline uint32_t raw_bits_of_bin(uint32_t symbol) { return max_of(symbol / 2 / 4, 1u) - 1; }
 
 __device__ inline bool is_plain(int32_t code) { return code >= -PLAIN_RADIUS && code < PLAIN_RADIUS; }
 __device__ inline bool is_wide(int32_t code) { return code >= -TOKEN_WIDE_RADIUS && code < TOKEN_WIDE_RADIUS; }
@@ -91,11 +79,11 @@ struct LaneCodes {
             for_each_run(visit);
             return;
         }
+        const int32_t radius = mode == format::MODE_PLAIN ? PLAIN_RADIUS : TOKEN_WIDE_RADIUS;
 #pragma unroll
         for (uint32_t i = 0; i < CODES_OF_LANE; ++i) {
             if (i < count) {
-                const int32_t radius = mode == format::MODE_PLAIN ? PLAIN_RADIUS : TOKEN_WIDE_RADIUS;
-                visit(mode == format::MODE_BINS ? bin_token(codes[i]) : Token{uint32_t(codes[i] + radius), 0, 0});
+                visit(Token{uint32_t(codes[i] + radius), 0, 0});
             }
         }
     }

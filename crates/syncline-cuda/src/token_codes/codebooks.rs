@@ -9,7 +9,7 @@ use cudarc::driver::{CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths};
-use syncline_core::tokens::{Mode, STREAM_HEADER_BYTES, StreamCounts, stream_header, tokenize, write_head};
+use syncline_core::tokens::{Mode, STREAM_HEADER_BYTES, StreamCounts, stream_header, write_head};
 
 use super::statistics::{self, StreamChoice};
 use super::structs::{ChunkCodebooks, SymbolCounts, TokenCodebook, TokenSizes};
@@ -81,14 +81,7 @@ impl SymbolCounts {
         match mode {
             Mode::Plain => add(&self.plain),
             Mode::Runs => add(&self.runs),
-            Mode::Bins | Mode::Wide => add(&self.bins),
-        }
-        if mode == Mode::Bins {
-            // Codes that mode *plain* has symbols for are counted there only.
-            let radius = self.plain.len() as i32 / 2;
-            for (code, &count) in (-radius..).zip(&self.plain) {
-                tokenize(&[code], mode, |token| sums[token.symbol as usize] += count);
-            }
+            Mode::Wide => {}
         }
     }
 }
@@ -205,11 +198,7 @@ fn listed(stream: usize, choice: &StreamChoice) -> ChunkCodebooks {
     own
 }
 
-const _: () = assert!(
-    Mode::Plain.alphabet() <= COUNTED_SYMBOLS
-        && Mode::Runs.alphabet() <= COUNTED_SYMBOLS
-        && Mode::Bins.alphabet() <= COUNTED_SYMBOLS
-);
+const _: () = assert!(Mode::Plain.alphabet() <= COUNTED_SYMBOLS && Mode::Runs.alphabet() <= COUNTED_SYMBOLS);
 
 impl TokenCodebooks<'_> {
     /// Returns the number of streams.

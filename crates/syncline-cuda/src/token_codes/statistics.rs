@@ -50,10 +50,9 @@ impl ModeBits {
     /// Returns the mode with the fewest bits, the first of equals, and these bits. `wide` are those of mode *wide*, if
     /// it may be the best.
     fn best_mode(&self, wide: Option<u64>) -> (Mode, u64) {
-        let [plain, runs, bins] = self.bits;
+        let [plain, runs] = self.bits;
         let plain = (self.outside == 0).then_some((Mode::Plain, plain));
-        let others = [(Mode::Runs, runs), (Mode::Bins, bins)];
-        let modes = plain.into_iter().chain(others).chain(wide.map(|bits| (Mode::Wide, bits)));
+        let modes = plain.into_iter().chain([(Mode::Runs, runs)]).chain(wide.map(|bits| (Mode::Wide, bits)));
         modes.min_by_key(|&(_, bits)| bits).unwrap_or((Mode::Runs, runs))
     }
 }

@@ -70,11 +70,10 @@ device_struct! {
     pub(crate) struct SymbolCounts {
         pub(super) plain: [u32; Mode::Plain.alphabet()],
         pub(super) runs: [u32; Mode::Runs.alphabet()],
-        /// Of codes that mode *plain* has no symbol for.
-        pub(super) bins: [u32; Mode::Bins.alphabet()],
+        /// Codes that mode *plain* has no symbol for.
+        pub(super) outside: u32,
         /// Codes that mode *wide* has no symbol for.
         pub(super) outside_wide: u32,
-        pub(super) unused: u32,
     }
 }
 
@@ -82,8 +81,8 @@ device_struct! {
     /// Estimates of the bits that a set of groups takes.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct ModeBits {
-        /// In modes *plain*, *runs* and *bins*.
-        pub(super) bits: [u64; 3],
+        /// In modes *plain* and *runs*.
+        pub(super) bits: [u64; 2],
         /// Codes that mode *plain* has no symbol for.
         pub(super) outside: u32,
         /// Codes that mode *wide* has no symbol for.
