@@ -1,6 +1,7 @@
 //! Estimates the number of bits of codes in each mode from their counts, in integer arithmetic (`docs/ENCODER.md`).
 
-use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, bin_token, run_token, value_token};
+use super::{LARGE_GROUP_LEN, LONGEST_RUN, MAGNITUDE_BITS, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN};
+use super::{bin_token, find_values, run_token, value_token};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
 
 /// Symbols of a set of groups in each mode.
@@ -43,47 +44,51 @@ impl Counts {
         group.iter().for_each(|&code| wide[value_token(code, WIDE_RADIUS).symbol as usize] += 1);
     }
 
-    /// Counts a group in all modes but *wide*. [`Self::finish`] follows the last one.
+    /// Counts a group of at most 2^9 codes in all modes but *wide*. [`Self::finish`] follows the last one.
+    #[inline(always)]
     pub fn add_group(&mut self, group: &[i32]) {
         let [plain, runs, bins, _] = &mut self.symbols;
-        let [_, run_bits, bin_bits, _] = &mut self.raw_bits;
-        // Zeros are counted together: they are many, and each would wait for the sum of those before.
-        let (mut zeros, mut all_zeros) = (0, 0);
-        for &code in group {
-            if code == 0 {
-                zeros += 1;
-                continue;
-            }
+        let (Ok(plain), Ok(runs)) = (plain.as_mut_slice().try_into(), runs.as_mut_slice().try_into()) else { return };
+        let (plain, runs): (&mut [u32; Mode::Plain.alphabet()], &mut [u32; Mode::Runs.alphabet()]) = (plain, runs);
+        let mut next = 0;
+        let mut places = [0; LARGE_GROUP_LEN];
+        let places = find_values(group, &mut places);
+        for &place in places {
+            let place = usize::from(place);
+            let (code, mut zeros) = (group[place], (place - next) as u32);
+            next = place + 1;
             if Mode::Plain.represents(code) {
                 plain[(code + PLAIN_RADIUS) as usize] += 1;
             } else {
                 let token = bin_token(code);
                 bins[token.symbol as usize] += 1;
-                *bin_bits += u64::from(token.raw_bits);
+                self.raw_bits[Mode::Bins as usize] += u64::from(token.raw_bits);
                 self.outside += 1;
                 self.outside_wide += u64::from(!Mode::Wide.represents(code));
             }
             if zeros >= LONGEST_RUN {
                 runs[ZERO_RUN as usize] += zeros / LONGEST_RUN;
+                zeros %= LONGEST_RUN;
             }
-            let token = run_token(zeros % LONGEST_RUN, code);
-            runs[token.symbol as usize] += 1;
-            *run_bits += u64::from(token.raw_bits);
-            all_zeros += zeros;
-            zeros = 0;
+            runs[run_token(zeros, code).symbol as usize] += 1;
         }
-        plain[PLAIN_RADIUS as usize] += all_zeros + zeros;
-        runs[REST_IS_ZERO as usize] += u32::from(zeros > 0);
+        plain[PLAIN_RADIUS as usize] += (group.len() - places.len()) as u32;
+        runs[REST_IS_ZERO as usize] += u32::from(next < group.len());
     }
 
-    /// Counts in bins what was counted by value.
+    /// Counts in bins what was counted by value, and the raw bits of runs.
     pub fn finish(&mut self) {
-        let [plain, _, bins, _] = &mut self.symbols;
+        let [plain, runs, bins, _] = &mut self.symbols;
+        let [_, run_bits, bin_bits, _] = &mut self.raw_bits;
         for (number, &count) in plain.iter().enumerate().filter(|&(_, &count)| count > 0) {
             let token = bin_token(number as i32 - PLAIN_RADIUS);
             bins[token.symbol as usize] += count;
-            self.raw_bits[Mode::Bins as usize] += u64::from(count) * u64::from(token.raw_bits);
+            *bin_bits += u64::from(count) * u64::from(token.raw_bits);
         }
+        *run_bits = (0..ZERO_RUN)
+            .zip(&*runs)
+            .map(|(symbol, &count)| u64::from(symbol % MAGNITUDE_BITS + 1) * u64::from(count))
+            .sum();
     }
 
     /// Adds the groups of another set.
@@ -128,10 +133,15 @@ fn codeword_bits(counts: &[u32]) -> u64 {
     // The sum of all counts times their logarithm.
     let mut weighted = 0;
     for &count in counts {
+        // Most symbols of a large alphabet do not occur.
+        if count == 0 {
+            before = 0;
+            continue;
+        }
         total += count;
         most = most.max(count);
-        used += u64::from(count > 0);
-        runs += u64::from(count > 0 && before == 0);
+        used += 1;
+        runs += u64::from(before == 0);
         weighted += times_log2(count);
         before = count;
     }
