@@ -208,7 +208,9 @@ impl Kernel for Predict<'_> {
         let mut best = (0, u32::MAX);
         for predictor in predictors(axes) {
             let residuals = &mut all[usize::from(predictor)][..n];
-            passes(extent, predictor).filter(|pass| pass.at_edge).for_each(|pass| pass.difference(residuals));
+            for pass in passes(extent, predictor).filter(|pass| pass.at_edge) {
+                pass.difference(residuals);
+            }
             let cost = total_cost(residuals);
             if cost <= best.1 {
                 best = (predictor, cost);

@@ -145,13 +145,17 @@ fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> Choice {
     total.clear();
     counts.iter().for_each(|counts| total.add(counts));
     if counts.iter().any(Counts::may_be_wide) {
+        counts.iter_mut().filter(|counts| counts.may_be_wide()).for_each(Counts::start_wide);
         let live_groups = groups.iter().zip(&*live).filter(|(_, live)| **live);
         for ((group, _), &class) in live_groups.zip(&*classes) {
-            for counts in [&mut counts[usize::from(class)], total] {
-                if counts.may_be_wide() {
-                    counts.add_wide_group(group);
-                }
+            let counts = &mut counts[usize::from(class)];
+            if counts.may_be_wide() {
+                counts.add_wide_group(group);
             }
+        }
+        if total.may_be_wide() {
+            total.start_wide();
+            counts.iter().for_each(|counts| total.add_wide(counts));
         }
     }
     let several = counts.each_ref().map(Counts::best_mode);

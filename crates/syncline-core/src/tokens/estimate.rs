@@ -1,8 +1,13 @@
 //! Estimates the number of bits of codes in each mode from their counts, in integer arithmetic (`docs/ENCODER.md`).
 
+use std::ops::Range;
+
 use super::{LARGE_GROUP_LEN, LONGEST_RUN, MAGNITUDE_BITS, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN};
 use super::{bin_token, find_values, run_token, value_token};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
+
+/// The symbols of mode *wide* for the codes that mode *plain* has symbols for.
+const PLAIN_IN_WIDE: Range<usize> = (WIDE_RADIUS - PLAIN_RADIUS) as usize..(WIDE_RADIUS + PLAIN_RADIUS) as usize;
 
 /// Symbols of a set of groups in each mode.
 #[derive(Clone, Debug)]
@@ -37,11 +42,29 @@ impl Counts {
         self.outside > 0 && self.outside_wide == 0
     }
 
-    /// Counts a group, which was counted before, in mode *wide*.
+    /// Begins to count in mode *wide*, with the codes that mode *plain* has symbols for.
+    pub fn start_wide(&mut self) {
+        let [plain, _, _, wide] = &mut self.symbols;
+        wide.clear();
+        wide.resize(Mode::Wide.alphabet(), 0);
+        wide[PLAIN_IN_WIDE].copy_from_slice(plain);
+    }
+
+    /// Counts the codes of a group, which was counted before, that only mode *wide* has symbols for.
     pub fn add_wide_group(&mut self, group: &[i32]) {
         let wide = &mut self.symbols[Mode::Wide as usize];
-        wide.resize(Mode::Wide.alphabet(), 0);
-        group.iter().for_each(|&code| wide[value_token(code, WIDE_RADIUS).symbol as usize] += 1);
+        for &code in group {
+            if !Mode::Plain.represents(code) {
+                wide[value_token(code, WIDE_RADIUS).symbol as usize] += 1;
+            }
+        }
+    }
+
+    /// Adds the codes of another set that only mode *wide* has symbols for, if there are any.
+    pub fn add_wide(&mut self, other: &Self) {
+        let (sums, counts) = (&mut self.symbols[Mode::Wide as usize], &other.symbols[Mode::Wide as usize]);
+        let others = sums.iter_mut().zip(counts).enumerate().filter(|(symbol, _)| !PLAIN_IN_WIDE.contains(symbol));
+        others.for_each(|(_, (sum, count))| *sum += count);
     }
 
     /// Counts a group of at most 2^9 codes in all modes but *wide*. [`Self::finish`] follows the last one.
