@@ -50,6 +50,8 @@ pub trait ElementSource: Sync {
 pub trait TileSink {
     /// Returns the next tile, and whether its values are needed.
     fn peek(&self) -> Option<(Tile, bool)>;
+    /// Returns whether the values of a tile of the chunk are needed.
+    fn needs(&self, tile: &Tile) -> bool;
     /// Leaves the next tile out.
     fn skip(&mut self);
     /// Takes the elements of the next tile, in raster order of the tile and in the host's byte order; there may be more
@@ -94,6 +96,8 @@ impl<'s, K: TileSink> From<&'s mut K> for Destination<'s, '_> {
 trait Tiles {
     /// Returns the next tile, and whether its values are needed.
     fn peek(&self) -> Option<(Tile, bool)>;
+    /// Returns whether the values of a tile of the chunk are needed.
+    fn needs(&self, tile: &Tile) -> bool;
     /// Fills memory like [`ChunkSink::fill`]. A sink may return `None` if it does not support this.
     fn fill<E>(
         &mut self,
@@ -113,6 +117,10 @@ trait Tiles {
 impl Tiles for ChunkSink<'_> {
     fn peek(&self) -> Option<(Tile, bool)> {
         self.peek()
+    }
+
+    fn needs(&self, tile: &Tile) -> bool {
+        self.needs(tile)
     }
 
     fn fill<E>(
@@ -137,6 +145,10 @@ impl Tiles for ChunkSink<'_> {
 impl Tiles for dyn TileSink + '_ {
     fn peek(&self) -> Option<(Tile, bool)> {
         TileSink::peek(self)
+    }
+
+    fn needs(&self, tile: &Tile) -> bool {
+        TileSink::needs(self, tile)
     }
 
     fn skip(&mut self) {

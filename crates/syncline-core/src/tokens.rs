@@ -123,26 +123,44 @@ pub fn tokenize(group: &[i32], mode: Mode, mut put: impl FnMut(Token)) {
     match mode {
         Mode::Plain => group.iter().for_each(|&code| put(value_token(code, PLAIN_RADIUS))),
         Mode::Wide => group.iter().for_each(|&code| put(value_token(code, WIDE_RADIUS))),
-        Mode::Runs => {
-            let end = group.iter().rposition(|&c| c != 0).map_or(0, |last| last + 1);
-            let mut zeros = 0;
-            for &code in &group[..end] {
-                if code != 0 {
-                    put(run_token(zeros, code));
-                    zeros = 0;
-                } else {
-                    zeros += 1;
-                    if zeros == LONGEST_RUN {
-                        put(Token { symbol: ZERO_RUN, raw: 0, raw_bits: 0 });
-                        zeros = 0;
-                    }
-                }
-            }
-            if end < group.len() {
-                put(Token { symbol: REST_IS_ZERO, raw: 0, raw_bits: 0 });
-            }
-        }
+        Mode::Runs => tokenize_runs(group, put),
     }
+}
+
+/// Calls `put` with each token of a group in mode *runs*.
+#[inline(always)]
+fn tokenize_runs(group: &[i32], mut put: impl FnMut(Token)) {
+    let mut next = 0;
+    let mut places = [0; LARGE_GROUP_LEN];
+    for &place in find_values(group, &mut places) {
+        let place = usize::from(place);
+        let zeros = (place - next) as u32;
+        for _ in 0..zeros / LONGEST_RUN {
+            put(Token { symbol: ZERO_RUN, raw: 0, raw_bits: 0 });
+        }
+        put(run_token(zeros % LONGEST_RUN, group[place]));
+        next = place + 1;
+    }
+    if next < group.len() {
+        put(Token { symbol: REST_IS_ZERO, raw: 0, raw_bits: 0 });
+    }
+}
+
+/// Returns the places of the codes of a group that are not 0, with `places` as memory. Branches on each code would be
+/// as hard to predict as the data.
+///
+/// # Panics
+/// The group has more than [`LARGE_GROUP_LEN`] codes.
+#[inline(always)]
+fn find_values<'p>(group: &[i32], places: &'p mut [u16; LARGE_GROUP_LEN]) -> &'p [u16] {
+    assert!(group.len() <= LARGE_GROUP_LEN);
+    let mut count = 0;
+    for (place, &code) in (0..).zip(group) {
+        // Always below the length; the mask removes the bounds check.
+        places[count & (LARGE_GROUP_LEN - 1)] = place;
+        count += usize::from(code != 0);
+    }
+    &places[..count]
 }
 
 #[inline(always)]

@@ -104,6 +104,10 @@ impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
     }
 
     /// All tiles of a chunk must be decoded for a file: the box of a skipped tile would remain unwritten.
+    fn needs(&self, _: &Tile) -> bool {
+        true
+    }
+
     fn skip(&mut self) {
         self.current = self.tiles.next();
     }

@@ -170,7 +170,13 @@ impl ChunkSink<'_> {
     /// Returns the next tile and whether the region needs it.
     #[inline]
     pub fn peek(&self) -> Option<(Tile, bool)> {
-        self.current.map(|tile| (tile, self.target.region.meets(&tile)))
+        self.current.map(|tile| (tile, self.needs(&tile)))
+    }
+
+    /// Returns whether the region needs a tile.
+    #[inline]
+    pub fn needs(&self, tile: &Tile) -> bool {
+        self.target.region.meets(tile)
     }
 
     /// Calls `fill` with the next `bytes` bytes of the output and `slack` bytes after them, so that whole tiles are

@@ -6,17 +6,19 @@
 //! Error-Bounded Lossy Compression for Scientific Data by Dynamic Spline Interpolation" (2021) interpolate whole fields
 //! in this way.
 
+mod lattice;
 mod plan;
 mod plans;
 #[cfg(test)]
 mod tests;
+mod transpose;
 
 pub use plan::{Plan, Scheme};
 pub use plans::{KeptPlans, Plans};
+pub use transpose::{deinterleave, interleave};
 
 use bytemuck::Pod;
 
-use super::orders;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
@@ -57,7 +59,7 @@ fn boxed<V: Copy>(value: V) -> Box<[V; MAX_TILE_ELEMENTS]> {
 pub struct Source<T, const L: usize> {
     /// The elements.
     pub x: Box<Lanes<T, L>>,
-    /// The integers of the elements without the base of their tile. Those of excluded elements are ignored.
+    /// The integers of the anchors without the base of their tile. Those of excluded elements are ignored.
     pub q: Box<Lanes<i32, L>>,
     /// Bit `lane` is set of elements that are not coded, such as fill values.
     pub excluded: Box<[u8; MAX_TILE_ELEMENTS]>,
@@ -112,22 +114,20 @@ impl<T: Real> Interpolation<T> {
         out: &mut Encoded<T, L>,
     ) {
         const { assert!(L <= 8) };
-        let mut lattice = [0; MAX_TILE_ELEMENTS];
-        let lattice = &mut lattice[..plan.anchors().len()];
-        for lane in 0..L {
-            for (integer, &place) in lattice.iter_mut().zip(plan.anchors()) {
-                *integer = source.q[usize::from(place)][lane];
-            }
-            if source.any_excluded {
-                let excluded = |number: usize| source.excluded[usize::from(plan.anchors()[number])] >> lane & 1 != 0;
-                inpaint(lattice, plan.lattice(), excluded);
-            }
-            for (&integer, &place) in lattice.iter().zip(plan.anchors()) {
-                out.values[usize::from(place)][lane] = anchor(lane, integer);
-            }
-            orders::difference(lattice, plan.lattice(), ALL_AXES);
-            out.codes.iter_mut().zip(&*lattice).for_each(|(codes, &code)| codes[lane] = code);
+        let lattice = &mut out.codes[..plan.anchors().len()];
+        for (integers, &place) in lattice.iter_mut().zip(plan.anchors()) {
+            *integers = source.q[usize::from(place)];
         }
+        if source.any_excluded {
+            for lane in 0..L {
+                let excluded = |number: usize| source.excluded[usize::from(plan.anchors()[number])] >> lane & 1 != 0;
+                lattice::inpaint(lattice, lane, plan.lattice(), excluded);
+            }
+        }
+        for (integers, &place) in lattice.iter().zip(plan.anchors()) {
+            out.values[usize::from(place)] = std::array::from_fn(|lane| anchor(lane, integers[lane]));
+        }
+        lattice::difference(lattice, plan.lattice());
         if source.any_excluded {
             simd::run(Encode::<T, L, true> { by: *self, plan, source, out });
         } else {
@@ -135,41 +135,16 @@ impl<T: Real> Interpolation<T> {
         }
     }
 
-    /// Reconstructs the elements `values` of one tile from its codes; the inverse of [`Self::encode`]. Accepts any
-    /// codes. `anchor` returns the value of an integer without the base.
-    ///
-    /// # Panics
-    /// The tile has not the extents of the plan.
-    pub fn decode(&self, plan: &Plan<T>, codes: &mut [i32], anchor: impl Fn(i32) -> T, values: &mut Lanes<T, 1>) {
-        let (anchor_codes, codes) = codes.split_at_mut(plan.anchors().len());
-        orders::integrate(anchor_codes, plan.lattice(), ALL_AXES);
-        for (&integer, &place) in anchor_codes.iter().zip(plan.anchors()) {
-            values[usize::from(place)] = [anchor(integer)];
-        }
-        simd::run(Decode { step: self.step, plan, codes, values });
-    }
-}
-
-/// The predictor of anchors: differences along all axes of their lattice.
-const ALL_AXES: u8 = 7;
-
-/// Gives excluded integers of a lattice the value that makes their residual under [`ALL_AXES`] 0.
-fn inpaint(lattice: &mut [i32], [_, ny, nx]: [usize; 3], excluded: impl Fn(usize) -> bool) {
-    let strides = [ny * nx, nx, 1];
-    for number in (0..lattice.len()).filter(|&number| excluded(number)) {
-        let position = [number / nx / ny, number / nx % ny, number % nx];
-        let mut predicted = 0i32;
-        // All corners of the box below the position but itself: an odd number of steps adds, an even number subtracts.
-        for steps in 1..1usize << 3 {
-            let axes = || (0..3).filter(move |&axis| steps >> axis & 1 == 1);
-            if axes().any(|axis| position[axis] == 0) {
-                continue;
-            }
-            let value = lattice[number - axes().map(|axis| strides[axis]).sum::<usize>()];
-            predicted =
-                if steps.count_ones() % 2 == 1 { predicted.wrapping_add(value) } else { predicted.wrapping_sub(value) };
-        }
-        lattice[number] = predicted;
+    /// Reconstructs the elements `values` of several tiles from their codes, which it changes; the inverse of
+    /// [`Self::encode`]. Accepts any codes. `anchor` returns the value of an integer of a lane.
+    pub fn decode<const L: usize>(
+        &self,
+        plan: &Plan<T>,
+        codes: &mut Lanes<i32, L>,
+        anchor: impl Fn(usize, i32) -> T,
+        values: &mut Lanes<T, L>,
+    ) {
+        simd::run(Decode { step: self.step, plan, codes, anchor, values });
     }
 }
 
@@ -216,23 +191,33 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
     }
 }
 
-struct Decode<'a, T: Real> {
+struct Decode<'a, T: Real, A, const L: usize> {
     step: T,
     plan: &'a Plan<T>,
-    codes: &'a [i32],
-    values: &'a mut Lanes<T, 1>,
+    codes: &'a mut Lanes<i32, L>,
+    anchor: A,
+    values: &'a mut Lanes<T, L>,
 }
 
-impl<T: Real> Kernel for Decode<'_, T> {
+impl<T: Real, A: Fn(usize, i32) -> T, const L: usize> Kernel for Decode<'_, T, A, L> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
-        let Self { step, plan, codes, values } = self;
-        plan.predict(values, |_, number, [predicted]| match codes[number] {
-            // The prediction itself, of whatever sign.
-            0 => [predicted],
-            code => [T::from_code(code).mul_add(step, predicted)],
+        let Self { step, plan, codes, anchor, values } = self;
+        let first = plan.anchors().len();
+        let integers = &mut codes[..first];
+        lattice::integrate(integers, plan.lattice());
+        for (integers, &place) in integers.iter().zip(plan.anchors()) {
+            values[usize::from(place)] = std::array::from_fn(|lane| anchor(lane, integers[lane]));
+        }
+        plan.predict(values, |_, number, predicted| {
+            let codes = &codes[(first + number) & (MAX_TILE_ELEMENTS - 1)];
+            // A code of 0 gives the prediction itself, of whatever sign.
+            std::array::from_fn(|lane| match codes[lane] {
+                0 => predicted[lane],
+                code => T::from_code(code).mul_add(step, predicted[lane]),
+            })
         });
     }
 }

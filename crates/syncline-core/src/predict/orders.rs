@@ -33,7 +33,10 @@ pub fn integrate(v: &mut [i32], extent: [usize; 3], predictor: u8) {
         let mut iter = passes(extent, predictor);
         std::array::from_fn(|_| iter.next())
     };
-    passes.iter().rev().flatten().for_each(|pass| pass.integrate(v));
+    // Not `for_each`, which would be a function of its own, compiled for the baseline.
+    for pass in passes.iter().rev().flatten() {
+        pass.integrate(v);
+    }
 }
 
 /// Passes of a predictor: one along each axis, or two.
@@ -113,13 +116,20 @@ impl Pass {
     fn integrate(&self, v: &mut [i32]) {
         let along_x = self.axis == 2;
         self.rows(false, |start, count, distance| {
+            if count == 0 {
+                return;
+            }
+            let (before, row) = v.split_at_mut(start);
+            let before = &before[start - distance..];
             if along_x {
-                for i in start..start + count {
-                    v[i] = v[i].wrapping_add(v[i - 1]);
-                }
+                // The sum stays in a register: reading it back from memory would take longer than adding.
+                let mut sum = before[0];
+                row[..count].iter_mut().for_each(|v| {
+                    sum = sum.wrapping_add(*v);
+                    *v = sum;
+                });
             } else {
-                let (before, row) = v.split_at_mut(start);
-                let before = &before[start - distance..][..count];
+                let before = &before[..count];
                 row[..count].iter_mut().zip(before).for_each(|(v, b)| *v = v.wrapping_add(*b));
             }
         });
@@ -198,7 +208,9 @@ impl Kernel for Predict<'_> {
         let mut best = (0, u32::MAX);
         for predictor in predictors(axes) {
             let residuals = &mut all[usize::from(predictor)][..n];
-            passes(extent, predictor).filter(|pass| pass.at_edge).for_each(|pass| pass.difference(residuals));
+            for pass in passes(extent, predictor).filter(|pass| pass.at_edge) {
+                pass.difference(residuals);
+            }
             let cost = total_cost(residuals);
             if cost <= best.1 {
                 best = (predictor, cost);

@@ -9,6 +9,7 @@ use crate::bits::writer::BitWriter;
 use crate::huffman::codebook::Codebook;
 use crate::huffman::lengths::{LengthScratch, code_lengths};
 use crate::predict::activity;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Memory that is reused from stream to stream.
 #[derive(Debug, Default)]
@@ -68,21 +69,62 @@ pub fn encode(codes: &[i32], ends: &[u32], allowed: Allowed, scratch: &mut Encod
     }
     words.clear();
     words.resize(bits.div_ceil(64) as usize * 8 + 16, 0);
-    let mut writer = BitWriter::new(words);
     starts.clear();
-    let mut class = classes.iter();
-    for (group, _) in groups.iter().zip(&*live).filter(|(_, live)| **live) {
-        starts.push(writer.position());
-        let class = class.next().copied().unwrap_or(0);
-        let (mode, table) = &tables[if tables.len() > 1 { usize::from(class) } else { 0 }];
-        write_group(group, *mode, table, &mut writer);
-    }
-    let bits = writer.finish();
+    let bits = simd::run(WriteGroups { groups, live, classes, tables: &tables, writer: BitWriter::new(words), starts });
     starts.push(bits);
     words.truncate(BitWords::byte_len(bits) as usize);
     // The writer leaves whole words of 64 bits, whose rest is 0.
     words.resize(BitWords::byte_len(bits) as usize, 0);
     write_parts(bits, &codebooks, live, classes, starts, words, out);
+}
+
+/// Writes the tokens of all live groups, and the position of each group to `starts`. Returns the number of bits.
+struct WriteGroups<'a> {
+    groups: Groups<'a>,
+    live: &'a [bool],
+    classes: &'a [u8],
+    /// The mode and the codewords of each codebook.
+    tables: &'a [(Mode, Vec<u32>)],
+    writer: BitWriter<'a>,
+    starts: &'a mut Vec<u32>,
+}
+
+impl Kernel for WriteGroups<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> u32 {
+        let Self { groups, live, classes, tables, mut writer, starts } = self;
+        let mut classes = classes.iter();
+        for (group, _) in groups.iter().zip(live).filter(|(_, live)| **live) {
+            starts.push(writer.position());
+            let class = classes.next().copied().unwrap_or(0);
+            let (mode, table) = &tables[if tables.len() > 1 { usize::from(class) } else { 0 }];
+            write_group(group, *mode, table, &mut writer);
+        }
+        writer.finish()
+    }
+}
+
+/// Counts all live groups by class.
+struct CountGroups<'a> {
+    groups: Groups<'a>,
+    live: &'a [bool],
+    classes: &'a [u8],
+    counts: &'a mut [Counts; MAX_CLASSES],
+}
+
+impl Kernel for CountGroups<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        let Self { groups, live, classes, counts } = self;
+        let live_groups = groups.iter().zip(live).filter(|(_, live)| **live);
+        for ((group, _), &class) in live_groups.zip(classes) {
+            counts[usize::from(class)].add_group(group);
+        }
+    }
 }
 
 /// The codebooks that a stream takes.
@@ -98,20 +140,21 @@ fn choose(groups: Groups<'_>, allowed: Allowed, scratch: &mut EncodeScratch) -> 
     let EncodeScratch { counts, total, classes, live, activities, .. } = scratch;
     classify(groups, live, activities, classes);
     counts.iter_mut().for_each(Counts::clear);
-    let live_groups = groups.iter().zip(&*live).filter(|(_, live)| **live);
-    for ((group, _), &class) in live_groups.zip(&*classes) {
-        counts[usize::from(class)].add_group(group);
-    }
+    simd::run(CountGroups { groups, live, classes, counts });
     total.clear();
     counts.iter().for_each(|counts| total.add(counts));
     if counts.iter().any(Counts::may_be_wide) {
+        counts.iter_mut().filter(|counts| counts.may_be_wide()).for_each(Counts::start_wide);
         let live_groups = groups.iter().zip(&*live).filter(|(_, live)| **live);
         for ((group, _), &class) in live_groups.zip(&*classes) {
-            for counts in [&mut counts[usize::from(class)], total] {
-                if counts.may_be_wide() {
-                    counts.add_wide_group(group);
-                }
+            let counts = &mut counts[usize::from(class)];
+            if counts.may_be_wide() {
+                counts.add_wide_group(group);
             }
+        }
+        if total.may_be_wide() {
+            total.start_wide();
+            counts.iter().for_each(|counts| total.add_wide(counts));
         }
     }
     let several = counts.each_ref().map(|counts| counts.best_mode(allowed.modes));
@@ -142,11 +185,33 @@ fn make_codebooks(choice: &Choice, scratch: &mut EncodeScratch) -> (Vec<(Mode, C
 /// magnitudes.
 fn classify(groups: Groups<'_>, live: &mut Vec<bool>, activities: &mut Vec<u64>, classes: &mut Vec<u8>) {
     activities.clear();
-    activities.extend(groups.iter().map(|group| group.iter().map(|code| u64::from(code.unsigned_abs())).sum::<u64>()));
+    simd::run(SumMagnitudes { groups, sums: activities });
     live.clear();
     live.extend(activities.iter().map(|&activity| activity > 0));
     let of_bins = activity::classes(activities.iter().copied().filter(|&activity| activity > 0));
     classes.clear();
     let live_activities = activities.iter().filter(|&&activity| activity > 0);
     classes.extend(live_activities.map(|&activity| of_bins[activity::bin(activity)]));
+}
+
+/// Appends the sum of magnitudes of each group.
+struct SumMagnitudes<'a> {
+    groups: Groups<'a>,
+    sums: &'a mut Vec<u64>,
+}
+
+impl Kernel for SumMagnitudes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) {
+        // A loop, because closures of adapters are not compiled for wider vectors.
+        for group in self.groups.iter() {
+            let mut sum = 0;
+            for &code in group {
+                sum += u64::from(code.unsigned_abs());
+            }
+            self.sums.push(sum);
+        }
+    }
 }

@@ -1,15 +1,19 @@
 //! Estimates the number of bits of codes in each mode from their counts, in integer arithmetic (`docs/ENCODER.md`).
 
-use super::{LONGEST_RUN, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN, run_token, value_token};
+use std::ops::Range;
+
+use super::{LARGE_GROUP_LEN, LONGEST_RUN, MAGNITUDE_BITS, Mode, PLAIN_RADIUS, REST_IS_ZERO, WIDE_RADIUS, ZERO_RUN};
+use super::{find_values, run_token, value_token};
 use crate::bits::logarithm::{LOG_BITS, times_log2};
+
+/// The symbols of mode *wide* for the codes that mode *plain* has symbols for.
+const PLAIN_IN_WIDE: Range<usize> = (WIDE_RADIUS - PLAIN_RADIUS) as usize..(WIDE_RADIUS + PLAIN_RADIUS) as usize;
 
 /// Symbols of a set of groups in each mode.
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// Symbols by [`Mode`].
     symbols: [Vec<u32>; Mode::ALL.len()],
-    /// Raw bits of mode *runs*; the others have none.
-    run_bits: u64,
     /// Codes that mode *plain* has no symbol for.
     outside: u64,
     /// Codes that mode *wide* has no symbol for.
@@ -19,7 +23,7 @@ pub struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         let symbols = Mode::ALL.map(|mode| if mode == Mode::Wide { Vec::new() } else { vec![0; mode.alphabet()] });
-        Self { symbols, run_bits: 0, outside: 0, outside_wide: 0 }
+        Self { symbols, outside: 0, outside_wide: 0 }
     }
 }
 
@@ -28,7 +32,7 @@ impl Counts {
     pub fn clear(&mut self) {
         self.symbols.iter_mut().for_each(|symbols| symbols.fill(0));
         self.symbols[Mode::Wide as usize].clear();
-        (self.run_bits, self.outside, self.outside_wide) = (0, 0, 0);
+        (self.outside, self.outside_wide) = (0, 0);
     }
 
     /// Returns whether mode *wide* may be the best: where it has symbols for all codes, and *plain* has not.
@@ -36,23 +40,44 @@ impl Counts {
         self.outside > 0 && self.outside_wide == 0
     }
 
-    /// Counts a group, which was counted before, in mode *wide*.
-    pub fn add_wide_group(&mut self, group: &[i32]) {
-        let wide = &mut self.symbols[Mode::Wide as usize];
+    /// Begins to count in mode *wide*, with the codes that mode *plain* has symbols for.
+    pub fn start_wide(&mut self) {
+        let [plain, _, wide] = &mut self.symbols;
+        wide.clear();
         wide.resize(Mode::Wide.alphabet(), 0);
-        group.iter().for_each(|&code| wide[value_token(code, WIDE_RADIUS).symbol as usize] += 1);
+        wide[PLAIN_IN_WIDE].copy_from_slice(plain);
     }
 
-    /// Counts a group in all modes but *wide*.
+    /// Counts the codes of a group, which was counted before, that only mode *wide* has symbols for.
+    pub fn add_wide_group(&mut self, group: &[i32]) {
+        let wide = &mut self.symbols[Mode::Wide as usize];
+        for &code in group {
+            if !Mode::Plain.represents(code) {
+                wide[value_token(code, WIDE_RADIUS).symbol as usize] += 1;
+            }
+        }
+    }
+
+    /// Adds the codes of another set that only mode *wide* has symbols for, if there are any.
+    pub fn add_wide(&mut self, other: &Self) {
+        let (sums, counts) = (&mut self.symbols[Mode::Wide as usize], &other.symbols[Mode::Wide as usize]);
+        let others = sums.iter_mut().zip(counts).enumerate().filter(|(symbol, _)| !PLAIN_IN_WIDE.contains(symbol));
+        others.for_each(|(_, (sum, count))| *sum += count);
+    }
+
+    /// Counts a group of at most 2^9 codes in all modes but *wide*.
+    #[inline(always)]
     pub fn add_group(&mut self, group: &[i32]) {
         let [plain, runs, _] = &mut self.symbols;
-        // Zeros are counted together: they are many, and each would wait for the sum of those before.
-        let (mut zeros, mut all_zeros) = (0, 0);
-        for &code in group {
-            if code == 0 {
-                zeros += 1;
-                continue;
-            }
+        let (Ok(plain), Ok(runs)) = (plain.as_mut_slice().try_into(), runs.as_mut_slice().try_into()) else { return };
+        let (plain, runs): (&mut [u32; Mode::Plain.alphabet()], &mut [u32; Mode::Runs.alphabet()]) = (plain, runs);
+        let mut next = 0;
+        let mut places = [0; LARGE_GROUP_LEN];
+        let places = find_values(group, &mut places);
+        for &place in places {
+            let place = usize::from(place);
+            let (code, mut zeros) = (group[place], (place - next) as u32);
+            next = place + 1;
             if Mode::Plain.represents(code) {
                 plain[(code + PLAIN_RADIUS) as usize] += 1;
             } else {
@@ -61,15 +86,12 @@ impl Counts {
             }
             if zeros >= LONGEST_RUN {
                 runs[ZERO_RUN as usize] += zeros / LONGEST_RUN;
+                zeros %= LONGEST_RUN;
             }
-            let token = run_token(zeros % LONGEST_RUN, code);
-            runs[token.symbol as usize] += 1;
-            self.run_bits += u64::from(token.raw_bits);
-            all_zeros += zeros;
-            zeros = 0;
+            runs[run_token(zeros, code).symbol as usize] += 1;
         }
-        plain[PLAIN_RADIUS as usize] += all_zeros + zeros;
-        runs[REST_IS_ZERO as usize] += u32::from(zeros > 0);
+        plain[PLAIN_RADIUS as usize] += (group.len() - places.len()) as u32;
+        runs[REST_IS_ZERO as usize] += u32::from(next < group.len());
     }
 
     /// Adds the groups of another set.
@@ -78,7 +100,6 @@ impl Counts {
             sums.resize(sums.len().max(counts.len()), 0);
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
-        self.run_bits += other.run_bits;
         self.outside += other.outside;
         self.outside_wide += other.outside_wide;
     }
@@ -88,8 +109,13 @@ impl Counts {
         &self.symbols[mode as usize]
     }
 
+    /// Returns the raw bits of the groups in a mode. Only those of mode *runs* have any.
     fn raw_bits(&self, mode: Mode) -> u64 {
-        if mode == Mode::Runs { self.run_bits } else { 0 }
+        let raw_bits = |symbol: u32| u64::from(symbol % MAGNITUDE_BITS + 1);
+        match mode {
+            Mode::Runs => (0..ZERO_RUN).zip(self.of(mode)).map(|(at, &count)| raw_bits(at) * u64::from(count)).sum(),
+            Mode::Plain | Mode::Wide => 0,
+        }
     }
 
     /// Returns the bits of the groups in a mode whose codewords have these lengths.
@@ -120,10 +146,15 @@ fn codeword_bits(counts: &[u32]) -> u64 {
     // The sum of all counts times their logarithm.
     let mut weighted = 0;
     for &count in counts {
+        // Most symbols of a large alphabet do not occur.
+        if count == 0 {
+            before = 0;
+            continue;
+        }
         total += count;
         most = most.max(count);
-        used += u64::from(count > 0);
-        runs += u64::from(count > 0 && before == 0);
+        used += 1;
+        runs += u64::from(before == 0);
         weighted += times_log2(count);
         before = count;
     }
@@ -159,7 +190,7 @@ mod tests {
                 raw_bits += u64::from(token.raw_bits);
             }));
             prop_assert_eq!(counts.of(Mode::Runs), &symbols[..]);
-            prop_assert_eq!(counts.run_bits, raw_bits);
+            prop_assert_eq!(counts.raw_bits(Mode::Runs), raw_bits);
             let outside = codes.iter().filter(|&&code| !Mode::Plain.represents(code)).count();
             prop_assert_eq!(counts.outside, outside as u64);
         }

@@ -8,6 +8,7 @@ use crate::container::{Fields, align};
 use crate::error::{Error, Result};
 use crate::huffman::codebook::{Codebook, LENGTHS};
 use crate::huffman::index;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Most classes of groups, and so codebooks, in a stream.
 pub const MAX_CLASSES: usize = 4;
@@ -178,7 +179,8 @@ impl<'a> TokenStream<'a> {
         Ok(Self { header, decoders, ranks, classes, starts, words, place })
     }
 
-    /// Decodes the groups of a tile: `codes` has whole groups from number `group` on, of which the last may be shorter.
+    /// Decodes the groups of a tile to one lane of `codes`, which holds zeros: whole groups from number `group` on, of
+    /// which the last may be shorter.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the codewords are not those of groups of these lengths.
@@ -186,7 +188,28 @@ impl<'a> TokenStream<'a> {
     /// # Panics
     /// There are no such groups.
     #[inline]
-    pub fn read_groups(&self, group: usize, group_len: usize, codes: &mut [i32]) -> Result<()> {
+    pub fn read_groups<const L: usize>(
+        &self,
+        group: usize,
+        group_len: usize,
+        codes: &mut [[i32; L]],
+        lane: usize,
+    ) -> Result<()> {
+        simd::run(ReadGroups { stream: self, group, group_len, codes, lane }).map_err(|number| {
+            let what = format!("token stream: group {number} or that before has codewords that it cannot have");
+            Error::corrupt(self.place, what)
+        })
+    }
+
+    /// Computes [`Self::read_groups`]. Returns the number of a group whose codewords are wrong, if there is one.
+    #[inline(always)]
+    fn read_groups_body<const L: usize>(
+        &self,
+        group: usize,
+        group_len: usize,
+        codes: &mut [[i32; L]],
+        lane: usize,
+    ) -> std::result::Result<(), usize> {
         let mut number = group;
         let mut rest = codes.chunks_mut(group_len);
         while let Some(first) = rest.next() {
@@ -194,18 +217,12 @@ impl<'a> TokenStream<'a> {
                 (Some(rank), Some(Some(_))) if rest.len() > 0 => {
                     let second = rest.next().unwrap_or_default();
                     number += 1;
-                    self.read_two(rank as usize, [first, second])
+                    self.read_two(rank as usize, [first, second], lane)
                 }
-                (Some(rank), _) => self.read_one(rank as usize, first),
-                (None, _) => {
-                    first.fill(0);
-                    Some(())
-                }
+                (Some(rank), _) => self.read_one(rank as usize, first, lane),
+                (None, _) => Some(()),
             };
-            read.ok_or_else(|| {
-                let what = format!("token stream: group {number} or that before has codewords that it cannot have");
-                Error::corrupt(self.place, what)
-            })?;
+            read.ok_or(number)?;
             number += 1;
         }
         Ok(())
@@ -216,13 +233,15 @@ impl<'a> TokenStream<'a> {
         &self.decoders[self.classes.get(rank).map_or(0, |&class| class.into())]
     }
 
-    fn read_one(&self, rank: usize, codes: &mut [i32]) -> Option<()> {
-        self.decoder(rank).read_group(self.words, self.starts[rank], self.starts[rank + 1], codes)
+    #[inline(always)]
+    fn read_one<const L: usize>(&self, rank: usize, codes: &mut [[i32; L]], lane: usize) -> Option<()> {
+        self.decoder(rank).read_group(self.words, self.starts[rank], self.starts[rank + 1], codes, lane)
     }
 
-    fn read_two(&self, rank: usize, codes: [&mut [i32]; 2]) -> Option<()> {
+    #[inline(always)]
+    fn read_two<const L: usize>(&self, rank: usize, codes: [&mut [[i32; L]]; 2], lane: usize) -> Option<()> {
         let bounds = [self.starts[rank], self.starts[rank + 1], self.starts[rank + 2]];
-        read_two_groups([self.decoder(rank), self.decoder(rank + 1)], self.words, bounds, codes)
+        read_two_groups([self.decoder(rank), self.decoder(rank + 1)], self.words, bounds, codes, lane)
     }
 
     /// Returns the number of groups that are not zeros only.
@@ -243,6 +262,24 @@ impl<'a> TokenStream<'a> {
     /// Returns the lengths in bytes of codewords, codebooks, and index.
     pub fn part_bytes(&self) -> [u64; 3] {
         [self.header.bits.div_ceil(8), self.header.codebook_bytes, self.header.index_bytes].map(u64::from)
+    }
+}
+
+/// Computes [`TokenStream::read_groups`].
+struct ReadGroups<'s, 'a, 'c, const L: usize> {
+    stream: &'s TokenStream<'a>,
+    group: usize,
+    group_len: usize,
+    codes: &'c mut [[i32; L]],
+    lane: usize,
+}
+
+impl<const L: usize> Kernel for ReadGroups<'_, '_, '_, L> {
+    type Output = std::result::Result<(), usize>;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> Self::Output {
+        self.stream.read_groups_body(self.group, self.group_len, self.codes, self.lane)
     }
 }
 

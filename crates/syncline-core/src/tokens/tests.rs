@@ -58,9 +58,9 @@ fn round_trip(codes: &[i32], size: usize, mode: Mode) -> Result<(), TestCaseErro
     starts.push(bits);
     let decoder = TokenDecoder::new(mode, code);
     for (i, group) in codes.chunks(size).enumerate() {
-        let mut read = vec![7; group.len()];
-        prop_assert_eq!(decoder.read_group(words, starts[i], starts[i + 1], &mut read), Some(()));
-        prop_assert_eq!(&read[..], group);
+        let mut read = vec![[0, 7]; group.len()];
+        prop_assert_eq!(decoder.read_group(words, starts[i], starts[i + 1], &mut read, 0), Some(()));
+        prop_assert!(read.iter().zip(group).all(|(&read, &code)| read == [code, 7]));
     }
     Ok(())
 }
@@ -93,13 +93,13 @@ proptest! {
         let [codewords, codebooks, _] = stream.part_bytes();
         prop_assert!(estimated <= 8 * (codewords + 2 * codebooks) + ends.len() as u64 * 2 + 64);
         for (number, group) in codes.chunks(size).enumerate() {
-            let mut read = vec![7; group.len()];
-            stream.read_groups(number, size, &mut read).unwrap();
-            prop_assert_eq!(&read[..], group);
+            let mut read = vec![[7, 0]; group.len()];
+            stream.read_groups(number, size, &mut read, 1).unwrap();
+            prop_assert!(read.iter().zip(group).all(|(&read, &code)| read == [7, code]));
         }
-        let mut read = vec![7; codes.len()];
-        stream.read_groups(0, size, &mut read).unwrap();
-        prop_assert_eq!(&read, &codes);
+        let mut read = vec![[0]; codes.len()];
+        stream.read_groups(0, size, &mut read, 0).unwrap();
+        prop_assert_eq!(read.as_flattened(), &codes);
         prop_assert!(TokenStream::parse(&bytes, ends.len() + 1, "test").is_err());
         for length in (0..bytes.len()).step_by(7) {
             prop_assert!(TokenStream::parse(&bytes[..length], ends.len(), "test").is_err());
@@ -119,9 +119,9 @@ proptest! {
         }
         if let Ok(stream) = TokenStream::parse(&bytes, ends.len(), "test") {
             for (number, group) in codes.chunks(128).enumerate() {
-                let _ = stream.read_groups(number, 128, &mut vec![0; group.len()]);
+                let _ = stream.read_groups(number, 128, &mut vec![[0]; group.len()], 0);
             }
-            let _ = stream.read_groups(0, 128, &mut vec![0; codes.len()]);
+            let _ = stream.read_groups(0, 128, &mut vec![[0]; codes.len()], 0);
         }
     }
 
@@ -135,7 +135,7 @@ proptest! {
             if codes.iter().all(|&code| mode.represents(code)) {
                 let decoder = TokenDecoder::new(mode, codebook(&codes, 128, mode));
                 for start in [0, bits / 2, bits] {
-                    let _ = decoder.read_group(words, start, bits, &mut [0; 128]);
+                    let _ = decoder.read_group(words, start, bits, &mut [[0]; 128], 0);
                 }
             }
         }

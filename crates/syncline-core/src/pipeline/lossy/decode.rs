@@ -1,7 +1,9 @@
 //! Quantized chunks back to elements.
 
+mod batch;
+
+use self::batch::{Batch, Interpolator, PlacedTile};
 use super::quantize_tile::Quantizer;
-use super::token_codes::decode_interpolated;
 use crate::bound::Pipeline;
 use crate::container::{ChunkKind, Header, Sections, SparseList, TileSection, read_bases};
 use crate::error::Result;
@@ -13,7 +15,7 @@ use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
 use crate::pipeline::{Context, DecodeScratch, Tiles};
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, decode_tile};
-use crate::predict::interpolate::{INTERPOLATION, Interpolation, Scheme, lanes};
+use crate::predict::interpolate::{INTERPOLATION, Interpolation, Scheme};
 use crate::predict::orders;
 use crate::quantize::Real;
 use crate::quantize::fill::restore_fill;
@@ -81,71 +83,100 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     };
 
     let quantizer = Quantizer::<T>::new(header);
-    let interpolation = Interpolation::<T>::new(header.step, header.abs_bound);
-    let mut plans = scratch.plans.take(context.geometry.axes());
-    let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
+    let interpolator = match (&quantizer, scheme) {
+        (Quantizer::Linear(linear), Some(scheme)) => {
+            let interpolation = Interpolation::new(header.step, header.abs_bound);
+            let plans = scratch.plans.take(context.geometry.axes());
+            Some(Interpolator::new(interpolation, *linear, scheme, plans))
+        }
+        _ => None,
+    };
+    let mut batch = Batch::<T>::new(context.geometry.unclipped_len() as usize, interpolator);
     let mut q = [0i32; MAX_TILE_ELEMENTS];
-    let mut interpolated = None;
     let mut tile_outliers: Vec<Outlier> = Vec::new();
-    let mut position = 0u32;
-    let mut group = 0;
-    let mut number = 0;
-    while let Some((tile, wanted)) = sink.peek() {
-        let meta = metas.get(number).ok_or_else(|| context.corrupt("it has too few tiles"))?;
-        let base = bases[number] as i32;
-        let count = tile.len();
-        let groups = if meta.constant { 0 } else { tile.groups(1 << group_log2) };
-        let end = position + count as u32;
-        if !wanted {
-            sink.skip();
-        } else {
-            let (x, q) = (&mut x[..count], &mut q[..count]);
-            if meta.constant {
-                q.fill(base);
-            } else if let Codes::Symbols(stream) = &codes {
-                stream.read_groups(group, 1 << group_log2, q)?;
-                if meta.predictor != INTERPOLATION {
-                    orders::restore(q, tile.extent, meta.predictor, base);
-                }
-            } else {
-                tile_outliers.clear();
-                for number in outliers.within(position, end) {
-                    let (at, residual) = outliers.value(number);
-                    let residual = i32::from_le_bytes([residual[0], residual[1], residual[2], residual[3]]);
-                    tile_outliers.push((at - position, residual));
-                }
-                let symbols = codes.groups(group, groups, group_log2, context)?;
-                decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
-            }
-            match (&quantizer, scheme) {
-                (Quantizer::Linear(linear), Some(scheme)) if meta.predictor == INTERPOLATION => {
-                    let values = interpolated.get_or_insert_with(lanes);
-                    decode_interpolated(&interpolation, linear, &mut plans, (scheme, &tile, base), q, values, x);
-                }
-                (Quantizer::Linear(linear), _) => linear.dequantize(q, x),
-                (Quantizer::Logarithm(logarithm), _) => {
-                    logarithm.dequantize(q, x);
-                    restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
-                }
-            }
+    let finish = |batch: &mut Batch<T>, sink: &mut K| {
+        batch.finish(|PlacedTile { tile, number, position }, x| {
+            let meta = &metas[*number];
             if meta.mask != MaskKind::Nothing {
-                let mask = masks.of(number, meta.mask, &tile);
+                let mask = masks.of(*number, meta.mask, tile);
                 restore_fill(x, &mask, header.patterns[usize::from(meta.pattern)]);
             }
-            for number in verbatim.within(position, end) {
-                let (at, value) = verbatim.value(number);
-                let mut bits = [0; 8];
-                bits[..value.len()].copy_from_slice(value);
-                x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
+            restore_verbatim(x, *position, &verbatim);
+            while sink.peek().is_some_and(|(next, _)| next.number < tile.number) {
+                sink.skip();
             }
-            sink.put(x)?;
+            sink.put(x)
+        })
+    };
+    let mut position = 0u32;
+    let mut group = 0;
+    for (number, (tile, meta)) in all_tiles().zip(&metas).enumerate() {
+        let base = bases[number] as i32;
+        let end = position + tile.len() as u32;
+        let groups = if meta.constant { 0 } else { tile.groups(1 << group_log2) };
+        if sink.needs(&tile) {
+            let interpolated = meta.predictor == INTERPOLATION;
+            if !batch.has_room(&tile, interpolated) {
+                finish(&mut batch, sink)?;
+            }
+            let placed = PlacedTile { tile, number, position };
+            if let (true, Codes::Symbols(stream)) = (interpolated, &codes) {
+                let lane = batch.add_interpolated(placed, base);
+                let (codes, lane) = lane.ok_or_else(|| context.corrupt("a tile is interpolated without a scheme"))?;
+                stream.read_groups(group, 1 << group_log2, codes, lane)?;
+            } else {
+                let q = &mut q[..tile.len()];
+                if meta.constant {
+                    q.fill(base);
+                } else if let Codes::Symbols(stream) = &codes {
+                    q.fill(0);
+                    stream.read_groups(group, 1 << group_log2, q.as_chunks_mut::<1>().0, 0)?;
+                    orders::restore(q, tile.extent, meta.predictor, base);
+                } else {
+                    tile_outliers.clear();
+                    tile_outliers.extend(outliers_within(&outliers, position, end));
+                    let symbols = codes.groups(group, groups, group_log2, context)?;
+                    decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
+                }
+                let x = batch.add(placed);
+                match &quantizer {
+                    Quantizer::Linear(linear) => linear.dequantize(q, x),
+                    Quantizer::Logarithm(logarithm) => {
+                        logarithm.dequantize(q, x);
+                        restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
+                    }
+                }
+            }
+            if !batch.waits() {
+                finish(&mut batch, sink)?;
+            }
         }
         position = end;
         group += groups;
-        number += 1;
     }
-    scratch.plans.keep(plans);
+    finish(&mut batch, sink)?;
+    if let Some(interpolator) = batch.into_interpolator() {
+        scratch.plans.keep(interpolator.into_plans());
+    }
     codes.finish()
+}
+
+/// Returns the outliers of the elements from `position` to `end`, with their positions in the tile.
+fn outliers_within<'a>(outliers: &'a SparseList, position: u32, end: u32) -> impl Iterator<Item = Outlier> + 'a {
+    outliers.within(position, end).map(move |number| {
+        let (at, residual) = outliers.value(number);
+        (at - position, i32::from_le_bytes([residual[0], residual[1], residual[2], residual[3]]))
+    })
+}
+
+/// Replaces the verbatim values of a tile whose first element is element `position` of the chunk.
+fn restore_verbatim<T: Real>(x: &mut [T], position: u32, verbatim: &SparseList) {
+    for number in verbatim.within(position, position + x.len() as u32) {
+        let (at, value) = verbatim.value(number);
+        let mut bits = [0; 8];
+        bits[..value.len()].copy_from_slice(value);
+        x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
+    }
 }
 
 /// Returns the interpolation scheme of a chunk, after checking that its tiles only have valid predictors.

@@ -7,10 +7,12 @@ use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::pipeline::{Allowed, ElementSource, EncodeScratch};
-use crate::predict::interpolate::{Encoded, INTERPOLATION, Interpolation, KeptPlans, Lanes, Plans, Scheme, Source};
+use crate::predict::interpolate::{
+    Encoded, INTERPOLATION, Interpolation, KeptPlans, Plans, Scheme, Source, deinterleave, interleave,
+};
 use crate::predict::orders;
+use crate::quantize::Real;
 use crate::quantize::mask::{MaskKind, TileMask};
-use crate::quantize::{Linear, Real};
 use crate::simd::dispatched;
 use crate::tokens;
 
@@ -244,7 +246,11 @@ impl<'a, T: Real> TileCoder<'a, T> {
                 continue;
             }
             let window = source.window(geometry, run, bytes)?;
-            for tile in run.iter().filter(|tile| wanted(tile)) {
+            let mut selected = run.iter().filter(|tile| wanted(tile)).peekable();
+            while let Some(tile) = selected.next() {
+                if let Some(next) = selected.peek() {
+                    window.prefetch(next, size_of::<T>());
+                }
                 if batch.len() == LANES || batch.first().is_some_and(|first| first.extent != tile.extent) {
                     code(self, &batch);
                     batch.clear();
@@ -307,14 +313,23 @@ impl<'a, T: Real> TileCoder<'a, T> {
     fn tiles(&mut self, tiles: &[Tile], scheme: Option<Scheme>, buffers: &mut super::EncodeBuffers, codes: &mut Codes) {
         let count = tiles[0].len();
         let outcomes = scheme.map(|scheme| self.interpolate(scheme, tiles));
+        let cheaper = |lane: usize, prepared: &Prepared<T>| {
+            outcomes.as_ref().map(|outcomes| &outcomes[lane]).filter(|outcome| outcome.cost < prepared.cost)
+        };
+        // The codes of interpolation replace those of Lorenzo prediction where they are cheaper.
+        let mut lanes = self.prepared.iter_mut().enumerate();
+        let replaced = std::array::from_fn(|_| match lanes.next() {
+            Some((lane, prepared)) if cheaper(lane, prepared).is_some() => &mut prepared.codes[..count],
+            _ => &mut [],
+        });
+        deinterleave(&self.interpolated.codes[..], replaced);
         for (lane, prepared) in self.prepared[..tiles.len()].iter().enumerate() {
             let x = &prepared.x[..count];
             let mut meta = prepared.quantized.meta;
-            let interpolated = outcomes.map(|outcomes| outcomes[lane]).filter(|outcome| outcome.cost < prepared.cost);
-            let exact = match interpolated {
+            let exact = match cheaper(lane, prepared) {
                 Some(outcome) => {
                     meta.predictor = INTERPOLATION;
-                    codes.push(self.interpolated.codes[..count].iter().map(|codes| codes[lane]));
+                    codes.push(prepared.codes[..count].iter().copied());
                     if self.quantizer.measures {
                         let values: Vec<T> = self.interpolated.values[..count].iter().map(|v| v[lane]).collect();
                         self.quantizer.measure_values(x, &values, &outcome.excluded);
@@ -351,8 +366,8 @@ impl<'a, T: Real> TileCoder<'a, T> {
         if prepared.iter().all(|prepared| prepared.cost == 0) {
             return [Outcome::none(); LANES];
         }
-        fill_source(&mut self.source, prepared, count);
         let plan = self.plans.get(scheme, tiles[0].extent);
+        fill_source(&mut self.source, prepared, count, plan.anchors());
         let bases: [i32; LANES] = std::array::from_fn(|lane| prepared.get(lane).map_or(0, |prepared| prepared.q[0]));
         let anchor = |lane: usize, integer: i32| linear.value(integer.wrapping_add(bases[lane]));
         interpolation.encode(plan, &self.source, anchor, &mut self.interpolated);
@@ -378,20 +393,21 @@ impl<'a, T: Real> TileCoder<'a, T> {
 }
 
 /// Puts tiles side by side. Lanes without a tile repeat the first one.
-fn fill_source<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], count: usize) {
+fn fill_source<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], count: usize, anchors: &[u16]) {
+    let tile = |lane: usize| tiles.get(lane).unwrap_or(&tiles[0]);
+    interleave(std::array::from_fn(|lane| &tile(lane).x[..count]), &mut source.x[..], count);
+    for lane in 0..LANES {
+        let q = &tile(lane).q;
+        let base = q[0];
+        for place in anchors.iter().map(|&place| usize::from(place)) {
+            source.q[place][lane] = q[place].wrapping_sub(base);
+        }
+    }
     source.any_excluded = tiles.iter().any(|tile| tile.quantized.excluded.any());
     if source.any_excluded {
         source.excluded.fill(0);
-    }
-    for lane in 0..LANES {
-        let tile = tiles.get(lane).unwrap_or(&tiles[0]);
-        let base = tile.q[0];
-        for (i, (&x, &q)) in tile.x[..count].iter().zip(&tile.q).enumerate() {
-            source.x[i][lane] = x;
-            source.q[i][lane] = q.wrapping_sub(base);
-        }
-        if source.any_excluded {
-            tile.quantized.not_coded().ones().for_each(|i| source.excluded[i] |= 1 << lane);
+        for lane in 0..LANES {
+            tile(lane).quantized.not_coded().ones().for_each(|i| source.excluded[i] |= 1 << lane);
         }
     }
 }
@@ -408,22 +424,6 @@ fn lane_costs_body(codes: &[[i32; LANES]]) -> [u32; LANES] {
         sums.iter_mut().zip(codes).for_each(|(sum, &code)| *sum += orders::cost(code));
     }
     sums
-}
-
-/// Reconstructs the elements `x` of an interpolated tile from its codes, which it changes. The contents of `values` do
-/// not matter.
-pub(super) fn decode_interpolated<T: Real>(
-    interpolation: &Interpolation<T>,
-    linear: &Linear<T>,
-    plans: &mut Plans<T>,
-    (scheme, tile, base): (Scheme, &Tile, i32),
-    codes: &mut [i32],
-    values: &mut Lanes<T, 1>,
-    x: &mut [T],
-) {
-    let plan = plans.get(scheme, tile.extent);
-    interpolation.decode(plan, codes, |integer| linear.value(integer.wrapping_add(base)), values);
-    x.iter_mut().zip(values).for_each(|(x, [value])| *x = *value);
 }
 
 #[cfg(test)]

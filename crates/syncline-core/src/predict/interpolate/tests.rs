@@ -109,10 +109,9 @@ proptest! {
         source.any_excluded = source.excluded.iter().any(|&bits| bits != 0);
         let anchor = |lane: usize, q: i32| (q as f32 + lane as f32) * step as f32;
         interpolation.encode(&plan, &source, anchor, &mut encoded);
+        let mut back = lanes();
+        interpolation.decode(&plan, &mut encoded.codes.clone(), anchor, &mut back);
         for lane in 0..8 {
-            let mut codes: Vec<i32> = (0..count).map(|i| encoded.codes[i][lane]).collect();
-            let mut back = lanes();
-            interpolation.decode(&plan, &mut codes, |q| anchor(lane, q), &mut back);
             // Several tiles at once are what each is alone.
             let (mut alone, mut out) = (Source::<f32, 1>::default(), Encoded::<f32, 1>::default());
             for i in 0..count {
@@ -122,7 +121,7 @@ proptest! {
             alone.any_excluded = true;
             interpolation.encode(&plan, &alone, |_, q| anchor(lane, q), &mut out);
             prop_assert_eq!(out.any_missed[0], encoded.any_missed[lane]);
-            for (i, &[value]) in back.iter().take(count).enumerate() {
+            for (i, value) in back.iter().take(count).map(|values| values[lane]).enumerate() {
                 prop_assert_eq!(out.codes[i][0], encoded.codes[i][lane]);
                 prop_assert_eq!(value.to_bits(), encoded.values[i][lane].to_bits());
                 let excluded = source.excluded[i] >> lane & 1 != 0;
@@ -142,9 +141,10 @@ proptest! {
         (extent, axes) in extents(), scheme in scheme(), seed in prop::collection::vec(any::<i32>(), 1..50),
     ) {
         let count: usize = extent.iter().product();
-        let mut codes: Vec<i32> = (0..count).map(|i| seed[i % seed.len()].rotate_left(i as u32)).collect();
+        let mut codes = lanes();
+        codes[..count].iter_mut().enumerate().for_each(|(i, v)| *v = [seed[i % seed.len()].rotate_left(i as u32)]);
         let plan = Plan::new(scheme, extent, axes);
         let mut back = lanes::<f64, 1>();
-        Interpolation::new(0.1, 0.05).decode(&plan, &mut codes, f64::from, &mut back);
+        Interpolation::new(0.1, 0.05).decode(&plan, &mut codes, |_, q| f64::from(q), &mut back);
     }
 }
