@@ -23,7 +23,7 @@ use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// The predictor number of interpolated tiles, in addition to those of [`orders`].
+/// The predictor number of interpolated tiles, in addition to those of [`orders`](super::orders).
 pub const INTERPOLATION: u8 = 9;
 
 /// Codes of interpolated values have smaller magnitudes, so that they are exact in f32.
