@@ -273,7 +273,7 @@ fn a_workspace_is_freed() {
     let abs = |effort| CompressOptions::new(Bound::Abs(0.5)).with_effort(effort);
     let lossless = CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman);
     let options = [abs(Effort::Fast), abs(Effort::Balanced), abs(Effort::Best), lossless];
-    for options in options.iter().chain(options.iter().rev()) {
+    for options in options.iter().chain(&options[..1]) {
         let (expected, elements) = on_cpu(&bytes, of, shape, options);
         let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(bytes.len()).unwrap());
         // SAFETY: live buffers of this device, which nothing else uses.
