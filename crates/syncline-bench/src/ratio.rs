@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use syncline::{ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, Element, TileSize};
+use syncline::{
+    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, Element, IndexKind, TileSize,
+};
 
 use crate::lossy::{Set, Values};
 use crate::rivals::{Algorithm, ArrayCodec, ArrayType, Sz3, Zfp};
@@ -36,20 +38,25 @@ pub struct Variant {
     effort: Effort,
     coder: Coder,
     tile_size: Option<TileSize>,
+    index: IndexKind,
 }
 
 const fn variant(name: &'static str, effort: Effort, coder: Coder, tile_size: Option<TileSize>) -> Variant {
-    Variant { name, effort, coder, tile_size }
+    Variant { name, effort, coder, tile_size, index: IndexKind::Symbol }
 }
 
 /// All that are compared.
-pub const VARIANTS: [Variant; 6] = [
+pub const VARIANTS: [Variant; 7] = [
     variant("fast", Effort::Fast, Coder::Huffman, Some(TileSize::Small)),
     variant("fast, coder auto", Effort::Fast, Coder::Auto, Some(TileSize::Small)),
     variant("balanced", Effort::Balanced, Coder::Huffman, Some(TileSize::Small)),
     variant("balanced, large tiles", Effort::Balanced, Coder::Huffman, Some(TileSize::Large)),
     variant("best", Effort::Best, Coder::LzssHuffman, Some(TileSize::Small)),
     variant("best, tiles by sample", Effort::Best, Coder::LzssHuffman, None),
+    Variant {
+        index: IndexKind::None,
+        ..variant("best, tiles by sample, no index", Effort::Best, Coder::LzssHuffman, None)
+    },
 ];
 
 /// Another compressor and its name in tables.
@@ -120,9 +127,9 @@ fn measure_values<T: Float>(set: &Set, values: &[T], relative: f64, others: &mut
     };
     let view = ArrayView::new(values, &set.extents)?;
     let mut meaning = None;
-    for Variant { name, effort, coder, tile_size } in VARIANTS {
+    for Variant { name, effort, coder, tile_size, index } in VARIANTS {
         let options = CompressOptions::new(Bound::Rel(relative)).with_effort(effort).with_backend(Backend::Cpu);
-        let options = options.with_coder(coder).with_tile_size(tile_size);
+        let options = options.with_coder(coder).with_tile_size(tile_size).with_index(index);
         let stream = syncline::compress(&view, &options)?;
         let found = Meaning::of(&stream)?;
         let back = syncline::decompress(&stream, &DecompressOptions::default())?.to_vec::<T>()?;

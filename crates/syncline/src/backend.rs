@@ -6,7 +6,7 @@ use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
 use syncline_core::geometry::TileSize;
-use syncline_core::huffman::Decoder;
+use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
 use crate::devices::{Backend, CudaDevices};
@@ -148,6 +148,9 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
         )),
         (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
         _ if options.tile_size() != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
+        _ if options.effort() != Effort::Fast && options.index() != IndexKind::Symbol => {
+            Some("GPUs compress with token codebooks only with the index symbol".into())
+        }
         _ => None,
     }
 }
@@ -173,6 +176,9 @@ pub(crate) fn decode_obstacle(
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
+        _ if header.token_codes && header.index != IndexKind::Symbol => {
+            "token codebooks without an index are decompressed on the CPU"
+        }
         Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
         _ => return Ok(None),
     };
@@ -183,7 +189,6 @@ pub(crate) fn decode_obstacle(
 mod tests {
     use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
-    use syncline_core::huffman::IndexKind;
 
     use super::*;
 
@@ -214,6 +219,10 @@ mod tests {
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, token_codes: true, ..header.clone() };
         assert!(decode_obstacle(Backend::Auto, &lossy, Decoder::Auto, true, || Ok(false)).unwrap().is_none());
+        let no_index = Header { index: IndexKind::None, ..lossy };
+        assert!(decode_obstacle(Backend::Auto, &no_index, Decoder::Auto, true, || Ok(false)).unwrap().is_some());
+        let balanced = of(Bound::Abs(1.0), Coder::Huffman).with_effort(Effort::Balanced).with_backend(cuda);
+        assert!(encode_obstacle(&balanced.with_index(IndexKind::None)).is_some());
     }
 
     #[test]

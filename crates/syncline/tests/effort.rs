@@ -6,7 +6,7 @@ use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
     ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, ElementType, Fill,
-    IndexKind, Pipeline, Shape, Writer, compress, decompress, decompress_region, inspect,
+    IndexKind, Pipeline, Shape, TileSize, Writer, compress, decompress, decompress_region, inspect,
 };
 
 /// Returns a smooth field with a fill value in some places, and values that are too large for every step.
@@ -132,14 +132,37 @@ fn all_ways_write_the_same_bytes() {
     assert_eq!(array.bytes(), whole.bytes());
 }
 
+/// Without an index, streams are shorter, and arrays and regions the same.
 #[test]
-fn other_indexes_and_unknown_names_are_refused() {
-    let view = ArrayView::new(&[1.0f32; 9], &[9]).unwrap();
-    for index in [IndexKind::Gap, IndexKind::None] {
-        let options = CompressOptions::new(Bound::Abs(0.1)).with_effort(Effort::Balanced).with_index(index);
-        let error = compress(&view, &options).unwrap_err();
-        assert!(error.to_string().contains("effort balanced"), "{error}");
+fn streams_without_an_index_hold_the_same_array() {
+    for extents in EXTENTS {
+        for (bound, effort, tile_size) in [
+            (Bound::Abs(1e-2), Effort::Balanced, TileSize::Small),
+            (Bound::Rel(1e-4), Effort::Best, TileSize::Small),
+            (Bound::PwRel(1e-2), Effort::Balanced, TileSize::Large),
+            (Bound::Psnr(60.0), Effort::Balanced, TileSize::Large),
+        ] {
+            let values: Vec<f32> = field(extents, 5).iter().map(|&value| value as f32).collect();
+            let options = options(bound, effort).with_tile_size(Some(tile_size));
+            let (with, array) = check_bound(&values, extents, &options);
+            let (without, same) = check_bound(&values, extents, &options.with_index(IndexKind::None));
+            let what = format!("{extents:?} {bound:?} {effort} {tile_size}");
+            assert!(array == same && without.len() <= with.len(), "{what}: {} {}", without.len(), with.len());
+            assert_eq!(inspect(&without).unwrap().totals.index_bytes, 0, "{what}");
+            let ranges: Vec<_> = extents.iter().map(|&extent| extent / 3..extent - extent / 4).collect();
+            let decompression = DecompressOptions::default();
+            let region = decompress_region(&with, &ranges, &decompression).unwrap();
+            assert_eq!(decompress_region(&without, &ranges, &decompression).unwrap().bytes(), region.bytes(), "{what}");
+        }
     }
+}
+
+#[test]
+fn the_gap_index_and_unknown_names_are_refused() {
+    let view = ArrayView::new(&[1.0f32; 9], &[9]).unwrap();
+    let options = CompressOptions::new(Bound::Abs(0.1)).with_effort(Effort::Balanced).with_index(IndexKind::Gap);
+    let error = compress(&view, &options).unwrap_err();
+    assert!(error.to_string().contains("effort balanced"), "{error}");
     assert!("slow".parse::<Effort>().unwrap_err().to_string().contains("fast, balanced, best"));
     // Lossless streams are the same with each.
     let lossless = CompressOptions::new(Bound::Lossless);

@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 21] = [
+const CASES: [Case; 22] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
@@ -45,6 +45,7 @@ const CASES: [Case; 21] = [
     case("u16_7d_lossless", ElementType::U16, &[4, 2, 3, 2, 5, 6, 20], Bound::Lossless, IndexKind::Symbol),
     case("f32_3d_balanced", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_balanced_large", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("f32_3d_balanced_no_index", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::None),
     case("f64_2d_balanced", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
     case("f32_1d_best_pw_rel", ElementType::F32, &[3000], Bound::PwRel(1e-2), IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),

@@ -62,9 +62,9 @@ pub struct CompressArgs {
     pub coder: Option<Coder>,
     /// Time that compression with an error bound may take for a smaller stream: fast, balanced (the default), or best.
     ///
-    /// balanced predicts tiles by interpolation where that is better, and chooses among codebooks of values, of runs of
-    /// zeros, and of magnitudes. best also tries LZSS for each chunk. Both need the index symbol; with another index,
-    /// the default is fast. fast predicts by differences alone, and compresses two to five times as fast as balanced.
+    /// balanced predicts tiles by interpolation where that is better, and chooses between codebooks of values and of runs
+    /// of zeros. best also tries LZSS for each chunk. Both have the index symbol or none, with which GPUs do not
+    /// compress or decompress them; with another index than symbol, the default is fast. fast predicts by differences alone, and compresses two to five times as fast as balanced.
     /// No effect with --lossless, which is said.
     #[arg(long, value_name = "EFFORT", value_parser = parse::effort(), env = "SYNCLINE_EFFORT",
         hide_env = true)]
@@ -72,7 +72,7 @@ pub struct CompressArgs {
     /// Size of the tiles in which values are predicted: small (the default), large, or auto.
     ///
     /// large makes streams of smooth fields smaller, by 5 % on average, but a part of the array takes up to eight times
-    /// as many elements to be decoded, and GPUs do not compress or decompress it. auto compresses a sample with both
+    /// as many elements to be decoded, and GPUs do not compress with it. auto compresses a sample with both
     /// and takes large if that saves more than 4 %, or anything with the effort best; standard input that is compressed
     /// as it arrives gets small. large and auto need the effort balanced or best. No effect with --lossless, which is
     /// said.

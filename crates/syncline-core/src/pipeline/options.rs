@@ -83,7 +83,7 @@ impl FromStr for Coder {
 pub enum Effort {
     /// Lorenzo prediction, and a codeword for each value.
     Fast,
-    /// Also interpolation inside tiles, and token codebooks. Needs the symbol index.
+    /// Also interpolation inside tiles, and token codebooks. Has no gap index.
     Balanced,
     /// The smaller of what [`Fast`](Self::Fast) with LZSS and [`Balanced`](Self::Balanced) make of each chunk.
     Best,
@@ -93,8 +93,8 @@ impl Effort {
     /// All efforts, from the fastest to the one with the smallest streams.
     pub const ALL: [Self; 3] = [Self::Fast, Self::Balanced, Self::Best];
 
-    /// Returns the effort of streams with this index if none is named: [`Balanced`](Self::Balanced), or
-    /// [`Fast`](Self::Fast) with an index that only it has.
+    /// Returns the effort of streams with this index if none is named: [`Balanced`](Self::Balanced) with the symbol
+    /// index, which GPUs need for it, and else [`Fast`](Self::Fast).
     pub const fn default_for(index: IndexKind) -> Self {
         match index {
             IndexKind::Symbol => Self::Balanced,
@@ -196,9 +196,9 @@ impl CoderOptions {
                 "coder lzss is for lossless compression only: with an error bound use huffman, lzss+huffman or auto",
             ));
         }
-        if self.token_codes(bound) && index != IndexKind::Symbol {
+        if self.token_codes(bound) && index == IndexKind::Gap {
             return Err(Error::invalid(format!(
-                "effort {} has no index '{index}': use the index symbol, or the effort fast",
+                "effort {} has no index '{index}': use the index symbol or none, or the effort fast",
                 self.effort
             )));
         }

@@ -52,11 +52,18 @@ pub fn estimate(codes: &[i32], ends: &[u32], allowed: Allowed, scratch: &mut Enc
     choose(Groups { codes, ends }, allowed, scratch).bits
 }
 
-/// Appends a token stream to `out`, which ends on a multiple of 16. `ends` has the end of each group in `codes`.
+/// Appends a token stream, with or without an index, to `out`, which ends on a multiple of 16. `ends` has the end of each group in `codes`.
 ///
 /// # Panics
 /// The ends do not ascend up to the number of codes, or groups have more than 2^9 codes.
-pub fn encode(codes: &[i32], ends: &[u32], allowed: Allowed, scratch: &mut EncodeScratch, out: &mut Vec<u8>) {
+pub fn encode(
+    codes: &[i32],
+    ends: &[u32],
+    has_index: bool,
+    allowed: Allowed,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) {
     let groups = Groups { codes, ends };
     let choice = choose(groups, allowed, scratch);
     let (codebooks, bits) = make_codebooks(&choice, scratch);
@@ -75,7 +82,7 @@ pub fn encode(codes: &[i32], ends: &[u32], allowed: Allowed, scratch: &mut Encod
     words.truncate(BitWords::byte_len(bits) as usize);
     // The writer leaves whole words of 64 bits, whose rest is 0.
     words.resize(BitWords::byte_len(bits) as usize, 0);
-    write_parts(bits, &codebooks, live, classes, starts, words, out);
+    write_parts(bits, has_index, &codebooks, live, classes, starts, words, out);
 }
 
 /// Writes the tokens of all live groups, and the position of each group to `starts`. Returns the number of bits.

@@ -137,6 +137,16 @@ impl TokenDecoder {
         })
     }
 
+    /// Decodes a group from a position on, and returns where it ends. Returns `None` if there is no such group.
+    #[inline(always)]
+    pub fn end_of_group(&self, bits: BitWords<'_>, start: u32, group: &mut [[i32; 1]]) -> Option<u32> {
+        let mut reader = GroupReader::new(self, start, group, 0);
+        while reader.has_more() {
+            reader.read(bits)?;
+        }
+        u32::try_from(reader.position).ok()
+    }
+
     /// Writes the codes between two positions to one lane of a group, which holds zeros. Returns `None` if the bits are
     /// not those of a group of this length.
     #[inline(always)]

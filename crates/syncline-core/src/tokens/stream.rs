@@ -1,7 +1,7 @@
 //! Token streams as bytes (`docs/FORMAT.md`, "Token stream").
 
-use super::Mode;
 use super::group::{TokenDecoder, read_two_groups};
+use super::{LARGE_GROUP_LEN, Mode};
 use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::bits::reader::BitWords;
 use crate::container::{Fields, align};
@@ -15,6 +15,8 @@ pub const MAX_CLASSES: usize = 4;
 
 /// Flag: a bitmap marks the groups that contain only zeros.
 const ZERO_GROUPS: u8 = 1;
+/// Flag: there is no index, so that a group starts where the one before ends.
+const NO_INDEX: u8 = 2;
 
 /// The fixed start of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,8 +56,8 @@ pub struct StreamCounts {
     pub live_groups: u32,
     /// Bits of all codewords and raw bits.
     pub bits: u32,
-    /// Bytes of the index.
-    pub index_bytes: u32,
+    /// Bytes of the index, or `None` without one.
+    pub index_bytes: Option<u32>,
 }
 
 /// Bytes of the start of a stream, which its codebooks follow.
@@ -69,10 +71,10 @@ pub fn stream_header(counts: StreamCounts, modes: &[Mode], codebook_bytes: u32) 
         live_groups,
         codebooks: modes.len() as u8,
         modes: (0..).zip(modes).fold(0, |packed, (number, &mode): (u32, _)| packed | (mode as u8) << (2 * number)),
-        flags: if live_groups < groups { ZERO_GROUPS } else { 0 },
+        flags: if live_groups < groups { ZERO_GROUPS } else { 0 } | if index_bytes.is_none() { NO_INDEX } else { 0 },
         bits,
         codebook_bytes,
-        index_bytes,
+        index_bytes: index_bytes.unwrap_or(0),
     };
     header.to_bytes()
 }
@@ -89,9 +91,12 @@ pub fn write_head(counts: StreamCounts, codebooks: &[(Mode, Codebook)], out: &mu
     align(out, 4);
 }
 
-/// Appends a stream. `starts` has the first bit of each live group and the end of the last one.
+/// Appends a stream, with or without an index. `starts` has the first bit of each live group and the end of the last
+/// one.
+#[expect(clippy::too_many_arguments, reason = "the parts of a stream")]
 pub(super) fn write_parts(
     bits: u32,
+    has_index: bool,
     codebooks: &[(Mode, Codebook)],
     live: &[bool],
     classes: &[u8],
@@ -100,9 +105,12 @@ pub(super) fn write_parts(
     out: &mut Vec<u8>,
 ) {
     let mut index = Vec::new();
-    index::write_starts(starts, &mut index);
+    if has_index {
+        index::write_starts(starts, &mut index);
+    }
     let live_groups = starts.len() as u32 - 1;
-    let counts = StreamCounts { groups: live.len() as u32, live_groups, bits, index_bytes: index.len() as u32 };
+    let index_bytes = has_index.then_some(index.len() as u32);
+    let counts = StreamCounts { groups: live.len() as u32, live_groups, bits, index_bytes };
     write_head(counts, codebooks, out);
     if live.contains(&false) {
         pack_values::<1>(live.iter().map(|&live| u8::from(!live)), out);
@@ -125,13 +133,15 @@ pub struct TokenStream<'a> {
     ranks: Vec<Option<u32>>,
     /// Class of each live group; empty if there is one codebook.
     classes: Vec<u8>,
+    /// The first bit of each live group, and the end of the last one. Without an index, empty until they are found.
     starts: Vec<u32>,
     words: BitWords<'a>,
     place: &'a str,
 }
 
 impl<'a> TokenStream<'a> {
-    /// Reads the stream of `groups` groups that `section` is; `place` names it in errors.
+    /// Reads the stream of `groups` groups that `section` is; `place` names it in errors. Before groups are read from a
+    /// stream without an index, [`Self::find_starts`] finds them.
     ///
     /// # Errors
     /// [`Error::Truncated`] or [`Error::Corrupt`] if the section is not such a stream.
@@ -146,7 +156,10 @@ impl<'a> TokenStream<'a> {
             return Err(bad("its groups do not fit the tiles"));
         }
         let unused_modes = u32::from(header.modes) >> (2 * header.codebooks.min(4));
-        if !matches!(header.codebooks, 1 | 4) || header.flags & !ZERO_GROUPS != 0 || reserved != 0 || unused_modes != 0
+        if !matches!(header.codebooks, 1 | 4)
+            || header.flags & !(ZERO_GROUPS | NO_INDEX) != 0
+            || reserved != 0
+            || unused_modes != 0
         {
             return Err(bad("a field is out of range"));
         }
@@ -173,10 +186,32 @@ impl<'a> TokenStream<'a> {
         }
         fields.align(8)?;
         let index = fields.take(header.index_bytes as usize)?;
-        let starts = index::read_starts(index, live_groups, header.bits).map_err(bad)?;
+        let starts = match header.flags & NO_INDEX {
+            0 => index::read_starts(index, live_groups, header.bits).map_err(bad)?,
+            _ if index.is_empty() => Vec::new(),
+            _ => return Err(bad("an index that it says it has not")),
+        };
         fields.align(16)?;
         let words = BitWords::new(fields.rest(), header.bits).ok_or_else(|| bad("wrong length of the codewords"))?;
         Ok(Self { header, decoders, ranks, classes, starts, words, place })
+    }
+
+    /// Returns whether the stream has an index.
+    pub fn has_index(&self) -> bool {
+        self.header.flags & NO_INDEX == 0
+    }
+
+    /// Finds where the groups of a stream without an index start, by decoding all of them. `lengths` are the numbers of
+    /// codes of the groups, at most [`LARGE_GROUP_LEN`] each.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the codewords are not those of groups of these lengths.
+    pub fn find_starts(&mut self, lengths: impl Iterator<Item = usize>) -> Result<()> {
+        let live: Vec<usize> = lengths.zip(&self.ranks).filter_map(|(length, rank)| rank.map(|_| length)).collect();
+        let starts = simd::run(FindStarts { stream: self, lengths: &live });
+        let what = "token stream: codewords that groups of these lengths cannot have";
+        self.starts = starts.ok_or_else(|| Error::corrupt(self.place, what))?;
+        Ok(())
     }
 
     /// Decodes the groups of a tile to one lane of `codes`, which holds zeros: whole groups from number `group` on, of
@@ -262,6 +297,32 @@ impl<'a> TokenStream<'a> {
     /// Returns the lengths in bytes of codewords, codebooks, and index.
     pub fn part_bytes(&self) -> [u64; 3] {
         [self.header.bits.div_ceil(8), self.header.codebook_bytes, self.header.index_bytes].map(u64::from)
+    }
+}
+
+/// Computes [`TokenStream::find_starts`] for live groups. Returns `None` if the codewords are not theirs.
+struct FindStarts<'s, 'a> {
+    stream: &'s TokenStream<'a>,
+    lengths: &'s [usize],
+}
+
+impl Kernel for FindStarts<'_, '_> {
+    type Output = Option<Vec<u32>>;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> Self::Output {
+        let Self { stream, lengths } = self;
+        let mut codes = [[0i32; 1]; LARGE_GROUP_LEN];
+        let (mut starts, mut position) = (Vec::with_capacity(lengths.len() + 1), 0);
+        for (rank, &length) in lengths.iter().enumerate() {
+            starts.push(position);
+            position = stream.decoder(rank).end_of_group(stream.words, position, codes.get_mut(..length)?)?;
+            if position > stream.header.bits {
+                return None;
+            }
+        }
+        starts.push(position);
+        (position == stream.header.bits).then_some(starts)
     }
 }
 

@@ -87,7 +87,7 @@ proptest! {
         let ends = ends(&codes, size);
         let mut bytes = Vec::new();
         let mut scratch = EncodeScratch::default();
-        encode(&codes, &ends, Allowed::ALL, &mut scratch, &mut bytes);
+        encode(&codes, &ends, true, Allowed::ALL, &mut scratch, &mut bytes);
         let estimated = estimate(&codes, &ends, Allowed::ALL, &mut scratch);
         let stream = TokenStream::parse(&bytes, ends.len(), "test").unwrap();
         let [codewords, codebooks, _] = stream.part_bytes();
@@ -107,12 +107,43 @@ proptest! {
     }
 
     #[test]
+    fn streams_without_an_index_come_back(
+        codes in codes(), size in prop_oneof![Just(128usize), 1usize..257], wrong in 1usize..200,
+        damage in prop::collection::vec((any::<u32>(), any::<u8>()), 0..3),
+    ) {
+        let ends = ends(&codes, size);
+        let lengths = || codes.chunks(size).map(<[i32]>::len);
+        let (mut bytes, mut indexed) = (Vec::new(), Vec::new());
+        let mut scratch = EncodeScratch::default();
+        encode(&codes, &ends, false, Allowed::ALL, &mut scratch, &mut bytes);
+        encode(&codes, &ends, true, Allowed::ALL, &mut scratch, &mut indexed);
+        prop_assert!(bytes.len() <= indexed.len());
+        let mut stream = TokenStream::parse(&bytes, ends.len(), "test").unwrap();
+        prop_assert!(!stream.has_index());
+        stream.find_starts(lengths()).unwrap();
+        let mut read = vec![[0]; codes.len()];
+        stream.read_groups(0, size, &mut read, 0).unwrap();
+        prop_assert_eq!(read.as_flattened(), &codes);
+        // Lengths that nobody wrote, and bytes.
+        let _ = stream.find_starts(lengths().map(|length| length + wrong));
+        for (at, value) in damage {
+            let length = bytes.len();
+            bytes[at as usize % length] = value;
+        }
+        if let Ok(mut stream) = TokenStream::parse(&bytes, ends.len(), "test")
+            && (stream.has_index() || stream.find_starts(lengths()).is_ok())
+        {
+            let _ = stream.read_groups(0, size, &mut vec![[0]; codes.len()], 0);
+        }
+    }
+
+    #[test]
     fn damaged_streams_are_read_or_refused(
         codes in codes(), damage in prop::collection::vec((any::<u32>(), any::<u8>()), 1..4),
     ) {
         let ends = ends(&codes, 128);
         let mut bytes = Vec::new();
-        encode(&codes, &ends, Allowed::ALL, &mut EncodeScratch::default(), &mut bytes);
+        encode(&codes, &ends, true, Allowed::ALL, &mut EncodeScratch::default(), &mut bytes);
         for (at, value) in damage {
             let length = bytes.len();
             bytes[at as usize % length] = value;

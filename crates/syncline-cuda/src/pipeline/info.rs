@@ -8,6 +8,7 @@ use syncline_core::bound::Pipeline;
 use syncline_core::container::{ChunkTable, Header, read_outline};
 use syncline_core::error::{Error, Location};
 use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
 
 use crate::device::fetch;
 use crate::error::{CudaError, Result};
@@ -73,13 +74,17 @@ impl StreamInfo {
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] for lossless streams, which
-    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, and for element types other than
-    /// `f32` and `f64`.
+    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, for element types other than `f32`
+    /// and `f64`, and for token codebooks without an index.
     pub fn check_decompressible(&self) -> Result<()> {
         let Header { pipeline, element_type, .. } = &self.header;
         if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
+        }
+        if self.header.token_codes && self.header.index != IndexKind::Symbol {
+            let text = "streams with token codebooks and no index are not decompressed on the GPU: use the CPU";
+            return Err(CudaError::Unsupported(text.into()));
         }
         Ok(())
     }

@@ -212,7 +212,7 @@ impl TokenCodebooks<'_> {
             groups: sizes.groups,
             live_groups: sizes.live_groups,
             bits: sizes.bits,
-            index_bytes: 4 * sizes.index_words,
+            index_bytes: Some(4 * sizes.index_words),
         };
         match &self.serialized {
             Serialized::Host(of_streams) => Ok(sizes

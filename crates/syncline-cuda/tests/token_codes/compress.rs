@@ -11,13 +11,18 @@ use syncline_core::pipeline::CoderOptions;
 use syncline_core::predict::interpolate::INTERPOLATION;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
+use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
-use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
 
 use super::common::streams::{Field, Options};
 use super::common::unless_tiny;
-use super::stream::opened;
+use super::stream::{Making, compress_by, opened};
 use super::{BALANCED, BEST};
+
+fn no_index() -> Making {
+    Making { index: IndexKind::None, ..Making::default() }
+}
 
 /// Compares two streams, or parts of them.
 fn assert_same(found: &[u8], expected: &[u8], what: &str) {
@@ -122,7 +127,12 @@ fn only_the_symbol_index_has_token_codebooks() {
     let input = stream.clone_htod(&field.bytes).unwrap();
     let mut output = stream.alloc_zeros::<u8>(10_000).unwrap();
     let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(BALANCED);
-    let options = CompressOptions { index: IndexKind::Gap, ..CompressOptions::new(Bound::Abs(0.01)) };
-    let view = &mut output.as_view_mut();
-    assert!(compressor.compress(&input.as_view(), field.element, field.shape, &options, view).is_err());
+    for index in [IndexKind::Gap, IndexKind::None] {
+        let options = CompressOptions { index, ..CompressOptions::new(Bound::Abs(0.01)) };
+        let view = &mut output.as_view_mut();
+        assert!(compressor.compress(&input.as_view(), field.element, field.shape, &options, view).is_err());
+    }
+    let made = compress_by(&field.bytes, field.element, &[100], Bound::Abs(0.01), &no_index(), &BALANCED);
+    let info = StreamInfo::from_bytes(&made).unwrap();
+    assert!(matches!(Decompressor::new(device, stream, &info), Err(CudaError::Unsupported(_))));
 }

@@ -159,10 +159,11 @@ def compress(
     to four; they are kept exactly and excluded from the range. ``"auto"`` detects them, ``"none"`` and ``None`` do not.
     ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
     of LZSS. ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time with a bound
-    than the one before and makes smaller streams. All but ``"fast"`` need ``index="symbol"``, and lossless streams are
-    the same with each. ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of
-    smooth arrays smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"``
-    compresses a sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
+    than the one before and makes smaller streams. All but ``"fast"`` have no ``index="gap"``; with ``index="none"``
+    their streams are smaller, but only the CPU makes and reads them. Lossless streams are the same with each.
+    ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of smooth arrays
+    smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a sample
+    with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.

@@ -8,7 +8,7 @@ use crate::bound::Pipeline;
 use crate::container::{ChunkKind, Header, Sections, SparseList, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS, Tile, TileSize};
-use crate::huffman::{self, Stream};
+use crate::huffman::{self, IndexKind, Stream};
 use crate::mem::prefetch::PrefetchTargets;
 use crate::pipeline::codes::CodeReader;
 use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
@@ -72,7 +72,15 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
         Codes::Tokens(reader, Box::new([0; MAX_SMALL_TILE_ELEMENTS]))
     } else if kind == ChunkKind::TokenCodes {
-        Codes::Symbols(TokenStream::parse(codes, classes.len(), place)?)
+        let mut stream = TokenStream::parse(codes, classes.len(), place)?;
+        if stream.has_index() != (header.index == IndexKind::Symbol) {
+            return Err(context.corrupt("its token stream has not the index that the header names"));
+        }
+        if !stream.has_index() {
+            let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
+            stream.find_starts(live.flat_map(|(tile, _)| group_lengths(tile.len(), 1 << group_log2)))?;
+        }
+        Codes::Symbols(stream)
     } else {
         stream = Stream::<u16>::parse(codes, place)?;
         if stream.groups() != classes.len() || stream.group_len() != 1 << group_log2 {
@@ -159,6 +167,11 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         scratch.plans.keep(interpolator.into_plans());
     }
     codes.finish()
+}
+
+/// Returns the lengths of the groups of a tile.
+fn group_lengths(elements: usize, group_len: usize) -> impl Iterator<Item = usize> {
+    (0..elements).step_by(group_len).map(move |start| (elements - start).min(group_len))
 }
 
 /// Returns the outliers of the elements from `position` to `end`, with their positions in the tile.

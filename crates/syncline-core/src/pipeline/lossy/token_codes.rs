@@ -6,6 +6,7 @@ use crate::bound::ErrorSummary;
 use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
+use crate::huffman::IndexKind;
 use crate::pipeline::{Allowed, ElementSource, EncodeScratch};
 use crate::predict::interpolate::{
     Encoded, INTERPOLATION, Interpolation, KeptPlans, Plans, Scheme, Source, deinterleave, interleave,
@@ -95,7 +96,8 @@ pub(super) fn encode<T: Real>(
     let coding = Coding { kind: ChunkKind::TokenCodes, radius: 0, classes: false, scheme, outliers: &[] };
     let EncodeBuffers { codes, tokens, .. } = &mut memory;
     write_sections(header, chunk, &coding, tiles, (buffers, huffman), out, |out, _| {
-        tokens::encode(&codes.codes, &codes.ends, allowed.tokens, tokens, out);
+        let has_index = header.index == IndexKind::Symbol;
+        tokens::encode(&codes.codes, &codes.ends, has_index, allowed.tokens, tokens, out);
     });
     memory.plans.keep(encoder.plans);
     scratch.quantized.token_codes = memory;

@@ -7,6 +7,7 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, ErrorSummary, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::max_compressed_len;
 
 use super::token_codes::{self, BatchRecords, TokenCompressor};
@@ -111,6 +112,10 @@ impl Compressor<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         check_output(&self.stream, output)?;
+        if header.index != IndexKind::Symbol {
+            let text = "GPUs make token codebooks with the index symbol only: use the CPU for others";
+            return Err(CudaError::Unsupported(text.into()));
+        }
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
         }
