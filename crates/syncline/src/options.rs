@@ -113,8 +113,9 @@ impl CompressOptions {
 
     /// Sets how much time compression with an error bound may take for a smaller stream. No effect on lossless streams.
     ///
-    /// Without this, it is [`Effort::Balanced`] with [`IndexKind::Symbol`], and [`Effort::Fast`] with other indexes. The
-    /// other efforts have no [`IndexKind::Gap`], and with [`IndexKind::None`] only the CPU compresses and decompresses.
+    /// Without this, it is [`Effort::Balanced`] with [`IndexKind::Symbol`], and [`Effort::Fast`] with other indexes.
+    /// The other efforts have no [`IndexKind::Gap`]; with [`IndexKind::None`], only the CPU compresses and
+    /// decompresses.
     #[must_use]
     pub fn with_effort(self, effort: Effort) -> Self {
         Self { effort: Some(effort), ..self }

@@ -162,8 +162,8 @@ def compress(
     than the one before and makes smaller streams. All but ``"fast"`` have no ``index="gap"``; with ``index="none"``
     their streams are smaller, but only the CPU makes and reads them. Lossless streams are the same with each.
     ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of smooth arrays
-    smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a sample
-    with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
+    smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a
+    sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.
