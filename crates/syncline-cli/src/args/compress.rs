@@ -62,10 +62,10 @@ pub struct CompressArgs {
     pub coder: Option<Coder>,
     /// Time that compression with an error bound may take for a smaller stream: fast, balanced (the default), or best.
     ///
-    /// balanced predicts tiles by interpolation where that is better, and chooses between codebooks of values and of runs
-    /// of zeros. best also tries LZSS for each chunk. Both have the index symbol or none, with which GPUs do not
-    /// compress or decompress them; with another index than symbol, the default is fast. fast predicts by differences alone, and compresses two to five times as fast as balanced.
-    /// No effect with --lossless, which is said.
+    /// balanced predicts tiles by interpolation where that is better, and chooses between codebooks of values and of
+    /// runs of zeros. best also tries LZSS for each chunk. Both have the index symbol or none, with which GPUs do not
+    /// compress or decompress them; with another index than symbol, the default is fast. fast predicts by differences
+    /// alone, and compresses two to five times as fast as balanced. No effect with --lossless, which is said.
     #[arg(long, value_name = "EFFORT", value_parser = parse::effort(), env = "SYNCLINE_EFFORT",
         hide_env = true)]
     pub effort: Option<Effort>,

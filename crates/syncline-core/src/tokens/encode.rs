@@ -52,7 +52,8 @@ pub fn estimate(codes: &[i32], ends: &[u32], allowed: Allowed, scratch: &mut Enc
     choose(Groups { codes, ends }, allowed, scratch).bits
 }
 
-/// Appends a token stream, with or without an index, to `out`, which ends on a multiple of 16. `ends` has the end of each group in `codes`.
+/// Appends a token stream, with or without an index, to `out`, which ends on a multiple of 16. `ends` has the end of
+/// each group in `codes`.
 ///
 /// # Panics
 /// The ends do not ascend up to the number of codes, or groups have more than 2^9 codes.
