@@ -56,6 +56,17 @@ def test_lossless_streams(gpu, dtype):
     assert back.dtype == array.dtype and to_host(back).tobytes() == array.tobytes()
 
 
+@pytest.mark.parametrize("options", [{"tile": "large"}, {"index": "none", "effort": "balanced"}], ids=str)
+def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu, options):
+    array = field((20, 30, 40))
+    expected = syncline.compress(array, abs=0.1, device="cpu", **options)
+    assert syncline.compress(to_device(array), abs=0.1, **options).to_bytes() == expected
+    with pytest.raises(syncline.GpuError, match="GPUs"):
+        syncline.compress(to_device(array), abs=0.1, device="cuda", **options)
+    there = to_device(expected)
+    np.testing.assert_array_equal(to_host(syncline.decompress(there)), syncline.decompress(expected))
+
+
 def test_a_coder_that_the_gpu_does_not_have_is_left_to_the_cpu(gpu):
     array = field()
     stream = syncline.compress(to_device(array), coder="auto")
