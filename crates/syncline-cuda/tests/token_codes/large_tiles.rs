@@ -9,10 +9,10 @@ use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 
 use super::common::damage::{self, Tally};
 use super::common::{Random, Share, pick, unless_tiny};
-use super::parts::{check_parts, comes_back};
+use super::parts::comes_back;
 use super::real::{Real, bytes_of, on_gpu};
 use super::stream::{self, Making, compress_by, sign, try_decompress};
-use super::{BALANCED, Data, Seen, device, is_coded, records_of, with_predictors, with_records};
+use super::{BALANCED, Data, Seen, device, every_predictor, is_coded, parts_of_shapes, records_of, with_records};
 
 const SHAPES: [&[u64]; 8] =
     [&[50_000], &[33, 32, 17], &[230, 300], &[2, 3, 50, 60], &[1], &[], &[5, 1, 333], &[3, 2, 3]];
@@ -62,24 +62,13 @@ fn large_tiles_of_f64_come_back() {
     assert!(seen.schemes.len() >= pick(3, 2) && seen.modes.len() >= pick(Mode::ALL.len(), 2), "{seen:?}");
 }
 
-fn every_predictor<T: Real>(extents: &[u64], bound: Bound, schemes: &[u32]) {
-    let Some((device, stream)) = device() else { return };
-    let mut random = Random(5);
-    let bytes = bytes_of::<T>(&Data::Smooth.values(extents, 9));
-    let made = compress_by(&bytes, T::TYPE, extents, bound, &making(None), &BALANCED);
-    for &scheme in schemes {
-        let changed = with_predictors(&made, scheme, &mut random);
-        let what = format!("{} {extents:?}, {bound:?}, scheme {scheme}", T::TYPE);
-        comes_back::<T>(device, &stream, &changed, &what);
-    }
-}
-
 #[test]
 fn every_predictor_of_large_tiles() {
-    every_predictor::<f32>(&unless_tiny([60, 66, 94], [17, 18, 34]), Bound::Abs(0.01), &[0, 1, 2, 3]);
-    every_predictor::<f64>(&unless_tiny([260, 340], [67, 70]), Bound::Abs(0.01), &[0, 1, 2, 3]);
-    every_predictor::<f32>(&unless_tiny([100_100], [5300]), Bound::Abs(0.01), &[0, 1, 2, 3]);
-    every_predictor::<f64>(&unless_tiny([60, 66, 94], [17, 18, 34]), Bound::PwRel(0.01), &[0]);
+    let making = making(None);
+    every_predictor::<f32>(&[&unless_tiny([60, 66, 94], [17, 18, 34])], Bound::Abs(0.01), &[0, 1, 2, 3], &making);
+    every_predictor::<f64>(&[&unless_tiny([260, 340], [67, 70])], Bound::Abs(0.01), &[0, 1, 2, 3], &making);
+    every_predictor::<f32>(&[&unless_tiny([100_100], [5300])], Bound::Abs(0.01), &[0, 1, 2, 3], &making);
+    every_predictor::<f64>(&[&unless_tiny([60, 66, 94], [17, 18, 34])], Bound::PwRel(0.01), &[0], &making);
 }
 
 /// Chunks of values that are too large to be quantized are raw.
@@ -102,14 +91,8 @@ fn raw_chunks_of_large_tiles_come_back() {
 
 #[test]
 fn parts_of_large_tiles_come_back() {
-    let Some((device, stream)) = device() else { return };
-    let mut random = Random(21);
     let usual = [&[40_u64, 60, 50][..], &[130, 700], &[50_000]];
-    for extents in unless_tiny(usual, [&[17, 20, 12], &[66, 70], &[9000]]) {
-        let bytes = bytes_of::<f32>(&Data::Wild.values(extents, 8));
-        let made = compress_by(&bytes, ElementType::F32, extents, Bound::Abs(0.01), &making(Some(2)), &BALANCED);
-        check_parts(device, &stream, &made, &mut random);
-    }
+    parts_of_shapes(unless_tiny(usual, [&[17, 20, 12], &[66, 70], &[9000]]), &making(Some(2)));
 }
 
 /// Damage that no checksum detects, chunks of other kinds among it, which only small tiles have.

@@ -236,12 +236,12 @@ fn with_predictors(bytes: &[u8], scheme: u32, random: &mut Random) -> Vec<u8> {
     with_records(bytes, &records)
 }
 
-fn every_predictor<T: Real>(shapes: &[&[u64]], bound: Bound, schemes: &[u32]) {
+fn every_predictor<T: Real>(shapes: &[&[u64]], bound: Bound, schemes: &[u32], making: &Making) {
     let Some((device, stream)) = device() else { return };
     let mut random = Random(5);
     for extents in shapes {
         let bytes = bytes_of::<T>(&Data::Smooth.values(extents, 9));
-        let made = compress_by(&bytes, T::TYPE, extents, bound, &Making::default(), &BALANCED);
+        let made = compress_by(&bytes, T::TYPE, extents, bound, making, &BALANCED);
         for &scheme in schemes {
             let changed = with_predictors(&made, scheme, &mut random);
             let what = format!("{} {extents:?}, {bound:?}, scheme {scheme}", T::TYPE);
@@ -254,20 +254,28 @@ fn every_predictor<T: Real>(shapes: &[&[u64]], bound: Bound, schemes: &[u32]) {
 
 #[test]
 fn every_predictor_of_cubes() {
-    every_predictor::<f32>(&[&unless_tiny([30, 33, 47], [17, 10, 13]), &[2, 3, 5]], Bound::Abs(0.01), &[0, 1, 2, 3]);
-    every_predictor::<f64>(&[&unless_tiny([30, 33, 47], [9, 9, 20])], Bound::PwRel(0.01), &[0]);
+    let making = Making::default();
+    every_predictor::<f32>(
+        &[&unless_tiny([30, 33, 47], [17, 10, 13]), &[2, 3, 5]],
+        Bound::Abs(0.01),
+        &[0, 1, 2, 3],
+        &making,
+    );
+    every_predictor::<f64>(&[&unless_tiny([30, 33, 47], [9, 9, 20])], Bound::PwRel(0.01), &[0], &making);
 }
 
 #[test]
 fn every_predictor_of_planes() {
-    every_predictor::<f64>(&[&unless_tiny([130, 170], [37, 70]), &[2, 40]], Bound::Abs(0.01), &[0, 1, 2, 3]);
-    every_predictor::<f32>(&[&unless_tiny([130, 170], [37, 70])], Bound::PwRel(0.01), &[0]);
+    let making = Making::default();
+    every_predictor::<f64>(&[&unless_tiny([130, 170], [37, 70]), &[2, 40]], Bound::Abs(0.01), &[0, 1, 2, 3], &making);
+    every_predictor::<f32>(&[&unless_tiny([130, 170], [37, 70])], Bound::PwRel(0.01), &[0], &making);
 }
 
 #[test]
 fn every_predictor_of_lines() {
-    every_predictor::<f32>(&[&unless_tiny([30_100], [3300]), &[3]], Bound::Abs(0.01), &[0, 1, 2, 3]);
-    every_predictor::<f64>(&[&unless_tiny([30_100], [3300])], Bound::PwRel(0.01), &[0]);
+    let making = Making::default();
+    every_predictor::<f32>(&[&unless_tiny([30_100], [3300]), &[3]], Bound::Abs(0.01), &[0, 1, 2, 3], &making);
+    every_predictor::<f64>(&[&unless_tiny([30_100], [3300])], Bound::PwRel(0.01), &[0], &making);
 }
 
 /// Chunks of all kinds that streams with token codebooks can have, side by side.
@@ -299,17 +307,21 @@ fn chunks_of_every_kind_come_back() {
 }
 
 /// Tiles of a range are decompressed from the records that contain them.
-#[test]
-fn parts_come_back() {
+fn parts_of_shapes(shapes: [&[u64]; 3], making: &Making) {
     let Some((device, stream)) = device() else { return };
     let mut random = Random(21);
-    let usual = [&[40_u64, 60, 50][..], &[130, 700], &[50_000]];
-    for extents in unless_tiny(usual, [&[17, 20, 12], &[66, 70], &[5000]]) {
+    for extents in shapes {
         let bytes = bytes_of::<f32>(&Data::Wild.values(extents, 8));
-        let making = Making { chunk_tiles: Some(unless_tiny(10, 3)), ..Making::default() };
-        let made = compress_by(&bytes, ElementType::F32, extents, Bound::Abs(0.01), &making, &BALANCED);
+        let made = compress_by(&bytes, ElementType::F32, extents, Bound::Abs(0.01), making, &BALANCED);
         check_parts(device, &stream, &made, &mut random);
     }
+}
+
+#[test]
+fn parts_come_back() {
+    let making = Making { chunk_tiles: Some(unless_tiny(10, 3)), ..Making::default() };
+    let usual = [&[40_u64, 60, 50][..], &[130, 700], &[50_000]];
+    parts_of_shapes(unless_tiny(usual, [&[17, 20, 12], &[66, 70], &[5000]]), &making);
 }
 
 /// Returns small streams of many kinds.
