@@ -5,23 +5,24 @@
 //! decisions, hashes and the chunk table. Reports medians of CUDA-event times after warm-up; throughputs are of the
 //! array's bytes. Below each line are the times between the events after the kernels in microseconds, including gaps in
 //! which the device waits for the host. `tests/compress.rs` and `tests/token_codes` check the results. Arguments: the
-//! efforts to run, such as `balanced`.
+//! efforts to run, such as `balanced`; `queued` for compression that a CUDA graph has captured, beside the same without
+//! a graph.
 
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 use cudarc::driver::{CudaEvent, CudaSlice, CudaStream};
 use syncline_core::array::{Element, Shape};
-use syncline_core::bound::Bound;
+use syncline_core::bound::{Bound, Fill};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::{DriverContext, Result};
-use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, QueuedCompressor, max_compressed_len};
 
 mod fields;
 mod timing;
@@ -34,7 +35,7 @@ fn main() -> Result<()> {
     let Some(device) = timing::open()? else { return Ok(()) };
     // SAFETY: all memory is used on one stream, except the compressor's own memory, whose use it orders by events.
     unsafe { device.context().disable_event_tracking() };
-    let stream = device.context().default_stream();
+    let stream = device.context().new_stream().doing("creating a stream")?;
     let copy = timing::copy_rate(&stream, RUNS)?;
     let bench = Bench { device: &device, stream, copy, effort: Effort::Fast };
     println!(
@@ -45,6 +46,17 @@ fn main() -> Result<()> {
     let runs = |effort: Effort| wanted.is_empty() || wanted.iter().any(|name| name == effort.name());
     let smooth = Data { noise: 0.002, fill: false };
     let rel = Bound::Rel(1e-3);
+    if wanted.is_empty() || wanted.iter().any(|name| name == "queued") {
+        for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
+            bench.queued::<f32>(&[512, 512, 512], bound, smooth)?;
+        }
+        bench.queued::<f32>(&[1 << 27], rel, smooth)?;
+        bench.queued::<f64>(&[256, 512, 512], rel, smooth)?;
+        bench.queued::<f32>(&[512, 512, 512], Bound::PwRel(1e-3), smooth)?;
+        for side in [10, 32, 100] {
+            bench.queued::<f32>(&[side, side, side], rel, smooth)?;
+        }
+    }
     if runs(Effort::Fast) {
         for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
             bench.compress::<f32>(&[1024, 512, 512], bound, smooth)?;
@@ -80,6 +92,45 @@ struct Bench<'d> {
 }
 
 impl Bench<'_> {
+    /// Times compression by calls, work that is only queued, and launches of a graph that captured it.
+    fn queued<T: Real + Element>(&self, extents: &[u64], bound: Bound, data: Data) -> Result<()> {
+        let (shape, stream) = (Shape::new(extents)?, &self.stream);
+        let (array, _) = fields::generate::<T>(stream, extents, data)?;
+        let room = max_compressed_len(T::TYPE, shape) as usize;
+        let mut output: CudaSlice<u8> = stream.alloc_zeros(room).doing("allocating")?;
+        let options = CompressOptions { fill: Fill::None, ..CompressOptions::new(bound) };
+        let input = array.as_view();
+        let mut compressor = Compressor::new(self.device, stream)?;
+        let (call, _) = timing::seconds(stream, RUNS, || {
+            compressor.compress(&input, T::TYPE, shape, &options, &mut output.as_view_mut()).map(drop)
+        })?;
+        let mut compressor = QueuedCompressor::new(self.device, stream, &input, (T::TYPE, shape), &options)?;
+        let (queued, _) =
+            timing::seconds(stream, RUNS, || compressor.compress(&input, &mut output.as_view_mut(), None))?;
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        stream.begin_capture(mode).doing("beginning a capture")?;
+        compressor.compress(&input, &mut output.as_view_mut(), None)?;
+        let graph = stream.end_capture(CUgraphInstantiate_flags_enum(0)).doing("ending a capture")?;
+        let Some(graph) = graph else { return Ok(()) };
+        let (graph, _) = timing::seconds(stream, RUNS, || graph.launch().doing("launching a graph"))?;
+        let bytes = compressor.check()?;
+        let rate = |seconds: f64| array.len() as f64 / seconds;
+        let text = |seconds: f64| {
+            let rate = rate(seconds);
+            format!("{:.1} GB/s ({:.2} C) {:.0} us", rate / 1e9, rate / self.copy, seconds * 1e6)
+        };
+        println!(
+            "{} {shape} {bound:?}: {:.2}; call {}, queued {}, graph {}; workspace {:.2}",
+            T::TYPE,
+            array.len() as f64 / bytes as f64,
+            text(call),
+            text(queued),
+            text(graph),
+            compressor.workspace_bytes() as f64 / array.len() as f64,
+        );
+        Ok(())
+    }
+
     fn compress<T: Real + Element>(&self, extents: &[u64], bound: Bound, data: Data) -> Result<()> {
         let shape = Shape::new(extents)?;
         let (array, _) = fields::generate::<T>(&self.stream, extents, data)?;

@@ -5,10 +5,12 @@ mod code_decoder;
 mod compress;
 mod decompress;
 mod info;
+mod queued_compressor;
 
 pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor};
 pub use decompress::Decompressor;
 pub use info::StreamInfo;
+pub use queued_compressor::QueuedCompressor;
 
 use std::sync::Arc;
 

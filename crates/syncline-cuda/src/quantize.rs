@@ -9,6 +9,8 @@ mod finish;
 mod gather;
 mod quantized;
 mod quantizer;
+mod queued;
+mod queued_bound;
 mod scalar_tile;
 mod step;
 pub(crate) mod structs;
@@ -21,6 +23,8 @@ pub(crate) use finish::blocks_per_chunk;
 pub use gather::SideLists;
 pub use quantized::Quantized;
 pub use quantizer::Quantizer;
+pub(crate) use queued::{ListedStreams, QueuedQuantizer};
+pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS};
 pub use structs::{ChunkSummary, SideStarts, TileSums};
 pub(crate) use structs::{RecordInputsArgument, SideOffsets};
 pub(crate) use token_codes::{GROUP_LOG2 as TOKEN_GROUP_LOG2, TileCodes, TokenQuantizer};
@@ -72,6 +76,7 @@ impl TileBits {
 pub fn specializations() -> Vec<Specialization> {
     let mut all = bound_scan::specializations();
     all.push(finish::specialization());
+    all.extend(queued::specializations());
     for element_bytes in [4, 8] {
         for (logarithm, measure) in [(false, false), (false, true), (true, false)] {
             for axes in 1..=3 {

@@ -3,7 +3,8 @@
 //! Host arrays need none of this: `compress` and the other functions of the crate use GPUs through
 //! [`Backend`](crate::Backend). A [`Codec`] is for arrays that are on a GPU already, such as those of PyTorch, CuPy or
 //! JAX. It takes raw device pointers and the caller's CUDA stream, and copies no elements to the host. A
-//! [`Decompressor`] queues its work on the caller's stream without waiting, so that CUDA graphs can capture it.
+//! [`QueuedCompressor`] and a [`Decompressor`] queue their work on the caller's stream without waiting, so that CUDA
+//! graphs can capture it.
 //!
 //! Streams are the same bytes as those made on the CPU.
 //!
@@ -13,12 +14,14 @@
 mod codec;
 mod decompressor;
 mod memory;
+mod queued_compressor;
 #[cfg(test)]
 mod tests;
 
 pub use codec::{Codec, Outline};
 pub use decompressor::Decompressor;
 pub use memory::{DeviceBuffer, device_of, ensure_not_captured, order_streams};
+pub use queued_compressor::QueuedCompressor;
 
 use std::ffi::c_void;
 use std::fmt;

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::MEMORY;
@@ -19,6 +20,8 @@ pub enum Operation {
     Copy(Copy),
     /// Memory set to a repeated value.
     Set(Set),
+    /// A call of a function of the host.
+    Call(Call),
 }
 
 /// A copy of bytes.
@@ -52,6 +55,15 @@ pub struct Set {
     pub count: usize,
 }
 
+/// A call of a function of the host, which must not call the driver.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    /// The function.
+    pub function: unsafe extern "C" fn(*mut c_void),
+    /// Its argument.
+    pub data: u64,
+}
+
 /// The value that memory is set to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
@@ -65,8 +77,8 @@ impl Operation {
     /// Returns whether the operation only accesses allocated memory. Prints a message to standard error if not.
     pub fn check(&self) -> Result<()> {
         let wrong = match self {
-            // Kernels check each address when they run.
-            Self::Launch(..) => None,
+            // Kernels check each address when they run, and functions of the host are not checked.
+            Self::Launch(..) | Self::Call(_) => None,
             Self::Copy(copy) => copy.wrong(&MEMORY),
             Self::Set(set) => set.wrong(&MEMORY),
         };
@@ -90,6 +102,12 @@ impl Operation {
             }
             Self::Set(set) => {
                 set.run();
+                Ok(())
+            }
+            Self::Call(Call { function, data }) => {
+                // SAFETY: the caller of the driver guarantees that the function may be called with this argument
+                // whenever the stream reaches it, and that a graph that captured it is not launched afterwards.
+                unsafe { function(*data as *mut c_void) };
                 Ok(())
             }
         }

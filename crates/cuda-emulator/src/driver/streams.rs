@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use super::captures::Status;
@@ -10,6 +10,7 @@ use super::contexts::{GREATEST_PRIORITY, LEAST_PRIORITY, current};
 use super::errors::{Code, Result, guard, put};
 use super::handles::{Handle, Handles};
 use super::objects::{Recorded, Stream, event};
+use super::operations::{Call, Operation};
 
 static STREAMS: Handles<Stream> = Handles::new();
 
@@ -54,6 +55,19 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(handle: Handle) -> i32 {
             capture.invalidate();
         }
         Ok(())
+    })
+}
+
+/// Calls a function of the host when all earlier work of a stream is complete.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLaunchHostFunc(
+    handle: Handle,
+    function: Option<unsafe extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+) -> i32 {
+    guard(|| {
+        let function = function.ok_or(Code::InvalidValue)?;
+        stream(handle)?.queue(Operation::Call(Call { function, data: data as u64 }))
     })
 }
 

@@ -40,6 +40,11 @@ struct QuantizedChunk {
 struct ListTotals {
     uint64_t outliers, verbatim;
     uint64_t streams; // wide codes, masks and signs, 20 bits each, which is enough for a batch
+
+    __device__ inline uint32_t number(uint32_t kind) const { return number_in(streams, kind); }
+    __device__ static inline uint32_t number_in(uint64_t streams, uint32_t kind) {
+        return uint32_t(streams >> (20 * kind)) & ((1u << 20) - 1);
+    }
 };
 
 // Returns where the parts of a chunk lie among those of the others, and adds them to the totals. Called by the whole
@@ -64,10 +69,9 @@ __device__ inline ChunkParts assign_parts(const ChunkSummary &summary, uint32_t 
     const uint64_t own = uint64_t(wide) | uint64_t(masks) << 20 | uint64_t(signs) << 40;
     const uint64_t streams = before.streams + block_exclusive_sum<THREADS, uint64_t>(own, warp_sums, total);
     before.streams += total;
-    constexpr uint32_t NUMBER = (1u << 20) - 1;
-    parts.codes = wide ? uint32_t(streams) & NUMBER : chunk;
-    parts.masks = masks ? uint32_t(streams >> 20) & NUMBER : NO_STREAM;
-    parts.signs = signs ? uint32_t(streams >> 40) & NUMBER : NO_STREAM;
+    parts.codes = wide ? ListTotals::number_in(streams, 0) : chunk;
+    parts.masks = masks ? ListTotals::number_in(streams, 1) : NO_STREAM;
+    parts.signs = signs ? ListTotals::number_in(streams, 2) : NO_STREAM;
     return parts;
 }
 
@@ -190,6 +194,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (output.unwritten != nullptr) {
             output.unwritten[stream] = 0;
         }
+    }
+    for (uint32_t stream = threadIdx.x; stream < sources.other_streams; stream += THREADS) {
+        auto clear = [&](const Streams &streams, uint32_t kind) {
+            if (streams.places != nullptr && stream >= before.number(kind)) {
+                streams.places[stream] = NO_PLACE;
+            }
+        };
+        clear(sources.wide, 0);
+        clear(sources.masks, 1);
+        clear(sources.signs, 2);
     }
     const bool bad = __syncthreads_or(status & STATUS_BAD_STREAM), no_room = __syncthreads_or(status & STATUS_NO_ROOM);
     if (threadIdx.x == 0) {

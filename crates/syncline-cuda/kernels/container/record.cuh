@@ -16,7 +16,8 @@ using format::SECTIONS;
 // The kind of a record that does not fit into the output.
 constexpr uint32_t KIND_NO_ROOM = 255;
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
-constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
+// STATUS_NO_WIDE_CODES: a chunk takes the wide radius, for which the caller has made no room.
+constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2, STATUS_NO_WIDE_CODES = 4;
 // Maximum tiles of a chunk: it has at most 2^22 elements, and an unclipped tile at least 512.
 constexpr uint32_t MAX_TILES = 1 << 13;
 // Number and place of a stream that does not exist.

@@ -8,10 +8,10 @@
 
 // Writes the header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole
 // block.
-__device__ inline void write_end(const HeaderWords &header, const uint32_t *lengths, uint64_t chunks, uint64_t table_at,
+__device__ inline void write_end(const uint32_t *header, const uint32_t *lengths, uint64_t chunks, uint64_t table_at,
                                  uint64_t table_bytes, uint64_t padded, uint8_t *output) {
     if (threadIdx.x < STREAM_HEADER / 4) {
-        reinterpret_cast<uint32_t *>(output)[threadIdx.x] = header.words[threadIdx.x];
+        reinterpret_cast<uint32_t *>(output)[threadIdx.x] = header[threadIdx.x];
     }
     uint32_t *table = reinterpret_cast<uint32_t *>(output + table_at);
     for (uint64_t i = threadIdx.x; i < padded / 4; i += THREADS) {
@@ -34,26 +34,33 @@ __device__ inline void write_end(const HeaderWords &header, const uint32_t *leng
 }
 
 // Writes the header, and after the records the table and the trailer, while the previous kernel is still hashing. Then
-// waits until all records are signed, and reports the stream's size and status to the host. One block.
+// waits until all records are signed, and reports the stream's size and status to the host. One block. `queued` has
+// what the host did not know when it queued this kernel.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_table(HeaderWords header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
-                    uint8_t *output, uint64_t number, StreamReport *host, const uint32_t *signed_records) {
+                    uint8_t *output, uint64_t number, StreamReport *host, const uint32_t *signed_records,
+                    QueuedEnd queued) {
     if (chunks == 0) {
         launch_dependents_and_wait(); // for any previous kernel
     }
     const uint64_t table_at = chunks > 0 ? state[0] : STREAM_HEADER;
-    const uint64_t status = chunks > 0 ? state[1] : 0;
+    const uint32_t unresolved = queued.status != nullptr ? *queued.status : 0;
+    const uint64_t status = (chunks > 0 ? state[1] : 0) | unresolved;
     const uint64_t table_bytes = 4 * chunks, padded = (table_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     const uint64_t bytes = padded + format::TRAILER_BYTES;
     const bool fits = table_at <= room && bytes <= room - table_at;
-    if (fits) {
-        write_end(header, lengths, chunks, table_at, table_bytes, padded, output);
+    if (fits && unresolved == 0) {
+        write_end(queued.header != nullptr ? queued.header : header.words, lengths, chunks, table_at, table_bytes,
+                  padded, output);
     }
     __syncthreads();
     // Everything but the number is written before the wait, because writes to the host's memory take longest.
     if (threadIdx.x == 0) {
         host->bytes = table_at + bytes;
         host->status = status | (fits ? 0 : STATUS_NO_ROOM);
+        if (queued.size != nullptr) {
+            *queued.size = status == 0 && fits ? table_at + bytes : 0;
+        }
         __threadfence_system();
     }
     if (threadIdx.x == 0) {

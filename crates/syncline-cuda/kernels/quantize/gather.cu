@@ -3,8 +3,11 @@
 //
 // AXES   axes along which tiles extend
 // WARPS  warps of a block
+//
+// and the constant of quantize/step_argument.cuh.
 #define MEASURE 0
 #include "quantize/scalar_tile.cuh"
+#include "quantize/step_argument.cuh"
 #include "quantize/structs.cuh"
 
 __device__ inline uint32_t before_lane() { return (1u << lane_id()) - 1; }
@@ -66,9 +69,9 @@ __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const
 
 // `exact`, if not null, has the bitmap of the verbatim values of each tile that has any.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step,
-                    const SideStarts *starts, const SideOffsets *offsets, Outputs outputs, const uint32_t *exact,
-                    SideLists lists) {
+    quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch,
+                    StepArgument constants, const SideStarts *starts, const SideOffsets *offsets, Outputs outputs,
+                    const uint32_t *exact, SideLists lists) {
     __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
     const uint32_t number = blockIdx.x * WARPS + warp_id(), lane = lane_id();
     if (number >= batch.tiles) {
@@ -85,6 +88,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     if (start.radius == 0) {
         return;
     }
+    const Step &step = step_in(constants);
     const SideOffsets offset = offsets[number];
     const TileBox tile(geometry.tile(batch.first_tile + number));
     const uint32_t position =

@@ -16,6 +16,9 @@ struct ChunkSummary : ChunkSummaryFields {
     }
 };
 
+// An entry of a list of chunks that is not used.
+constexpr uint32_t NO_CHUNK = 0xFFFFFFFF;
+
 // Flags of `TileSums`.
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4, FLAG_SCHEME = 8;
 

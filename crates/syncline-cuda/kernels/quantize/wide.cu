@@ -1,13 +1,19 @@
-// Rewrites codes of radius 512 with radius 32768, for the listed chunks. One warp per tile. AXES and WARPS are as in
+// Rewrites codes of radius 512 with radius 32768, for the listed chunks. One warp per tile. The constants are those of
 // quantize/gather.cu.
 #define MEASURE 0
 #include "quantize/scalar_tile.cuh"
+#include "quantize/step_argument.cuh"
+#include "quantize/summary.cuh"
 
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    quantize_wide(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step,
-                  const uint32_t *chunks, Outputs outputs) {
+    quantize_wide(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch,
+                  StepArgument constants, const uint32_t *chunks, Outputs outputs) {
     __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
+    const Step &step = step_in(constants);
     const uint32_t chunk = chunks[blockIdx.y];
+    if (chunk == NO_CHUNK) {
+        return;
+    }
     const uint32_t number = batch.chunk_first(chunk) + blockIdx.x * WARPS + warp_id();
     if (number >= batch.chunk_first(chunk + 1) || (outputs.metas[number] & META_CONSTANT) != 0) {
         return;

@@ -1,6 +1,8 @@
 //! Makes records of the quantized chunks of a batch: lays out and writes the Huffman streams and the records, and
 //! hashes the records.
 
+mod queued;
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
@@ -129,6 +131,16 @@ pub struct RecordOutput<'o, 'v> {
     pub first: u64,
     /// The whole stream.
     pub output: &'o mut CudaViewMut<'v, u8>,
+}
+
+/// The streams of a batch that only some chunks have, laid out.
+#[derive(Default)]
+struct OtherStreams<'a> {
+    wide: Option<LaidOutStreams<'a>>,
+    masks: Option<LaidOutStreams<'a>>,
+    signs: Option<LaidOutStreams<'a>>,
+    /// Number of streams of each kind if a kernel has listed them; else 0.
+    listed: u32,
 }
 
 /// Makes records from quantized chunks.
@@ -266,22 +278,42 @@ impl<'d> Assembler<'d> {
         to: RecordOutput<'_, '_>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let BatchInput { plan, summaries, bitmaps, contents, tokens } = input;
-        let RecordOutput { progress, first, output } = to;
-        let stream = frame.stream().clone();
-        let wide_format = Format { alphabet: WIDE_ALPHABET, classes: false, ..self.format };
-        let device = self.device;
+        let BatchInput { plan, bitmaps, .. } = &input;
+        let (device, wide_format) = (self.device, self.wide_format());
         let wide_codes = Some(codes.as_view());
         let (masks, signs) = (bitmaps.masks.as_ref(), bitmaps.signs.as_ref());
         let wide =
             lay_out_optional(device, &mut self.wide, wide_format, frame, wide_codes.as_ref(), &plan.wide, observer)?;
         let masks = lay_out_optional(device, &mut self.masks, BITMAP_FORMAT, frame, masks, &plan.masks, observer)?;
         let signs = lay_out_optional(device, &mut self.signs, BITMAP_FORMAT, frame, signs, &plan.signs, observer)?;
+        self.write(frame, started, OtherStreams { wide, masks, signs, listed: 0 }, input, codes, to, observer)
+    }
 
+    fn wide_format(&self) -> Format {
+        Format { alphabet: WIDE_ALPHABET, classes: false, ..self.format }
+    }
+
+    /// Lays out and writes the records of a batch whose streams are laid out.
+    #[expect(clippy::too_many_arguments, reason = "the streams, the other contents, and where they go")]
+    fn write<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        started: StartedBatch<'a>,
+        others: OtherStreams<'a>,
+        input: BatchInput<'_, '_>,
+        codes: &mut CudaViewMut<'_, u16>,
+        to: RecordOutput<'_, '_>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let BatchInput { plan, summaries, contents, tokens, .. } = input;
+        let RecordOutput { progress, first, output } = to;
+        let OtherStreams { wide, masks, signs, listed } = others;
+        let stream = frame.stream().clone();
         let StartedBatch { mut record_inputs, narrow } = started;
         let Some(encoded) = self.narrow.encoded() else { return Ok(()) };
         let mut streams = Streams {
             narrow: encoded,
+            listed,
             done: narrow.as_ref().map_or(0, LaidOutStreams::streams_done),
             spans: narrow.as_ref().map_or(0, LaidOutStreams::spans),
             groups_of_block: narrow.as_ref().map_or(1, LaidOutStreams::groups_of_block),

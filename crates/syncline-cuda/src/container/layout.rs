@@ -50,6 +50,8 @@ pub struct Streams<'a> {
     pub masks: Option<&'a mut Encoded>,
     /// Bitmaps of signs.
     pub signs: Option<&'a mut Encoded>,
+    /// Number of streams of each other kind if a kernel has listed them, of which some may be empty; else 0.
+    pub listed: u32,
     /// Counter of narrow streams that are laid out; 0 if they are not counted.
     pub done: CUdeviceptr,
     /// The list of narrow streams.
@@ -190,6 +192,7 @@ impl RecordLayouter {
             masks: pointers(streams.masks.as_deref_mut()),
             signs: pointers(streams.signs.as_deref_mut()),
             tokens: tokens.map_or(0, |tokens| tokens.parts.device_ptr(&stream).0),
+            other_streams: streams.listed.into(),
         };
         let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
         progress.batches += 1;

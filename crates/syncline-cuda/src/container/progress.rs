@@ -12,6 +12,8 @@ use crate::device::Pinned;
 use crate::error::{CudaError, DriverContext, Result};
 
 const STATUS_BAD_STREAM: u32 = 1;
+/// A chunk takes the wide radius, for which there was no room: `STATUS_NO_WIDE_CODES` in container/record.cuh.
+pub(crate) const STATUS_NO_WIDE_CODES: u32 = 4;
 /// Words of 64 bits of the state: the start of the next record, the status, the number of the last batch that was laid
 /// out, and the number of signed records.
 const STATE_WORDS: usize = 4;
@@ -137,6 +139,26 @@ impl Progress {
     pub fn outcome(&self) -> Result<Outcome> {
         let report = self.report.wait_for(offset_of!(StreamReport, number), self.number)?[0];
         Self::outcome_of(report.bytes, report.status)
+    }
+
+    /// Queues what a stream needs whose work may run again and again: the signals of the last time are cleared.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless `start` is a multiple of 16; [`CudaError::Driver`].
+    pub(crate) fn restart(&mut self, start: u64) -> Result<()> {
+        self.start(start)?;
+        (self.batches, self.number) = (0, 0);
+        self.stream.memset_zeros(&mut self.state).doing("clearing the progress of a stream")
+    }
+
+    /// Returns the size of the stream that was queued last, and its status; `None` if none was. The caller has waited
+    /// for the stream.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub(crate) fn queued_outcome(&self) -> Result<Option<(u64, u32)>> {
+        let report = self.report.wait()?[0];
+        Ok((report.number > 0).then_some((report.bytes, report.status as u32)))
     }
 
     fn outcome_of(bytes: u64, status: u64) -> Result<Outcome> {

@@ -66,7 +66,7 @@ impl<S: Symbol> StreamCoder<S> {
     }
 
     /// Builds the codebooks of the batch in the buffers, and lays out its streams. Returns `None` without buffers.
-    fn lay_out<'a>(
+    pub fn lay_out<'a>(
         &mut self,
         frame: &mut Frame<'a>,
         symbols: &CudaView<'_, S>,

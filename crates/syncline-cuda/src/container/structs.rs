@@ -19,6 +19,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     LayoutOutput::C,
     DevicePieces::C,
     StreamHeader::C,
+    QueuedEnd::C,
     StreamReport::C,
     ParsedChunk::C,
     ParsedArgument::C,
@@ -123,6 +124,9 @@ device_struct! {
         pub(super) sums_of_chunk: u32,
         /// One entry per chunk; null if no codes are LZSS tokens.
         pub(super) tokens: CUdeviceptr as "const TokenParts *",
+        /// Streams of each other kind, of which those beyond the chunks' are empty; 0 if exactly as many as the chunks
+        /// have.
+        pub(super) other_streams: u64,
     }
 }
 
@@ -183,6 +187,18 @@ device_struct! {
     #[derive(Clone, Copy)]
     pub(super) struct StreamHeader = "HeaderWords" {
         pub(super) words: [u32; HEADER_LEN / 4],
+    }
+}
+
+device_struct! {
+    /// What the end of a stream depends on if the host does not know it when it queues the kernel. All null otherwise.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(crate) struct QueuedEnd {
+        pub(crate) header: CUdeviceptr as "const uint32_t *",
+        /// A status that is not 0 means that there is no stream.
+        pub(crate) status: CUdeviceptr as "const uint32_t *",
+        /// Receives the size of the stream in bytes, 0 without one; null if not wanted.
+        pub(crate) size: CUdeviceptr as "uint64_t *",
     }
 }
 

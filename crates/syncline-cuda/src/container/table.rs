@@ -8,7 +8,7 @@ use cudarc::driver::{CudaStream, CudaViewMut};
 use syncline_core::container::HEADER_LEN;
 
 use super::progress::Progress;
-use super::structs::StreamHeader;
+use super::structs::{QueuedEnd, StreamHeader};
 use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
@@ -48,6 +48,34 @@ impl TableWriter {
         chunks: u64,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
+        self.launch(stream, progress, header, chunks, output, QueuedEnd::default())?;
+        progress.report.written()
+    }
+
+    /// Queues the kernel as [`Self::finish`] does, with what it will find in memory. Nothing waits for the report.
+    ///
+    /// # Errors
+    /// The errors of [`Self::finish`].
+    pub(crate) fn queue(
+        &self,
+        stream: &Arc<CudaStream>,
+        progress: &mut Progress,
+        chunks: u64,
+        output: &mut CudaViewMut<'_, u8>,
+        end: QueuedEnd,
+    ) -> Result<()> {
+        self.launch(stream, progress, &[0; HEADER_LEN], chunks, output, end)
+    }
+
+    fn launch(
+        &self,
+        stream: &Arc<CudaStream>,
+        progress: &mut Progress,
+        header: &[u8; HEADER_LEN],
+        chunks: u64,
+        output: &mut CudaViewMut<'_, u8>,
+        end: QueuedEnd,
+    ) -> Result<()> {
         if chunks > progress.chunks() || progress.start != HEADER_LEN as u64 || progress.started != (chunks > 0) {
             return Err(CudaError::invalid("the stream was started with other chunks"));
         }
@@ -60,13 +88,13 @@ impl TableWriter {
         let launch =
             ProgrammaticDependentLaunch::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
         let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(report).value(signed);
+        let launch = launch.value(end);
         // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64,
-        // StreamReport *, const u32 *). It reads `chunks` lengths, which the check above proved to exist, and the
-        // state. It writes to the output only if `room` bytes hold the whole stream, and to the report in page-locked
-        // memory, which the host reads only after the event recorded below. If there are records, it waits for the
-        // counter of signed ones; the kernel before it lets it start once lengths and state are final and does not
-        // touch what it writes. If there are none, it waits for that kernel to end.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
-        progress.report.written()
+        // StreamReport *, const u32 *, QueuedEnd). It reads `chunks` lengths, which the check above proved to exist,
+        // the state, and what `end` refers to. It writes to the output only if `room` bytes hold the whole stream, and
+        // to the report in page-locked memory, which the host reads once it has waited for the kernel. If there are
+        // records, it waits for the counter of signed ones; the kernel before it lets it start once lengths and state
+        // are final and does not touch what it writes. If there are none, it waits for that kernel to end.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }
     }
 }

@@ -97,6 +97,7 @@ const HEADERS: &[Source] = headers![
     "quantize/quantize.cuh",
     "quantize/scalar_tile.cuh",
     "quantize/step.cuh",
+    "quantize/step_argument.cuh",
     "quantize/summary.cuh",
     "reconstruct/any.cuh",
     "reconstruct/apart.cuh",

@@ -128,7 +128,7 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
     }
 
     /// Records that the kernel queued last writes to the buffer.
-    pub(crate) fn written(&mut self) -> Result<()> {
+    pub(crate) fn written(&self) -> Result<()> {
         self.copied.record(&self.stream).doing("recording an event")
     }
 
@@ -165,6 +165,55 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
             }
         }
         self.memory.as_slice().doing("waiting for the device")
+    }
+
+    /// Queues a copy of the elements to the start of `to`, which nothing waits for: functions of the host and kernels
+    /// order its uses.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if they do not fit; [`CudaError::Driver`].
+    ///
+    /// # Safety
+    /// The buffer lives until the stream has reached the copy, in each launch of a graph that captured it.
+    pub(crate) unsafe fn queue_copy(&self, stream: &Arc<CudaStream>, to: &mut impl DevicePtrMut<T>) -> Result<()> {
+        if to.len() < self.len() {
+            return Err(CudaError::invalid("there is no room for a copy on the device"));
+        }
+        // SAFETY: the memory has as many elements, and lives as long as `self`. Only the driver reads the slice, when
+        // the stream reaches the copy.
+        let memory = unsafe { std::slice::from_raw_parts(self.pointer as *const T, self.len()) };
+        let (pointer, _order) = to.device_ptr_mut(stream);
+        // SAFETY: `to` has room for the elements, and the caller keeps the buffer.
+        unsafe { result::memcpy_htod_async(pointer, memory, stream.cu_stream()) }.doing("writing to the device")
+    }
+
+    /// Returns an element, without waiting for the device.
+    ///
+    /// # Safety
+    /// Nothing writes to the element meanwhile: the caller runs in a function of the host behind the kernel that wrote
+    /// it, or has waited for the stream.
+    ///
+    /// # Panics
+    /// There is no such element.
+    pub(crate) unsafe fn peek(&self, index: usize) -> T {
+        assert!(index < self.len());
+        // SAFETY: the element exists, and the caller guarantees that nothing writes to it. The device's address is also
+        // the host's.
+        unsafe { (self.pointer as *const T).add(index).read_volatile() }
+    }
+
+    /// Writes an element, without waiting for the device.
+    ///
+    /// # Safety
+    /// Nothing else uses the element meanwhile: the caller runs in a function of the host ahead of the copy that reads
+    /// it.
+    ///
+    /// # Panics
+    /// There is no such element.
+    pub(crate) unsafe fn poke(&self, index: usize, value: T) {
+        assert!(index < self.len());
+        // SAFETY: the element exists, and the caller guarantees that nothing else uses it.
+        unsafe { (self.pointer as *mut T).add(index).write_volatile(value) }
     }
 
     fn fits(&self, count: usize) -> Result<usize> {

@@ -30,7 +30,7 @@ mod batches;
 mod token_codes;
 mod token_stream;
 
-use batches::{BATCH_BYTES, Batches, Form};
+pub(super) use batches::{BATCH_BYTES, Batches, Form};
 use token_codes::{BatchRecords, TokenCompressor};
 
 /// Options of a compression.

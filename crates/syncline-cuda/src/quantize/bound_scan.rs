@@ -58,6 +58,16 @@ impl ScanReport {
         self.single.map(|single| single != 0)
     }
 
+    /// Returns what a scan of `length` elements found, of which the first is number `first` of the array.
+    pub(super) fn result(&self, length: u64, first: u64) -> ScanResult {
+        ScanResult {
+            stats: self.stats(length),
+            first_nan: self.first_nan(first),
+            single: self.single(),
+            samples: self.samples(),
+        }
+    }
+
     fn samples(&self) -> Samples {
         Samples {
             count: self.samples,
@@ -133,7 +143,7 @@ struct Results {
     partials: CudaSlice<u64>,
     /// Counter of finished blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
-    report: Pinned<ScanReport>,
+    report: Arc<Pinned<ScanReport>>,
     /// The quantizer's constants, for kernels launched behind a scan.
     step: CudaSlice<u64>,
     /// Number of scans so far.
@@ -219,6 +229,33 @@ impl BoundScan {
         Ok(PendingScan(scan))
     }
 
+    /// Returns the page-locked memory for the report of scans on `stream`.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub(super) fn report(&mut self, stream: &Arc<CudaStream>) -> Result<Arc<Pinned<ScanReport>>> {
+        let results = match self.results.take().filter(|results| Arc::ptr_eq(&results.stream, stream)) {
+            Some(results) => results,
+            None => Results::new(stream, self.blocks)?,
+        };
+        Ok(self.results.insert(results).report.clone())
+    }
+
+    /// Queues a scan whose report nothing waits for but what is queued behind.
+    ///
+    /// # Errors
+    /// The errors of [`Self::scan`].
+    pub(super) fn queue(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        elements: &CudaView<'_, u8>,
+        bound: Bound,
+        fill: Fill,
+    ) -> Result<()> {
+        let scan = self.empty(elements, bound, fill);
+        self.launch(stream, elements, 0, &scan, None)
+    }
+
     fn empty(&self, elements: &CudaView<'_, u8>, bound: Bound, fill: Fill) -> Scan {
         Scan::new(self.element, (elements.len() / self.element.size()) as u64, bound, fill)
     }
@@ -291,11 +328,9 @@ impl BoundScan {
         // has no more. It writes one `ScanReport` to page-locked memory, which the host reads only after the
         // report's number has changed.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
-        // A kernel launched early behind a scan must directly follow it: an event between them would delay its start.
-        results.event_recorded = request.is_none();
-        if results.event_recorded {
-            results.report.written()?;
-        }
+        // Recorded once the host waits: an event would delay the start of a kernel that is launched early behind the
+        // scan.
+        results.event_recorded = false;
         self.results = Some(results);
         Ok(())
     }
@@ -312,13 +347,7 @@ impl BoundScan {
             }
             _ => ScanReport::default(),
         };
-        let found = ScanResult {
-            stats: report.stats(length),
-            first_nan: report.first_nan(first),
-            single: report.single(),
-            samples: report.samples(),
-        };
-        Ok((found, DeviceStep(report.step.words())))
+        Ok((report.result(length, first), DeviceStep(report.step.words())))
     }
 }
 
@@ -328,7 +357,7 @@ impl Results {
             stream: stream.clone(),
             partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
             blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
-            report: Pinned::new(stream, 1)?,
+            report: Arc::new(Pinned::new(stream, 1)?),
             step: stream.alloc_zeros(STEP_WORDS).doing("allocating for a scan")?,
             number: 0,
             event_recorded: true,

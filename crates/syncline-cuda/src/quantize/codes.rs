@@ -7,10 +7,10 @@ mod staged;
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 use syncline_core::geometry::Geometry;
 
-use super::step::{KernelVariant, STEP_WORDS};
+use super::step::{Constants, KernelVariant, STEP_WORDS};
 use super::structs::{CodesLaunch, Outputs, StagedLaunch, Step};
 use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Specialization};
 use crate::error::{CudaError, Result};
@@ -40,9 +40,9 @@ pub(super) struct CodesArguments<'c, 'v> {
     pub geometry: &'c Geometry,
     pub device_geometry: DeviceGeometry,
     pub batch: ChunkBatch,
-    pub step: Step,
-    /// The quantizer's constants in device memory, in place of `step`.
-    pub device_step: Option<&'c CudaView<'c, u64>>,
+    pub constants: Constants<'c>,
+    /// Whether the kernel that directly precedes scans the same elements and computes the constants in memory.
+    pub follows_scan: bool,
     /// Whether tiles may take the vector path; otherwise all take the scalar path.
     pub use_vector: bool,
     pub outputs: Outputs,
@@ -53,8 +53,10 @@ pub(super) struct CodesArguments<'c, 'v> {
 pub(super) struct CodesKernel {
     kernel: Kernel,
     variant: KernelVariant,
-    /// Whether the kernel stages elements in shared memory. Only this one can read its constants from memory.
+    /// Whether the kernel stages elements in shared memory. Only this one may be queued behind a scan.
     staged: bool,
+    /// Whether constants are in memory. The kernel that stages elements takes them both ways.
+    step_in_memory: bool,
     /// Units that a block works on at a time.
     units: u32,
     shared_memory: u32,
@@ -63,11 +65,11 @@ pub(super) struct CodesKernel {
 }
 
 impl CodesKernel {
-    /// Chooses and loads the kernel.
+    /// Chooses and loads the kernel, for constants in memory if `step_in_memory`.
     ///
     /// # Errors
     /// The errors of [`Device::kernel`].
-    pub fn new(device: &Device, variant: KernelVariant, geometry: &Geometry) -> Result<Self> {
+    pub fn new(device: &Device, variant: KernelVariant, geometry: &Geometry, step_in_memory: bool) -> Result<Self> {
         let staged = staged::applies(variant, geometry);
         let shape = if staged { staged::block_shape(variant) } else { direct::BLOCK_SHAPE };
         let bytes = |units| if staged { staged::shared_memory(variant, units) } else { direct::shared_memory(units) };
@@ -78,17 +80,19 @@ impl CodesKernel {
             let many_clipped = staged::has_many_clipped(variant, geometry);
             (staged::specialization(variant, shape, many_clipped), staged::KERNEL, staged::threads(units))
         } else {
-            (direct::specialization(variant, BlockShape { units, ..shape }), direct::KERNEL, direct::threads(units))
+            let shape = BlockShape { units, ..shape };
+            (direct::specialization(variant, shape, step_in_memory), direct::KERNEL, direct::threads(units))
         };
         let kernel = device.kernel(&specialization, name)?;
         let shared_memory = bytes(units);
         kernel.allow_shared_memory(shared_memory)?;
         let resident = kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1);
-        Ok(Self { kernel, variant, staged, units, shared_memory, blocks: resident * device.info().multiprocessors })
+        let blocks = resident * device.info().multiprocessors;
+        Ok(Self { kernel, variant, staged, step_in_memory, units, shared_memory, blocks })
     }
 
-    /// Returns whether the kernel can read its constants from device memory.
-    pub fn reads_device_step(&self) -> bool {
+    /// Returns whether the kernel may be queued behind a scan that computes its constants.
+    pub fn can_follow_scan(&self) -> bool {
         self.staged
     }
 
@@ -106,35 +110,45 @@ impl CodesKernel {
     /// Queues the kernel for a batch with at least one tile. `control` has [`Self::control_words`] words that are 0.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are too few control words, or if this kernel cannot read constants from
-    /// memory; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if there are too few control words, or if this kernel does not take constants
+    /// that way; [`CudaError::Driver`].
     pub fn launch(
         &self,
         stream: &Arc<CudaStream>,
         arguments: &CodesArguments<'_, '_>,
         control: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let CodesArguments { slab, device_geometry, batch, step, device_step, outputs, .. } = *arguments;
+        let CodesArguments { slab, device_geometry, batch, constants, follows_scan, outputs, .. } = *arguments;
         let chunk_blocks = (batch.tiles_of(0).len() as u64).div_ceil(self.block_tiles()) as u32;
         let blocks = batch.chunks() * chunk_blocks;
         if (control.len() as u64) < u64::from(blocks) + LINE_WORDS * (1 + u64::from(batch.chunks())) {
             return Err(CudaError::invalid("too few control words for the batch"));
         }
-        if device_step.is_some_and(|step| !self.staged || step.len() != STEP_WORDS) {
-            return Err(CudaError::invalid("this quantizer does not read its constants from memory"));
+        let takes = match constants {
+            Constants::Known(_) => !follows_scan && (self.staged || !self.step_in_memory),
+            Constants::InMemory(step) => step.len() == STEP_WORDS && (self.staged || self.step_in_memory),
+        };
+        if !takes || (follows_scan && !self.staged) {
+            return Err(CudaError::invalid("this quantizer does not take its constants that way"));
         }
-        let constants = self.launch_constants(stream, arguments, chunk_blocks);
-        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream).early(device_step.is_some());
-        let launch = launch.reads(&slab.bytes).value(device_geometry).value(batch).value(step);
-        let launch = match (self.staged, device_step) {
-            (false, _) => launch.value(constants.codes).value(outputs).writes(control),
-            (true, Some(step)) => launch.value(constants).value(outputs).writes(control).reads(step),
-            (true, None) => launch.value(constants).value(outputs).writes(control).value(0_u64),
+        let work = self.launch_constants(stream, arguments, chunk_blocks);
+        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream).early(follows_scan);
+        let launch = launch.reads(&slab.bytes).value(device_geometry).value(batch);
+        let launch = match (self.staged, constants) {
+            (false, Constants::Known(step)) => launch.value(*step).value(work.codes).value(outputs).writes(control),
+            (false, Constants::InMemory(step)) => launch.reads(step).value(work.codes).value(outputs).writes(control),
+            (true, Constants::Known(step)) => {
+                launch.value(*step).value(work).value(outputs).writes(control).value(0_u64)
+            }
+            (true, Constants::InMemory(step)) => {
+                launch.value(Step::default()).value(work).value(outputs).writes(control).reads(step)
+            }
         };
         let threads = if self.staged { staged::threads(self.units) } else { direct::threads(self.units) };
         let grid = Kernel::grid(blocks.min(self.blocks), threads, self.shared_memory);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, CodesLaunch, Outputs, u32
-        // *); those of the staged kernel have StagedLaunch in place of CodesLaunch and end with const Step *. The
+        // *), with const Step * in place of Step if it was compiled for constants in memory; those of the staged kernel
+        // have StagedLaunch in place of CodesLaunch, always Step, and end with const Step *. The
         // caller checked that the slab holds the elements of the batch's tiles. The outputs have an entry for each
         // tile, and each chunk's codes stay within its slots, which have room for all its tiles whatever the constants
         // are. `control` was checked above: a line for tickets, a line for each chunk and a state for each block of
@@ -149,7 +163,7 @@ impl CodesKernel {
         arguments: &CodesArguments<'_, '_>,
         chunk_blocks: u32,
     ) -> StagedLaunch {
-        let CodesArguments { slab, device_geometry, batch, use_vector, .. } = arguments;
+        let CodesArguments { slab, device_geometry, batch, use_vector, constants, follows_scan, .. } = arguments;
         let chunks_per_wave = CHUNKS_PER_WAVE.min(batch.chunks());
         // Chunks in the last wave. The very last one may be shorter than the others.
         let last_chunks = (batch.chunks() - 1) % chunks_per_wave + 1;
@@ -161,6 +175,8 @@ impl CodesKernel {
                 aligned: self.is_aligned(stream, arguments).into(),
                 use_vector: (*use_vector).into(),
                 chunks_per_wave,
+                skips_unfit: u32::from(matches!(constants, Constants::InMemory(_)) && !follows_scan),
+                unused: 0,
             },
             by_wave_tickets: Divider32::new(chunks_per_wave * chunk_blocks),
             by_wave_chunks: Divider32::new(chunks_per_wave),

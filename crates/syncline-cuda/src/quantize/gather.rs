@@ -10,7 +10,8 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, PushKernel
 use super::quantized::Quantized;
 use super::quantizer::Quantizer;
 use super::scalar_tile::WARPS;
-use super::structs::{ChunkSummary, Outputs, SideListPointers, SideOffsets, SideStarts, Step};
+use super::step::Constants;
+use super::structs::{ChunkSummary, Outputs, SideListPointers, SideOffsets, SideStarts};
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -52,16 +53,20 @@ impl GatherArguments<'_> {
         kernel: &Kernel,
         stream: &Arc<CudaStream>,
         slab: &Slab<'_>,
-        (geometry, batch, step): (&DeviceGeometry, &ChunkBatch, &Step),
+        (geometry, batch, constants): (&DeviceGeometry, &ChunkBatch, Constants<'_>),
     ) -> Result<()> {
         let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch).arg(step);
+        launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
+        match constants {
+            Constants::Known(step) => launch.arg(step),
+            Constants::InMemory(step) => launch.arg(step),
+        };
         launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
         let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
-        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *,
-        // const SideOffsets *, Outputs, const u32 *, SideLists). The slab holds the batch's elements, as the caller has
-        // checked. Counts come from the kernels that quantize, or from the caller of `gather_outliers`; they add up to
-        // the chunks' counts, from which all callers allocated the lists.
+        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step or const Step *, const
+        // SideStarts *, const SideOffsets *, Outputs, const u32 *, SideLists). The slab holds the batch's elements, as
+        // the caller has checked. Counts come from the kernels that quantize, or from the caller of `gather_outliers`;
+        // they add up to the chunks' counts, from which all callers allocated the lists, or for the largest of which.
         unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
         Ok(())
     }
@@ -157,7 +162,8 @@ impl Quantizer {
             starts: &lists.device_starts.as_view(),
             offsets: &quantized.offsets.as_view(),
         };
-        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, &self.step))?;
+        let step = Constants::Known(&self.step);
+        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;
         Ok(lists)
     }
 
@@ -206,7 +212,8 @@ impl Quantizer {
             starts: &device_starts.as_view(),
             offsets,
         };
-        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, &self.step))?;
+        let step = Constants::Known(&self.step);
+        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;
         Ok((positions, residuals))
     }
 }

@@ -13,7 +13,7 @@ use super::codes::{CodesArguments, CodesKernel};
 use super::finish::{FinishKernel, FinishOutputs};
 use super::quantized::Quantized;
 use super::scalar_tile::ScalarTileKernels;
-use super::step::KernelVariant;
+use super::step::{Constants, KernelVariant};
 use super::structs::{RecordInputsArgument, Step};
 use crate::device::{Device, Frame};
 use crate::error::{CudaError, Result};
@@ -48,9 +48,9 @@ impl Quantizer {
             device_geometry: DeviceGeometry::new(geometry, header.group_log2),
             with_classes: header.index == IndexKind::Symbol,
             use_vector: true,
-            codes: CodesKernel::new(device, variant, geometry)?,
+            codes: CodesKernel::new(device, variant, geometry, false)?,
             finish: FinishKernel::new(device)?,
-            scalar_tile: ScalarTileKernels::new(device, variant)?,
+            scalar_tile: ScalarTileKernels::new(device, variant, false)?,
         })
     }
 
@@ -79,7 +79,7 @@ impl Quantizer {
     /// Returns whether streams of such an array can be quantized before the host knows the bound, if no value is
     /// masked.
     pub(crate) fn can_start_before_bound(&self, header: &Header, geometry: &Geometry) -> bool {
-        self.codes.reads_device_step() && !self.variant.patterns && self.fits(header, geometry)
+        self.codes.can_follow_scan() && !self.variant.patterns && self.fits(header, geometry)
     }
 
     /// Takes the step of a header of the same array. Returns whether quantizing with the device's constants `found`
@@ -147,8 +147,8 @@ impl Quantizer {
             geometry: &self.geometry,
             device_geometry: self.device_geometry,
             batch: *batch,
-            step: self.step,
-            device_step: step,
+            constants: step.map_or(Constants::Known(&self.step), Constants::InMemory),
+            follows_scan: step.is_some(),
             use_vector: self.use_vector,
             outputs,
         };
@@ -164,10 +164,24 @@ impl Quantizer {
     }
 
     pub(super) fn check(&self, stream: &Arc<CudaStream>, slab: &Slab<'_>, batch: &ChunkBatch) -> Result<()> {
-        slab.check(&self.geometry, batch, self.variant.element_bytes)?;
-        if !slab.bytes.device_ptr(stream).0.is_multiple_of(self.variant.element_bytes.into()) {
-            return Err(CudaError::invalid("the elements must be aligned to their size"));
-        }
-        Ok(())
+        check_slab(stream, slab, &self.geometry, batch, self.variant.element_bytes)
+    }
+}
+
+/// Checks that a slab holds the elements of a batch, aligned to their size.
+///
+/// # Errors
+/// [`CudaError::InvalidArgument`] if not.
+pub(super) fn check_slab(
+    stream: &Arc<CudaStream>,
+    slab: &Slab<'_>,
+    geometry: &Geometry,
+    batch: &ChunkBatch,
+    element_bytes: u32,
+) -> Result<()> {
+    slab.check(geometry, batch, element_bytes)?;
+    match slab.bytes.device_ptr(stream).0.is_multiple_of(element_bytes.into()) {
+        true => Ok(()),
+        false => Err(CudaError::invalid("the elements must be aligned to their size")),
     }
 }

@@ -1,6 +1,6 @@
 //! The kernels that process one tile per warp on the scalar path (`kernels/quantize/scalar_tile.cuh`).
 
-use super::step::KernelVariant;
+use super::step::{Constants, KernelVariant};
 use crate::device::{Device, Kernel, Source, Specialization, source};
 use crate::error::Result;
 
@@ -19,15 +19,13 @@ pub(super) struct ScalarTileKernels {
 }
 
 impl ScalarTileKernels {
-    /// Loads the kernels for this device.
+    /// Loads the kernels for this device, for constants in memory if `step_in_memory`.
     ///
     /// # Errors
     /// The errors of [`Device::kernel`].
-    pub fn new(device: &Device, variant: KernelVariant) -> Result<Self> {
-        Ok(Self {
-            wide: device.kernel(&specialization(variant, WIDE), "quantize_wide")?,
-            gather: gather_kernel(device, variant)?,
-        })
+    pub fn new(device: &Device, variant: KernelVariant, step_in_memory: bool) -> Result<Self> {
+        let kernel = |source, name| device.kernel(&specialization(variant, source, step_in_memory), name);
+        Ok(Self { wide: kernel(WIDE, "quantize_wide")?, gather: kernel(GATHER, "quantize_gather")? })
     }
 }
 
@@ -36,20 +34,23 @@ impl ScalarTileKernels {
 /// # Errors
 /// The errors of [`Device::kernel`].
 pub(super) fn gather_kernel(device: &Device, variant: KernelVariant) -> Result<Kernel> {
-    device.kernel(&specialization(variant, GATHER), "quantize_gather")
+    device.kernel(&specialization(variant, GATHER, false), "quantize_gather")
 }
 
-fn specialization(variant: KernelVariant, source: Source) -> Specialization {
+fn specialization(variant: KernelVariant, source: Source, step_in_memory: bool) -> Specialization {
     let constants = [
         ("ELEMENT_BYTES", variant.element_bytes),
         ("LOGARITHM", variant.logarithm.into()),
         ("AXES", variant.axes),
         ("WARPS", WARPS),
     ];
-    Specialization { source, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+    let mut constants = constants.map(|(name, value)| (name, u64::from(value))).to_vec();
+    constants.push(Constants::macro_constant(step_in_memory));
+    Specialization { source, constants }
 }
 
 /// Returns the specializations for one kind of stream.
-pub(super) fn specializations(variant: KernelVariant) -> [Specialization; 2] {
-    [WIDE, GATHER].map(|source| specialization(variant, source))
+pub(super) fn specializations(variant: KernelVariant) -> [Specialization; 4] {
+    [(WIDE, false), (WIDE, true), (GATHER, false), (GATHER, true)]
+        .map(|(source, in_memory)| specialization(variant, source, in_memory))
 }

@@ -1,5 +1,6 @@
 //! The quantizer's constants, from the header of a stream.
 
+use cudarc::driver::CudaView;
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{Header, MAX_PATTERNS};
@@ -22,10 +23,32 @@ pub(super) struct KernelVariant {
     pub measure: bool,
 }
 
+/// Where kernels find the quantizer's constants.
+#[derive(Clone, Copy)]
+pub(super) enum Constants<'c> {
+    /// The host passes them by value.
+    Known(&'c Step),
+    /// They will be in this device memory of [`STEP_WORDS`] words when the kernels run. Kernels are compiled for this.
+    InMemory(&'c CudaView<'c, u64>),
+}
+
+impl Constants<'_> {
+    /// Returns the macro constant of `kernels/quantize/step_argument.cuh`.
+    pub fn macro_constant(in_memory: bool) -> (&'static str, u64) {
+        ("STEP_IN_MEMORY", in_memory.into())
+    }
+}
+
 /// Words of 64 bits of a [`Step`].
 pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
 impl KernelVariant {
+    /// Returns the variant for arrays whose bound is not resolved yet, without squared errors.
+    pub(super) fn unresolved(element: ElementType, bound: Bound, axes: u32, patterns: bool) -> Self {
+        let logarithm = matches!(bound, Bound::PwRel(_));
+        Self { element_bytes: element.size() as u32, logarithm, axes, patterns, measure: false }
+    }
+
     /// Returns the variant for a header.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[
     SideOffsets::C,
     SideStarts::C,
     SideListPointers::C,
+    BatchLists::C,
     Outputs::C,
     CodesLaunch::C,
     StagedLaunch::C,
@@ -219,6 +220,23 @@ device_struct! {
 }
 
 device_struct! {
+    /// Lists of the parts that only some chunks of a batch have.
+    #[derive(Clone, Copy)]
+    pub(super) struct BatchLists {
+        /// One entry per chunk.
+        pub(super) starts: CUdeviceptr as "SideStarts *",
+        /// Chunks that take the wide radius, and their streams, `streams` entries each; null without room for them.
+        pub(super) wide_chunks: CUdeviceptr as "uint32_t *",
+        pub(super) wide: CUdeviceptr as "struct StreamInput *",
+        /// Streams of bitmaps, `streams` entries each.
+        pub(super) masks: CUdeviceptr as "struct StreamInput *",
+        pub(super) signs: CUdeviceptr as "struct StreamInput *",
+        pub(super) status: CUdeviceptr as "uint32_t *",
+        pub(super) streams: u64,
+    }
+}
+
+device_struct! {
     /// Results for each tile of a batch, and its codes.
     #[derive(Clone, Copy)]
     pub(super) struct Outputs {
@@ -253,6 +271,10 @@ device_struct! {
         pub(super) aligned: u32,
         pub(super) use_vector: u32,
         pub(super) chunks_per_wave: u32,
+        /// Whether the kernel does nothing if the constants have patterns and it is not compiled for them, or the other
+        /// way around. For kernels that are queued before the host knows the constants.
+        pub(super) skips_unfit: u32,
+        pub(super) unused: u32,
     }
 }
 

@@ -15,8 +15,9 @@ use syncline_core::tokens::GROUP_LEN;
 
 use super::finish::{FinishKernel, FinishOutputs};
 use super::gather::{GatherArguments, SideLists};
+use super::quantizer::check_slab;
 use super::scalar_tile;
-use super::step::KernelVariant;
+use super::step::{Constants, KernelVariant};
 use super::structs::{
     ChunkSummary, InterpolationStep, Outputs, RecordInputsArgument, SideListPointers, SideOffsets, Step, TokenOutputs,
 };
@@ -192,11 +193,7 @@ impl TokenQuantizer {
     }
 
     fn check(&self, stream: &Arc<CudaStream>, slab: &Slab<'_>, batch: &ChunkBatch) -> Result<()> {
-        slab.check(&self.geometry, batch, self.variant.element_bytes)?;
-        if !slab.bytes.device_ptr(stream).0.is_multiple_of(self.variant.element_bytes.into()) {
-            return Err(CudaError::invalid("the elements must be aligned to their size"));
-        }
-        Ok(())
+        check_slab(stream, slab, &self.geometry, batch, self.variant.element_bytes)
     }
 
     /// Codes a sample of each chunk of a batch that has tiles with each scheme. Returns `None` if there is nothing to
@@ -331,7 +328,8 @@ impl TokenQuantizer {
                 starts: &lists.device_starts.as_view(),
                 offsets: &quantized.offsets.as_view(),
             };
-            entries.launch(&self.gather, &stream, slab, (&self.device_geometry, &batch, &self.step))?;
+            let step = Constants::Known(&self.step);
+            entries.launch(&self.gather, &stream, slab, (&self.device_geometry, &batch, step))?;
         }
         Ok(lists)
     }

@@ -2,19 +2,47 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-use cudarc::driver::PushKernelArg;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, PushKernelArg};
 use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::quantized::Quantized;
 use super::quantizer::Quantizer;
 use super::scalar_tile::WARPS;
-use super::structs::ChunkSummary;
+use super::step::Constants;
+use super::structs::{ChunkSummary, Outputs};
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::Slab;
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 /// The largest second dimension of a grid: chunks of one launch.
-const MAX_LISTED: usize = 65_535;
+pub(super) const MAX_LISTED: usize = 65_535;
+
+/// Queues `quantize_wide` for the listed chunks of a batch, at most [`MAX_LISTED`], each of which is a chunk of the
+/// batch, or `NO_CHUNK` of `kernels/quantize/summary.cuh`. The caller has checked that the slab holds the elements.
+pub(super) fn launch_wide(
+    kernel: &Kernel,
+    stream: &Arc<CudaStream>,
+    slab: &Slab<'_>,
+    (geometry, batch, constants): (&DeviceGeometry, &ChunkBatch, Constants<'_>),
+    chunks: &CudaView<'_, u32>,
+    outputs: &Outputs,
+) -> Result<()> {
+    let mut launch = stream.launch_builder(kernel.function());
+    launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
+    match constants {
+        Constants::Known(step) => launch.arg(step),
+        Constants::InMemory(step) => launch.arg(step),
+    };
+    launch.arg(chunks).arg(outputs);
+    let mut grid = Kernel::grid((batch.tiles_of(0).len() as u32).div_ceil(WARPS), WARPS * 32, 0);
+    grid.grid_dim.1 = chunks.len() as u32;
+    // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step or const Step *, const u32
+    // *, Outputs). The listed chunks are below `batch.chunks()`, the caller has checked that the slab holds their
+    // elements, and their codes go to the slots that the kernel of radius 512 used.
+    unsafe { launch.launch(grid) }.doing("rewriting codes with the wide radius").map(drop)
+}
 
 impl Quantizer {
     /// Rewrites the codes of those chunks of the batch whose summaries say that they take radius 32,768.
@@ -39,17 +67,9 @@ impl Quantizer {
         for listed in wide.chunks(MAX_LISTED) {
             let mut chunks = frame.slice::<u32>(listed.len())?;
             stream.memcpy_htod(listed, &mut chunks).doing("uploading the list of chunks")?;
-            let outputs = quantized.outputs(&stream);
-            let chunks = chunks.as_view();
-            let mut launch = stream.launch_builder(self.scalar_tile.wide.function());
-            launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
-            launch.arg(&chunks).arg(&outputs);
-            let mut grid = Kernel::grid((batch.tiles_of(0).len() as u32).div_ceil(WARPS), WARPS * 32, 0);
-            grid.grid_dim.1 = listed.len() as u32;
-            // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const u32 *,
-            // Outputs). The listed chunks are below `batch.chunks()`, `check` proved that the slab holds their
-            // elements, and their codes go to the slots that `quantize` used.
-            unsafe { launch.launch(grid) }.doing("rewriting codes with the wide radius")?;
+            let (outputs, kernel) = (quantized.outputs(&stream), &self.scalar_tile.wide);
+            let what = (&self.device_geometry, &batch, Constants::Known(&self.step));
+            launch_wide(kernel, &stream, slab, what, &chunks.as_view(), &outputs)?;
         }
         Ok(())
     }

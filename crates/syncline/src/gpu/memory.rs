@@ -97,7 +97,7 @@ pub(super) fn check_not_captured(stream: &CudaStream) -> std::result::Result<(),
         sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(()),
         _ => Err(CudaError::Unsupported(
             "a CUDA graph captures the stream, but this call reads results of the GPU before it goes on: call it \
-             outside of the capture (of all calls, only the decompression by a Decompressor can be captured)"
+             outside of the capture (only the work of a QueuedCompressor and of a Decompressor can be captured)"
                 .into(),
         )),
     }

@@ -9,10 +9,10 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Bound;
 use syncline_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 
-use super::{Codec, Decompressor, DeviceBuffer, DeviceBytes, RawStream, memory};
+use super::{Codec, Decompressor, DeviceBuffer, DeviceBytes, QueuedCompressor, RawStream, memory};
 use crate::{
-    ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, IndexKind, compress, decompress,
-    max_compressed_len,
+    ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, Fill, IndexKind, compress,
+    decompress, max_compressed_len,
 };
 
 /// Held by a test while it captures a graph. Loading a kernel on another thread, which the driver does on first use,
@@ -390,6 +390,68 @@ fn graphs_capture_decompression() {
     // SAFETY: as above.
     let error = unsafe { Decompressor::new(0, lossless.bytes(), stream.cu_stream().cast()) }.unwrap_err();
     assert!(matches!(error, Error::Gpu { .. }), "{error}");
+}
+
+#[test]
+fn graphs_capture_compression() {
+    let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(codec) = new_codec() else { return };
+    let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F64);
+    let bytes = field(of, shape.len());
+    let options = CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Fast).with_fill(Fill::None);
+    let stream = memory::open(0).unwrap().context().new_stream().unwrap();
+    let handle: RawStream = stream.cu_stream().cast();
+    let (mut input, size) = (codec.upload(&bytes).unwrap(), codec.allocate(8).unwrap());
+    let output = codec.allocate(max_compressed_len(of, shape) as usize).unwrap();
+    // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
+    let new =
+        |options: &CompressOptions| unsafe { QueuedCompressor::new(0, input.bytes(), of, shape, options, handle) };
+    let wrong = [
+        options.clone().with_effort(Effort::Balanced),
+        options.clone().with_coder(Coder::LzssHuffman),
+        options.clone().with_fill(Fill::Auto),
+        options.clone().with_bound(Bound::Psnr(60.0)),
+        options.clone().with_bound(Bound::Lossless).with_coder(Coder::Huffman),
+    ];
+    for options in &wrong {
+        let error = new(options).unwrap_err();
+        assert!(matches!(error, Error::Gpu { .. }), "{options:?}: {error}");
+    }
+    let mut compressor = new(&options).unwrap();
+    assert_eq!(compressor.array(), (of, shape));
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    let refused = [new(&options).map(drop), compressor.check().map(drop)];
+    // SAFETY: as above.
+    unsafe { compressor.compress(input.bytes(), output.bytes(), Some(size.bytes())) }.unwrap();
+    let graph = stream.end_capture(CUgraphInstantiate_flags_enum(0)).unwrap().unwrap();
+    for (call, result) in refused.into_iter().enumerate() {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Gpu { .. }) && error.to_string().contains("capture"), "{call}: {error}");
+    }
+    // The range is another one, so that the bound is another one.
+    let tripled = |word: &[u8; 8]| (3.0 * f64::from_le_bytes(*word)).to_le_bytes();
+    let other: Vec<u8> = bytes.as_chunks().0.iter().flat_map(tripled).collect();
+    for array in [&bytes, &other] {
+        let (expected, _) = on_cpu(array, of, shape, &options);
+        stream.memcpy_htod(array, input.slice_mut()).unwrap();
+        graph.launch().unwrap();
+        assert_eq!(compressor.check().unwrap(), expected.len() as u64);
+        assert!(output.to_vec().unwrap()[..expected.len()] == expected);
+        assert!(size.to_vec().unwrap() == (expected.len() as u64).to_le_bytes());
+    }
+    let invalid = [
+        (part(&input, 0, 16), output.bytes(), None),
+        (part(&input, 4, bytes.len() - 4), output.bytes(), None),
+        (input.bytes(), part(&output, 8, 16), None),
+        (input.bytes(), part(&output, 0, 16), None),
+        (input.bytes(), output.bytes(), Some(part(&size, 0, 4))),
+        (input.bytes(), output.bytes(), Some(part(&output, 4, 8))),
+    ];
+    for (number, (from, to, size)) in invalid.into_iter().enumerate() {
+        // SAFETY: as above.
+        let error = unsafe { compressor.compress(from, to, size) }.unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{number}: {error}");
+    }
 }
 
 /// What waits for the GPU is refused during a capture, which goes on.

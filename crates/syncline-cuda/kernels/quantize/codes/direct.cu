@@ -13,10 +13,13 @@
 // MEASURE   1 to sum squared errors
 // UNITS     warps of a block
 // BLOCKS    blocks per multiprocessor
+//
+// and the constant of quantize/step_argument.cuh.
 #include "device/lookback.cuh"
 #include "device/warp.cuh"
 #include "quantize/codes/direct_vector.cuh"
 #include "quantize/scalar_tile.cuh"
+#include "quantize/step_argument.cuh"
 #include "quantize/structs.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
@@ -92,8 +95,12 @@ __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, 
 // `control` is 0 at first: the ticket counter, the extreme codes of each chunk, and a status word for each block of
 // work.
 extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
-    quantize_codes_direct(const Element *slab, Geometry geometry, ChunkBatch batch, Step step, CodesLaunch launch,
-                          Outputs outputs, uint32_t *control) {
+    quantize_codes_direct(const Element *slab, Geometry geometry, ChunkBatch batch, StepArgument constants,
+                          CodesLaunch launch, Outputs outputs, uint32_t *control) {
+    const Step &step = step_in(constants);
+    if (launch.skips_unfit != 0 && (step.pattern_count > 0) != (PATTERNS != 0)) {
+        return;
+    }
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     if (threadIdx.x == 0) {

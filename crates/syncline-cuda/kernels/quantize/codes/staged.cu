@@ -237,8 +237,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint32_t lane = lane_id();
     // With `later`, the previous kernel only reads the same elements and writes the constants. So elements may be read
     // and tickets drawn while it runs.
-    if (later == nullptr) {
+    if (later == nullptr || launch.codes.skips_unfit != 0) {
         grid_dependency_wait();
+    }
+    if (launch.codes.skips_unfit != 0 && (later->pattern_count > 0) != (PATTERNS != 0)) {
+        return;
     }
     if (warp_id() == SCHEDULER_WARP) {
         auto draw = [&]() { return lane == 0 ? atomicAdd(control, 1u) : 0; };
@@ -261,7 +264,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         run_scheduler_warp(geometry, batch, launch, outputs, control, shared, draw());
         return;
     }
-    const bool warms_up = HAS_ICACHE_WARMUP && later != nullptr && launch.codes.use_vector != 0;
+    const bool warms_up =
+        HAS_ICACHE_WARMUP && later != nullptr && launch.codes.skips_unfit == 0 && launch.codes.use_vector != 0;
     if (warms_up) {
         set_up_icache_warmup(shared);
     }

@@ -13,7 +13,7 @@ use crate::geometry::{ChunkBatch, DeviceGeometry};
 /// Size of a batch's elements in bytes, including all padding of the codes. The throughput does not depend on the batch
 /// size, except for the start and the end of each step, when most of the device is idle: about 150 microseconds per
 /// batch.
-pub(super) const BATCH_BYTES: u64 = 2 << 30;
+pub(in crate::pipeline) const BATCH_BYTES: u64 = 2 << 30;
 
 /// Size of a batch's elements in bytes if codes become LZSS tokens, which temporarily take several bytes per code.
 const TOKEN_BATCH_BYTES: u64 = 512 << 20;
@@ -21,7 +21,7 @@ const TOKEN_BATCH_BYTES: u64 = 512 << 20;
 /// Properties of a stream that its batches depend on in addition to the tiling. They are known before the bound is
 /// resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Form {
+pub(in crate::pipeline) struct Form {
     pub element_bytes: u32,
     pub group_log2: u8,
     pub index: IndexKind,
@@ -31,7 +31,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub(super) fn of(header: &Header) -> Self {
+    pub(in crate::pipeline) fn of(header: &Header) -> Self {
         Self {
             element_bytes: header.element_type.size() as u32,
             group_log2: header.group_log2,
@@ -44,7 +44,7 @@ impl Form {
 
 /// Consecutive chunks, split into batches of about the same size.
 #[derive(Debug)]
-pub(super) struct Batches {
+pub(in crate::pipeline) struct Batches {
     pub form: Form,
     batches: Vec<ChunkBatch>,
     /// Number of chunks of all batches.
@@ -59,7 +59,12 @@ impl Batches {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are no such chunks or groups.
-    pub(super) fn new(form: Form, geometry: &Geometry, chunks: Range<u64>, batch_bytes: u64) -> Result<Self> {
+    pub(in crate::pipeline) fn new(
+        form: Form,
+        geometry: &Geometry,
+        chunks: Range<u64>,
+        batch_bytes: u64,
+    ) -> Result<Self> {
         if !matches!(form.group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups have 64 or 128 codes"));
         }
@@ -84,23 +89,23 @@ impl Batches {
     }
 
     /// Returns the batches, each with the number of chunks before it.
-    pub(super) fn numbered(&self) -> impl Iterator<Item = (u64, &ChunkBatch)> {
+    pub(in crate::pipeline) fn numbered(&self) -> impl Iterator<Item = (u64, &ChunkBatch)> {
         let first = self.batches.first().map_or(0, ChunkBatch::first_chunk);
         self.batches.iter().map(move |batch| (batch.first_chunk() - first, batch))
     }
 
     /// Returns the number of chunks of all batches.
-    pub(super) fn chunks(&self) -> u64 {
+    pub(in crate::pipeline) fn chunks(&self) -> u64 {
         self.chunks
     }
 
     /// Returns the number of chunks of the largest batch, at least 1.
-    pub(super) fn most_chunks(&self) -> u64 {
+    pub(in crate::pipeline) fn most_chunks(&self) -> u64 {
         self.batches.first().map_or(1, |batch| batch.chunks().into())
     }
 
     /// Returns the maximum bytes of arena memory that a batch takes.
-    pub(super) fn workspace(&self) -> u64 {
+    pub(in crate::pipeline) fn workspace(&self) -> u64 {
         let chunks = self.most_chunks();
         let elements = chunks * self.chunk_codes;
         let held = self.batches.iter().map(|batch| batch.first_slot(batch.chunks()) << self.form.group_log2).max();
@@ -121,7 +126,7 @@ impl Batches {
     }
 
     /// Returns the bytes of device memory that compression takes in total, including the memory kept between batches.
-    pub(super) fn needed(&self, geometry: &Geometry) -> u64 {
+    pub(in crate::pipeline) fn needed(&self, geometry: &Geometry) -> u64 {
         let chunks = self.most_chunks();
         // Codewords, sorted symbols and code lengths of five codebooks per chunk, and histograms of four.
         let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;

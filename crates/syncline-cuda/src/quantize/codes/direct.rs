@@ -3,7 +3,7 @@
 
 use super::{BlockShape, constants};
 use crate::device::{Source, Specialization, source};
-use crate::quantize::step::KernelVariant;
+use crate::quantize::step::{Constants, KernelVariant};
 
 const SOURCE: Source = source!("quantize/codes/direct.cu");
 pub(super) const KERNEL: &str = "quantize_codes_direct";
@@ -20,11 +20,16 @@ pub(super) fn threads(units: u32) -> u32 {
     units * 32
 }
 
-pub(super) fn specialization(variant: KernelVariant, shape: BlockShape) -> Specialization {
-    Specialization { source: SOURCE, constants: constants(variant, shape) }
+pub(super) fn specialization(variant: KernelVariant, shape: BlockShape, step_in_memory: bool) -> Specialization {
+    let mut constants = constants(variant, shape);
+    constants.push(Constants::macro_constant(step_in_memory));
+    Specialization { source: SOURCE, constants }
 }
 
-/// Returns the specialization for one kind of stream, if this kernel supports it.
-pub(super) fn specializations(variant: KernelVariant) -> Option<Specialization> {
-    (variant.logarithm || variant.element_bytes == 8).then(|| specialization(variant, BLOCK_SHAPE))
+/// Returns the specializations for one kind of stream, if this kernel supports it.
+pub(super) fn specializations(variant: KernelVariant) -> Vec<Specialization> {
+    match variant.logarithm || variant.element_bytes == 8 {
+        true => [false, true].map(|in_memory| specialization(variant, BLOCK_SHAPE, in_memory)).to_vec(),
+        false => Vec::new(),
+    }
 }

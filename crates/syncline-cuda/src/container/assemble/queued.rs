@@ -1,0 +1,105 @@
+//! Records of batches of which the host has no summaries: kernels list the streams that only some chunks have.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
+
+use super::{Assembler, BITMAP_FORMAT, BITMAP_GROUP_LOG2, BatchInput, OtherStreams, RecordOutput, StartedBatch};
+use crate::container::progress::Progress;
+use crate::container::stream_coder::StreamCoder;
+use crate::container::structs::QueuedEnd;
+use crate::device::Frame;
+use crate::error::Result;
+use crate::geometry::ChunkBatch;
+use crate::huffman::Symbol;
+use crate::huffman::encode::LaidOutStreams;
+use crate::quantize::ListedStreams;
+
+/// The most groups of a tile's bitmap.
+const BITMAP_GROUPS_OF_TILE: u32 = 128 >> BITMAP_GROUP_LOG2;
+
+impl<S: Symbol> StreamCoder<S> {
+    /// Lays out the streams that a kernel has listed in the buffers.
+    fn lay_out_queued<'a>(
+        coder: &mut Option<Self>,
+        frame: &mut Frame<'a>,
+        symbols: &CudaView<'_, S>,
+    ) -> Result<Option<LaidOutStreams<'a>>> {
+        coder.as_mut().map_or(Ok(None), |coder| coder.lay_out(frame, symbols, None, &mut |_| Ok(())))
+    }
+}
+
+impl Assembler<'_> {
+    /// Allocates lists of `streams` streams of each kind that only some chunks of a batch have, for a kernel to fill:
+    /// one for each chunk of the largest batch, which has at most `tiles` tiles. There are wide codes only if
+    /// `with_wide`.
+    pub(crate) fn prepare_queued(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        batch: &ChunkBatch,
+        (streams, tiles): (u32, u32),
+        with_wide: bool,
+    ) -> Result<ListedStreams> {
+        let (device, wide_format) = (self.device, self.wide_format());
+        let groups = batch.first_slot(batch.chunks());
+        let bitmap_groups = tiles * BITMAP_GROUPS_OF_TILE;
+        let all_bitmap_groups = u64::from(batch.tiles()) * u64::from(BITMAP_GROUPS_OF_TILE);
+        let bitmaps = |coder: &mut Option<StreamCoder<u8>>| {
+            let coder = some_coder(coder, || StreamCoder::new(device, BITMAP_FORMAT))?;
+            let buffers = coder.allocate_for_listing(stream, streams, bitmap_groups, all_bitmap_groups)?;
+            Ok::<_, crate::CudaError>(buffers.batch.spans_mut().device_ptr_mut(stream).0)
+        };
+        let (masks, signs) = (bitmaps(&mut self.masks)?, bitmaps(&mut self.signs)?);
+        let wide = match with_wide {
+            true => {
+                let coder = some_coder(&mut self.wide, || StreamCoder::new(device, wide_format))?;
+                let buffers = coder.allocate_for_listing(stream, streams, batch.slots(), groups)?;
+                buffers.batch.spans_mut().device_ptr_mut(stream).0
+            }
+            false => 0,
+        };
+        Ok(ListedStreams { wide, masks, signs, streams })
+    }
+
+    /// Writes the records of a batch as [`Self::finish`] does, whose streams are those of [`Self::prepare_queued`].
+    pub(crate) fn finish_queued<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        started: StartedBatch<'a>,
+        input: BatchInput<'_, '_>,
+        codes: &mut CudaViewMut<'_, u16>,
+        to: RecordOutput<'_, '_>,
+        listed: u32,
+    ) -> Result<()> {
+        let mut others = OtherStreams { listed, ..OtherStreams::default() };
+        others.wide = StreamCoder::lay_out_queued(&mut self.wide, frame, &codes.as_view())?;
+        if let (Some(masks), Some(signs)) = (&input.bitmaps.masks, &input.bitmaps.signs) {
+            others.masks = StreamCoder::lay_out_queued(&mut self.masks, frame, masks)?;
+            others.signs = StreamCoder::lay_out_queued(&mut self.signs, frame, signs)?;
+        }
+        self.write(frame, started, others, input, codes, to, &mut |_| Ok(()))
+    }
+
+    /// Queues the end of a stream as [`Self::finish_stream`] does, with what the kernel will find in memory.
+    pub(crate) fn queue_end(
+        &self,
+        stream: &Arc<CudaStream>,
+        progress: &mut Progress,
+        chunks: u64,
+        output: &mut CudaViewMut<'_, u8>,
+        end: QueuedEnd,
+    ) -> Result<()> {
+        self.table.queue(stream, progress, chunks, output, end)
+    }
+}
+
+/// Returns the coder, which is created on first use.
+fn some_coder<S>(
+    coder: &mut Option<StreamCoder<S>>,
+    new: impl FnOnce() -> Result<StreamCoder<S>>,
+) -> Result<&mut StreamCoder<S>> {
+    match coder {
+        Some(coder) => Ok(coder),
+        none => Ok(none.insert(new()?)),
+    }
+}

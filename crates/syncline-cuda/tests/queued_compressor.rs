@@ -1,0 +1,233 @@
+//! Compression that never waits for the device, called directly and captured in a CUDA graph, for arrays of the same
+//! shape that differ in everything else.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
+use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_core::array::ElementType;
+use syncline_core::bound::{Bound, Fill, Pipeline};
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_cuda::Device;
+use syncline_cuda::error::CudaError;
+use syncline_cuda::pipeline::{CompressOptions, QueuedCompressor, max_compressed_len};
+
+use common::streams::{Field, Options};
+use common::{pick, unless_tiny};
+
+const POISON: u8 = 0xA5;
+
+/// Held by each test: while one captures a graph, no other may load kernels.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Returns the GPU, a new stream, which may be captured, and what keeps other tests waiting.
+fn device() -> Option<(&'static Device, Arc<CudaStream>, MutexGuard<'static, ()>)> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = common::device()?;
+    // SAFETY: every test here works on one stream.
+    unsafe { device.context().disable_event_tracking() };
+    Some((device, device.context().new_stream().unwrap(), alone))
+}
+
+fn options_of(options: &Options) -> CompressOptions {
+    let Options { bound, fill, index, group_log2 } = *options;
+    CompressOptions { bound, fill, index, group_log2 }
+}
+
+/// An array on the device, an output, and a word for the size of the stream.
+struct Buffers {
+    stream: Arc<CudaStream>,
+    input: CudaSlice<u8>,
+    output: CudaSlice<u8>,
+    size: CudaSlice<u64>,
+}
+
+impl Buffers {
+    fn new(stream: &Arc<CudaStream>, field: &Field) -> Self {
+        let room = max_compressed_len(field.element, field.shape) as usize;
+        Self {
+            stream: stream.clone(),
+            input: stream.clone_htod(&field.bytes).unwrap(),
+            output: stream.alloc_zeros(room).unwrap(),
+            size: stream.alloc_zeros(1).unwrap(),
+        }
+    }
+
+    /// Takes another array, and forgets the results.
+    fn fill(&mut self, field: &Field) {
+        self.stream.memcpy_htod(&field.bytes, &mut self.input).unwrap();
+        self.stream.memcpy_htod(&vec![POISON; self.output.len()], &mut self.output).unwrap();
+        self.stream.memcpy_htod(&[u64::MAX], &mut self.size).unwrap();
+    }
+
+    fn queue(&mut self, compressor: &mut QueuedCompressor<'_>) {
+        let size = &mut self.size.as_view_mut();
+        compressor.compress(&self.input.as_view(), &mut self.output.as_view_mut(), Some(size)).unwrap();
+    }
+
+    /// Checks that the output is the CPU's stream, or that it is told that this stream is lossless.
+    fn check(&self, compressor: &QueuedCompressor<'_>, field: &Field, options: &Options) {
+        let what = format!("{}, {options:?}", field.name);
+        if field.resolve(options).pipeline == Pipeline::Lossless {
+            assert!(matches!(compressor.check(), Err(CudaError::Lossless(_))), "{what}");
+            assert_eq!(self.stream.clone_dtoh(&self.size).unwrap(), [0], "{what}");
+            return;
+        }
+        let expected = field.stream(options);
+        assert_eq!(
+            compressor.check().unwrap_or_else(|error| panic!("{what}: {error}")),
+            expected.len() as u64,
+            "{what}"
+        );
+        assert_eq!(self.stream.clone_dtoh(&self.size).unwrap(), [expected.len() as u64], "{what}");
+        let found = self.stream.clone_dtoh(&self.output).unwrap();
+        let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{what}: first difference of {} bytes", expected.len());
+        assert!(found[expected.len()..].iter().all(|&byte| byte == POISON), "{what}: written past the end");
+    }
+}
+
+/// Arrays of the same shape: smooth, with holes and fill values, with signed zeros, with lists that make chunks raw,
+/// almost constant, and rough.
+fn fields(element: ElementType, extents: &[u64]) -> Vec<Field> {
+    let smooth = Field::smooth(element, extents, 0.01);
+    let holes = smooth
+        .clone()
+        .with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN))
+        .with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0))
+        .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
+        .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
+    let zeros = smooth.clone().with("zeros", |i| [None, Some(-0.0), None, Some(0.0)][(i / 900 % 4) as usize]);
+    let raw = Field::smooth(element, extents, 1e5).with("huge", |i| (i % 5 == 0).then_some(i as f64 * 1e20));
+    let constant = Field::new("almost constant", element, extents, |i| if i == 77 { 1.5 } else { 1.25 });
+    vec![smooth, holes, zeros, raw, constant, Field::smooth(element, extents, 25.0)]
+}
+
+/// Captures the compression of one array, and launches the graph for others.
+fn check_graph(device: &Device, stream: &Arc<CudaStream>, fields: &[Field], options: &Options, batch_bytes: u64) {
+    // Arrays with chunks that take the wide radius.
+    let model = if matches!(options.bound, Bound::PwRel(_)) { &fields[3] } else { &fields[fields.len() - 1] };
+    let what = (model.element, model.shape);
+    let mut buffers = Buffers::new(stream, model);
+    let device_options = options_of(options);
+    let input = buffers.input.as_view();
+    let compressor = QueuedCompressor::with_batch_bytes(device, stream, &input, what, &device_options, batch_bytes);
+    let mut compressor = compressor.unwrap();
+    buffers.fill(&fields[0]);
+    buffers.queue(&mut compressor);
+    buffers.check(&compressor, &fields[0], options);
+
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    buffers.queue(&mut compressor);
+    let graph = stream.end_capture(CUgraphInstantiate_flags_enum(0)).unwrap().unwrap();
+    for field in fields.iter().chain(unless_tiny(&fields[..1], &[])) {
+        buffers.fill(field);
+        graph.launch().unwrap();
+        buffers.check(&compressor, field, options);
+    }
+}
+
+fn every_kind(element: ElementType, extents: [&[u64]; 3]) {
+    let Some((device, stream, _alone)) = device() else { return };
+    for (number, extents) in extents.into_iter().enumerate() {
+        let fields = fields(element, extents);
+        let with = |bound, fill, index, group_log2| Options { bound, fill, index, group_log2 };
+        let fill = Fill::of(&[-9999.0, 60.0]).unwrap();
+        let all = [
+            with(Bound::Rel(1e-3), fill, IndexKind::Symbol, 7),
+            with(Bound::Abs(1e-3), Fill::None, IndexKind::Symbol, 6),
+            with(Bound::PwRel(1e-2), Fill::Value(f64::NAN), IndexKind::None, 7),
+            with(Bound::Abs(1e-2), Fill::Value(-9999.0), IndexKind::Gap, 7),
+        ];
+        for (kind, options) in all.iter().enumerate() {
+            if unless_tiny(true, kind % 3 == number) {
+                check_graph(device, &stream, &fields, options, 1 << 30);
+            }
+        }
+    }
+}
+
+#[test]
+fn graphs_compress_every_kind_of_f32() {
+    let (line, plane, cube) =
+        unless_tiny((&[9001][..], &[150, 90][..], &[20, 33, 30][..]), (&[6001], &[80, 70], &[16, 17, 24]));
+    every_kind(ElementType::F32, [cube, plane, line]);
+}
+
+#[test]
+fn graphs_compress_every_kind_of_f64() {
+    let (line, plane, cube) =
+        unless_tiny((&[9001][..], &[150, 90][..], &[20, 33, 30][..]), (&[6001], &[80, 70], &[16, 17, 24]));
+    every_kind(ElementType::F64, [plane, line, cube]);
+}
+
+/// Several chunks, in one batch and in several, of which some take the wide radius and some are raw.
+#[test]
+fn graphs_compress_several_batches() {
+    let Some((device, stream, _alone)) = device() else { return };
+    let extents = [pick(9_000_000, 600_000)];
+    let geometry = Geometry::new(Field::smooth(ElementType::F32, &extents, 0.0).shape);
+    assert!(geometry.chunks() > 1, "{}", geometry.chunks());
+    let half = extents[0] / 2;
+    let smooth = Field::smooth(ElementType::F32, &extents, 0.01);
+    let mixed = Field::smooth(ElementType::F32, &extents, 25.0).with("half", |i| (i > half).then_some(0.5));
+    let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) };
+    for batch_bytes in [1 << 30, 1] {
+        check_graph(device, &stream, &[smooth.clone(), mixed.clone()], &options, batch_bytes);
+    }
+}
+
+#[test]
+fn what_cannot_be_queued_is_told() {
+    let Some((device, stream, _alone)) = device() else { return };
+    let smooth = Field::smooth(ElementType::F32, &[5000], 0.01);
+    let mut buffers = Buffers::new(&stream, &smooth);
+    let what = (smooth.element, smooth.shape);
+    let new = |bound, fill, input: &CudaSlice<u8>| {
+        let options = options_of(&Options { fill, ..Options::new(bound) });
+        QueuedCompressor::new(device, &stream, &input.as_view(), what, &options)
+    };
+    let unsupported = |result: Result<QueuedCompressor<'_>, CudaError>, word: &str| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, CudaError::Unsupported(_)) && error.to_string().contains(word), "{error}");
+    };
+    unsupported(new(Bound::Psnr(60.0), Fill::None, &buffers.input), "PSNR");
+    unsupported(new(Bound::Abs(0.1), Fill::Auto, &buffers.input), "fill");
+    assert!(matches!(new(Bound::Lossless, Fill::None, &buffers.input), Err(CudaError::Lossless(_))));
+    let short = stream.alloc_zeros::<u8>(100).unwrap();
+    assert!(matches!(new(Bound::Abs(0.1), Fill::None, &short), Err(CudaError::InvalidArgument(_))));
+
+    let mut compressor = new(Bound::Abs(1e-3), Fill::None, &buffers.input).unwrap();
+    let fails = |buffers: &Buffers, compressor: &QueuedCompressor<'_>| {
+        assert_eq!(stream.clone_dtoh(&buffers.size).unwrap(), [0]);
+        compressor.check().unwrap_err()
+    };
+    // The model has no chunk that takes the wide radius.
+    let rough = Field::smooth(ElementType::F32, &[5000], 25.0);
+    buffers.fill(&rough);
+    buffers.queue(&mut compressor);
+    let error = fails(&buffers, &compressor);
+    assert!(matches!(error, CudaError::Unsupported(_)) && error.to_string().contains("16 bits"), "{error}");
+    // Nothing of it is left for the next array.
+    buffers.fill(&smooth);
+    buffers.queue(&mut compressor);
+    buffers.check(&compressor, &smooth, &Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) });
+
+    let mut relative = new(Bound::Rel(1e-3), Fill::None, &buffers.input).unwrap();
+    buffers.fill(&Field::new("constant", ElementType::F32, &[5000], |_| 3.0));
+    buffers.queue(&mut relative);
+    let error = fails(&buffers, &relative);
+    assert!(matches!(error, CudaError::Lossless(_)), "{error}");
+
+    let mut view = buffers.output.slice_mut(..1024);
+    relative.compress(&stream.clone_htod(&smooth.bytes).unwrap().as_view(), &mut view, None).unwrap();
+    assert!(matches!(relative.check(), Err(CudaError::NoRoom { available: 1024, .. })));
+    let mut view = buffers.output.slice_mut(..100);
+    let nothing = relative.compress(&buffers.input.as_view(), &mut view, None);
+    assert!(matches!(nothing, Err(CudaError::NoRoom { .. })));
+}
