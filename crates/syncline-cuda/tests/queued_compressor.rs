@@ -109,9 +109,14 @@ fn fields(element: ElementType, extents: &[u64]) -> Vec<Field> {
 }
 
 /// Captures the compression of one array, and launches the graph for others.
-fn check_graph(device: &Device, stream: &Arc<CudaStream>, fields: &[Field], options: &Options, batch_bytes: u64) {
-    // Arrays with chunks that take the wide radius.
-    let model = if matches!(options.bound, Bound::PwRel(_)) { &fields[3] } else { &fields[fields.len() - 1] };
+fn check_graph(
+    device: &Device,
+    stream: &Arc<CudaStream>,
+    model: &Field,
+    fields: &[Field],
+    options: &Options,
+    batch_bytes: u64,
+) {
     let what = (model.element, model.shape);
     let mut buffers = Buffers::new(stream, model);
     let device_options = options_of(options);
@@ -136,6 +141,9 @@ fn every_kind(element: ElementType, extents: [&[u64]; 3]) {
     let Some((device, stream, _alone)) = device() else { return };
     for (number, extents) in extents.into_iter().enumerate() {
         let fields = fields(element, extents);
+        // Arrays with everything: chunks that take the wide radius, and masked values.
+        let with_holes = |field: &Field| field.clone().with("NaN", |i| (i % 1000 < 20).then_some(f64::NAN));
+        let (rough, raw) = (with_holes(&fields[5]), with_holes(&fields[3]));
         let with = |bound, fill, index, group_log2| Options { bound, fill, index, group_log2 };
         let fill = Fill::of(&[-9999.0, 60.0]).unwrap();
         let all = [
@@ -146,7 +154,8 @@ fn every_kind(element: ElementType, extents: [&[u64]; 3]) {
         ];
         for (kind, options) in all.iter().enumerate() {
             if unless_tiny(true, kind % 3 == number) {
-                check_graph(device, &stream, &fields, options, 1 << 30);
+                let model = if matches!(options.bound, Bound::PwRel(_)) { &raw } else { &rough };
+                check_graph(device, &stream, model, &fields, options, 1 << 30);
             }
         }
     }
@@ -166,7 +175,7 @@ fn graphs_compress_every_kind_of_f64() {
     every_kind(ElementType::F64, [plane, line, cube]);
 }
 
-/// Several chunks, in one batch and in several, of which some take the wide radius and some are raw.
+/// Several chunks, in one batch and in several, of which some take the wide radius.
 #[test]
 fn graphs_compress_several_batches() {
     let Some((device, stream, _alone)) = device() else { return };
@@ -177,8 +186,11 @@ fn graphs_compress_several_batches() {
     let smooth = Field::smooth(ElementType::F32, &extents, 0.01);
     let mixed = Field::smooth(ElementType::F32, &extents, 25.0).with("half", |i| (i > half).then_some(0.5));
     let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) };
+    let spikes = smooth.clone().with("spikes", |i| (i % 1009 == 5).then_some(60.0));
     for batch_bytes in [1 << 30, 1] {
-        check_graph(device, &stream, &[smooth.clone(), mixed.clone()], &options, batch_bytes);
+        check_graph(device, &stream, &mixed, &[smooth.clone(), mixed.clone()], &options, batch_bytes);
+        // Without room for anything but narrow codes and lists.
+        check_graph(device, &stream, &smooth, &[smooth.clone(), spikes.clone()], &options, batch_bytes);
     }
 }
 
@@ -207,16 +219,20 @@ fn what_cannot_be_queued_is_told() {
         assert_eq!(stream.clone_dtoh(&buffers.size).unwrap(), [0]);
         compressor.check().unwrap_err()
     };
-    // The model has no chunk that takes the wide radius.
+    // The model has no chunk that takes the wide radius, and no masked values.
     let rough = Field::smooth(ElementType::F32, &[5000], 25.0);
-    buffers.fill(&rough);
-    buffers.queue(&mut compressor);
-    let error = fails(&buffers, &compressor);
-    assert!(matches!(error, CudaError::Unsupported(_)) && error.to_string().contains("16 bits"), "{error}");
-    // Nothing of it is left for the next array.
-    buffers.fill(&smooth);
-    buffers.queue(&mut compressor);
-    buffers.check(&compressor, &smooth, &Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) });
+    let holes = smooth.clone().with("NaN", |i| (i == 77).then_some(f64::NAN));
+    let zeros = smooth.clone().with("-0.0", |i| (i % 100 == 5).then_some(-0.0));
+    for (field, word) in [(&rough, "16 bits"), (&holes, "masked"), (&zeros, "masked")] {
+        buffers.fill(field);
+        buffers.queue(&mut compressor);
+        let error = fails(&buffers, &compressor);
+        assert!(matches!(error, CudaError::Unsupported(_)) && error.to_string().contains(word), "{error}");
+        // Nothing of it is left for the next array.
+        buffers.fill(&smooth);
+        buffers.queue(&mut compressor);
+        buffers.check(&compressor, &smooth, &Options { fill: Fill::None, ..Options::new(Bound::Abs(1e-3)) });
+    }
 
     let mut relative = new(Bound::Rel(1e-3), Fill::None, &buffers.input).unwrap();
     buffers.fill(&Field::new("constant", ElementType::F32, &[5000], |_| 3.0));

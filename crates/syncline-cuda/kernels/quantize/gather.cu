@@ -67,14 +67,14 @@ __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const
     }
 }
 
-// `exact`, if not null, has the bitmap of the verbatim values of each tile that has any.
-extern "C" __global__ void __launch_bounds__(WARPS *WARP)
-    quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch,
-                    StepArgument constants, const SideStarts *starts, const SideOffsets *offsets, Outputs outputs,
-                    const uint32_t *exact, SideLists lists) {
-    __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
-    const uint32_t number = blockIdx.x * WARPS + warp_id(), lane = lane_id();
-    if (number >= batch.tiles) {
+// Collects what tile `number` has. Called by one warp, with memory for the integers of a tile.
+__device__ inline void gather_tile(uint32_t number, const Element *slab, uint64_t first_element,
+                                   const Geometry &geometry, const ChunkBatch &batch, const Step &step,
+                                   const SideStarts *starts, const SideOffsets *offsets, const Outputs &outputs,
+                                   const uint32_t *exact, const SideLists &lists, int32_t *integers) {
+    const uint32_t lane = lane_id(), chunk = number / batch.chunk_tiles;
+    const SideStarts start = starts[chunk];
+    if (start.radius == 0) {
         return;
     }
     const uint32_t meta = outputs.metas[number];
@@ -83,12 +83,6 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     if (outliers == 0 && verbatim == 0 && !has_mask && !has_signs) {
         return;
     }
-    const uint32_t chunk = number / batch.chunk_tiles;
-    const SideStarts start = starts[chunk];
-    if (start.radius == 0) {
-        return;
-    }
-    const Step &step = step_in(constants);
     const SideOffsets offset = offsets[number];
     const TileBox tile(geometry.tile(batch.first_tile + number));
     const uint32_t position =
@@ -102,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
         words.verbatim = verbatim > 0 && lane < MAX_ELEMENTS / WARP ? exact[number * (MAX_ELEMENTS / WARP) + lane] : 0;
         words.negative &= ~words.verbatim;
     } else if (outliers > 0 || verbatim > 0) {
-        result = quantize_tile(step, tile, source, integers[warp_id()], words);
+        result = quantize_tile(step, tile, source, integers, words);
     } else {
         find_bitmaps(step, tile, source, meta, words);
     }
@@ -111,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     if (outliers > 0) {
         uint64_t at = uint64_t(start.outliers) + offset.outliers;
         const int32_t radius = int32_t(start.radius);
-        for_each_residual(tile, integers[warp_id()], result, (elements + WARP - 1) / WARP * WARP,
+        for_each_residual(tile, integers, result, (elements + WARP - 1) / WARP * WARP,
                           [&](uint32_t i, int32_t residual) {
                               bool outside = is_outlier(residual, radius);
                               uint32_t all = __ballot_sync(ALL_LANES, outside);
@@ -143,5 +137,18 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     if (has_signs) {
         uint32_t *to = reinterpret_cast<uint32_t *>(lists.signs + uint64_t(start.signs) + offset.signs);
         write_bitmap(tile, words.negative, to);
+    }
+}
+
+// `exact`, if not null, has the bitmap of the verbatim values of each tile that has any. A warp may have several tiles.
+extern "C" __global__ void __launch_bounds__(WARPS *WARP)
+    quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch,
+                    StepArgument constants, const SideStarts *starts, const SideOffsets *offsets, Outputs outputs,
+                    const uint32_t *exact, SideLists lists) {
+    __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
+    for (uint32_t number = blockIdx.x * WARPS + warp_id(); number < batch.tiles; number += gridDim.x * WARPS) {
+        gather_tile(number, slab, first_element, geometry, batch, step_in(constants), starts, offsets, outputs, exact,
+                    lists, integers[warp_id()]);
+        __syncwarp();
     }
 }

@@ -41,7 +41,7 @@ __device__ inline Totals sums_before(const Totals &own, Totals &totals, uint64_t
 
 // There are at least as many streams in `lists` as chunks. Without room for wide codes, the arrays for them are null; a
 // chunk that takes the wide radius then sets a bit of the status, and its summary is cleared, so that it makes no
-// stream.
+// stream. The arrays for bitmaps are null if there can be none.
 extern "C" __global__ void __launch_bounds__(THREADS)
     quantize_list(Geometry geometry, ChunkBatch batch, ChunkSummary *summaries, BatchLists lists) {
     __shared__ uint64_t warp_sums[WARPS];
@@ -80,10 +80,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             spans[stream_number(before.streams, kind)] = {uint32_t(bytes_before) >> BITMAP_LOG2, bytes >> BITMAP_LOG2,
                                                           0, 0, 0};
         };
-        if (masks) {
+        if (masks && lists.masks != nullptr) {
             list_bitmaps(lists.masks, 1, before.bitmaps, summary.mask_bytes);
         }
-        if (signs) {
+        if (signs && lists.signs != nullptr) {
             list_bitmaps(lists.signs, 2, before.bitmaps >> 32, summary.sign_bytes);
         }
         if (wide) {
@@ -98,10 +98,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             lists.wide_chunks[i] = NO_CHUNK;
             lists.wide[i] = {0, 0, WIDE_RADIUS, 0, 0};
         }
-        if (i >= stream_number(totals.streams, 1)) {
+        if (lists.masks != nullptr && i >= stream_number(totals.streams, 1)) {
             lists.masks[i] = {0, 0, 0, 0, 0};
         }
-        if (i >= stream_number(totals.streams, 2)) {
+        if (lists.signs != nullptr && i >= stream_number(totals.streams, 2)) {
             lists.signs[i] = {0, 0, 0, 0, 0};
         }
     }

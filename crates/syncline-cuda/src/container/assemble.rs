@@ -3,6 +3,8 @@
 
 mod queued;
 
+pub(crate) use queued::QueuedParts;
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::bound::{Pipeline, Resolved};
+use syncline_core::bound::{Bound, Pipeline, Resolved};
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
@@ -13,14 +13,14 @@ use syncline_core::pipeline::max_compressed_len;
 
 use super::compress::{BATCH_BYTES, Batches, CompressOptions, Form};
 use super::{check_array, check_output};
-use crate::container::assemble::{Assembler, BatchInput, BatchPlan, Bitmaps, Codes, RecordOutput};
+use crate::container::assemble::{Assembler, BatchInput, BatchPlan, Bitmaps, Codes, QueuedParts, RecordOutput};
 use crate::container::progress::{Progress, STATUS_NO_WIDE_CODES};
 use crate::container::record::{Contents, Lists};
 use crate::container::structs::QueuedEnd;
 use crate::device::{Arena, Device};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::quantize::{QueuedBound, QueuedQuantizer, STATUS_LOSSLESS};
+use crate::quantize::{QueuedBound, QueuedQuantizer, STATUS_LOSSLESS, STATUS_NO_PATTERNS};
 
 /// Compresses arrays of one type and shape on one stream, without waiting for the device. The streams are those of
 /// [`Compressor`](super::Compressor) without LZSS tokens and token codebooks.
@@ -37,8 +37,7 @@ pub struct QueuedCompressor<'d> {
     batches: Batches,
     /// Tiles of the largest chunk.
     chunk_tiles: u32,
-    /// Whether there is room for codes with the wide radius.
-    wide: bool,
+    parts: QueuedParts,
     bound: QueuedBound,
     quantizer: QueuedQuantizer,
     assembler: Assembler<'d>,
@@ -50,8 +49,9 @@ pub struct QueuedCompressor<'d> {
 }
 
 impl<'d> QueuedCompressor<'d> {
-    /// Returns a compressor for arrays like `model`, working on `stream`, which it waits for. The elements of `model`
-    /// tell whether there are chunks that take the wide radius, for which there is room only then.
+    /// Returns a compressor for arrays like `model`, working on `stream`, which it waits for. Its elements tell whether
+    /// there are chunks that take the wide radius, and values that are masked: there is room for these, and kernels are
+    /// queued for them, only then.
     ///
     /// # Errors
     /// [`CudaError::Core`] for a bound that the element type cannot have; [`CudaError::Unsupported`] for a PSNR, and if
@@ -88,17 +88,21 @@ impl<'d> QueuedCompressor<'d> {
         let geometry = Geometry::new(shape);
         let bound = QueuedBound::new(device, stream, header.clone(), fill)?;
         let batches = Batches::new(Form::of(&header), &geometry, 0..geometry.chunks(), batch_bytes.max(1))?;
-        let quantizer = QueuedQuantizer::new(device, element_type, options.bound, (index, group_log2), &geometry)?;
-        let words = quantizer.control_words(batches.most_chunks());
+        let quantizer = |patterns| {
+            QueuedQuantizer::new(device, element_type, options.bound, (index, group_log2), &geometry, patterns)
+        };
+        let (without_patterns, with_patterns) = (quantizer(false)?, quantizer(true)?);
+        let words = with_patterns.control_words(batches.most_chunks());
+        let logarithm = matches!(options.bound, Bound::PwRel(_));
         let mut made = Self {
             stream: stream.clone(),
             element_type,
             shape,
             index,
             chunk_tiles: u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as u32,
-            wide: false,
+            parts: QueuedParts { wide: false, bitmaps: logarithm },
             bound,
-            quantizer,
+            quantizer: without_patterns,
             assembler: Assembler::new(device, index, group_log2, element_type.size() as u32)?,
             progress: Progress::new(stream, batches.chunks())?,
             control: stream.alloc_zeros(words).allocating(4 * words as u64)?,
@@ -106,22 +110,32 @@ impl<'d> QueuedCompressor<'d> {
             room: 0,
             batches,
         };
-        made.run_once(model)?;
-        if made.progress.queued_outcome()?.is_some_and(|(_, status)| status & STATUS_NO_WIDE_CODES != 0) {
-            made.wide = true;
+        if made.run_once(model)? & STATUS_NO_PATTERNS != 0 {
+            made.bound.allow_patterns();
+            (made.quantizer, made.parts.bitmaps) = (with_patterns, true);
+            made.run_once(model)?;
+        }
+        if made.status()? & STATUS_NO_WIDE_CODES != 0 {
+            made.parts.wide = true;
             made.run_once(model)?;
         }
         Ok(made)
     }
 
-    /// Compresses an array to nowhere: this loads all kernels and allocates all memory.
-    fn run_once(&mut self, model: &CudaView<'_, u8>) -> Result<()> {
+    /// Compresses an array to nowhere: this loads all kernels and allocates all memory. Returns the status.
+    fn run_once(&mut self, model: &CudaView<'_, u8>) -> Result<u32> {
         let mut header = self.stream.alloc_zeros::<u8>(HEADER_LEN).doing("allocating a header")?;
         self.compress(model, &mut header.as_view_mut(), None)?;
         self.stream.synchronize().doing("waiting for compression")?;
         // The next frame has a single block of memory of all that was needed.
         self.arena.frame().map(|_| ())?;
-        self.stream.synchronize().doing("waiting for memory")
+        self.stream.synchronize().doing("waiting for memory")?;
+        self.status()
+    }
+
+    /// Returns the status of the last compression, which is complete.
+    fn status(&self) -> Result<u32> {
+        Ok(self.progress.queued_outcome()?.map_or(0, |(_, status)| status))
     }
 
     /// Returns the bytes of device memory that are held.
@@ -172,7 +186,7 @@ impl<'d> QueuedCompressor<'d> {
     ///
     /// # Errors
     /// [`CudaError::NoRoom`]; [`CudaError::Lossless`] if the bound resolves to lossless compression;
-    /// [`CudaError::Unsupported`] if a chunk takes the wide radius, for which there is no room;
+    /// [`CudaError::Unsupported`] if there are parts for which there is no room;
     /// [`CudaError::InvalidArgument`] if nothing was compressed; [`CudaError::Driver`].
     pub fn check(&self) -> Result<u64> {
         self.stream.synchronize().doing("waiting for compression")?;
@@ -183,11 +197,10 @@ impl<'d> QueuedCompressor<'d> {
             _ if status & STATUS_LOSSLESS != 0 => {
                 Err(CudaError::Lossless("no quantization step serves this bound".into()))
             }
-            _ if status & STATUS_NO_WIDE_CODES != 0 => Err(CudaError::Unsupported(
-                "the bound is so tight for these elements that codes need 16 bits, for which this compressor has made no \
-                 room: make one with an array like this"
-                    .into(),
-            )),
+            _ if status & STATUS_NO_PATTERNS != 0 => Err(unforeseen("elements are masked: NaN, fill values, or -0.0")),
+            _ if status & STATUS_NO_WIDE_CODES != 0 => {
+                Err(unforeseen("the bound is so tight for these elements that codes need 16 bits"))
+            }
             _ => Err(CudaError::NoRoom { needed: bytes, available: self.room }),
         }
     }
@@ -205,7 +218,7 @@ impl<'d> QueuedCompressor<'d> {
         let most_chunks = self.batches.most_chunks() as u32;
         let mut frame = arena.frame()?;
         let mut record_inputs = assembler.prepare(&mut frame, batch, most_chunks)?;
-        let listed = assembler.prepare_queued(&stream, batch, (most_chunks, self.chunk_tiles), self.wide)?;
+        let listed = assembler.prepare_queued(&stream, batch, (most_chunks, self.chunk_tiles), self.parts)?;
         let mut control = control.slice_mut(..quantizer.control_words(batch.chunks().into()));
         let words = control.len() as u64;
         let clear = (control.device_ptr_mut(&stream).0, words);
@@ -235,12 +248,18 @@ impl<'d> QueuedCompressor<'d> {
             lists: &record_lists,
             slab,
         };
-        let plan = BatchPlan { lists: true, most_groups: u32::MAX, ..BatchPlan::default() };
+        let plan = BatchPlan { lists: false, most_groups: u32::MAX, ..BatchPlan::default() };
         let (codes, summaries) = (&mut quantized.codes, &quantized.summaries.as_view());
         let input = BatchInput { plan: &plan, summaries, bitmaps: &bitmaps, contents: &contents, tokens: None };
         let to = RecordOutput { progress, first, output };
         assembler.finish_queued(&mut frame, started, input, codes, to, listed.streams)
     }
+}
+
+/// Returns the error for an array with parts that the model has not.
+fn unforeseen(what: &str) -> CudaError {
+    let text = format!("{what}, for which this compressor has made no room: make one with an array like this");
+    CudaError::Unsupported(text)
 }
 
 impl Drop for QueuedCompressor<'_> {

@@ -43,6 +43,9 @@ pub(super) struct GatherArguments<'e> {
     pub starts: &'e CudaView<'e, SideStarts>,
     pub offsets: &'e CudaView<'e, SideOffsets>,
     pub lists: SideListPointers,
+    /// The most blocks, which then have several tiles for each warp. Where most chunks have no lists, few blocks find
+    /// this out sooner.
+    pub most_blocks: u32,
 }
 
 impl GatherArguments<'_> {
@@ -62,7 +65,7 @@ impl GatherArguments<'_> {
             Constants::InMemory(step) => launch.arg(step),
         };
         launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
-        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
+        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS).min(self.most_blocks), WARPS * 32, 0);
         // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step or const Step *, const
         // SideStarts *, const SideOffsets *, Outputs, const u32 *, SideLists). The slab holds the batch's elements, as
         // the caller has checked. Counts come from the kernels that quantize, or from the caller of `gather_outliers`;
@@ -161,6 +164,7 @@ impl Quantizer {
             lists: SideListPointers::new(&stream, outliers, &mut lists),
             starts: &lists.device_starts.as_view(),
             offsets: &quantized.offsets.as_view(),
+            most_blocks: u32::MAX,
         };
         let step = Constants::Known(&self.step);
         entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;
@@ -211,6 +215,7 @@ impl Quantizer {
             lists: SideListPointers::new(&stream, outliers, lists),
             starts: &device_starts.as_view(),
             offsets,
+            most_blocks: u32::MAX,
         };
         let step = Constants::Known(&self.step);
         entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;

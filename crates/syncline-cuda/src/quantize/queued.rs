@@ -29,6 +29,8 @@ const SOURCE: Source = source!("quantize/list.cu");
 const THREADS: u32 = 256;
 /// log2 of the bytes in a group of bitmaps.
 const BITMAP_LOG2: u32 = 6;
+/// Blocks per multiprocessor that collect lists.
+const GATHER_BLOCKS: u32 = 16;
 /// The most bytes of a tile's bitmap.
 const BITMAP_BYTES: usize = 128;
 
@@ -46,9 +48,9 @@ pub(super) fn specializations() -> Vec<Specialization> {
 pub(crate) struct ListedStreams {
     /// Streams of wide codes; 0 if no chunk may have one.
     pub wide: CUdeviceptr,
-    /// Streams of bitmaps of masks.
+    /// Streams of bitmaps of masks; 0 if no chunk may have one.
     pub masks: CUdeviceptr,
-    /// Streams of bitmaps of signs.
+    /// Streams of bitmaps of signs, likewise.
     pub signs: CUdeviceptr,
     /// Entries of each list, at least one for each chunk of a batch.
     pub streams: u32,
@@ -69,15 +71,18 @@ pub(crate) struct QueuedQuantizer {
     geometry: Geometry,
     device_geometry: DeviceGeometry,
     with_classes: bool,
-    /// For arrays without fill patterns, and for arrays with them. The one that does not fit the constants does nothing.
-    codes: [CodesKernel; 2],
+    /// For arrays without fill patterns, and, if there may be patterns, for arrays with them. The one that does not fit
+    /// the constants does nothing.
+    codes: Vec<CodesKernel>,
     finish: FinishKernel,
     scalar_tile: ScalarTileKernels,
     list: Kernel,
+    /// The most blocks that collect lists.
+    gather_blocks: u32,
 }
 
 impl QueuedQuantizer {
-    /// Loads the kernels for arrays of `element` with this tiling.
+    /// Loads the kernels for arrays of `element` with this tiling, which have fill patterns only if `patterns`.
     ///
     /// # Errors
     /// Errors of [`Device::kernel`].
@@ -87,6 +92,7 @@ impl QueuedQuantizer {
         bound: Bound,
         (index, group_log2): (IndexKind, u8),
         geometry: &Geometry,
+        patterns: bool,
     ) -> Result<Self> {
         let variant = |patterns| KernelVariant::unresolved(element, bound, geometry.axes() as u32, patterns);
         let codes = |patterns| CodesKernel::new(device, variant(patterns), geometry, true);
@@ -96,10 +102,11 @@ impl QueuedQuantizer {
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry, group_log2),
             with_classes: index == IndexKind::Symbol,
-            codes: [codes(false)?, codes(true)?],
+            codes: if patterns { vec![codes(false)?, codes(true)?] } else { vec![codes(false)?] },
             finish: FinishKernel::new(device)?,
             scalar_tile: ScalarTileKernels::new(device, variant(true), true)?,
             list: device.kernel(&specialization(element_bytes), "quantize_list")?,
+            gather_blocks: device.info().multiprocessors * GATHER_BLOCKS,
         })
     }
 
@@ -167,7 +174,7 @@ impl QueuedQuantizer {
             return Err(CudaError::invalid("every chunk may have streams of each kind"));
         }
         let wide_chunks = frame.slice(if wide == 0 { 0 } else { streams as usize })?;
-        let mut lists = QueuedLists { side: self.side_lists(frame, &batch)?, wide_chunks };
+        let mut lists = QueuedLists { side: self.side_lists(frame, &batch, masks != 0)?, wide_chunks };
         let arrays = BatchLists {
             starts: lists.side.device_starts.device_ptr_mut(&stream).0,
             wide_chunks: lists.wide_chunks.device_ptr_mut(&stream).0,
@@ -188,10 +195,10 @@ impl QueuedQuantizer {
 
     /// Allocates lists with room for the worst case. A chunk whose lists are as long as its elements is raw and has no
     /// lists, so that each list has at most as many bytes as the array.
-    fn side_lists<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch) -> Result<SideLists<'a>> {
+    fn side_lists<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch, bitmaps: bool) -> Result<SideLists<'a>> {
         let elements = self.device_geometry.elements_before(batch.first_tile() + u64::from(batch.tiles()))
             - self.device_geometry.elements_before(batch.first_tile());
-        let (elements, tiles) = (elements as usize, batch.tiles() as usize);
+        let (elements, tiles) = (elements as usize, if bitmaps { batch.tiles() as usize } else { 0 });
         let element_bytes = self.element_bytes as usize;
         let outliers = elements * element_bytes / (size_of::<u32>() + size_of::<i32>()) + 1;
         let verbatim = elements * element_bytes / (size_of::<u32>() + element_bytes) + 1;
@@ -236,6 +243,7 @@ impl QueuedQuantizer {
             lists: SideListPointers::new(&stream, outliers, side),
             starts: &side.device_starts.as_view(),
             offsets: &quantized.offsets.as_view(),
+            most_blocks: self.gather_blocks,
         };
         entries.launch(&self.scalar_tile.gather, &stream, slab, what)
     }

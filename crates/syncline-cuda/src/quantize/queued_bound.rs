@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "functions of the host use page-locked memory without locks")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut};
@@ -25,6 +26,8 @@ const WORDS: usize = STATUS_AT + 1;
 
 /// The status if the array cannot be quantized with the bound.
 pub(crate) const STATUS_LOSSLESS: u32 = 8;
+/// The status if values are masked, for which there is no room.
+pub(crate) const STATUS_NO_PATTERNS: u32 = 16;
 
 /// The work of the host.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ struct Resolver {
     /// The header, whose bound is not resolved yet.
     header: Header,
     pipeline: Pipeline,
+    /// Whether there is room for patterns.
+    patterns: AtomicBool,
 }
 
 /// Resolves bounds of arrays of one type and shape.
@@ -48,6 +53,7 @@ pub(crate) struct QueuedBound {
     fill: Fill,
     words: Arc<Pinned<u64>>,
     device_words: CudaSlice<u64>,
+    resolver: Arc<Resolver>,
     resolve: HostFunction,
 }
 
@@ -61,9 +67,13 @@ impl Resolver {
         let resolved = self.empty.clone().settle_result(&found, |_| Err(())).ok();
         let minus_zeros = resolved.as_ref().is_some_and(|scan| scan.minus_zeros() > 0);
         let resolved = resolved.and_then(|scan| resolve(&scan).ok()).filter(|found| found.pipeline == self.pipeline);
-        let status = if resolved.is_some() { 0 } else { STATUS_LOSSLESS };
+        let status = match &resolved {
+            None => STATUS_LOSSLESS,
+            Some(found) if !found.patterns.is_empty() && !self.patterns.load(Ordering::Relaxed) => STATUS_NO_PATTERNS,
+            Some(_) => 0,
+        };
         // Kernels behind run in any case: then with constants that are as good as any.
-        let resolved = resolved.unwrap_or_else(|| Resolved {
+        let resolved = resolved.filter(|_| status == 0).unwrap_or_else(|| Resolved {
             pipeline: self.pipeline,
             bound: self.header.bound,
             abs_bound: 0.5,
@@ -112,7 +122,9 @@ impl QueuedBound {
         let empty = Scan::new(element_type, shape.len(), bound, fill);
         let report = scan.report(stream)?;
         let words = Arc::new(Pinned::new(stream, WORDS)?);
-        let resolver = Resolver { empty, report, words: words.clone(), header, pipeline };
+        let patterns = AtomicBool::new(false);
+        let resolver = Arc::new(Resolver { empty, report, words: words.clone(), header, pipeline, patterns });
+        let work = resolver.clone();
         Ok(Self {
             stream: stream.clone(),
             scan,
@@ -120,8 +132,14 @@ impl QueuedBound {
             fill,
             words,
             device_words: stream.alloc_zeros(WORDS).doing("allocating constants")?,
-            resolve: HostFunction::new(stream, move || resolver.run()),
+            resolve: HostFunction::new(stream, move || work.run()),
+            resolver,
         })
+    }
+
+    /// Makes room for values that are masked.
+    pub fn allow_patterns(&mut self) {
+        self.resolver.patterns.store(true, Ordering::Relaxed);
     }
 
     /// Queues the scan of an array, the resolution, and the copy of its results.
@@ -129,7 +147,7 @@ impl QueuedBound {
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless these are whole, aligned elements; [`CudaError::Driver`].
     pub fn queue(&mut self, elements: &CudaView<'_, u8>) -> Result<()> {
-        let Self { stream, scan, bound, fill, words, device_words, resolve } = self;
+        let Self { stream, scan, bound, fill, words, device_words, resolve, .. } = self;
         scan.queue(stream, elements, *bound, *fill)?;
         resolve.queue()?;
         // SAFETY: the function of the host owns the words, too: it waits for the stream before it drops them, and keeps

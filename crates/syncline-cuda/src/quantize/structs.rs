@@ -228,7 +228,7 @@ device_struct! {
         /// Chunks that take the wide radius, and their streams, `streams` entries each; null without room for them.
         pub(super) wide_chunks: CUdeviceptr as "uint32_t *",
         pub(super) wide: CUdeviceptr as "struct StreamInput *",
-        /// Streams of bitmaps, `streams` entries each.
+        /// Streams of bitmaps, `streams` entries each; null if there are none.
         pub(super) masks: CUdeviceptr as "struct StreamInput *",
         pub(super) signs: CUdeviceptr as "struct StreamInput *",
         pub(super) status: CUdeviceptr as "uint32_t *",

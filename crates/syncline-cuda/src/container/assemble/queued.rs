@@ -18,6 +18,15 @@ use crate::quantize::ListedStreams;
 /// The most groups of a tile's bitmap.
 const BITMAP_GROUPS_OF_TILE: u32 = 128 >> BITMAP_GROUP_LOG2;
 
+/// The parts that only some chunks have, and for which there is room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct QueuedParts {
+    /// Codes with the wide radius.
+    pub wide: bool,
+    /// Bitmaps of masks and signs.
+    pub bitmaps: bool,
+}
+
 impl<S: Symbol> StreamCoder<S> {
     /// Lays out the streams that a kernel has listed in the buffers.
     fn lay_out_queued<'a>(
@@ -31,14 +40,13 @@ impl<S: Symbol> StreamCoder<S> {
 
 impl Assembler<'_> {
     /// Allocates lists of `streams` streams of each kind that only some chunks of a batch have, for a kernel to fill:
-    /// one for each chunk of the largest batch, which has at most `tiles` tiles. There are wide codes only if
-    /// `with_wide`.
+    /// one for each chunk of the largest batch, which has at most `tiles` tiles. There are only those of `parts`.
     pub(crate) fn prepare_queued(
         &mut self,
         stream: &Arc<CudaStream>,
         batch: &ChunkBatch,
         (streams, tiles): (u32, u32),
-        with_wide: bool,
+        parts: QueuedParts,
     ) -> Result<ListedStreams> {
         let (device, wide_format) = (self.device, self.wide_format());
         let groups = batch.first_slot(batch.chunks());
@@ -49,8 +57,11 @@ impl Assembler<'_> {
             let buffers = coder.allocate_for_listing(stream, streams, bitmap_groups, all_bitmap_groups)?;
             Ok::<_, crate::CudaError>(buffers.batch.spans_mut().device_ptr_mut(stream).0)
         };
-        let (masks, signs) = (bitmaps(&mut self.masks)?, bitmaps(&mut self.signs)?);
-        let wide = match with_wide {
+        let (masks, signs) = match parts.bitmaps {
+            true => (bitmaps(&mut self.masks)?, bitmaps(&mut self.signs)?),
+            false => (0, 0),
+        };
+        let wide = match parts.wide {
             true => {
                 let coder = some_coder(&mut self.wide, || StreamCoder::new(device, wide_format))?;
                 let buffers = coder.allocate_for_listing(stream, streams, batch.slots(), groups)?;
@@ -71,6 +82,7 @@ impl Assembler<'_> {
         to: RecordOutput<'_, '_>,
         listed: u32,
     ) -> Result<()> {
+        // Without room for a kind of streams, there is no coder for it.
         let mut others = OtherStreams { listed, ..OtherStreams::default() };
         others.wide = StreamCoder::lay_out_queued(&mut self.wide, frame, &codes.as_view())?;
         if let (Some(masks), Some(signs)) = (&input.bitmaps.masks, &input.bitmaps.signs) {
