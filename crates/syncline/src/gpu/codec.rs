@@ -297,9 +297,7 @@ impl Codec {
                 DeviceOptions { fill: options.fill(), index: options.index(), ..DeviceOptions::new(options.bound()) };
             compressor.compress(&input.as_view(), element_type, shape, &device_options, &mut output.view())
         };
-        // The memory is the caller's again when the call returns, with an error, too.
-        self.stream.synchronize().doing("waiting for the compression")?;
-        result
+        self.settle(result)
     }
 
     /// Returns what a compression did.
@@ -400,9 +398,7 @@ impl Codec {
                 self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }
         };
-        // The memory is the caller's again when the call returns, with an error, too.
-        self.stream.synchronize().doing("waiting for the decompression").map_err(error)?;
-        result.map_err(error)
+        self.settle(result).map_err(error)
     }
 
     /// Decompresses a lossy stream and waits for it. The decompressor is kept for the next call, except after an error:
@@ -421,6 +417,15 @@ impl Codec {
         decompressor.check()?;
         self.decompressor = Some(decompressor);
         Ok(())
+    }
+
+    /// Waits for the work of a call that failed, so that the memory is the caller's again when the call returns. The
+    /// work of one that did not fail is complete, except that kernels may yet have to end.
+    fn settle<T>(&self, result: std::result::Result<T, CudaError>) -> std::result::Result<T, CudaError> {
+        if result.is_err() {
+            self.stream.synchronize().doing("waiting for the device")?;
+        }
+        result
     }
 
     /// Orders the codec's stream after all work that is queued on the caller's.
