@@ -23,13 +23,15 @@ def seconds(work: Callable[[], object], rounds: int) -> tuple[float, float]:
     """Returns two medians of the time of a call: between events on the device before and behind it, as the benches in
     Rust measure, and by the clock from an idle device to an idle device."""
     events, clock = [], []
+    # Recording an event would look for the current stream between the work and the event.
+    stream = torch.cuda.current_stream()
     for _ in range(rounds + 3):
         before, behind = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         start = time.perf_counter()
-        before.record()
+        before.record(stream)
         work()
-        behind.record()
+        behind.record(stream)
         torch.cuda.synchronize()
         clock.append(time.perf_counter() - start)
         events.append(before.elapsed_time(behind) / 1e3)

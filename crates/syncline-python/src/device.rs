@@ -8,6 +8,7 @@ mod codec;
 mod decompressor;
 mod idle;
 mod import;
+mod options;
 
 use std::path::PathBuf;
 
@@ -52,9 +53,11 @@ fn search_nvrtc_in(folders: Vec<PathBuf>) {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<array::DeviceArray>()?;
     module.add_class::<codec::CudaCodec>()?;
+    module.add_class::<options::CudaOptions>()?;
     module.add_class::<decompressor::CudaDecompressor>()?;
     module.add_function(wrap_pyfunction!(cuda_device_count, module)?)?;
     module.add_function(wrap_pyfunction!(cuda_device_info, module)?)?;
     module.add_function(wrap_pyfunction!(import::cuda_device_of, module)?)?;
+    module.add_function(wrap_pyfunction!(import::cuda_current_stream, module)?)?;
     module.add_function(wrap_pyfunction!(search_nvrtc_in, module)?)
 }

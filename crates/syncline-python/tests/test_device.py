@@ -30,6 +30,97 @@ class Interface:
         return {**self.array.__cuda_array_interface__, **self.changes}
 
 
+class Exchange(ctypes.Structure):
+    """The exchange functions of DLPack in C, for :class:`Exchanged`."""
+
+    Export = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+    View = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+    Stream = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("export", Export),
+        ("take", ctypes.c_void_p),
+        ("view", View),
+        ("stream", Stream),
+    )
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("axes", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    )
+
+
+class ManagedTensor(ctypes.Structure):
+    Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("context", ctypes.c_void_p),
+        ("deleter", Deleter),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    )
+
+
+class Exchanged:
+    """An array whose library has the exchange functions of DLPack in C, and a current stream, as PyTorch's have."""
+
+    current, exported = 0, {}
+
+    def __init__(self, array):
+        self.array = array
+        pointer, _ = array.__cuda_array_interface__["data"]
+        extents, steps = array.shape, [1]
+        for extent in extents[:0:-1]:
+            steps.insert(0, steps[0] * extent)
+        axes = ctypes.c_int64 * len(extents)
+        code, bits = (2 if array.dtype.kind == "f" else 1), 8 * array.dtype.itemsize
+        self.tensor = Tensor(pointer, (2, 0), len(extents), code, bits, 1, axes(*extents), axes(*steps), 0)
+
+    def __dlpack__(self, **_):
+        raise AssertionError("Python code runs")
+
+    __dlpack_device__ = __dlpack__
+
+    @Exchange.Export
+    def export(array, place):
+        managed = ManagedTensor((1, 3), None, Exchanged.delete, 0, array.tensor)
+        place[0] = ctypes.addressof(managed)
+        Exchanged.exported[place[0]] = managed, array
+        return 0
+
+    @ManagedTensor.Deleter
+    def delete(managed):
+        del Exchanged.exported[managed]
+
+    @Exchange.View
+    def view(array, place):
+        ctypes.memmove(place, ctypes.addressof(array.tensor), ctypes.sizeof(Tensor))
+        return 0
+
+    @Exchange.Stream
+    def stream(_kind, _number, place):
+        place[0] = Exchanged.current
+        return 0
+
+    table = Exchange((1, 3), None, None, export, None, view, stream)
+    # The capsule refers to both.
+    name = ctypes.c_char_p(b"dlpack_exchange_api")
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    __dlpack_c_exchange_api__ = new_capsule(ctypes.addressof(table), name, None)
+
+
 def test_streams_are_those_of_the_cpu(gpu):
     for dtype, bound in (("f4", {"abs": 0.1}), ("f8", {"rel": 1e-3}), ("f4", {"pw_rel": 1e-2})):
         array = field(dtype=dtype)
@@ -198,6 +289,12 @@ def test_a_compressor_keeps_working(gpu):
         compressor.compress(to_device(array), out=to_device(np.zeros(16, "u1")))
     with pytest.raises(TypeError, match="CUDA"):
         compressor.compress(to_device(array), out=np.zeros(9000, "u1"))
+    with pytest.raises(TypeError, match="CUDA"):
+        compressor.compress(array)
+    with pytest.raises(TypeError, match="CUDA"):
+        compressor.compress("no array")
+    with pytest.raises(ValueError, match="coder"):
+        Compressor(abs=0.1, coder="no")
     with pytest.raises(syncline.GpuError):
         Compressor(99)
 
@@ -276,6 +373,28 @@ def test_capture_of_what_waits_is_refused(gpu):
                 call()
         decompressor.decompress(there)
     assert compressor.compress(to_device(field()), stream=stream).to_bytes() == made.to_bytes()
+
+
+def test_exchange_functions_name_the_stream(gpu, monkeypatch):
+    array, compressor = field(), Compressor(abs=0.1)
+    there = Exchanged(to_device(array))
+    room = Exchanged(to_device(np.zeros(syncline.max_compressed_len("f4", array.shape), "u1")))
+    expected = syncline.compress(array, abs=0.1)
+    made = compressor.compress(there, out=room)
+    assert made.to_bytes() == expected
+    np.testing.assert_array_equal(to_host(compressor.decompress(made)), syncline.decompress(expected))
+    assert len(Exchanged.exported) == 1, "the result shares the memory of the output"
+    del made
+    assert not Exchanged.exported
+    stream = CapturedStream()
+    monkeypatch.setattr(Exchanged, "current", stream.handle.value)
+    assert _device.stream_number(None, there, 0) == stream.handle.value
+    assert _device.stream_number(7, there, 0) == 7
+    assert _device.stream_number(None, there, 1) is None, "the stream is one of another GPU"
+    with stream, pytest.raises(syncline.GpuError, match="captures the stream"):
+        compressor.compress(there, out=room)
+    assert not Exchanged.exported
+    assert compressor.compress(there, out=room).to_bytes() == expected
 
 
 def test_damaged_streams_raise(gpu):

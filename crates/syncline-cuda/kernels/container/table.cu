@@ -67,6 +67,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (chunks > 0) {
             wait_for_signal(signed_records, uint32_t(chunks));
         }
+        // The host takes the number for the end of all work on the output, and other streams use the output then.
+        __threadfence_system();
         *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
         grid_dependency_wait();
     }

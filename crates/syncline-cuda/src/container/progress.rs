@@ -132,7 +132,8 @@ impl Progress {
     }
 
     /// Returns what the kernel of [`TableWriter::finish`](super::table::TableWriter::finish) reported. Waits for the
-    /// stream.
+    /// report only: if the stream fits, the output is complete for work on any stream, and no kernel that has yet to
+    /// end uses the input or the output.
     ///
     /// # Errors
     /// The errors of [`Self::records`].

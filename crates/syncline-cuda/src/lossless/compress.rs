@@ -76,7 +76,8 @@ impl<'d> LosslessCompressor<'d> {
     }
 
     /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
-    /// room; less suffices if the stream turns out to fit.
+    /// room; less suffices if the stream turns out to fit. Returns when the stream is complete; after an error, work
+    /// may still be queued.
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] unless the coder is LZSS or LZSS followed by Huffman, [`CudaError::NoRoom`];

@@ -172,7 +172,8 @@ impl<'d> Compressor<'d> {
     }
 
     /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
-    /// room; less suffices if the stream turns out to fit. Returns when the stream is complete.
+    /// room; less suffices if the stream turns out to fit. Returns when the stream is complete: work that is still
+    /// queued uses neither input nor output. After an error it may.
     ///
     /// # Errors
     /// [`CudaError::Core`] for a bound that the element type cannot have, [`CudaError::Lossless`] if the bound asks for

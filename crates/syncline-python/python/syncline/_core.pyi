@@ -8,6 +8,7 @@ __all__ = [
     "Corrupt",
     "CudaCodec",
     "CudaDecompressor",
+    "CudaOptions",
     "DeviceArray",
     "File",
     "GpuError",
@@ -19,6 +20,7 @@ __all__ = [
     "Writer",
     "__version__",
     "compress",
+    "cuda_current_stream",
     "cuda_device_count",
     "cuda_device_info",
     "cuda_device_of",
@@ -107,6 +109,7 @@ class Writer:
     def close(self) -> None: ...
     def abandon(self) -> None: ...
 
+def cuda_current_stream(array: Any, ordinal: int) -> int | None: ...
 def cuda_device_count() -> int: ...
 def cuda_device_info(ordinal: int) -> dict[str, Any]: ...
 def cuda_device_of(array: Any) -> int | None: ...
@@ -140,12 +143,7 @@ class DeviceArray:
 class CudaCodec:
     def __new__(cls, ordinal: int, stream: int | None = None) -> CudaCodec: ...
     def compress(
-        self,
-        array: Any,
-        choices: dict[str, Any],
-        out: Any = None,
-        stream: int | None = None,
-        fallback: bool = True,
+        self, array: Any, options: CudaOptions, out: Any = None, stream: int | None = None
     ) -> DeviceArray: ...
     def decompress(
         self, data: Any, out: Any = None, stream: int | None = None, fallback: bool = True
@@ -153,6 +151,12 @@ class CudaCodec:
     def header(self, data: Any, stream: int | None = None) -> dict[str, Any]: ...
     def upload(self, data: Any, dtype: str, shape: Sequence[int]) -> DeviceArray: ...
     def download(self, array: Any, stream: int | None = None) -> tuple[bytes, str, list[int]]: ...
+
+@final
+class CudaOptions:
+    def __new__(cls, choices: dict[str, Any], fallback: bool) -> CudaOptions: ...
+    @property
+    def fallback(self) -> bool: ...
 
 @final
 class CudaDecompressor:

@@ -55,6 +55,9 @@ def stream_number(stream: Any, array: Any, ordinal: int) -> int | None:
     (PyTorch and CuPy have one). ``None`` stands for the one that the array itself names.
     """
     if stream is None:
+        number = _core.cuda_current_stream(array, ordinal)
+        if number is not None:
+            return number
         stream = current_stream(array, ordinal)
     if stream is None:
         return None
@@ -71,19 +74,17 @@ def stream_number(stream: Any, array: Any, ordinal: int) -> int | None:
     raise TypeError(f"{type(stream).__name__} is no CUDA stream: pass a handle, or an object with __cuda_stream__")
 
 
-def compress(
-    array: Any, ordinal: int, choices: dict[str, Any], *, out: Any, stream: Any, codec: _core.CudaCodec | None = None
-) -> _core.DeviceArray:
-    """Compresses an array on a GPU to a stream on this GPU, by a codec of this call if none is given."""
+def compress(array: Any, ordinal: int, choices: dict[str, Any], *, out: Any, stream: Any) -> _core.DeviceArray:
+    """Compresses an array on a GPU to a stream on this GPU."""
     number = stream_number(stream, array, ordinal)
-    own = codec_for(ordinal, number) if codec is None else codec
-    return own.compress(array, device_choices(choices), out, number, choices["device"] == "auto")
+    return codec_for(ordinal, number).compress(array, options_of(choices), out, number)
 
 
-def device_choices(choices: dict[str, Any]) -> dict[str, Any]:
-    """Returns the choices for an array on a GPU, which has no coder "auto" for lossless streams."""
+def options_of(choices: dict[str, Any]) -> _core.CudaOptions:
+    """Returns the choices for arrays on a GPU, which has no coder "auto" for lossless streams."""
     lossless = choices["mode"] == "lossless" and choices["coder"] is None
-    return {**choices, "coder": "lzss+huffman"} if lossless else choices
+    chosen = {**choices, "coder": "lzss+huffman"} if lossless else choices
+    return _core.CudaOptions(chosen, choices["device"] == "auto")
 
 
 def host_bytes(data: Any, stream: Any = None) -> Any:

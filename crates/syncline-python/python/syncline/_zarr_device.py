@@ -26,7 +26,8 @@ def compress(array: Any, choices: dict[str, Any], prototype: Any) -> Any:
     # A chunk can be a part of a larger array; CuPy copies it only if it is.
     array = array.ravel(order="C").reshape(array.shape)
     ordinal = _ordinal_of(array)
-    stream = _device.compress(array, ordinal, choices, out=None, stream=None, codec=_codec(ordinal))
+    number = _device.stream_number(None, array, ordinal)
+    stream = _codec(ordinal).compress(array, _device.options_of(choices), None, number)
     return prototype.buffer.from_array_like(_device.as_array_like(stream, array))
 
 

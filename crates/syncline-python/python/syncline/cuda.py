@@ -103,7 +103,7 @@ class Compressor:
     ) -> None:
         where = "auto" if fallback else "cuda"
         chosen = one_bound(bound, abs, rel, psnr, pw_rel)
-        self._choices = core_choices(chosen, fill, coder, level, effort, index, 0, where, None)
+        self._options = _device.options_of(core_choices(chosen, fill, coder, level, effort, index, 0, where, None))
         self._codec = _device.codec_for(device)
         self.device = device
 
@@ -115,7 +115,8 @@ class Compressor:
         written to the start of it, and the result shares its memory.
         :func:`syncline.max_compressed_len` bytes are always enough.
         """
-        return _device.compress(array, self.device, self._choices, out=out, stream=stream, codec=self._codec)
+        number = _device.stream_number(stream, array, self.device)
+        return self._codec.compress(array, self._options, out, number)
 
     def decompress(self, data: Any, *, out: Any = None, like: Any = None, stream: Any = None) -> Any:
         """Decompresses a stream that is on the GPU or in host memory, as :func:`syncline.decompress` does."""
@@ -123,7 +124,7 @@ class Compressor:
             raise TypeError("give one of out= and like=")
         model = next((array for array in (out, like, data) if array is not None), data)
         number = _device.stream_number(stream, model, self.device)
-        result = self._codec.decompress(data, out, number, self._choices["device"] == "auto")
+        result = self._codec.decompress(data, out, number, self._options.fallback)
         return out if out is not None else _device.as_array_like(result, like)
 
 

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use syncline::gpu::{Codec, DeviceBuffer, DeviceBytes, RawStream, ensure_not_captured};
@@ -13,15 +13,16 @@ use syncline::{ArrayView, Backend, CompressOptions, DecompressOptions, ElementTy
 use super::array::DeviceArray;
 use super::idle;
 use super::import::{DeviceInput, cuda_device_of};
+use super::options::CudaOptions;
 use super::raw_stream;
 use crate::buffers::Input;
 use crate::errors::exception;
-use crate::{Choices, header_fields};
+use crate::header_fields;
 
 /// Compresses and decompresses arrays in the memory of one GPU, with a workspace that it keeps.
 ///
 /// What the GPU cannot do (lossless streams of some coders, and bounds that resolve to lossless compression) is done on
-/// the CPU if `fallback` is true: the bytes are those of the CPU in any case.
+/// the CPU if the call allows it: the bytes are those of the CPU in any case.
 #[pyclass(frozen, module = "syncline._core")]
 pub struct CudaCodec {
     codec: Arc<Mutex<Codec>>,
@@ -51,30 +52,29 @@ impl CudaCodec {
     }
 
     /// Compresses an array on the device to new memory, or to the start of `out`, bytes on the device.
-    #[pyo3(signature = (array, choices, out = None, stream = None, fallback = true))]
+    #[pyo3(signature = (array, options, out = None, stream = None))]
     fn compress(
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        choices: Choices,
+        options: &Bound<'_, CudaOptions>,
         out: Option<&Bound<'_, PyAny>>,
         stream: Option<usize>,
-        fallback: bool,
     ) -> PyResult<DeviceArray> {
         let input = self.take(array, stream)?;
-        let options = choices.options().map_err(exception)?;
+        let CudaOptions { options, fallback } = options.get();
         let number = input.stream;
         let (bytes, element, shape) = (input.bytes, input.element, input.shape);
         let Some(out) = out else {
             let made = py.detach(|| {
                 let mut codec = self.lock();
                 // SAFETY: `input` keeps the array, which is ready on the stream, until this function returns.
-                let made = unsafe { codec.compress_to_buffer(bytes, element, shape, &options, raw_stream(number)) };
+                let made = unsafe { codec.compress_to_buffer(bytes, element, shape, options, raw_stream(number)) };
                 match made {
                     Ok((made, _)) => Ok(made),
-                    Err(error) if fallback && unable(&error) => {
+                    Err(error) if *fallback && unable(&error) => {
                         // SAFETY: as above.
-                        let made = unsafe { on_host(&codec, bytes, element, shape, &options, raw_stream(number)) }?;
+                        let made = unsafe { on_host(&codec, bytes, element, shape, options, raw_stream(number)) }?;
                         codec.upload(&made)
                     }
                     Err(error) => Err(error),
@@ -89,12 +89,12 @@ impl CudaCodec {
         let len = py.detach(|| {
             let mut codec = self.lock();
             // SAFETY: `input` and `output` keep both arrays, ready on the stream, until this function returns.
-            let made = unsafe { codec.compress(bytes, element, shape, &options, room, raw_stream(number)) };
+            let made = unsafe { codec.compress(bytes, element, shape, options, room, raw_stream(number)) };
             match made {
                 Ok(summary) => Ok(summary.compressed_bytes as usize),
-                Err(error) if fallback && unable(&error) => {
+                Err(error) if *fallback && unable(&error) => {
                     // SAFETY: as above.
-                    let made = unsafe { on_host(&codec, bytes, element, shape, &options, raw_stream(number)) }?;
+                    let made = unsafe { on_host(&codec, bytes, element, shape, options, raw_stream(number)) }?;
                     let needs = format!("the output has {} bytes, but the stream has {} bytes", room.len, made.len());
                     if made.len() > room.len {
                         return Err(Error::invalid(needs));
@@ -226,9 +226,6 @@ impl CudaCodec {
     }
 
     fn take_output(&self, array: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<DeviceInput> {
-        if cuda_device_of(array)?.is_none() {
-            return Err(PyTypeError::new_err("out is not in the memory of a CUDA device"));
-        }
         let output = DeviceInput::writable(array, stream)?;
         self.check(&output)?;
         Ok(output)

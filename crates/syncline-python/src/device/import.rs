@@ -6,8 +6,10 @@ use std::ffi::c_void;
 
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType};
+use dlpark::python::consumer::exchange::ExchangeApi;
 use dlpark::python::{DlpackStream, ImportRequest, ImportedDlpack, StreamArg, consumer};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use syncline::gpu::{self, DeviceBytes};
@@ -37,14 +39,25 @@ pub enum Owner {
 /// Returns the number of the GPU that an array is on, or None for an array in host memory, or what is no array.
 #[pyfunction]
 pub fn cuda_device_of(array: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    if let Some(method) = array.getattr_opt("__dlpack_device__")? {
+    if let Some(method) = array.getattr_opt(intern!(array.py(), "__dlpack_device__"))? {
         let (kind, number): (u32, i32) = method.call0()?.extract()?;
         return Ok(on_device(DLDeviceType(kind)).then_some(number.max(0) as usize));
     }
-    match array.getattr_opt("__cuda_array_interface__")? {
+    match array.getattr_opt(intern!(array.py(), "__cuda_array_interface__"))? {
         Some(interface) => gpu::device_of(interface_pointer(&interface)?.0).map(Some).map_err(exception),
         None => Ok(None),
     }
+}
+
+/// Returns the number of the current stream of an array's library on GPU number `ordinal`, if the library has the
+/// exchange functions of DLPack in C and the array is on this GPU. No Python code of the library runs.
+#[pyfunction]
+pub fn cuda_current_stream(array: &Bound<'_, PyAny>, ordinal: usize) -> Option<usize> {
+    let api = ExchangeApi::from_object(array.as_borrowed()).ok()??;
+    let found = api.with_tensor_view_no_sync(array.as_borrowed(), |tensor, stream| (tensor.device, stream.addr()));
+    // An array that the functions do not take may still have the methods of DLPack.
+    let (device, stream) = found.ok()?;
+    (on_device(device.device_type) && usize::try_from(device.device_id) == Ok(ordinal)).then_some(stream)
 }
 
 fn on_device(kind: DLDeviceType) -> bool {
@@ -56,8 +69,8 @@ impl DeviceInput {
     /// that which the array states.
     ///
     /// # Errors
-    /// `TypeError` for element types that streams do not have, `ValueError` for arrays that are not C-contiguous, and
-    /// whatever the array's methods raise.
+    /// `TypeError` for arrays in host memory and for element types that streams do not have, `ValueError` for arrays
+    /// that are not C-contiguous, and whatever the array's methods raise.
     pub fn new(array: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<Self> {
         // An input may be a copy, if its library cannot share it. Some libraries cannot say whether they have copied.
         Self::take(array, stream, None)
@@ -65,7 +78,8 @@ impl DeviceInput {
 
     /// Takes an array, with what DLPack calls `copy`.
     fn take(array: &Bound<'_, PyAny>, stream: Option<usize>, copy: Option<bool>) -> PyResult<Self> {
-        match array.hasattr("__dlpack__")? && array.hasattr("__dlpack_device__")? {
+        let has = |name| array.hasattr(name);
+        match has(intern!(array.py(), "__dlpack__"))? && has(intern!(array.py(), "__dlpack_device__"))? {
             true => Self::from_dlpack(array, stream.unwrap_or(0), copy),
             false => Self::from_interface(array, stream),
         }
@@ -77,7 +91,7 @@ impl DeviceInput {
     /// `ValueError` if it is read-only, or a tensor of PyTorch with a gradient, which would not know of the change; and
     /// those of [`DeviceInput::new`].
     pub fn writable(array: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<Self> {
-        if let Some(has_gradient) = array.getattr_opt("requires_grad")?
+        if let Some(has_gradient) = array.getattr_opt(intern!(array.py(), "requires_grad"))?
             && has_gradient.is_truthy()?
         {
             return Err(PyValueError::new_err("the output requires a gradient: pass its detach()"));
@@ -107,12 +121,14 @@ impl DeviceInput {
     }
 
     fn from_dlpack(array: &Bound<'_, PyAny>, stream: usize, copy: Option<bool>) -> PyResult<Self> {
-        let imported = ImportRequest::new(array.as_borrowed())?.import(Some(&Consumer(stream)), copy)?;
-        let tensor = imported.validate().map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let device = tensor.device();
+        let request = ImportRequest::new(array.as_borrowed())?;
+        // Arrays in host memory refuse a stream with an error of their own.
+        let device = request.device()?;
         if !on_device(device.device_type) {
-            return Err(PyTypeError::new_err("the array is not in the memory of a CUDA device"));
+            return Err(not_on_device());
         }
+        let imported = request.import(Some(&Consumer(stream)), copy)?;
+        let tensor = imported.validate().map_err(|error| PyValueError::new_err(error.to_string()))?;
         check_contiguous(tensor.shape(), tensor.strides())?;
         let element = element_of(tensor.dtype())?;
         let shape = shape_of(tensor.shape())?;
@@ -124,7 +140,8 @@ impl DeviceInput {
     }
 
     fn from_interface(array: &Bound<'_, PyAny>, stream: Option<usize>) -> PyResult<Self> {
-        let interface = array.getattr("__cuda_array_interface__")?;
+        let interface =
+            array.getattr_opt(intern!(array.py(), "__cuda_array_interface__"))?.ok_or_else(not_on_device)?;
         let interface = interface.cast::<PyDict>()?;
         let get = |name: &str| interface.get_item(name).map(|item| item.filter(|item| !item.is_none()));
         let need = |name: &str| {
@@ -158,6 +175,10 @@ impl DeviceInput {
         let (bytes, owner) = (DeviceBytes { pointer, len }, Owner::Object(array.clone().unbind()));
         Ok(Self { bytes, element, shape, ordinal, stream, read_only, owner })
     }
+}
+
+fn not_on_device() -> PyErr {
+    PyTypeError::new_err("the array is not in the memory of a CUDA device")
 }
 
 /// Returns the address of a CUDA array interface, and whether its memory must not be written to.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "device memory and CUDA streams come from the caller as raw pointers")]
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline};
@@ -11,7 +11,7 @@ use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
 use syncline_core::pipeline::max_compressed_len;
-use syncline_cuda::cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::{CompressOptions as DeviceOptions, Compressed, Compressor, Decompressor, StreamInfo};
@@ -34,6 +34,8 @@ pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
 pub struct Codec {
     device: &'static Device,
     stream: Arc<CudaStream>,
+    /// Marks the work that the caller's stream has at the time of a call. Locked from a record to its wait.
+    queued: Mutex<CudaEvent>,
     lossy: Option<Compressor<'static>>,
     lossless: Option<LosslessCompressor<'static>>,
     /// The decompressor of the last lossy stream, whose memory the next one takes over.
@@ -61,7 +63,8 @@ impl Codec {
     pub fn new(ordinal: usize) -> Result<Self> {
         let device = open(ordinal)?;
         let stream = device.context().new_stream().doing("creating a stream").map_err(error)?;
-        Ok(Self { device, stream, lossy: None, lossless: None, decompressor: None, scratch: None })
+        let queued = Mutex::new(device.context().new_event(None).doing("creating an event").map_err(error)?);
+        Ok(Self { device, stream, queued, lossy: None, lossless: None, decompressor: None, scratch: None })
     }
 
     /// Frees the device memory that the codec keeps, except for a small part that does not depend on the arrays. The
@@ -294,9 +297,7 @@ impl Codec {
                 DeviceOptions { fill: options.fill(), index: options.index(), ..DeviceOptions::new(options.bound()) };
             compressor.compress(&input.as_view(), element_type, shape, &device_options, &mut output.view())
         };
-        // The memory is the caller's again when the call returns, with an error, too.
-        self.stream.synchronize().doing("waiting for the compression")?;
-        result
+        self.settle(result)
     }
 
     /// Returns what a compression did.
@@ -397,9 +398,7 @@ impl Codec {
                 self.decompress_lossy(info, &input.as_view(), &mut output.view())
             }
         };
-        // The memory is the caller's again when the call returns, with an error, too.
-        self.stream.synchronize().doing("waiting for the decompression").map_err(error)?;
-        result.map_err(error)
+        self.settle(result).map_err(error)
     }
 
     /// Decompresses a lossy stream and waits for it. The decompressor is kept for the next call, except after an error:
@@ -420,6 +419,15 @@ impl Codec {
         Ok(())
     }
 
+    /// Waits for the work of a call that failed, so that the memory is the caller's again when the call returns. The
+    /// work of one that did not fail is complete, except that kernels may yet have to end.
+    fn settle<T>(&self, result: std::result::Result<T, CudaError>) -> std::result::Result<T, CudaError> {
+        if result.is_err() {
+            self.stream.synchronize().doing("waiting for the device")?;
+        }
+        result
+    }
+
     /// Orders the codec's stream after all work that is queued on the caller's.
     ///
     /// # Safety
@@ -427,7 +435,8 @@ impl Codec {
     unsafe fn wait_for(&self, stream: RawStream) -> std::result::Result<(), CudaError> {
         // SAFETY: the stream is live, as this function's caller promises, and is borrowed for this function only.
         let caller = unsafe { self.caller(stream) }?;
-        self.stream.join(&caller).doing("waiting for the caller's stream")
+        let queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        queued.record(&caller).and_then(|()| self.stream.wait(&queued)).doing("waiting for the caller's stream")
     }
 
     /// Returns the caller's stream. It is an error if a graph captures it, as the codec's stream would become part of
