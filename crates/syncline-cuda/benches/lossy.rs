@@ -47,7 +47,8 @@ fn main() -> Result<()> {
     let smooth = Data { noise: 0.002, fill: false };
     let rel = Bound::Rel(1e-3);
     if wanted.is_empty() || wanted.iter().any(|name| name == "queued") {
-        for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
+        // The last bound takes codes of 16 bits.
+        for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4), Bound::Rel(2e-7)] {
             bench.queued::<f32>(&[512, 512, 512], bound, smooth)?;
         }
         bench.queued::<f32>(&[1 << 27], rel, smooth)?;

@@ -9,6 +9,7 @@ mod decompressor;
 mod idle;
 mod import;
 mod options;
+mod queued_compressor;
 
 use std::path::PathBuf;
 
@@ -55,6 +56,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<codec::CudaCodec>()?;
     module.add_class::<options::CudaOptions>()?;
     module.add_class::<decompressor::CudaDecompressor>()?;
+    module.add_class::<queued_compressor::CudaQueuedCompressor>()?;
     module.add_function(wrap_pyfunction!(cuda_device_count, module)?)?;
     module.add_function(wrap_pyfunction!(cuda_device_info, module)?)?;
     module.add_function(wrap_pyfunction!(import::cuda_device_of, module)?)?;

@@ -173,6 +173,29 @@ def test_torch_graphs_capture_decompression(torch, default_mode):
         np.testing.assert_array_equal(doubled.cpu().numpy(), 2 * decoded)
 
 
+@pytest.mark.parametrize("default_mode", [True, False])
+def test_torch_graphs_capture_compression(torch, default_mode):
+    arrays = [field(), 2 * field(), field()[::-1].copy()]
+    tensor = torch.from_numpy(arrays[0]).cuda()
+    out = torch.zeros(syncline.max_compressed_len("f4", SHAPE), dtype=torch.uint8, device="cuda")
+    size = torch.zeros(1, dtype=torch.int64, device="cuda")
+    side = torch.cuda.Stream()
+    compressor = syncline.cuda.QueuedCompressor(tensor, rel=1e-3, stream=side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    mode = "global" if default_mode else "thread_local"
+    with torch.cuda.graph(graph, stream=side, capture_error_mode=mode):
+        doubled = tensor * 2
+        compressor.compress(doubled, out, size)
+    for array in arrays:
+        tensor.copy_(torch.from_numpy(array))
+        graph.replay()
+        torch.cuda.synchronize()
+        expected = syncline.compress(2 * array, rel=1e-3, effort="fast", fill=None, device="cpu")
+        assert compressor.check() == size.item() == len(expected)
+        assert out.cpu().numpy()[: len(expected)].tobytes() == expected
+
+
 def test_torch_loses_no_memory(torch):
     tensor = torch.from_numpy(field()).cuda()
     compressor = syncline.cuda.Compressor(abs=0.01)
@@ -280,6 +303,23 @@ def test_cupy_graphs_capture_decompression(cupy):
             graph.launch(side)
             side.synchronize()
             np.testing.assert_array_equal(out.get(), syncline.decompress(expected, device="cpu"))
+
+
+def test_cupy_graphs_capture_compression(cupy):
+    arrays = [field(), 2 * field()]
+    there = cupy.asarray(arrays[0])
+    out = cupy.zeros(syncline.max_compressed_len("f4", SHAPE), "u1")
+    side = cupy.cuda.Stream(non_blocking=True)
+    with side:
+        compressor = syncline.cuda.QueuedCompressor(there, abs=0.01)
+        side.begin_capture()
+        compressor.compress(there, out)
+        graph = side.end_capture()
+        for array in arrays:
+            there.set(array)
+            graph.launch(side)
+            expected = syncline.compress(array, abs=0.01, effort="fast", fill=None, device="cpu")
+            assert out[: compressor.check()].get().tobytes() == expected
 
 
 def test_jax(jax):

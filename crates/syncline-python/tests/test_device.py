@@ -9,7 +9,7 @@ import pytest
 import syncline
 import syncline.cuda
 from syncline import _device
-from syncline.cuda import Compressor, Decompressor, to_device, to_host
+from syncline.cuda import Compressor, Decompressor, QueuedCompressor, to_device, to_host
 
 pytestmark = pytest.mark.gpu
 
@@ -373,6 +373,79 @@ def test_capture_of_what_waits_is_refused(gpu):
                 call()
         decompressor.decompress(there)
     assert compressor.compress(to_device(field()), stream=stream).to_bytes() == made.to_bytes()
+
+
+class Graph(CapturedStream):
+    """A graph of what a ``with`` statement queues on a stream."""
+
+    def __exit__(self, *_):
+        graph = ctypes.c_void_p()
+        self.call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
+        self.executable = ctypes.c_void_p()
+        self.call("cuGraphInstantiateWithFlags", ctypes.byref(self.executable), graph, ctypes.c_uint64(0))
+        self.call("cuGraphDestroy", graph)
+
+    def launch(self):
+        self.call("cuGraphLaunch", self.executable, self.handle)
+
+
+def test_graphs_capture_compression(gpu):
+    fields = [field(), 3 * field(), field()[::-1].copy()]
+    there, size = to_device(fields[0]), to_device(np.zeros(1, "i8"))
+    room = to_device(np.zeros(syncline.max_compressed_len("f4", (30, 40)), "u1"))
+    graph = Graph()
+    compressor = QueuedCompressor(there, rel=1e-3, stream=graph)
+    assert (compressor.dtype, compressor.shape, compressor.device) == ("f32", (30, 40), 0)
+    with graph:
+        compressor.compress(there, room, size)
+        with pytest.raises(syncline.GpuError, match="captures the stream"):
+            compressor.check()
+        with pytest.raises(syncline.GpuError, match="captures the stream"):
+            QueuedCompressor(there, rel=1e-3, stream=graph)
+    for array in fields:
+        expected = syncline.compress(array, rel=1e-3, effort="fast", fill=None)
+        source, length = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
+        graph.call("cuMemcpyHtoD_v2", ctypes.c_uint64(pointer_of(there)), source, length)
+        graph.launch()
+        assert compressor.check() == len(expected) == to_host(size)[0]
+        assert to_host(room)[: len(expected)].tobytes() == expected
+    holes = np.where(field() > 50, np.nan, field()).astype("f4")
+    compressor.compress(to_device(holes), room, size)
+    with pytest.raises(syncline.GpuError, match="masked"):
+        compressor.check()
+    assert to_host(size)[0] == 0
+    with_holes = QueuedCompressor(to_device(holes), rel=1e-3, fill=[-1.0])
+    for array in (holes, field()):
+        with_holes.compress(to_device(array), room)
+        expected = syncline.compress(array, rel=1e-3, effort="fast", fill=[-1.0])
+        assert to_host(room)[: with_holes.check()].tobytes() == expected
+
+
+def pointer_of(array):
+    return array.__cuda_array_interface__["data"][0]
+
+
+def test_what_cannot_be_queued_raises(gpu):
+    there, room = to_device(field()), to_device(np.zeros(9000, "u1"))
+    for options in ({"rel": 1e-3, "fill": "auto"}, {"bound": syncline.Bound("psnr", 60)}, {}):
+        with pytest.raises(syncline.GpuError):
+            QueuedCompressor(there, **options)
+    with pytest.raises(TypeError, match="CUDA"):
+        QueuedCompressor(field(), rel=1e-3)
+    with pytest.raises(ValueError, match="bound"):
+        QueuedCompressor(there, abs=-1.0)
+    compressor = QueuedCompressor(there, abs=0.1)
+    with pytest.raises(ValueError, match="made for"):
+        compressor.compress(to_device(field((40, 30))), room)
+    with pytest.raises(ValueError, match="int64"):
+        compressor.compress(there, room, to_device(np.zeros(1, "i4")))
+    with pytest.raises(ValueError, match="int64"):
+        compressor.compress(there, room, to_device(np.zeros(2, "u8")))
+    with pytest.raises(TypeError, match="CUDA"):
+        compressor.compress(there, np.zeros(9000, "u1"))
+    compressor.compress(there, to_device(np.zeros(256, "u1")))
+    with pytest.raises(ValueError, match="256"):
+        compressor.check()
 
 
 def test_exchange_functions_name_the_stream(gpu, monkeypatch):

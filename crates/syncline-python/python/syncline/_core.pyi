@@ -9,6 +9,7 @@ __all__ = [
     "CudaCodec",
     "CudaDecompressor",
     "CudaOptions",
+    "CudaQueuedCompressor",
     "DeviceArray",
     "File",
     "GpuError",
@@ -157,6 +158,15 @@ class CudaOptions:
     def __new__(cls, choices: dict[str, Any], fallback: bool) -> CudaOptions: ...
     @property
     def fallback(self) -> bool: ...
+
+@final
+class CudaQueuedCompressor:
+    def __new__(
+        cls, model: Any, options: CudaOptions, stream: int, owner: Any = None
+    ) -> CudaQueuedCompressor: ...
+    def array(self) -> tuple[str, list[int]]: ...
+    def compress(self, array: Any, out: Any, size: Any = None) -> None: ...
+    def check(self) -> int: ...
 
 @final
 class CudaDecompressor:

@@ -2,7 +2,8 @@
 
 :func:`syncline.compress` and :func:`syncline.decompress` take arrays of PyTorch, CuPy, JAX, Numba, and whatever else
 speaks DLPack or the CUDA array interface. The classes here are for those who compress often: a :class:`Compressor`
-keeps its workspace, and CUDA graphs can capture the work of a :class:`Decompressor`.
+keeps its workspace, and CUDA graphs can capture the work of a :class:`QueuedCompressor` and of a
+:class:`Decompressor`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = [
     "Decompressor",
     "Device",
     "DeviceArray",
+    "QueuedCompressor",
     "device",
     "device_count",
     "to_device",
@@ -126,6 +128,80 @@ class Compressor:
         number = _device.stream_number(stream, model, self.device)
         result = self._codec.decompress(data, out, number, self._options.fallback)
         return out if out is not None else _device.as_array_like(result, like)
+
+
+class QueuedCompressor:
+    """Compresses arrays of one type and shape again and again on a CUDA stream, without waiting for the GPU.
+
+    Everything is allocated when the object is made, for the worst case: two to three times the size of an array, and
+    no more than that of 2 GiB. :meth:`compress` only queues work, so that a CUDA graph can capture it; a bound relative
+    to the range is resolved for each array anew. The streams are those of :func:`syncline.compress` with
+    ``effort="fast"``.
+
+    ``model`` is an array on a GPU, like those that will be compressed. It tells whether there are masked elements (NaN,
+    fill values, -0.0 in more than one of 4,096 elements) and codes of 16 bits (where differences of neighbors often
+    exceed about 1,000 times the bound). Work for these is queued only if ``model`` has them; an array that needs more
+    than ``model`` makes no stream, and :meth:`check` raises an exception.
+
+    Bounds are ``abs``, ``rel``, and ``pw_rel``. Fill values must be given, because finding them takes several passes.
+    ``stream`` is by default the current stream of the library that ``model`` is of.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        abs: float | None = None,
+        rel: float | None = None,
+        pw_rel: float | None = None,
+        bound: Bound | None = None,
+        fill: Fill = None,
+        index: Index = "symbol",
+        stream: Any = None,
+    ) -> None:
+        ordinal = _device.ordinal_of(model)
+        if ordinal is None:
+            raise TypeError("the model is not in the memory of a CUDA device")
+        chosen = one_bound(bound, abs, rel, None, pw_rel)
+        _device.find_nvrtc()
+        options = _device.options_of(core_choices(chosen, fill, None, None, "fast", index, 0, "cuda", None))
+        if stream is None:
+            stream = _device.current_stream(model, ordinal)
+        number = _device.stream_number(stream, model, ordinal)
+        self._inner = _core.CudaQueuedCompressor(model, options, 0 if number is None else number, stream)
+        self.device = ordinal
+
+    @property
+    def dtype(self) -> str:
+        """The name of the element type of the arrays."""
+        return self._inner.array()[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the arrays."""
+        return tuple(self._inner.array()[1])
+
+    def compress(self, array: Any, out: Any, size: Any = None) -> None:
+        """Queues the compression of ``array``, an array on the GPU of the type and the shape of the model.
+
+        The stream is written to the start of ``out``, a contiguous array of bytes on the GPU that starts on a multiple
+        of 16 bytes; :func:`syncline.max_compressed_len` bytes are always enough. ``size``, an array on the GPU with one
+        element of ``int64`` or ``uint64``, receives its size in bytes, or 0 if there is no stream.
+
+        All arrays and this object must live until the work is done, and until the last launch of a graph that captured
+        it. Such launches, and other work of this object, must run one after another.
+        """
+        self._inner.compress(array, out, size)
+
+    def check(self) -> int:
+        """Waits for the work on the stream of this object, and returns the size in bytes of the last stream.
+
+        Raises:
+            GpuError: the array needs more than the model, or the bound resolves to lossless compression; or a CUDA graph
+                captures the stream.
+            ValueError: ``out`` was too short.
+        """
+        return self._inner.check()
 
 
 class Decompressor:
