@@ -22,6 +22,7 @@ use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::{DriverContext, Result};
+use syncline_cuda::observer::Observer;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, QueuedCompressor, max_compressed_len};
 
 mod fields;
@@ -129,7 +130,7 @@ impl Bench<'_> {
             text(graph),
             compressor.workspace_bytes() as f64 / array.len() as f64,
         );
-        Ok(())
+        self.print_parts(|observer| compressor.compress_observed(&input, &mut output.as_view_mut(), None, observer))
     }
 
     fn compress<T: Real + Element>(&self, extents: &[u64], bound: Bound, data: Data) -> Result<()> {
@@ -166,30 +167,39 @@ impl Bench<'_> {
                 share(compressor.workspace_bytes()),
                 share(compressor.needed_workspace(&made.header, &Geometry::new(shape))),
             );
-            let mut events: Vec<(&'static str, CudaEvent)> = Vec::new();
-            let event = || self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
-            let start = event()?;
-            compressor.compress_observed(&input, T::TYPE, shape, &options, &mut output.as_view_mut(), &mut |name| {
-                events.push((name, event()?));
-                Ok(())
+            self.print_parts(|observer| {
+                let mut view = output.as_view_mut();
+                compressor.compress_observed(&input, T::TYPE, shape, &options, &mut view, observer).map(drop)
             })?;
-            self.stream.synchronize().doing("waiting")?;
-            let mut times: Vec<(&'static str, f32)> = Vec::new();
-            let mut before = &start;
-            for (name, event) in &events {
-                let microseconds = 1e3 * before.elapsed_ms(event).doing("reading an event")?;
-                match times.iter_mut().find(|time| time.0 == *name) {
-                    Some(time) => time.1 += microseconds,
-                    None => times.push((name, microseconds)),
-                }
-                before = event;
-            }
-            let parts: Vec<_> = times.iter().map(|(name, time)| format!("{name} {time:.0}")).collect();
-            println!("    {}", parts.join(", "));
             if array.len() < 256 << 20 || self.effort != Effort::Fast {
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// Prints the times between the events after the kernels of a compression in microseconds.
+    fn print_parts(&self, compress: impl FnOnce(&mut Observer<'_>) -> Result<()>) -> Result<()> {
+        let mut events: Vec<(&'static str, CudaEvent)> = Vec::new();
+        let event = || self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
+        let start = event()?;
+        compress(&mut |name| {
+            events.push((name, event()?));
+            Ok(())
+        })?;
+        self.stream.synchronize().doing("waiting")?;
+        let mut times: Vec<(&'static str, f32)> = Vec::new();
+        let mut before = &start;
+        for (name, event) in &events {
+            let microseconds = 1e3 * before.elapsed_ms(event).doing("reading an event")?;
+            match times.iter_mut().find(|time| time.0 == *name) {
+                Some(time) => time.1 += microseconds,
+                None => times.push((name, microseconds)),
+            }
+            before = event;
+        }
+        let parts: Vec<_> = times.iter().map(|(name, time)| format!("{name} {time:.0}")).collect();
+        println!("    {}", parts.join(", "));
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ pub use gather::SideLists;
 pub use quantized::Quantized;
 pub use quantizer::Quantizer;
 pub(crate) use queued::{ListedStreams, QueuedQuantizer};
-pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS, STATUS_NO_PATTERNS};
+pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS, STATUS_OTHER_CONSTANTS};
 pub use structs::{ChunkSummary, SideStarts, TileSums};
 pub(crate) use structs::{RecordInputsArgument, SideOffsets};
 pub(crate) use token_codes::{GROUP_LOG2 as TOKEN_GROUP_LOG2, TileCodes, TokenQuantizer};

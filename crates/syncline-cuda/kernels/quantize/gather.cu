@@ -1,5 +1,4 @@
-// Collects outliers, verbatim values, and bitmaps of masks and signs. One warp per tile; most tiles have nothing to
-// collect.
+// Collects outliers, verbatim values, and bitmaps of masks and signs, one tile of a warp at a time.
 //
 // AXES   axes along which tiles extend
 // WARPS  warps of a block
@@ -67,6 +66,15 @@ __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const
     }
 }
 
+// Returns whether a tile has anything to collect.
+__device__ inline bool has_entries(uint32_t number, const ChunkBatch &batch, const SideStarts *starts,
+                                   const Outputs &outputs) {
+    const uint32_t meta = outputs.metas[number];
+    return (outputs.outliers[number] > 0 || outputs.verbatim[number] > 0 || (meta >> META_MASK & 3) == KIND_BITMAP ||
+            (meta >> META_SIGN & 3) == KIND_BITMAP) &&
+           starts[number / batch.chunk_tiles].radius != 0;
+}
+
 // Collects what tile `number` has. Called by one warp, with memory for the integers of a tile.
 __device__ inline void gather_tile(uint32_t number, const Element *slab, uint64_t first_element,
                                    const Geometry &geometry, const ChunkBatch &batch, const Step &step,
@@ -74,15 +82,9 @@ __device__ inline void gather_tile(uint32_t number, const Element *slab, uint64_
                                    const uint32_t *exact, const SideLists &lists, int32_t *integers) {
     const uint32_t lane = lane_id(), chunk = number / batch.chunk_tiles;
     const SideStarts start = starts[chunk];
-    if (start.radius == 0) {
-        return;
-    }
     const uint32_t meta = outputs.metas[number];
     const uint32_t outliers = outputs.outliers[number], verbatim = outputs.verbatim[number];
     const bool has_mask = (meta >> META_MASK & 3) == KIND_BITMAP, has_signs = (meta >> META_SIGN & 3) == KIND_BITMAP;
-    if (outliers == 0 && verbatim == 0 && !has_mask && !has_signs) {
-        return;
-    }
     const SideOffsets offset = offsets[number];
     const TileBox tile(geometry.tile(batch.first_tile + number));
     const uint32_t position =
@@ -140,15 +142,18 @@ __device__ inline void gather_tile(uint32_t number, const Element *slab, uint64_
     }
 }
 
-// `exact`, if not null, has the bitmap of the verbatim values of each tile that has any. A warp may have several tiles.
+// A warp has `tiles_of_warp` tiles, at most one a lane, most of which have nothing. `exact`, if not null, has the
+// bitmap of the verbatim values of each tile that has any.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP)
     quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch,
                     StepArgument constants, const SideStarts *starts, const SideOffsets *offsets, Outputs outputs,
-                    const uint32_t *exact, SideLists lists) {
+                    const uint32_t *exact, SideLists lists, uint32_t tiles_of_warp) {
     __shared__ int32_t integers[WARPS][MAX_ELEMENTS];
-    for (uint32_t number = blockIdx.x * WARPS + warp_id(); number < batch.tiles; number += gridDim.x * WARPS) {
-        gather_tile(number, slab, first_element, geometry, batch, step_in(constants), starts, offsets, outputs, exact,
-                    lists, integers[warp_id()]);
+    const uint32_t first = (blockIdx.x * WARPS + warp_id()) * tiles_of_warp, own = first + lane_id();
+    const bool any = lane_id() < tiles_of_warp && own < batch.tiles && has_entries(own, batch, starts, outputs);
+    for (uint32_t left = __ballot_sync(ALL_LANES, any); left != 0; left &= left - 1) {
+        gather_tile(first + __ffs(left) - 1, slab, first_element, geometry, batch, step_in(constants), starts, offsets,
+                    outputs, exact, lists, integers[warp_id()]);
         __syncwarp();
     }
 }

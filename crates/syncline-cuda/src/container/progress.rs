@@ -162,7 +162,11 @@ impl Progress {
         Ok((report.number > 0).then_some((report.bytes, report.status as u32)))
     }
 
-    fn outcome_of(bytes: u64, status: u64) -> Result<Outcome> {
+    /// Returns the outcome that the kernel reported.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if a code has no codeword.
+    pub(crate) fn outcome_of(bytes: u64, status: u64) -> Result<Outcome> {
         let status = status as u32;
         if status & STATUS_BAD_STREAM != 0 {
             return Err(CudaError::invalid("a chunk has symbols without a codeword"));

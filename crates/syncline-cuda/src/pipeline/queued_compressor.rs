@@ -14,13 +14,14 @@ use syncline_core::pipeline::max_compressed_len;
 use super::compress::{BATCH_BYTES, Batches, CompressOptions, Form};
 use super::{check_array, check_output};
 use crate::container::assemble::{Assembler, BatchInput, BatchPlan, Bitmaps, Codes, QueuedParts, RecordOutput};
-use crate::container::progress::{Progress, STATUS_NO_WIDE_CODES};
+use crate::container::progress::{Outcome, Progress, STATUS_NO_WIDE_CODES};
 use crate::container::record::{Contents, Lists};
 use crate::container::structs::QueuedEnd;
 use crate::device::{Arena, Device};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::quantize::{QueuedBound, QueuedQuantizer, STATUS_LOSSLESS, STATUS_NO_PATTERNS};
+use crate::observer::Observer;
+use crate::quantize::{QueuedBound, QueuedQuantizer, STATUS_LOSSLESS, STATUS_OTHER_CONSTANTS};
 
 /// Compresses arrays of one type and shape on one stream, without waiting for the device. The streams are those of
 /// [`Compressor`](super::Compressor) without LZSS tokens and token codebooks.
@@ -88,31 +89,36 @@ impl<'d> QueuedCompressor<'d> {
         let geometry = Geometry::new(shape);
         let bound = QueuedBound::new(device, stream, header.clone(), fill)?;
         let batches = Batches::new(Form::of(&header), &geometry, 0..geometry.chunks(), batch_bytes.max(1))?;
-        let quantizer = |patterns| {
-            QueuedQuantizer::new(device, element_type, options.bound, (index, group_log2), &geometry, patterns)
+        let most_chunks = batches.most_chunks();
+        let quantizer = |bitmaps| {
+            let form = (index, group_log2);
+            let made = QueuedQuantizer::new(device, element_type, options.bound, form, &geometry, bitmaps)?;
+            let words = made.control_words(most_chunks);
+            Ok::<_, CudaError>((made, stream.alloc_zeros(words).allocating(4 * words as u64)?))
         };
-        let (without_patterns, with_patterns) = (quantizer(false)?, quantizer(true)?);
-        let words = with_patterns.control_words(batches.most_chunks());
-        let logarithm = matches!(options.bound, Bound::PwRel(_));
+        // Logarithms are taken of magnitudes, so that there are signs, and often masked zeros.
+        let bitmaps = matches!(options.bound, Bound::PwRel(_));
+        let (first_quantizer, control) = quantizer(bitmaps)?;
         let mut made = Self {
             stream: stream.clone(),
             element_type,
             shape,
             index,
             chunk_tiles: u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as u32,
-            parts: QueuedParts { wide: false, bitmaps: logarithm },
+            parts: QueuedParts { wide: false, bitmaps },
             bound,
-            quantizer: without_patterns,
+            quantizer: first_quantizer,
             assembler: Assembler::new(device, index, group_log2, element_type.size() as u32)?,
             progress: Progress::new(stream, batches.chunks())?,
-            control: stream.alloc_zeros(words).allocating(4 * words as u64)?,
+            control,
             arena: Arena::new(stream.clone()),
             room: 0,
             batches,
         };
-        if made.run_once(model)? & STATUS_NO_PATTERNS != 0 {
-            made.bound.allow_patterns();
-            (made.quantizer, made.parts.bitmaps) = (with_patterns, true);
+        if made.run_once(model)? & STATUS_OTHER_CONSTANTS != 0 {
+            made.bound.resolve_first();
+            made.parts.bitmaps = true;
+            (made.quantizer, made.control) = quantizer(true)?;
             made.run_once(model)?;
         }
         if made.status()? & STATUS_NO_WIDE_CODES != 0 {
@@ -144,9 +150,9 @@ impl<'d> QueuedCompressor<'d> {
         self.arena.capacity() as u64 + self.assembler.device_bytes() + words
     }
 
-    /// Queues the compression of an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are
-    /// always enough room. The first word of `size`, if given, receives the stream's size in bytes; 0 if there is none,
-    /// for which [`Self::check`] has the reason.
+    /// Queues the compression of an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes
+    /// are always enough room. The first word of `size`, if given, receives the stream's size in bytes; 0 if there is
+    /// none, for which [`Self::check`] has the reason.
     ///
     /// # Errors
     /// [`CudaError::NoRoom`] if the output has no room for a header; [`CudaError::InvalidArgument`] if lengths or
@@ -156,6 +162,21 @@ impl<'d> QueuedCompressor<'d> {
         input: &CudaView<'_, u8>,
         output: &mut CudaViewMut<'_, u8>,
         size: Option<&mut CudaViewMut<'_, u64>>,
+    ) -> Result<()> {
+        self.compress_observed(input, output, size, &mut |_| Ok(()))
+    }
+
+    /// Queues a compression as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
+    /// launches, so that benches can record events.
+    ///
+    /// # Errors
+    /// The errors of [`Self::compress`] and of `observer`.
+    pub fn compress_observed(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        output: &mut CudaViewMut<'_, u8>,
+        size: Option<&mut CudaViewMut<'_, u64>>,
+        observer: &mut Observer<'_>,
     ) -> Result<()> {
         check_array(input, self.element_type, self.shape)?;
         check_output(&self.stream, output)?;
@@ -169,17 +190,19 @@ impl<'d> QueuedCompressor<'d> {
         self.room = available;
         self.progress.restart(HEADER_LEN as u64)?;
         self.bound.queue(input)?;
+        observer("scan")?;
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
         let batches: Vec<(u64, ChunkBatch)> = self.batches.numbered().map(|(first, batch)| (first, *batch)).collect();
         for (first, batch) in batches {
-            self.batch(&batch, first, &slab, output)?;
+            self.batch(&batch, first, &slab, output, observer)?;
         }
         let end = QueuedEnd {
             header: self.bound.header(),
             status: self.bound.status(),
             size: size.map_or(0, |size| size.device_ptr_mut(&self.stream).0),
         };
-        self.assembler.queue_end(&self.stream, &mut self.progress, self.batches.chunks(), output, end)
+        self.assembler.queue_end(&self.stream, &mut self.progress, self.batches.chunks(), output, end)?;
+        observer("container_table")
     }
 
     /// Waits for the stream, and returns the size in bytes of what the last compression made.
@@ -192,16 +215,18 @@ impl<'d> QueuedCompressor<'d> {
         self.stream.synchronize().doing("waiting for compression")?;
         let (bytes, status) =
             self.progress.queued_outcome()?.ok_or_else(|| CudaError::invalid("nothing was compressed"))?;
-        match status {
-            0 => Ok(bytes),
-            _ if status & STATUS_LOSSLESS != 0 => {
-                Err(CudaError::Lossless("no quantization step serves this bound".into()))
-            }
-            _ if status & STATUS_NO_PATTERNS != 0 => Err(unforeseen("elements are masked: NaN, fill values, or -0.0")),
-            _ if status & STATUS_NO_WIDE_CODES != 0 => {
-                Err(unforeseen("the bound is so tight for these elements that codes need 16 bits"))
-            }
-            _ => Err(CudaError::NoRoom { needed: bytes, available: self.room }),
+        if status & STATUS_LOSSLESS != 0 {
+            return Err(CudaError::Lossless("no quantization step serves this bound".into()));
+        }
+        if status & STATUS_OTHER_CONSTANTS != 0 {
+            return Err(unforeseen("elements are masked: NaN, fill values, or -0.0"));
+        }
+        if status & STATUS_NO_WIDE_CODES != 0 {
+            return Err(unforeseen("the bound is so tight for these elements that codes need 16 bits"));
+        }
+        match Progress::outcome_of(bytes, status.into())? {
+            Outcome { fits: true, .. } => Ok(bytes),
+            Outcome { fits: false, .. } => Err(CudaError::NoRoom { needed: bytes, available: self.room }),
         }
     }
 
@@ -212,6 +237,7 @@ impl<'d> QueuedCompressor<'d> {
         first: u64,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let stream = self.stream.clone();
         let Self { bound, quantizer, assembler, progress, control, arena, .. } = self;
@@ -223,15 +249,23 @@ impl<'d> QueuedCompressor<'d> {
         let words = control.len() as u64;
         let clear = (control.device_ptr_mut(&stream).0, words);
         let records = record_inputs.argument(&stream, Some(clear), None)?;
-        let mut quantized = quantizer.quantize(&mut frame, slab, batch, &mut control, records, &bound.step())?;
+        let follows_scan = first == 0 && !bound.resolves_first();
+        let mut quantized =
+            quantizer.quantize(&mut frame, slab, batch, &mut control, records, &bound.step(), follows_scan)?;
+        observer("quantize")?;
+        if follows_scan {
+            bound.join()?;
+        }
+        let status = bound.status();
+        let mut lists = quantizer.list(&mut frame, &mut quantized, listed, status)?;
+        observer("quantize_list")?;
+        quantizer.gather(&frame, slab, &mut quantized, &mut lists, &bound.step())?;
+        observer("quantize_gather")?;
+
         let classes = quantized.group_classes.as_view();
         let classes = (self.index == IndexKind::Symbol).then_some(&classes);
         let codes = Codes { codes: &mut quantized.codes, classes };
-        let started = assembler.start(&mut frame, record_inputs, codes, &mut |_| Ok(()))?;
-
-        let status = bound.status();
-        let mut lists = quantizer.list(&mut frame, &mut quantized, listed, status)?;
-        quantizer.gather(&frame, slab, &mut quantized, &mut lists, &bound.step())?;
+        let started = assembler.start(&mut frame, record_inputs, codes, observer)?;
         let side = &lists.side;
         let bitmaps = Bitmaps { masks: Some(side.masks.as_view()), signs: Some(side.signs.as_view()) };
         let record_lists = Lists {
@@ -252,7 +286,7 @@ impl<'d> QueuedCompressor<'d> {
         let (codes, summaries) = (&mut quantized.codes, &quantized.summaries.as_view());
         let input = BatchInput { plan: &plan, summaries, bitmaps: &bitmaps, contents: &contents, tokens: None };
         let to = RecordOutput { progress, first, output };
-        assembler.finish_queued(&mut frame, started, input, codes, to, listed.streams)
+        assembler.finish_queued(&mut frame, started, input, codes, to, listed.streams, observer)
     }
 }
 

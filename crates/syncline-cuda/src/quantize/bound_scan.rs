@@ -241,7 +241,8 @@ impl BoundScan {
         Ok(self.results.insert(results).report.clone())
     }
 
-    /// Queues a scan whose report nothing waits for but what is queued behind.
+    /// Queues a scan whose report nothing waits for but what is queued behind. The device also computes the quantizer's
+    /// constants if `with_step`, as [`Self::start`] does.
     ///
     /// # Errors
     /// The errors of [`Self::scan`].
@@ -251,9 +252,11 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         bound: Bound,
         fill: Fill,
+        with_step: bool,
     ) -> Result<()> {
         let scan = self.empty(elements, bound, fill);
-        self.launch(stream, elements, 0, &scan, None)
+        let request = BoundRequest::of(bound, self.element).filter(|_| with_step);
+        self.launch(stream, elements, 0, &scan, request)
     }
 
     fn empty(&self, elements: &CudaView<'_, u8>, bound: Bound, fill: Fill) -> Scan {

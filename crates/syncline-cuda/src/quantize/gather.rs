@@ -43,9 +43,8 @@ pub(super) struct GatherArguments<'e> {
     pub starts: &'e CudaView<'e, SideStarts>,
     pub offsets: &'e CudaView<'e, SideOffsets>,
     pub lists: SideListPointers,
-    /// The most blocks, which then have several tiles for each warp. Where most chunks have no lists, few blocks find
-    /// this out sooner.
-    pub most_blocks: u32,
+    /// Tiles of a warp, at most 32. Where most tiles have nothing, warps with more of them find this out sooner.
+    pub tiles_of_warp: u32,
 }
 
 impl GatherArguments<'_> {
@@ -65,11 +64,13 @@ impl GatherArguments<'_> {
             Constants::InMemory(step) => launch.arg(step),
         };
         launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
-        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS).min(self.most_blocks), WARPS * 32, 0);
+        launch.arg(&self.tiles_of_warp);
+        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS * self.tiles_of_warp), WARPS * 32, 0);
         // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step or const Step *, const
-        // SideStarts *, const SideOffsets *, Outputs, const u32 *, SideLists). The slab holds the batch's elements, as
-        // the caller has checked. Counts come from the kernels that quantize, or from the caller of `gather_outliers`;
-        // they add up to the chunks' counts, from which all callers allocated the lists, or for the largest of which.
+        // SideStarts *, const SideOffsets *, Outputs, const u32 *, SideLists, u32). The slab holds the batch's
+        // elements, as the caller has checked. Counts come from the kernels that quantize, or from the caller of
+        // `gather_outliers`; they add up to the chunks' counts, from which all callers allocated the lists, or for the
+        // largest of which.
         unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
         Ok(())
     }
@@ -164,7 +165,7 @@ impl Quantizer {
             lists: SideListPointers::new(&stream, outliers, &mut lists),
             starts: &lists.device_starts.as_view(),
             offsets: &quantized.offsets.as_view(),
-            most_blocks: u32::MAX,
+            tiles_of_warp: 1,
         };
         let step = Constants::Known(&self.step);
         entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;
@@ -215,7 +216,7 @@ impl Quantizer {
             lists: SideListPointers::new(&stream, outliers, lists),
             starts: &device_starts.as_view(),
             offsets,
-            most_blocks: u32::MAX,
+            tiles_of_warp: 1,
         };
         let step = Constants::Known(&self.step);
         entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;

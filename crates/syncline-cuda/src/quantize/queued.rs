@@ -29,8 +29,8 @@ const SOURCE: Source = source!("quantize/list.cu");
 const THREADS: u32 = 256;
 /// log2 of the bytes in a group of bitmaps.
 const BITMAP_LOG2: u32 = 6;
-/// Blocks per multiprocessor that collect lists.
-const GATHER_BLOCKS: u32 = 16;
+/// Warps per multiprocessor that collect lists.
+const GATHER_WARPS: u32 = 64;
 /// The most bytes of a tile's bitmap.
 const BITMAP_BYTES: usize = 128;
 
@@ -77,8 +77,8 @@ pub(crate) struct QueuedQuantizer {
     finish: FinishKernel,
     scalar_tile: ScalarTileKernels,
     list: Kernel,
-    /// The most blocks that collect lists.
-    gather_blocks: u32,
+    /// Warps that collect lists, about.
+    gather_warps: u32,
 }
 
 impl QueuedQuantizer {
@@ -106,7 +106,7 @@ impl QueuedQuantizer {
             finish: FinishKernel::new(device)?,
             scalar_tile: ScalarTileKernels::new(device, variant(true), true)?,
             list: device.kernel(&specialization(element_bytes), "quantize_list")?,
-            gather_blocks: device.info().multiprocessors * GATHER_BLOCKS,
+            gather_warps: device.info().multiprocessors * GATHER_WARPS,
         })
     }
 
@@ -122,7 +122,8 @@ impl QueuedQuantizer {
     }
 
     /// Quantizes a batch that has tiles, with the constants that are in memory by then. `control` has
-    /// [`Self::control_words`] words that are 0, and `records` asks to clear them.
+    /// [`Self::control_words`] words that are 0, and `records` asks to clear them. `follows_scan` says that the kernel
+    /// that directly precedes computes the constants.
     pub fn quantize<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -131,22 +132,23 @@ impl QueuedQuantizer {
         control: &mut CudaViewMut<'_, u32>,
         records: RecordInputsArgument,
         step: &CudaView<'_, u64>,
+        follows_scan: bool,
     ) -> Result<Quantized<'a>> {
         let stream = frame.stream().clone();
         check_slab(&stream, slab, &self.geometry, batch, self.element_bytes)?;
         let mut out = Quantized::new(frame, *batch, self.device_geometry.group_log2(), false)?;
         let outputs = out.outputs(&stream);
-        let arguments = CodesArguments {
-            slab,
-            geometry: &self.geometry,
-            device_geometry: self.device_geometry,
-            batch: *batch,
-            constants: Constants::InMemory(step),
-            follows_scan: false,
-            use_vector: true,
-            outputs,
-        };
         for codes in &self.codes {
+            let arguments = CodesArguments {
+                slab,
+                geometry: &self.geometry,
+                device_geometry: self.device_geometry,
+                batch: *batch,
+                constants: Constants::InMemory(step),
+                follows_scan: follows_scan && codes.can_follow_scan(),
+                use_vector: true,
+                outputs,
+            };
             codes.launch(&stream, &arguments, control)?;
         }
         let to = FinishOutputs {
@@ -214,7 +216,8 @@ impl QueuedQuantizer {
         })
     }
 
-    /// Rewrites the codes of the listed chunks with the wide radius, and collects outliers, verbatim values and bitmaps.
+    /// Rewrites the codes of the listed chunks with the wide radius, and collects outliers, verbatim values and
+    /// bitmaps.
     pub fn gather(
         &self,
         frame: &Frame<'_>,
@@ -243,7 +246,7 @@ impl QueuedQuantizer {
             lists: SideListPointers::new(&stream, outliers, side),
             starts: &side.device_starts.as_view(),
             offsets: &quantized.offsets.as_view(),
-            most_blocks: self.gather_blocks,
+            tiles_of_warp: batch.tiles().div_ceil(self.gather_warps).clamp(1, 32),
         };
         entries.launch(&self.scalar_tile.gather, &stream, slab, what)
     }

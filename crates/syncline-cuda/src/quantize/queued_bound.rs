@@ -1,5 +1,6 @@
-//! Resolves the bound of an array while work is queued behind: a function of the host reads what the scan found, between
-//! the scan and the kernels that quantize.
+//! Resolves the bound of an array while work is queued behind the scan: a function of the host reads what the scan
+//! found. The kernels that quantize either wait for it, or take the constants of the scan, which it then compares with
+//! its own.
 
 #![allow(unsafe_code, reason = "functions of the host use page-locked memory without locks")]
 
@@ -14,7 +15,7 @@ use syncline_core::container::{HEADER_LEN, Header};
 use super::bound_scan::BoundScan;
 use super::step::STEP_WORDS;
 use super::structs::{ScanReport, Step};
-use crate::device::{Device, HostFunction, Pinned};
+use crate::device::{Device, HostFunction, Pinned, SideStream};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// Words of 64 bits of a stream's header.
@@ -26,8 +27,8 @@ const WORDS: usize = STATUS_AT + 1;
 
 /// The status if the array cannot be quantized with the bound.
 pub(crate) const STATUS_LOSSLESS: u32 = 8;
-/// The status if values are masked, for which there is no room.
-pub(crate) const STATUS_NO_PATTERNS: u32 = 16;
+/// The status if kernels took the constants of the scan, and the host has others, as it has where values are masked.
+pub(crate) const STATUS_OTHER_CONSTANTS: u32 = 16;
 
 /// The work of the host.
 #[derive(Debug)]
@@ -40,21 +41,24 @@ struct Resolver {
     /// The header, whose bound is not resolved yet.
     header: Header,
     pipeline: Pipeline,
-    /// Whether there is room for patterns.
-    patterns: AtomicBool,
+    /// Whether kernels wait for the constants. Otherwise they take those of the scan.
+    comes_first: AtomicBool,
 }
 
 /// Resolves bounds of arrays of one type and shape.
 #[derive(Debug)]
 pub(crate) struct QueuedBound {
+    /// Dropped first: it waits for the side stream.
+    resolve: HostFunction,
     stream: Arc<CudaStream>,
+    /// For the function of the host, beside the kernels.
+    side: SideStream,
     scan: BoundScan,
     bound: Bound,
     fill: Fill,
     words: Arc<Pinned<u64>>,
     device_words: CudaSlice<u64>,
     resolver: Arc<Resolver>,
-    resolve: HostFunction,
 }
 
 impl Resolver {
@@ -67,13 +71,9 @@ impl Resolver {
         let resolved = self.empty.clone().settle_result(&found, |_| Err(())).ok();
         let minus_zeros = resolved.as_ref().is_some_and(|scan| scan.minus_zeros() > 0);
         let resolved = resolved.and_then(|scan| resolve(&scan).ok()).filter(|found| found.pipeline == self.pipeline);
-        let status = match &resolved {
-            None => STATUS_LOSSLESS,
-            Some(found) if !found.patterns.is_empty() && !self.patterns.load(Ordering::Relaxed) => STATUS_NO_PATTERNS,
-            Some(_) => 0,
-        };
+        let mut status = if resolved.is_some() { 0 } else { STATUS_LOSSLESS };
         // Kernels behind run in any case: then with constants that are as good as any.
-        let resolved = resolved.filter(|_| status == 0).unwrap_or_else(|| Resolved {
+        let resolved = resolved.unwrap_or_else(|| Resolved {
             pipeline: self.pipeline,
             bound: self.header.bound,
             abs_bound: 0.5,
@@ -83,6 +83,9 @@ impl Resolver {
         let Header { element_type, shape, index, group_log2, .. } = self.header;
         let header = Header { group_log2, ..Header::new(element_type, shape, index, &resolved) };
         let step = Step::new(&header, minus_zeros).words();
+        if status == 0 && !self.comes_first.load(Ordering::Relaxed) && step != report.step.words() {
+            status = STATUS_OTHER_CONSTANTS;
+        }
         let bytes = header.to_bytes();
         let header = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         for (index, word) in step.into_iter().chain(header).chain([u64::from(status)]).enumerate() {
@@ -122,42 +125,63 @@ impl QueuedBound {
         let empty = Scan::new(element_type, shape.len(), bound, fill);
         let report = scan.report(stream)?;
         let words = Arc::new(Pinned::new(stream, WORDS)?);
-        let patterns = AtomicBool::new(false);
-        let resolver = Arc::new(Resolver { empty, report, words: words.clone(), header, pipeline, patterns });
+        // The scan does not compute the constants of logarithms.
+        let comes_first = AtomicBool::new(pipeline == Pipeline::LogQuantized);
+        let resolver = Arc::new(Resolver { empty, report, words: words.clone(), header, pipeline, comes_first });
         let work = resolver.clone();
+        let side = SideStream::new(stream.context())?;
         Ok(Self {
             stream: stream.clone(),
+            resolve: HostFunction::new(side.stream(), move || work.run()),
+            side,
             scan,
             bound,
             fill,
             words,
             device_words: stream.alloc_zeros(WORDS).doing("allocating constants")?,
-            resolve: HostFunction::new(stream, move || work.run()),
             resolver,
         })
     }
 
-    /// Makes room for values that are masked.
-    pub fn allow_patterns(&mut self) {
-        self.resolver.patterns.store(true, Ordering::Relaxed);
+    /// Makes kernels wait for the constants of the host.
+    pub fn resolve_first(&mut self) {
+        self.resolver.comes_first.store(true, Ordering::Relaxed);
     }
 
-    /// Queues the scan of an array, the resolution, and the copy of its results.
+    /// Returns whether kernels wait for the constants of the host.
+    pub fn resolves_first(&self) -> bool {
+        self.resolver.comes_first.load(Ordering::Relaxed)
+    }
+
+    /// Queues the scan of an array, and beside the stream the resolution and the copy of its results, for which
+    /// [`Self::join`] waits.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless these are whole, aligned elements; [`CudaError::Driver`].
     pub fn queue(&mut self, elements: &CudaView<'_, u8>) -> Result<()> {
-        let Self { stream, scan, bound, fill, words, device_words, resolve, .. } = self;
-        scan.queue(stream, elements, *bound, *fill)?;
+        let resolves_first = self.resolves_first();
+        let Self { stream, side, scan, bound, fill, words, device_words, resolve, .. } = self;
+        scan.queue(stream, elements, *bound, *fill, !resolves_first)?;
+        side.fork(stream)?;
         resolve.queue()?;
         // SAFETY: the function of the host owns the words, too: it waits for the stream before it drops them, and keeps
         // them for ever if it is captured.
-        unsafe { words.queue_copy(stream, device_words) }
+        unsafe { words.queue_copy(side.stream(), device_words) }?;
+        if resolves_first { self.join() } else { Ok(()) }
+    }
+
+    /// Makes work that is queued from now on wait for the results of the host.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn join(&self) -> Result<()> {
+        self.side.join(&self.stream)
     }
 
     /// Returns the quantizer's constants.
     pub fn step(&self) -> CudaView<'_, u64> {
-        self.device_words.slice(..STEP_WORDS)
+        let of_scan = self.scan.step().filter(|_| !self.resolves_first());
+        of_scan.unwrap_or_else(|| self.device_words.slice(..STEP_WORDS))
     }
 
     /// Returns the address of the header's words.

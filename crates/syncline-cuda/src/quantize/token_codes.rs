@@ -327,7 +327,7 @@ impl TokenQuantizer {
                 lists: SideListPointers::new(&stream, outliers, &mut lists),
                 starts: &lists.device_starts.as_view(),
                 offsets: &quantized.offsets.as_view(),
-                most_blocks: u32::MAX,
+                tiles_of_warp: 1,
             };
             let step = Constants::Known(&self.step);
             entries.launch(&self.gather, &stream, slab, (&self.device_geometry, &batch, step))?;

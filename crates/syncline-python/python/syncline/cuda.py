@@ -197,8 +197,8 @@ class QueuedCompressor:
         """Waits for the work on the stream of this object, and returns the size in bytes of the last stream.
 
         Raises:
-            GpuError: the array needs more than the model, or the bound resolves to lossless compression; or a CUDA graph
-                captures the stream.
+            GpuError: the array needs more than the model, or the bound resolves to lossless compression; or a CUDA
+                graph captures the stream.
             ValueError: ``out`` was too short.
         """
         return self._inner.check()

@@ -86,8 +86,8 @@ impl CudaQueuedCompressor {
             return Err(PyValueError::new_err(text));
         }
         let (from, to, word): (DeviceBytes, DeviceBytes, _) = (input.bytes, output.bytes, size.map(|size| size.bytes));
-        // SAFETY: the caller keeps all arrays, and this object, until the work is done, as the documentation of the class
-        // asks for.
+        // SAFETY: the caller keeps all arrays, and this object, until the work is done, as the documentation of the
+        // class asks for.
         py.detach(|| unsafe { self.lock().compress(from, to, word) }).map_err(exception)
     }
 

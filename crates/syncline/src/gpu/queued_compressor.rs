@@ -125,8 +125,8 @@ impl QueuedCompressor {
     /// Waits for the stream, and returns the size in bytes of the stream that the last compression wrote.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the output was too short, or nothing was compressed.
-    /// [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if codes need 16 bits and there
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the output was too short, or nothing was
+    /// compressed. [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if codes need 16 bits and there
     /// is no room for them, if the GPU fails, or if a CUDA graph captures the stream.
     pub fn check(&self) -> Result<u64> {
         check_not_captured(&self.stream).map_err(error)?;
