@@ -1,5 +1,5 @@
-//! Compression that never waits for the device: everything that depends on the elements is decided by kernels, or by
-//! functions of the host that the stream calls between kernels.
+//! Compression that never waits for the device: everything that depends on the elements is decided by kernels, or by a
+//! function of the host that the device calls.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::quantize::{QueuedBound, QueuedQuantizer, STATUS_LOSSLESS, STATUS_OTHE
 /// Compresses arrays of one type and shape on one stream, without waiting for the device. The streams are those of
 /// [`Compressor`](super::Compressor) without LZSS tokens and token codebooks.
 ///
-/// Everything is allocated by the constructor, for the worst case: two to three times the size of a batch of the array.
+/// Everything is allocated by the constructor, for the worst case: two to four times the size of a batch of the array.
 /// After that, [`Self::compress`] only queues work, so that it can be captured in a CUDA graph, if the context does not
 /// track slices across streams (`CudaContext::disable_event_tracking`).
 #[derive(Debug)]

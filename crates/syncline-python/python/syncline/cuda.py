@@ -133,8 +133,8 @@ class Compressor:
 class QueuedCompressor:
     """Compresses arrays of one type and shape again and again on a CUDA stream, without waiting for the GPU.
 
-    Everything is allocated when the object is made, for the worst case: two to three times the size of an array, and
-    no more than that of 2 GiB. :meth:`compress` only queues work, so that a CUDA graph can capture it; a bound relative
+    Everything is allocated when the object is made, for the worst case: two to four times the size of an array, or of
+    2 GiB of a larger one. :meth:`compress` only queues work, so that a CUDA graph can capture it; a bound relative
     to the range is resolved for each array anew. The streams are those of :func:`syncline.compress` with
     ``effort="fast"``.
 

@@ -19,9 +19,9 @@ use crate::options::CompressOptions;
 
 /// Compresses arrays of one type and shape in device memory, as often as needed, on the stream of the caller.
 ///
-/// Everything is allocated when the compressor is made, for the worst case: two to three times the size of an array,
-/// and no more than that of 2 GiB. [`QueuedCompressor::compress`] only queues work, so that it can be captured in a
-/// CUDA graph: between its kernels the stream calls a function of the host, which resolves the bound for each array.
+/// Everything is allocated when the compressor is made, for the worst case: two to four times the size of an array, or
+/// of 2 GiB of a larger one. [`QueuedCompressor::compress`] only queues work, so that it can be captured in a CUDA
+/// graph: beside its kernels the GPU calls a function of the host, which resolves the bound for each array.
 /// [`QueuedCompressor::check`] waits, and returns the size of the stream or why there is none.
 ///
 /// The streams are the same bytes as those of other functions with [`Effort::Fast`].
@@ -37,9 +37,10 @@ impl QueuedCompressor {
     /// Prepares the compression of arrays like the one at `model`, by GPU number `ordinal`. Waits for `stream`.
     ///
     /// Of the options, those about the processor, threads, memory and progress are not used. Fill values must be given,
-    /// or [`Fill::None`](crate::Fill::None), because finding them takes several passes. Codes that need 16 bits take
-    /// memory and time of their own, so that there is room for them only if `model` has such codes: they occur where
-    /// differences of neighbors often exceed about 1,000 times the bound.
+    /// or [`Fill::None`](crate::Fill::None), because finding them takes several passes. Masked elements (NaN, fill
+    /// values, -0.0 in more than one of 4,096 elements), and codes of 16 bits, which occur where differences of
+    /// neighbors often exceed about 1,000 times the bound, take memory and time of their own: there is room for them
+    /// only if `model` has them, and an array that needs more makes no stream.
     ///
     /// # Safety
     /// - `model` is memory of this GPU that may be read for all its `len` bytes, and nothing writes to it until the
@@ -126,8 +127,8 @@ impl QueuedCompressor {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the output was too short, or nothing was
-    /// compressed. [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if codes need 16 bits and there
-    /// is no room for them, if the GPU fails, or if a CUDA graph captures the stream.
+    /// compressed. [`Error::Gpu`](crate::Error::Gpu) if the bound resolves to lossless compression, if the array needs
+    /// more than the model, if the GPU fails, or if a CUDA graph captures the stream.
     pub fn check(&self) -> Result<u64> {
         check_not_captured(&self.stream).map_err(error)?;
         self.inner.check().map_err(error)
