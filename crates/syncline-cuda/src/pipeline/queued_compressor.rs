@@ -249,17 +249,16 @@ impl<'d> QueuedCompressor<'d> {
         let words = control.len() as u64;
         let clear = (control.device_ptr_mut(&stream).0, words);
         let records = record_inputs.argument(&stream, Some(clear), None)?;
-        let follows_scan = first == 0 && !bound.resolves_first();
-        let mut quantized =
-            quantizer.quantize(&mut frame, slab, batch, &mut control, records, &bound.step(), follows_scan)?;
+        let step = bound.step(first == 0);
+        let mut quantized = quantizer.quantize(&mut frame, slab, batch, &mut control, records, &step)?;
         observer("quantize")?;
-        if follows_scan {
+        if step.follows_scan {
             bound.join()?;
         }
         let status = bound.status();
         let mut lists = quantizer.list(&mut frame, &mut quantized, listed, status)?;
         observer("quantize_list")?;
-        quantizer.gather(&frame, slab, &mut quantized, &mut lists, &bound.step())?;
+        quantizer.gather(&frame, slab, &mut quantized, &mut lists, &bound.step(false))?;
         observer("quantize_gather")?;
 
         let classes = quantized.group_classes.as_view();

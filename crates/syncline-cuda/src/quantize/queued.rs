@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DevicePtrMut, PushKernelArg};
 use syncline_core::array::ElementType;
 use syncline_core::bound::Bound;
 use syncline_core::geometry::Geometry;
@@ -17,6 +17,7 @@ use super::finish::{FinishKernel, FinishOutputs};
 use super::gather::{GatherArguments, SideLists};
 use super::quantized::Quantized;
 use super::quantizer::check_slab;
+use super::queued_bound::QueuedStep;
 use super::scalar_tile::ScalarTileKernels;
 use super::step::{Constants, KernelVariant};
 use super::structs::{BatchLists, RecordInputsArgument, SideListPointers};
@@ -122,8 +123,7 @@ impl QueuedQuantizer {
     }
 
     /// Quantizes a batch that has tiles, with the constants that are in memory by then. `control` has
-    /// [`Self::control_words`] words that are 0, and `records` asks to clear them. `follows_scan` says that the kernel
-    /// that directly precedes computes the constants.
+    /// [`Self::control_words`] words that are 0, and `records` asks to clear them.
     pub fn quantize<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -131,8 +131,7 @@ impl QueuedQuantizer {
         batch: &ChunkBatch,
         control: &mut CudaViewMut<'_, u32>,
         records: RecordInputsArgument,
-        step: &CudaView<'_, u64>,
-        follows_scan: bool,
+        step: &QueuedStep<'_>,
     ) -> Result<Quantized<'a>> {
         let stream = frame.stream().clone();
         check_slab(&stream, slab, &self.geometry, batch, self.element_bytes)?;
@@ -144,8 +143,8 @@ impl QueuedQuantizer {
                 geometry: &self.geometry,
                 device_geometry: self.device_geometry,
                 batch: *batch,
-                constants: Constants::InMemory(step),
-                follows_scan: follows_scan && codes.can_follow_scan(),
+                constants: Constants::InMemory(&step.words),
+                follows_scan: step.follows_scan && codes.can_follow_scan(),
                 use_vector: true,
                 outputs,
             };
@@ -224,7 +223,7 @@ impl QueuedQuantizer {
         slab: &Slab<'_>,
         quantized: &mut Quantized<'_>,
         lists: &mut QueuedLists<'_>,
-        step: &CudaView<'_, u64>,
+        step: &QueuedStep<'_>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
@@ -233,7 +232,7 @@ impl QueuedQuantizer {
             return Err(CudaError::invalid("a batch of too many chunks: use smaller batches"));
         }
         let outputs = quantized.outputs(&stream);
-        let what = (&self.device_geometry, &batch, Constants::InMemory(step));
+        let what = (&self.device_geometry, &batch, Constants::InMemory(&step.words));
         if !lists.wide_chunks.is_empty() {
             let kernel = &self.scalar_tile.wide;
             launch_wide(kernel, &stream, slab, what, &lists.wide_chunks.as_view(), &outputs)?;

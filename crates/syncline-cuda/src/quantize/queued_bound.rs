@@ -30,6 +30,13 @@ pub(crate) const STATUS_LOSSLESS: u32 = 8;
 /// The status if kernels took the constants of the scan, and the host has others, as it has where values are masked.
 pub(crate) const STATUS_OTHER_CONSTANTS: u32 = 16;
 
+/// The quantizer's constants, in memory that is written before the kernels run.
+pub(crate) struct QueuedStep<'s> {
+    pub words: CudaView<'s, u64>,
+    /// Whether the kernel that was queued last computes them, while it scans the same elements.
+    pub follows_scan: bool,
+}
+
 /// The work of the host.
 #[derive(Debug)]
 struct Resolver {
@@ -149,7 +156,7 @@ impl QueuedBound {
     }
 
     /// Returns whether kernels wait for the constants of the host.
-    pub fn resolves_first(&self) -> bool {
+    fn resolves_first(&self) -> bool {
         self.resolver.comes_first.load(Ordering::Relaxed)
     }
 
@@ -178,10 +185,13 @@ impl QueuedBound {
         self.side.join(&self.stream)
     }
 
-    /// Returns the quantizer's constants.
-    pub fn step(&self) -> CudaView<'_, u64> {
-        let of_scan = self.scan.step().filter(|_| !self.resolves_first());
-        of_scan.unwrap_or_else(|| self.device_words.slice(..STEP_WORDS))
+    /// Returns the quantizer's constants for the kernels of the `first` batch, which are queued behind the scan, or of
+    /// another one.
+    pub fn step(&self, first: bool) -> QueuedStep<'_> {
+        match self.scan.step().filter(|_| !self.resolves_first()) {
+            Some(words) => QueuedStep { words, follows_scan: first },
+            None => QueuedStep { words: self.device_words.slice(..STEP_WORDS), follows_scan: false },
+        }
     }
 
     /// Returns the address of the header's words.
