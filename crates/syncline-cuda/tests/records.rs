@@ -15,6 +15,7 @@ use syncline_cuda::Device;
 use syncline_cuda::container::assemble::{Assembler, BatchInput, BatchPlan, Bitmaps, Codes, RecordOutput};
 use syncline_cuda::container::progress::Progress;
 use syncline_cuda::container::record::{Contents, Lists};
+use syncline_cuda::container::table::StreamEnd;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use syncline_cuda::device::Arena;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -184,7 +185,9 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
         }
         let bytes = header.to_bytes();
         let mut view = output.as_view_mut();
-        assembler.finish_stream(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
+        assembler
+            .finish_stream(&stream, &mut progress, StreamEnd::Known(&bytes), geometry.chunks(), &mut view)
+            .unwrap();
         let outcome = progress.outcome().unwrap();
         let what = format!("{}, {options:?}, batches of {batch_chunks}", field.name);
         assert!(outcome.fits, "{what}");

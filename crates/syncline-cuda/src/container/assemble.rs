@@ -8,7 +8,7 @@ pub(crate) use queued::QueuedParts;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
-use syncline_core::container::{HEADER_LEN, RECORD_HEADER_LEN};
+use syncline_core::container::RECORD_HEADER_LEN;
 use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
 
@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::record::{Contents, TokenLists};
 use super::record_inputs::RecordInputs;
 use super::stream_coder::{StreamCoder, lay_out_optional};
-use super::table::TableWriter;
+use super::table::{StreamEnd, TableWriter};
 use super::write::{RecordWriter, SignTarget};
 use crate::device::{Device, Frame};
 use crate::error::Result;
@@ -373,10 +373,10 @@ impl<'d> Assembler<'d> {
         &self,
         stream: &Arc<CudaStream>,
         progress: &mut Progress,
-        header: &[u8; HEADER_LEN],
+        end: StreamEnd<'_>,
         chunks: u64,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
-        self.table.finish(stream, progress, header, chunks, output)
+        self.table.finish(stream, progress, end, chunks, output)
     }
 }

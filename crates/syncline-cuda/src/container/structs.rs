@@ -193,7 +193,7 @@ device_struct! {
 device_struct! {
     /// What the end of a stream depends on if the host does not know it when it queues the kernel. All null otherwise.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(crate) struct QueuedEnd {
+    pub struct QueuedEnd {
         pub(crate) header: CUdeviceptr as "const uint32_t *",
         /// A status that is not 0 means that there is no stream.
         pub(crate) status: CUdeviceptr as "const uint32_t *",

@@ -20,6 +20,15 @@ pub(super) fn specialization() -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
+/// What the end of a stream is written from.
+#[derive(Debug, Clone, Copy)]
+pub enum StreamEnd<'h> {
+    /// The header, which the host knows. It waits for the report.
+    Known(&'h [u8; HEADER_LEN]),
+    /// What will be in memory when the kernel runs. Nothing waits for the report.
+    Queued(QueuedEnd),
+}
+
 /// Writes header, chunk table and trailer of streams.
 #[derive(Debug)]
 pub struct TableWriter {
@@ -44,42 +53,18 @@ impl TableWriter {
         &self,
         stream: &Arc<CudaStream>,
         progress: &mut Progress,
-        header: &[u8; HEADER_LEN],
+        end: StreamEnd<'_>,
         chunks: u64,
         output: &mut CudaViewMut<'_, u8>,
-    ) -> Result<()> {
-        self.launch(stream, progress, header, chunks, output, QueuedEnd::default())?;
-        progress.report.written()
-    }
-
-    /// Queues the kernel as [`Self::finish`] does, with what it will find in memory. Nothing waits for the report.
-    ///
-    /// # Errors
-    /// The errors of [`Self::finish`].
-    pub(crate) fn queue(
-        &self,
-        stream: &Arc<CudaStream>,
-        progress: &mut Progress,
-        chunks: u64,
-        output: &mut CudaViewMut<'_, u8>,
-        end: QueuedEnd,
-    ) -> Result<()> {
-        self.launch(stream, progress, &[0; HEADER_LEN], chunks, output, end)
-    }
-
-    fn launch(
-        &self,
-        stream: &Arc<CudaStream>,
-        progress: &mut Progress,
-        header: &[u8; HEADER_LEN],
-        chunks: u64,
-        output: &mut CudaViewMut<'_, u8>,
-        end: QueuedEnd,
     ) -> Result<()> {
         if chunks > progress.chunks() || progress.start != HEADER_LEN as u64 || progress.started != (chunks > 0) {
             return Err(CudaError::invalid("the stream was started with other chunks"));
         }
         let room = output.len() as u64;
+        let (header, queued) = match end {
+            StreamEnd::Known(header) => (*header, QueuedEnd::default()),
+            StreamEnd::Queued(queued) => ([0; HEADER_LEN], queued),
+        };
         let (words, _) = header.as_chunks();
         let header = StreamHeader { words: std::array::from_fn(|i| u32::from_le_bytes(words[i])) };
         progress.number += 1;
@@ -88,13 +73,17 @@ impl TableWriter {
         let launch =
             ProgrammaticDependentLaunch::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
         let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(report).value(signed);
-        let launch = launch.value(end);
+        let launch = launch.value(queued);
         // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64,
         // StreamReport *, const u32 *, QueuedEnd). It reads `chunks` lengths, which the check above proved to exist,
-        // the state, and what `end` refers to. It writes to the output only if `room` bytes hold the whole stream, and
-        // to the report in page-locked memory, which the host reads once it has waited for the kernel. If there are
+        // the state, and what `queued` refers to. It writes to the output only if `room` bytes hold the whole stream,
+        // and to the report in page-locked memory, which the host reads once it has waited for the kernel. If there are
         // records, it waits for the counter of signed ones; the kernel before it lets it start once lengths and state
         // are final and does not touch what it writes. If there are none, it waits for that kernel to end.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
+        match end {
+            StreamEnd::Known(_) => progress.report.written(),
+            StreamEnd::Queued(_) => Ok(()),
+        }
     }
 }

@@ -17,6 +17,7 @@ use syncline_core::pipeline::{CoderOptions, max_compressed_len};
 
 use crate::container::assemble::Assembler;
 use crate::container::progress::Progress;
+use crate::container::table::StreamEnd;
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
@@ -378,7 +379,8 @@ impl<'d> Compressor<'d> {
         let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
             return Err(CudaError::invalid("no stream was begun"));
         };
-        assembler.finish_stream(&self.stream, progress, &header.to_bytes(), batches.chunks(), output)?;
+        let end = header.to_bytes();
+        assembler.finish_stream(&self.stream, progress, StreamEnd::Known(&end), batches.chunks(), output)?;
         observer("container_table")?;
         let outcome = progress.outcome()?;
         if !outcome.fits {

@@ -17,6 +17,7 @@ use crate::container::assemble::{Assembler, BatchInput, BatchPlan, Bitmaps, Code
 use crate::container::progress::{Outcome, Progress, STATUS_NO_WIDE_CODES};
 use crate::container::record::{Contents, Lists};
 use crate::container::structs::QueuedEnd;
+use crate::container::table::StreamEnd;
 use crate::device::{Arena, Device};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
@@ -201,7 +202,8 @@ impl<'d> QueuedCompressor<'d> {
             status: self.bound.status(),
             size: size.map_or(0, |size| size.device_ptr_mut(&self.stream).0),
         };
-        self.assembler.queue_end(&self.stream, &mut self.progress, self.batches.chunks(), output, end)?;
+        let (end, chunks) = (StreamEnd::Queued(end), self.batches.chunks());
+        self.assembler.finish_stream(&self.stream, &mut self.progress, end, chunks, output)?;
         observer("container_table")
     }
 

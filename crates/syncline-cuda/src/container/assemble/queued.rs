@@ -5,9 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 
 use super::{Assembler, BITMAP_FORMAT, BITMAP_GROUP_LOG2, BatchInput, OtherStreams, RecordOutput, StartedBatch};
-use crate::container::progress::Progress;
 use crate::container::stream_coder::StreamCoder;
-use crate::container::structs::QueuedEnd;
 use crate::device::Frame;
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
@@ -94,18 +92,6 @@ impl Assembler<'_> {
             others.signs = StreamCoder::lay_out_queued(&mut self.signs, frame, signs, observer)?;
         }
         self.write(frame, started, others, input, codes, to, observer)
-    }
-
-    /// Queues the end of a stream as [`Self::finish_stream`] does, with what the kernel will find in memory.
-    pub(crate) fn queue_end(
-        &self,
-        stream: &Arc<CudaStream>,
-        progress: &mut Progress,
-        chunks: u64,
-        output: &mut CudaViewMut<'_, u8>,
-        end: QueuedEnd,
-    ) -> Result<()> {
-        self.table.queue(stream, progress, chunks, output, end)
     }
 }
 
