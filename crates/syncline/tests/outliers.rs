@@ -86,7 +86,9 @@ fn ratio<T: Element + Into<f64>>(values: &[T], bound: Bound, what: &str) -> f64 
 fn check<T: Element + Into<f64>>(outliers: &[f64], places: &[Place], narrow: impl Fn(f64) -> T) {
     let clean: Vec<T> = (0..SIDE * SIDE).map(|i| narrow(smooth(i))).collect();
     let clean_ratio = ratio(&clean, Bound::Abs(BOUND), "clean");
-    for &outlier in outliers {
+    // An emulated GPU takes a second for each array, so that it has one kind of outliers.
+    let few = std::env::var("SYNCLINE_TEST_SIZE").is_ok_and(|size| size == "tiny");
+    for &outlier in if few { &outliers[1..2] } else { outliers } {
         for &place in places {
             let value = |i| if place.contains(i) { outlier } else { smooth(i) };
             let values: Vec<T> = (0..SIDE * SIDE).map(|i| narrow(value(i))).collect();
