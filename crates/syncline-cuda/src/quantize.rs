@@ -23,7 +23,7 @@ pub(crate) use finish::blocks_per_chunk;
 pub use gather::SideLists;
 pub use quantized::Quantized;
 pub use quantizer::Quantizer;
-pub(crate) use queued::{ListedStreams, QueuedQuantizer};
+pub(crate) use queued::{ListedStreams, MOST_BITMAP_BYTES, QueuedQuantizer};
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS, STATUS_OTHER_CONSTANTS};
 pub use structs::{ChunkSummary, SideStarts, TileSums};
 pub(crate) use structs::{RecordInputsArgument, SideOffsets};

@@ -106,7 +106,7 @@ impl Operation {
             }
             Self::Call(Call { function, data }) => {
                 // SAFETY: the caller of the driver guarantees that the function may be called with this argument
-                // whenever the stream reaches it, and that a graph that captured it is not launched afterwards.
+                // whenever the stream, or a graph that captured it, reaches the call.
                 unsafe { function(*data as *mut c_void) };
                 Ok(())
             }

@@ -39,12 +39,7 @@ struct QuantizedChunk {
 // Totals over earlier chunks: entries of lists, and numbers of the streams that not every chunk has.
 struct ListTotals {
     uint64_t outliers, verbatim;
-    uint64_t streams; // wide codes, masks and signs, 20 bits each, which is enough for a batch
-
-    __device__ inline uint32_t number(uint32_t kind) const { return number_in(streams, kind); }
-    __device__ static inline uint32_t number_in(uint64_t streams, uint32_t kind) {
-        return uint32_t(streams >> (20 * kind)) & ((1u << 20) - 1);
-    }
+    uint64_t streams;
 };
 
 // Returns where the parts of a chunk lie among those of the others, and adds them to the totals. Called by the whole
@@ -66,12 +61,13 @@ __device__ inline ChunkParts assign_parts(const ChunkSummary &summary, uint32_t 
     parts.first_verbatim += lists >> 32;
     before.outliers += uint32_t(total);
     before.verbatim += total >> 32;
-    const uint64_t own = uint64_t(wide) | uint64_t(masks) << 20 | uint64_t(signs) << 40;
+    const uint64_t own =
+        one_stream(WIDE_CODES, wide) | one_stream(MASK_BITMAPS, masks) | one_stream(SIGN_BITMAPS, signs);
     const uint64_t streams = before.streams + block_exclusive_sum<THREADS, uint64_t>(own, warp_sums, total);
     before.streams += total;
-    parts.codes = wide ? ListTotals::number_in(streams, 0) : chunk;
-    parts.masks = masks ? ListTotals::number_in(streams, 1) : NO_STREAM;
-    parts.signs = signs ? ListTotals::number_in(streams, 2) : NO_STREAM;
+    parts.codes = wide ? stream_number(streams, WIDE_CODES) : chunk;
+    parts.masks = masks ? stream_number(streams, MASK_BITMAPS) : NO_STREAM;
+    parts.signs = signs ? stream_number(streams, SIGN_BITMAPS) : NO_STREAM;
     return parts;
 }
 
@@ -197,13 +193,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     for (uint32_t stream = threadIdx.x; stream < sources.other_streams; stream += THREADS) {
         auto clear = [&](const Streams &streams, uint32_t kind) {
-            if (streams.places != nullptr && stream >= before.number(kind)) {
+            if (streams.places != nullptr && stream >= stream_number(before.streams, kind)) {
                 streams.places[stream] = NO_PLACE;
             }
         };
-        clear(sources.wide, 0);
-        clear(sources.masks, 1);
-        clear(sources.signs, 2);
+        clear(sources.wide, WIDE_CODES);
+        clear(sources.masks, MASK_BITMAPS);
+        clear(sources.signs, SIGN_BITMAPS);
     }
     const bool bad = __syncthreads_or(status & STATUS_BAD_STREAM), no_room = __syncthreads_or(status & STATUS_NO_ROOM);
     if (threadIdx.x == 0) {

@@ -24,6 +24,13 @@ constexpr uint32_t MAX_TILES = 1 << 13;
 constexpr uint32_t NO_STREAM = 0xFFFFFFFF;
 constexpr uint64_t NO_PLACE = ~0ull;
 
+// Numbers of streams that not every chunk has, 20 bits each, which is enough for a batch: wide codes, masks and signs.
+enum StreamKind { WIDE_CODES, MASK_BITMAPS, SIGN_BITMAPS };
+__device__ inline uint64_t one_stream(uint32_t kind, bool exists) { return uint64_t(exists) << (20 * kind); }
+__device__ inline uint32_t stream_number(uint64_t streams, uint32_t kind) {
+    return uint32_t(streams >> (20 * kind)) & ((1u << 20) - 1);
+}
+
 // Bit fields of a tile's meta.
 __device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
 __device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }

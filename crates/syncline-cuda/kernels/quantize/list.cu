@@ -16,13 +16,8 @@ constexpr uint32_t WARPS = THREADS / WARP;
 struct Totals {
     uint64_t lists;   // outliers, verbatim values << 32
     uint64_t bitmaps; // bytes of masks, of signs << 32
-    uint64_t streams; // wide codes, masks << 20, signs << 40
+    uint64_t streams;
 };
-
-constexpr uint32_t STREAM_BITS = 20;
-__device__ inline uint32_t stream_number(uint64_t streams, uint32_t kind) {
-    return uint32_t(streams >> (kind * STREAM_BITS)) & ((1u << STREAM_BITS) - 1);
-}
 
 // Returns the sums over the threads below, and adds those over all to `totals`. Called by the whole block.
 __device__ inline Totals sums_before(const Totals &own, Totals &totals, uint64_t *warp_sums) {
@@ -68,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         Totals own;
         own.lists = summary.outliers | uint64_t(summary.verbatim) << 32;
         own.bitmaps = summary.mask_bytes | uint64_t(summary.sign_bytes) << 32;
-        own.streams = uint64_t(wide) | uint64_t(masks) << STREAM_BITS | uint64_t(signs) << (2 * STREAM_BITS);
+        own.streams = one_stream(WIDE_CODES, wide) | one_stream(MASK_BITMAPS, masks) | one_stream(SIGN_BITMAPS, signs);
         const Totals before = sums_before(own, totals, warp_sums);
         if (!exists) {
             continue;
@@ -81,27 +76,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                                                           0, 0, 0};
         };
         if (masks && lists.masks != nullptr) {
-            list_bitmaps(lists.masks, 1, before.bitmaps, summary.mask_bytes);
+            list_bitmaps(lists.masks, MASK_BITMAPS, before.bitmaps, summary.mask_bytes);
         }
         if (signs && lists.signs != nullptr) {
-            list_bitmaps(lists.signs, 2, before.bitmaps >> 32, summary.sign_bytes);
+            list_bitmaps(lists.signs, SIGN_BITMAPS, before.bitmaps >> 32, summary.sign_bytes);
         }
         if (wide) {
-            const uint32_t number = stream_number(before.streams, 0);
+            const uint32_t number = stream_number(before.streams, WIDE_CODES);
             lists.wide_chunks[number] = chunk;
             lists.wide[number] = {batch.first_slot(chunk), summary.groups, WIDE_RADIUS, 0, 0};
         }
     }
     // The remaining streams are empty.
     for (uint32_t i = threadIdx.x; i < lists.streams; i += THREADS) {
-        if (lists.wide != nullptr && i >= stream_number(totals.streams, 0)) {
+        if (lists.wide != nullptr && i >= stream_number(totals.streams, WIDE_CODES)) {
             lists.wide_chunks[i] = NO_CHUNK;
             lists.wide[i] = {0, 0, WIDE_RADIUS, 0, 0};
         }
-        if (lists.masks != nullptr && i >= stream_number(totals.streams, 1)) {
+        if (lists.masks != nullptr && i >= stream_number(totals.streams, MASK_BITMAPS)) {
             lists.masks[i] = {0, 0, 0, 0, 0};
         }
-        if (lists.signs != nullptr && i >= stream_number(totals.streams, 2)) {
+        if (lists.signs != nullptr && i >= stream_number(totals.streams, SIGN_BITMAPS)) {
             lists.signs[i] = {0, 0, 0, 0, 0};
         }
     }

@@ -188,9 +188,17 @@ pub(super) fn lay_out_optional<'a, S: Symbol>(
         }
         return Ok(None);
     };
-    let coder = match coder {
-        Some(coder) => coder,
-        None => coder.insert(StreamCoder::new(device, format)?),
-    };
-    coder.lay_out_listed(frame, symbols, streams, observer)
+    created(device, coder, format)?.lay_out_listed(frame, symbols, streams, observer)
+}
+
+/// Returns the coder, which is created on first use.
+pub(super) fn created<'c, S: Symbol>(
+    device: &Device,
+    coder: &'c mut Option<StreamCoder<S>>,
+    format: Format,
+) -> Result<&'c mut StreamCoder<S>> {
+    match coder {
+        Some(coder) => Ok(coder),
+        none => Ok(none.insert(StreamCoder::new(device, format)?)),
+    }
 }

@@ -1,4 +1,4 @@
-//! Functions of the host that run between the kernels of a stream.
+//! Functions of the host that the device calls in the order of a stream.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -59,10 +59,7 @@ impl GatherArguments<'_> {
     ) -> Result<()> {
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
-        match constants {
-            Constants::Known(step) => launch.arg(step),
-            Constants::InMemory(step) => launch.arg(step),
-        };
+        constants.add_to(&mut launch);
         launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
         launch.arg(&self.tiles_of_warp);
         let grid = Kernel::grid(batch.tiles().div_ceil(WARPS * self.tiles_of_warp), WARPS * 32, 0);

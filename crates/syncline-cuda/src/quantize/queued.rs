@@ -33,7 +33,7 @@ const BITMAP_LOG2: u32 = 6;
 /// Warps per multiprocessor that collect lists.
 const GATHER_WARPS: u32 = 64;
 /// The most bytes of a tile's bitmap.
-const BITMAP_BYTES: usize = 128;
+pub(crate) const MOST_BITMAP_BYTES: u32 = 128;
 
 fn specialization(element_bytes: u32) -> Specialization {
     let constants = [("THREADS", THREADS), ("ELEMENT_BYTES", element_bytes), ("BITMAP_LOG2", BITMAP_LOG2)];
@@ -200,6 +200,7 @@ impl QueuedQuantizer {
         let elements = self.device_geometry.elements_before(batch.first_tile() + u64::from(batch.tiles()))
             - self.device_geometry.elements_before(batch.first_tile());
         let (elements, tiles) = (elements as usize, if bitmaps { batch.tiles() as usize } else { 0 });
+        let bitmap_bytes = tiles * MOST_BITMAP_BYTES as usize;
         let element_bytes = self.element_bytes as usize;
         let outliers = elements * element_bytes / (size_of::<u32>() + size_of::<i32>()) + 1;
         let verbatim = elements * element_bytes / (size_of::<u32>() + element_bytes) + 1;
@@ -210,8 +211,8 @@ impl QueuedQuantizer {
             residuals: frame.slice(outliers)?,
             verbatim_positions: frame.slice(verbatim)?,
             verbatim_values: frame.slice(verbatim * element_bytes)?,
-            masks: frame.slice(tiles * BITMAP_BYTES)?,
-            signs: frame.slice(tiles * BITMAP_BYTES)?,
+            masks: frame.slice(bitmap_bytes)?,
+            signs: frame.slice(bitmap_bytes)?,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The quantizer's constants, from the header of a stream.
 
-use cudarc::driver::CudaView;
+use cudarc::driver::{CudaView, LaunchArgs, PushKernelArg};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{Header, MAX_PATTERNS};
@@ -32,7 +32,18 @@ pub(super) enum Constants<'c> {
     InMemory(&'c CudaView<'c, u64>),
 }
 
-impl Constants<'_> {
+impl<'c> Constants<'c> {
+    /// Adds the argument of `kernels/quantize/step_argument.cuh` to a launch.
+    pub fn add_to<'a>(self, launch: &mut LaunchArgs<'a>)
+    where
+        'c: 'a,
+    {
+        match self {
+            Self::Known(step) => launch.arg(step),
+            Self::InMemory(step) => launch.arg(step),
+        };
+    }
+
     /// Returns the macro constant of `kernels/quantize/step_argument.cuh`.
     pub fn macro_constant(in_memory: bool) -> (&'static str, u64) {
         ("STEP_IN_MEMORY", in_memory.into())

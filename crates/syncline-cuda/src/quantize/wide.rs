@@ -31,10 +31,7 @@ pub(super) fn launch_wide(
 ) -> Result<()> {
     let mut launch = stream.launch_builder(kernel.function());
     launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
-    match constants {
-        Constants::Known(step) => launch.arg(step),
-        Constants::InMemory(step) => launch.arg(step),
-    };
+    constants.add_to(&mut launch);
     launch.arg(chunks).arg(outputs);
     let mut grid = Kernel::grid((batch.tiles_of(0).len() as u32).div_ceil(WARPS), WARPS * 32, 0);
     grid.grid_dim.1 = chunks.len() as u32;

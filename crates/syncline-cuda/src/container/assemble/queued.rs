@@ -5,17 +5,17 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 
 use super::{Assembler, BITMAP_FORMAT, BITMAP_GROUP_LOG2, BatchInput, OtherStreams, RecordOutput, StartedBatch};
-use crate::container::stream_coder::StreamCoder;
+use crate::container::stream_coder::{StreamCoder, created};
 use crate::device::Frame;
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
 use crate::huffman::Symbol;
 use crate::huffman::encode::LaidOutStreams;
 use crate::observer::Observer;
-use crate::quantize::ListedStreams;
+use crate::quantize::{ListedStreams, MOST_BITMAP_BYTES};
 
 /// The most groups of a tile's bitmap.
-const BITMAP_GROUPS_OF_TILE: u32 = 128 >> BITMAP_GROUP_LOG2;
+const BITMAP_GROUPS_OF_TILE: u32 = MOST_BITMAP_BYTES >> BITMAP_GROUP_LOG2;
 
 /// The parts that only some chunks have, and for which there is room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Assembler<'_> {
         let bitmap_groups = tiles * BITMAP_GROUPS_OF_TILE;
         let all_bitmap_groups = u64::from(batch.tiles()) * u64::from(BITMAP_GROUPS_OF_TILE);
         let bitmaps = |coder: &mut Option<StreamCoder<u8>>| {
-            let coder = some_coder(coder, || StreamCoder::new(device, BITMAP_FORMAT))?;
+            let coder = created(device, coder, BITMAP_FORMAT)?;
             let buffers = coder.allocate_for_listing(stream, streams, bitmap_groups, all_bitmap_groups)?;
             Ok::<_, crate::CudaError>(buffers.batch.spans_mut().device_ptr_mut(stream).0)
         };
@@ -63,7 +63,7 @@ impl Assembler<'_> {
         };
         let wide = match parts.wide {
             true => {
-                let coder = some_coder(&mut self.wide, || StreamCoder::new(device, wide_format))?;
+                let coder = created(device, &mut self.wide, wide_format)?;
                 let buffers = coder.allocate_for_listing(stream, streams, batch.slots(), groups)?;
                 buffers.batch.spans_mut().device_ptr_mut(stream).0
             }
@@ -92,16 +92,5 @@ impl Assembler<'_> {
             others.signs = StreamCoder::lay_out_queued(&mut self.signs, frame, signs, observer)?;
         }
         self.write(frame, started, others, input, codes, to, observer)
-    }
-}
-
-/// Returns the coder, which is created on first use.
-fn some_coder<S>(
-    coder: &mut Option<StreamCoder<S>>,
-    new: impl FnOnce() -> Result<StreamCoder<S>>,
-) -> Result<&mut StreamCoder<S>> {
-    match coder {
-        Some(coder) => Ok(coder),
-        none => Ok(none.insert(new()?)),
     }
 }
