@@ -134,7 +134,7 @@ fn compress(header: &Header, bytes: &[u8], allowed: Allowed) -> Result<Vec<u8>> 
         encode_chunk(header, &geometry, chunk, &Whole(bytes), &options, &mut scratch, &mut out)?;
         lengths.push((out.len() - start) as u32);
     }
-    out.extend(table_and_trailer(&lengths));
+    out.extend(table_and_trailer(header, &lengths));
     Ok(out)
 }
 

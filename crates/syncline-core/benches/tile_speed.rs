@@ -75,7 +75,7 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     let mut scan = Scan::new(T::TYPE, n as u64, Bound::Rel(1e-3), Fill::Auto);
     scan.add(0, bytes);
     report("scan", shortest(|| Scan::new(T::TYPE, n as u64, Bound::Rel(1e-3), Fill::Auto).add(0, black_box(bytes))));
-    let resolved = resolve(&scan).expect("a valid bound");
+    let resolved = resolve(&scan, false).expect("a valid bound");
     let linear = Linear::<T>::new(resolved.step, resolved.abs_bound);
 
     // As the pipeline does it: tile by tile, the stages' buffers in the cache.
@@ -194,7 +194,7 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     );
     let mut scan = Scan::new(T::TYPE, n as u64, Bound::PwRel(1e-3), Fill::Auto);
     scan.add(0, bytes);
-    let log = Log::<T>::new(resolve(&scan).expect("a valid bound").step, 1e-3);
+    let log = Log::<T>::new(resolve(&scan, false).expect("a valid bound").step, 1e-3);
     report(
         "gather + log quantize",
         shortest(|| {

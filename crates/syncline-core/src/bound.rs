@@ -162,6 +162,8 @@ pub struct Resolved {
     pub range: Option<(f64, f64)>,
     /// Patterns to mask, at most 4, all different.
     pub patterns: Vec<Pattern>,
+    /// Whether the step depends on the bound alone.
+    pub rewritable: bool,
 }
 
 impl Resolved {
@@ -174,6 +176,7 @@ impl Resolved {
             step: 0.0,
             range: None,
             patterns: Vec::new(),
+            rewritable: false,
         }
     }
 
@@ -196,13 +199,19 @@ impl Resolved {
         // step could overflow.
         let bound = self.abs_bound.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
         let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
-        let mut step =
-            if magnitude.is_some() && bound - rounding >= bound / 2.0 { 2.0 * (bound - rounding) } else { 2.0 * bound };
+        let mut step = match magnitude {
+            _ if self.rewritable => 2.0 * REWRITABLE_SHARE * self.abs_bound.min(limits.largest_bound),
+            Some(_) if bound - rounding >= bound / 2.0 => 2.0 * (bound - rounding),
+            _ => 2.0 * bound,
+        };
         let mut fits = magnitude.unwrap_or(0.0) / step < limits.largest_integer;
         if !fits && stats.is_some_and(|stats| stats.most_values_fit(2.0 * bound * limits.largest_integer)) {
             // With an absolute bound, a few values that are too large to be quantized are stored verbatim, and their
             // rounding does not matter. A bound that is a share of the range fits either all values or nearly none.
-            (step, fits) = (2.0 * bound, true);
+            if !self.rewritable {
+                step = 2.0 * bound;
+            }
+            fits = true;
         }
         if step >= limits.smallest_step && fits {
             (self.pipeline, self.step) = (Pipeline::Quantized, step);
@@ -229,6 +238,10 @@ impl Resolved {
         self.patterns.clear();
     }
 }
+
+/// The share of twice the bound that the step of a rewritable stream is: the rest is for the rounding of reconstructed
+/// values, which is not known if the range is not. It suffices for magnitudes of up to 2^15 steps of `f32`.
+const REWRITABLE_SHARE: f64 = 1.0 - 1.0 / 256.0;
 
 /// Limits of the linear quantization of a type.
 struct Limits {
@@ -279,13 +292,16 @@ fn quantizable_magnitude(element: ElementType, error: f64) -> f64 {
 /// If no quantization satisfies the bound (a range of 0, or a bound near the precision of the values), the pipeline is
 /// lossless.
 ///
+/// With `rewritable`, the step is a function of the bound alone, so that all arrays with the same absolute or pointwise
+/// relative bound are quantized to the same values, and quantizing these again does not change them.
+///
 /// # Errors
 /// See [`Bound::validate`].
-pub fn resolve(stats: impl Into<ArrayStats>) -> Result<Resolved> {
+pub fn resolve(stats: impl Into<ArrayStats>, rewritable: bool) -> Result<Resolved> {
     let stats = stats.into();
     let (bound, element) = (stats.bound(), stats.element_type());
     bound.validate(element)?;
-    let mut resolved = Resolved { bound, range: stats.range(), ..Resolved::lossless() };
+    let mut resolved = Resolved { bound, range: stats.range(), rewritable, ..Resolved::lossless() };
     if bound == Bound::Lossless {
         return Ok(resolved);
     }
@@ -344,7 +360,7 @@ mod tests {
         let x = [1.0, 2.0, -3.0];
         for exponent in 0..64 {
             let bound = Bound::PwRel(1e-16 * 1.5f64.powi(exponent));
-            let resolved = resolve(&scan(&x, bound, Fill::Auto)).unwrap();
+            let resolved = resolve(&scan(&x, bound, Fill::Auto), false).unwrap();
             assert_eq!(resolved.pipeline == Pipeline::Lossless, resolved.step == 0.0, "{bound:?}");
             assert!(resolved.step >= 0.0 && resolved.step.is_finite(), "{bound:?}");
         }
@@ -353,7 +369,7 @@ mod tests {
     #[test]
     fn shares_of_a_range_beyond_all_numbers() {
         let x = [-1.7e308, 1.0, 1.7e308];
-        let resolved = |bound| resolve(&scan(&x, bound, Fill::Auto)).unwrap();
+        let resolved = |bound| resolve(&scan(&x, bound, Fill::Auto), false).unwrap();
         assert_eq!(resolved(Bound::Rel(1e-9)).abs_bound, 2.0 * 1e-9 * 1.7e308);
         let psnr = resolved(Bound::Psnr(140.0)).abs_bound;
         assert!((psnr / (2.0 * 1.7e301 * 3f64.sqrt()) - 1.0).abs() < 1e-12, "{psnr}");
@@ -372,7 +388,7 @@ mod tests {
                 10.0 + (i % 100) as f32
             }
         });
-        let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::Auto)).unwrap();
+        let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::Auto), false).unwrap();
         assert_eq!(r.range, Some((11.0, 109.0)));
         assert_eq!(r.abs_bound, 1e-3 * 98.0);
         assert_eq!(
@@ -382,9 +398,9 @@ mod tests {
                 Pattern { bits: u64::from((-9999f32).to_bits()), count: 500 }
             ]
         );
-        let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::None)).unwrap();
+        let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::None), false).unwrap();
         assert_eq!(r.range, Some((-9999.0, 109.0)));
-        let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::Value(11.0))).unwrap();
+        let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::Value(11.0)), false).unwrap();
         assert_eq!((r.range, r.patterns[1].count), (Some((-9999.0, 109.0)), 50));
     }
 
@@ -434,18 +450,18 @@ mod tests {
     #[test]
     fn degenerate_ranges_become_lossless() {
         for x in [vec![], vec![1.5f32; 9], vec![f32::NAN; 9], vec![f32::INFINITY]] {
-            let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::Auto)).unwrap();
+            let r = resolve(&scan(&x, Bound::Rel(1e-3), Fill::Auto), false).unwrap();
             assert_eq!((r.pipeline, r.abs_bound, r.step), (Pipeline::Lossless, 0.0, 0.0));
         }
-        let r = resolve(&scan(&[1f32, 2.0], Bound::Abs(1e-9), Fill::Auto)).unwrap();
+        let r = resolve(&scan(&[1f32, 2.0], Bound::Abs(1e-9), Fill::Auto), false).unwrap();
         assert_eq!(r.pipeline, Pipeline::Lossless);
-        let r = resolve(&scan(&[1f64, 2.0], Bound::Abs(1e-8), Fill::Auto)).unwrap();
+        let r = resolve(&scan(&[1f64, 2.0], Bound::Abs(1e-8), Fill::Auto), false).unwrap();
         assert_eq!(r.pipeline, Pipeline::Quantized);
     }
 
     #[test]
     fn psnr_is_that_of_a_uniform_error() {
-        let r = resolve(&scan(&[0f32, 8.0], Bound::Psnr(60.0), Fill::Auto)).unwrap();
+        let r = resolve(&scan(&[0f32, 8.0], Bound::Psnr(60.0), Fill::Auto), false).unwrap();
         assert!((r.abs_bound / (8.0 * 3f64.sqrt() * 1e-3) - 1.0).abs() < 1e-14);
         assert!(r.tightened(ElementType::F32, 0.5).step < 0.51 * r.step);
     }
@@ -465,7 +481,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_step_leaves_nothing_verbatim(x in prop::collection::vec(-1e6f32..1e6, 2..500), exponent in -5f64..2.0) {
-            let r = resolve(&scan(&x, Bound::Rel(10f64.powf(exponent)), Fill::None)).unwrap();
+            let r = resolve(&scan(&x, Bound::Rel(10f64.powf(exponent)), Fill::None), false).unwrap();
             if r.pipeline == Pipeline::Quantized {
                 let linear = Linear::<f32>::new(r.step, r.abs_bound);
                 let mut exact = TileMask::default();

@@ -10,7 +10,7 @@ mod table;
 mod tiles;
 
 pub use bases::{read_bases, write_bases};
-pub use header::{FORMAT_VERSION, HEADER_LEN, Header, MAX_PATTERNS};
+pub use header::{FORMAT_VERSION, HEADER_HASH_AT, HEADER_LEN, Header, MAX_PATTERNS};
 pub use record::{
     ChunkKind, RECORD_HEADER_LEN, RECORD_MARKER, RecordBuilder, RecordChecksum, Unchecked, parse_record,
     parse_unchecked, record_header, record_kind,

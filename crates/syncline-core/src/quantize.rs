@@ -6,8 +6,9 @@ pub mod log;
 pub mod mask;
 pub mod math;
 mod real;
-mod select;
+pub(crate) mod select;
 pub mod step;
+pub mod value_range;
 
 pub use linear::Linear;
 pub use log::Log;

@@ -77,7 +77,7 @@ fn allowed<T: Real>(x: T, y: T, resolved: &Resolved) -> bool {
 fn check<T: Real>(x: &[T], extents: &[u64], bound: Bound, fill: Fill) -> Result<(), TestCaseError> {
     let geometry = Geometry::with_chunk_tiles(Shape::new(extents).unwrap(), 2).unwrap();
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.bits().to_le_bytes()[..size_of::<T>()].to_vec()).collect();
-    let resolved = resolve(&scan::<T>(&bytes, bound, fill)).unwrap();
+    let resolved = resolve(&scan::<T>(&bytes, bound, fill), false).unwrap();
     if resolved.pipeline == Pipeline::Lossless {
         return Ok(());
     }

@@ -106,7 +106,7 @@ impl Bench<'_> {
         let (call, _) = timing::seconds(stream, RUNS, || {
             compressor.compress(&input, T::TYPE, shape, &options, &mut output.as_view_mut()).map(drop)
         })?;
-        let mut compressor = QueuedCompressor::new(self.device, stream, &input, (T::TYPE, shape), &options)?;
+        let mut compressor = QueuedCompressor::new(self.device, stream, &input, (T::TYPE, shape), &options, false)?;
         let (queued, _) =
             timing::seconds(stream, RUNS, || compressor.compress(&input, &mut output.as_view_mut(), None))?;
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;

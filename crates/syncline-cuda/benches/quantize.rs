@@ -76,7 +76,7 @@ fn time<T: Real + Element>(
     let found = scan.scan(stream, &array.as_view(), bound, Fill::Auto)?;
     let (scan_time, _) =
         timing::seconds(stream, RUNS, || scan.scan(stream, &array.as_view(), bound, Fill::None).map(|_| ()))?;
-    let resolved = resolve(&found).map_err(invalid)?;
+    let resolved = resolve(&found, false).map_err(invalid)?;
     let geometry = Geometry::new(shape);
     let header = Header {
         element_type: T::TYPE,

@@ -111,7 +111,8 @@ impl Case {
 
     fn stream(&self, records: &[Vec<u8>]) -> Vec<u8> {
         let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
-        [vec![self.header().0.to_bytes().to_vec()], records.to_vec(), vec![table_and_trailer(&lengths)]]
+        let header = self.header().0;
+        [vec![header.to_bytes().to_vec()], records.to_vec(), vec![table_and_trailer(&header, &lengths)]]
             .concat()
             .concat()
     }

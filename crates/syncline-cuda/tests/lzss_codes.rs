@@ -28,8 +28,14 @@ use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
 
-const AUTO: CoderOptions =
-    CoderOptions { coder: Coder::Auto, symbol: None, level: 3, effort: Effort::Fast, allowed: Allowed::ALL };
+const AUTO: CoderOptions = CoderOptions {
+    coder: Coder::Auto,
+    symbol: None,
+    level: 3,
+    effort: Effort::Fast,
+    rewritable: false,
+    allowed: Allowed::ALL,
+};
 const ALWAYS: CoderOptions = CoderOptions { coder: Coder::LzssHuffman, ..AUTO };
 
 /// Returns areas of repeating rows and areas of waves, zero elsewhere, with jumps of all sizes, fill values, and values
@@ -333,7 +339,7 @@ fn damage_is_found_or_does_no_harm() {
             }
             let lengths: Vec<u32> = damaged.iter().map(|record| record.len() as u32).collect();
             let header = vec![good[..info.record(0).0 as usize].to_vec()];
-            let made = [header, damaged, vec![table_and_trailer(&lengths)]].concat().concat();
+            let made = [header, damaged, vec![table_and_trailer(info.header(), &lengths)]].concat().concat();
             let info = StreamInfo::from_bytes(&made).unwrap();
             let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
             tally.add(

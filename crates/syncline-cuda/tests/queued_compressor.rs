@@ -121,7 +121,8 @@ fn check_graph(
     let mut buffers = Buffers::new(stream, model);
     let device_options = options_of(options);
     let input = buffers.input.as_view();
-    let compressor = QueuedCompressor::with_batch_bytes(device, stream, &input, what, &device_options, batch_bytes);
+    let compressor =
+        QueuedCompressor::with_batch_bytes(device, stream, &input, what, (&device_options, false), batch_bytes);
     let mut compressor = compressor.unwrap();
     buffers.fill(&fields[0]);
     buffers.queue(&mut compressor);
@@ -208,7 +209,7 @@ fn what_cannot_be_queued_is_told() {
     let what = (smooth.element, smooth.shape);
     let new = |bound, fill, input: &CudaSlice<u8>| {
         let options = options_of(&Options { fill, ..Options::new(bound) });
-        QueuedCompressor::new(device, &stream, &input.as_view(), what, &options)
+        QueuedCompressor::new(device, &stream, &input.as_view(), what, &options, false)
     };
     let unsupported = |result: Result<QueuedCompressor<'_>, CudaError>, word: &str| {
         let error = result.unwrap_err();

@@ -281,7 +281,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             Some(made) => made?,
             None => self.encode_chunks(&meter(), &mut write)?,
         };
-        let end = table_and_trailer(&lengths);
+        let end = table_and_trailer(&self.header, &lengths);
         sink.write_all(&end)?;
         let records: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
         Ok((HEADER_LEN as u64 + records + end.len() as u64, total))

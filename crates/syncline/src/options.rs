@@ -45,6 +45,7 @@ pub struct CompressOptions {
     level: u8,
     effort: Option<Effort>,
     tile_size: Option<TileSize>,
+    rewritable: bool,
     backend: Backend,
     threads: usize,
     memory_limit: Option<u64>,
@@ -66,6 +67,7 @@ impl CompressOptions {
             level: CoderOptions::default().level,
             effort: None,
             tile_size: Some(TileSize::Small),
+            rewritable: false,
             backend: Backend::Auto,
             threads: 0,
             memory_limit: None,
@@ -131,6 +133,19 @@ impl CompressOptions {
     #[must_use]
     pub fn with_tile_size(self, tile_size: Option<TileSize>) -> Self {
         Self { tile_size, ..self }
+    }
+
+    /// Sets whether the array may be decompressed, changed in parts, and compressed again any number of times with the
+    /// same [`Bound::Abs`] or [`Bound::PwRel`], as stores do with the chunks of an array: each element then stays within
+    /// the bound of the value that was last written to it, because decompressed values compress to themselves. Without
+    /// this, each time may add an error of up to the bound.
+    ///
+    /// Values are then quantized with a step that depends on the bound alone, and no tiles are interpolated, which makes
+    /// streams of smooth fields larger. [`Bound::Rel`] and [`Bound::Psnr`] refer to the range of each array that is
+    /// compressed, which changes with its elements, so that they are not kept. No effect on lossless streams.
+    #[must_use]
+    pub fn with_rewritable(self, rewritable: bool) -> Self {
+        Self { rewritable, ..self }
     }
 
     /// Sets the processor that does the work. The stream is the same on each.
@@ -201,6 +216,11 @@ impl CompressOptions {
         self.tile_size
     }
 
+    /// Returns whether decompressed values compress to themselves.
+    pub fn rewritable(&self) -> bool {
+        self.rewritable
+    }
+
     /// Returns the width of LZSS symbols, if it was set.
     pub fn symbol(&self) -> Option<SymbolWidth> {
         self.symbol
@@ -254,7 +274,8 @@ impl CompressOptions {
     /// The parameters of the lossless stage.
     pub(crate) fn coder_options(&self) -> CoderOptions {
         let (coder, effort) = (self.coder(), self.effort());
-        CoderOptions { coder, symbol: self.symbol, level: self.level, effort, ..CoderOptions::default() }
+        let (symbol, level, rewritable) = (self.symbol, self.level, self.rewritable);
+        CoderOptions { coder, symbol, level, effort, rewritable, ..CoderOptions::default() }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
     if options.bound() == Bound::Lossless {
         return Ok(Resolved::lossless());
     }
-    resolve(&scan_all(source, len, empty_scan(element_type, len, options)?, pool)?)
+    resolve(&scan_all(source, len, empty_scan(element_type, len, options)?, pool)?, options.rewritable())
 }
 
 /// Scans all elements of an array as often as its fill values require, from its empty scan.

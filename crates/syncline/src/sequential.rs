@@ -120,7 +120,7 @@ impl<R: Read> SequentialReader<R> {
         }
         self.check_end(&lengths)?;
         sink.flush()?;
-        Ok(position + table_and_trailer(&lengths).len() as u64)
+        Ok(position + table_and_trailer(&self.header, &lengths).len() as u64)
     }
 
     /// Returns the number of the element after all those of these chunks.
@@ -163,7 +163,7 @@ impl<R: Read> SequentialReader<R> {
 
     /// Checks the chunk table and the trailer, which follow from the records.
     fn check_end(&mut self, lengths: &[u32]) -> Result<()> {
-        let expected = table_and_trailer(lengths);
+        let expected = table_and_trailer(&self.header, lengths);
         let mut end = Vec::new();
         self.source.by_ref().take(expected.len() as u64 + 1).read_to_end(&mut end)?;
         let place = "the chunk table";

@@ -135,7 +135,7 @@ impl<W: Write> Writer<W> {
         options.validate(element_type)?;
         let resolved = match options.bound() {
             Bound::Lossless => Resolved::lossless(),
-            _ => resolve(stats)?,
+            _ => resolve(stats, options.rewritable())?,
         };
         let tile_size = options.tile_size().unwrap_or(TileSize::Small);
         let header = header_for(element_type, shape, options, tile_size, &resolved);
@@ -214,7 +214,7 @@ impl<W: Write> Writer<W> {
                 self.first * size + self.pending.len() as u64
             )));
         }
-        let end = table_and_trailer(&self.record_lengths);
+        let end = table_and_trailer(&self.header, &self.record_lengths);
         self.sink.write_all(&end)?;
         self.sink.flush()?;
         let records: u64 = self.record_lengths.iter().map(|&length| u64::from(length)).sum();

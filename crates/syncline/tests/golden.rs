@@ -26,7 +26,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 23] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
@@ -47,6 +47,7 @@ const CASES: [Case; 22] = [
     case("f32_3d_balanced_large", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_balanced_no_index", ElementType::F32, &[17, 18, 21], Bound::Rel(1e-3), IndexKind::None),
     case("f64_2d_balanced", ElementType::F64, &[50, 45], Bound::Abs(1e-4), IndexKind::Symbol),
+    case("f32_2d_balanced_rewritable", ElementType::F32, &[50, 45], Bound::Abs(0.03), IndexKind::Symbol),
     case("f32_1d_best_pw_rel", ElementType::F32, &[3000], Bound::PwRel(1e-2), IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
 ];
@@ -118,7 +119,7 @@ fn write_current(case: &Case) -> Vec<u8> {
     };
     let tile_size = if case.name.ends_with("_large") { TileSize::Large } else { TileSize::Small };
     let options = CompressOptions::new(case.bound).with_index(case.index).with_effort(effort);
-    let options = options.with_tile_size(Some(tile_size));
+    let options = options.with_tile_size(Some(tile_size)).with_rewritable(case.name.ends_with("_rewritable"));
     // The best effort includes LZSS, unless another coder is requested.
     let options = if effort == Effort::Best { options } else { options.with_coder(pipeline) };
     compress(&view, &options).unwrap()

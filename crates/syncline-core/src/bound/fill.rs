@@ -38,15 +38,18 @@ impl Fill {
         match *values {
             [] => Ok(Self::None),
             [value] => Ok(Self::Value(value)),
-            _ if values.len() <= MAX_FILLS => {
+            _ if values.len() <= MAX_FILLS && signed(values).count() <= MAX_FILLS => {
                 let mut all = [0.0; MAX_FILLS];
                 all[..values.len()].copy_from_slice(values);
                 Ok(Self::Values(FillValues { values: all, count: values.len() }))
             }
-            _ => Err(Error::invalid(format!(
-                "there are {} fill values, but a stream holds at most {MAX_FILLS}: leave out the rarest ones",
-                values.len()
-            ))),
+            _ => {
+                let zero = if values.contains(&0.0) { ", of which 0 counts as 0.0 and -0.0" } else { "" };
+                Err(Error::invalid(format!(
+                    "there are {} fill values{zero}, but a stream holds at most {MAX_FILLS}: leave out the rarest ones",
+                    values.len()
+                )))
+            }
         }
     }
 
@@ -58,6 +61,22 @@ impl Fill {
             Self::Values(several) => &several.values[..several.count],
         }
     }
+
+    /// Returns the given values as they are looked for in an array: a zero stands for 0.0 and -0.0. There are at most
+    /// [`MAX_FILLS`].
+    pub(super) fn signed(&self) -> impl Iterator<Item = f64> + '_ {
+        signed(self.values())
+    }
+}
+
+/// Returns values, with 0.0 and -0.0 in place of the first zero and without further zeros.
+fn signed(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
+    let first_zero = values.iter().position(|&value| value == 0.0);
+    values.iter().enumerate().flat_map(move |(i, &value)| {
+        let is_zero = value == 0.0;
+        let both = [0.0, -0.0].into_iter().filter(move |_| first_zero == Some(i));
+        both.chain((!is_zero).then_some(value))
+    })
 }
 
 #[cfg(test)]
@@ -71,7 +90,18 @@ mod tests {
         let three = Fill::of(&[1.0, 2.0, 3.0]).unwrap();
         assert_eq!(three.values(), [1.0, 2.0, 3.0]);
         assert_eq!((Fill::Value(4.0).values(), Fill::Auto.values().len()), (&[4.0][..], 0));
-        let error = Fill::of(&[0.0; 5]).unwrap_err();
+        let error = Fill::of(&[1.0; 5]).unwrap_err();
         assert!(error.to_string().contains("at most 4"), "{error}");
+    }
+
+    #[test]
+    fn a_given_zero_stands_for_both_zeros() {
+        let bits = |fill: Fill| fill.signed().map(f64::to_bits).collect::<Vec<_>>();
+        let of = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(Fill::Value(0.0)), of(&[0.0, -0.0]));
+        assert_eq!(bits(Fill::Value(-0.0)), of(&[0.0, -0.0]));
+        assert_eq!(bits(Fill::of(&[1.0, -0.0, 0.0, 2.0]).unwrap()), of(&[1.0, 0.0, -0.0, 2.0]));
+        let error = Fill::of(&[1.0, 0.0, 2.0, 3.0]).unwrap_err();
+        assert!(error.to_string().contains("0 counts as 0.0 and -0.0"), "{error}");
     }
 }

@@ -37,9 +37,12 @@ impl PieceBound {
             return Ok(Self { bound, holds: bound.value(), fills });
         }
         let scan = pass(Scan::new(element, len, bound, fill))?.settle(&mut pass)?;
-        let numbers = scan.excluded().iter().map(|&bits| element.number_of_bits(bits));
-        let fills = numbers.filter(|value| !value.is_nan()).collect();
-        let resolved = resolve(&scan)?;
+        let fills = match fill {
+            Fill::Auto => scan.excluded().iter().map(|&bits| element.number_of_bits(bits)).collect(),
+            _ => fills,
+        };
+        let fills = fills.into_iter().filter(|value| !value.is_nan()).collect();
+        let resolved = resolve(&scan, false)?;
         let holds = match bound {
             // The resolved bound is a first attempt, which assumes that errors are spread evenly. A bound of the root
             // mean square that the PSNR allows reaches it in any case.

@@ -164,7 +164,7 @@ impl Scan {
     pub fn new(element: ElementType, len: u64, bound: Bound, fill: Fill) -> Self {
         assert!(element.is_lossy_capable(), "scan of {element}");
         let mut excluded: Vec<u64> = Vec::new();
-        for bits in fill.values().iter().map(|&value| bits_of(element, value)) {
+        for bits in fill.signed().map(|value| bits_of(element, value)) {
             if !excluded.contains(&bits) {
                 excluded.push(bits);
             }
@@ -325,13 +325,17 @@ impl From<&Scan> for ArrayStats {
         let minus = Pattern { bits: bits_of(scan.element, -0.0), count: scan.stats.minus_zeros };
         let zero = Pattern { bits: 0, count: scan.stats.zeros };
         let fill = |i: usize| Some(Pattern { bits: *scan.excluded.get(i)?, count: scan.stats.excluded[i] });
+        let is_zero = |i: usize| scan.excluded.get(i).is_some_and(|&bits| bits == zero.bits || bits == minus.bits);
+        let is_second_zero = |i: usize| is_zero(i) && (0..i).any(is_zero);
         Self {
             element: scan.element,
             bound: scan.bound,
             range: scan.range(),
             samples: Some((scan.sampled, scan.sampled_too_large)),
             nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
-            fills: std::array::from_fn(|i| fill(i).filter(|pattern| pattern.count > 0)),
+            // A given value is recorded even if no element holds it, so that no other value may become it. Of the two
+            // zeros, one is enough.
+            fills: std::array::from_fn(|i| fill(i).filter(|pattern| pattern.count > 0 || !is_second_zero(i))),
             minus_zero: Some(minus).filter(|pattern| pattern.count > scan.len / 4096),
             zero: Some(zero).filter(|pattern| pattern.count > 0),
         }

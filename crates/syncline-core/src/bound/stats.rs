@@ -55,7 +55,11 @@ impl ArrayStats {
             samples: None,
             range: range.map(|(low, high)| (end(low), end(high))),
             nan: pattern(f64::NAN),
-            fills: std::array::from_fn(|i| fill.values().get(i).copied().and_then(pattern)),
+            fills: {
+                // A scan does not record -0.0 beside 0.0 either, unless an element holds it.
+                let mut given = fill.signed().filter(|value| value.to_bits() != (-0.0f64).to_bits());
+                std::array::from_fn(|_| given.next().and_then(pattern))
+            },
             minus_zero: None,
             zero: pattern(0.0),
         }

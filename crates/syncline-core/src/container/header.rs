@@ -19,7 +19,8 @@ pub const FORMAT_VERSION: u16 = 1;
 pub const HEADER_LEN: usize = 144;
 
 const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
-const HASHED_LEN: usize = 128;
+/// Offset of the hash of all bytes of the header before it.
+pub const HEADER_HASH_AT: usize = 128;
 /// Flag: chunks may store their codes as LZSS tokens.
 const LZSS_CODES: u8 = 1;
 /// Flag: chunks may have token codebooks.
@@ -136,6 +137,12 @@ impl Header {
         bytes
     }
 
+    /// Returns the hash that the header ends with.
+    pub fn hash(&self) -> u64 {
+        let bytes = self.to_bytes();
+        XxHash3_64::oneshot(&bytes[..HEADER_HASH_AT])
+    }
+
     /// Returns the flags of the coders.
     fn coders(&self) -> u8 {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
@@ -170,8 +177,8 @@ impl Header {
         let whole = bytes
             .get(..HEADER_LEN)
             .ok_or_else(|| Error::truncated("the header", HEADER_LEN as u64, bytes.len() as u64))?;
-        let mut tail = Fields::new(&whole[HASHED_LEN..], "the header");
-        if tail.u64()? != XxHash3_64::oneshot(&whole[..HASHED_LEN]) || tail.u64()? != 0 {
+        let mut tail = Fields::new(&whole[HEADER_HASH_AT..], "the header");
+        if tail.u64()? != XxHash3_64::oneshot(&whole[..HEADER_HASH_AT]) || tail.u64()? != 0 {
             return Err(bad("its checksum does not match"));
         }
 
@@ -192,6 +199,10 @@ impl Header {
             *pattern = fields.u64()?;
         }
 
+        let has_range = !low.is_nan();
+        if has_range && !(low <= high && low.is_finite() && high.is_finite()) {
+            return Err(bad("its value range is impossible"));
+        }
         let flags = LZSS_CODES | TOKEN_CODES | LARGE_TILES;
         if pattern_count > MAX_PATTERNS || coders & !flags != 0 || !matches!(group_log2, 6 | 7) {
             return Err(bad("a field is out of range"));
@@ -210,7 +221,7 @@ impl Header {
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = read_extents(&extents, rank).ok_or_else(|| bad("impossible shape"))?;
-        Ok(Self {
+        let header = Self {
             element_type,
             shape,
             pipeline,
@@ -222,9 +233,14 @@ impl Header {
             bound,
             abs_bound,
             step,
-            range: (!low.is_nan()).then_some((low, high)),
+            range: has_range.then_some((low, high)),
             patterns: patterns[..pattern_count].to_vec(),
             chunk_tiles,
-        })
+        };
+        // The chunk table is tied to the header by the hash, which is then the same for all that is known of the header.
+        if header.to_bytes() != whole {
+            return Err(bad("a field that is not used is not 0, or an unknown range is not the NaN of the format"));
+        }
+        Ok(header)
     }
 }

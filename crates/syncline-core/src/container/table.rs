@@ -15,15 +15,18 @@ pub const TRAILER_LEN: usize = 32;
 const END_MAGIC: [u8; 8] = *b"SYNEND\r\n";
 const PLACE: &str = "the chunk table";
 
-fn checksum(table: &[u8], trailer: &[u8]) -> u64 {
+/// Returns the hash of the table, the first 16 bytes of the trailer, and the hash of the header, which ties the header to
+/// the records.
+fn checksum(table: &[u8], trailer: &[u8], header_hash: u64) -> u64 {
     let mut hash = XxHash3_64::new();
     hash.write(table);
     hash.write(&trailer[..16]);
+    hash.write(&header_hash.to_le_bytes());
     hash.finish()
 }
 
 /// Returns the chunk table and trailer for records of these lengths, which follow the header.
-pub fn table_and_trailer(record_lengths: &[u32]) -> Vec<u8> {
+pub fn table_and_trailer(header: &Header, record_lengths: &[u32]) -> Vec<u8> {
     let table_at = HEADER_LEN as u64 + record_lengths.iter().map(|&l| u64::from(l)).sum::<u64>();
     let mut out: Vec<u8> = record_lengths.iter().flat_map(|l| l.to_le_bytes()).collect();
     let table_len = out.len();
@@ -31,7 +34,7 @@ pub fn table_and_trailer(record_lengths: &[u32]) -> Vec<u8> {
     let trailer_at = out.len();
     out.extend_from_slice(&table_at.to_le_bytes());
     out.extend_from_slice(&(record_lengths.len() as u64).to_le_bytes());
-    let sum = checksum(&out[..table_len], &out[trailer_at..]);
+    let sum = checksum(&out[..table_len], &out[trailer_at..], header.hash());
     out.extend_from_slice(&sum.to_le_bytes());
     out.extend_from_slice(&END_MAGIC);
     out
@@ -50,7 +53,7 @@ pub fn read_outline(
     let in_header = |error: Error| error.located(Location::at(0));
     let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?).map_err(in_header)?;
     let geometry = header.geometry().map_err(in_header)?;
-    let table = ChunkTable::read(stream_len, geometry.chunks(), read)
+    let table = ChunkTable::read(stream_len, &header, geometry.chunks(), read)
         .map_err(|error| error.located(Location::at(stream_len.saturating_sub(TRAILER_LEN as u64))))?;
     // The stream must be long enough for the elements that its header claims: coded chunks have at least one bit per
     // tile, and raw chunks have all bytes.
@@ -107,12 +110,17 @@ pub struct ChunkTable {
 }
 
 impl ChunkTable {
-    /// Reads the table of a stream of `stream_len` bytes with `chunks` chunks. `read` returns `len` bytes from an
-    /// offset, and is only called for bytes inside the stream.
+    /// Reads the table of a stream of `stream_len` bytes with this header and `chunks` chunks. `read` returns `len`
+    /// bytes from an offset, and is only called for bytes inside the stream.
     ///
     /// # Errors
     /// [`Error::Truncated`] or [`Error::Corrupt`]; errors of `read`.
-    pub fn read(stream_len: u64, chunks: u64, mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>) -> Result<Self> {
+    pub fn read(
+        stream_len: u64,
+        header: &Header,
+        chunks: u64,
+        mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
+    ) -> Result<Self> {
         let smallest = (HEADER_LEN + TRAILER_LEN) as u64;
         if stream_len < smallest {
             return Err(Error::truncated(PLACE, smallest, stream_len));
@@ -132,8 +140,8 @@ impl ChunkTable {
         // Its length was just checked against the length of the stream.
         let padded = read(table_at, (trailer_at - table_at) as usize)?;
         let (table, padding) = padded.split_at(table_len as usize);
-        if checksum(table, &trailer) != stored || padding.iter().any(|&b| b != 0) {
-            return Err(Error::corrupt(PLACE, "its checksum does not match"));
+        if checksum(table, &trailer, header.hash()) != stored || padding.iter().any(|&b| b != 0) {
+            return Err(Error::corrupt(PLACE, "its checksum does not match, or the header is that of another stream"));
         }
         let mut offset = HEADER_LEN as u64;
         let mut offsets = vec![offset];

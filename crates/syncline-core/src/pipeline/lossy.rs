@@ -3,6 +3,7 @@
 mod decode;
 mod lzss_codes;
 mod quantize_tile;
+mod reserved;
 mod token_codes;
 
 pub(super) use decode::decode;
@@ -10,6 +11,8 @@ pub(super) use decode::decode;
 pub use lzss_codes::{
     PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params,
 };
+#[doc(hidden)]
+pub use reserved::{Reserved, reserved_patterns};
 #[doc(hidden)]
 pub use token_codes::{FEWEST_SAMPLED as FEWEST_SAMPLED_TILES, SAMPLE_STEP as TILE_SAMPLE_STEP};
 
@@ -89,7 +92,7 @@ pub(super) fn encode<T: Real>(
         return Ok(summary);
     }
     let start = out.len();
-    let summary = token_codes::encode::<T>(header, geometry, chunk, source, &options.allowed, scratch, out)?;
+    let summary = token_codes::encode::<T>(header, geometry, chunk, source, options, scratch, out)?;
     if header.lzss_codes {
         let tokens_len = out.len() - start;
         let (other, radius) = quantize::<T>(header, geometry, source, scratch)?;

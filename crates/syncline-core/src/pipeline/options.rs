@@ -164,6 +164,10 @@ pub struct CoderOptions {
     pub level: u8,
     /// The prediction and coding methods that are tried with an error bound.
     pub effort: Effort,
+    /// Whether decompressed values compress to themselves, as far as this depends on the coder: tiles are not
+    /// interpolated then, because interpolated values are no multiples of the step. See
+    /// [`resolve`](crate::bound::resolve).
+    pub rewritable: bool,
     /// The parts of a chunk with token codebooks.
     #[doc(hidden)]
     pub allowed: Allowed,
@@ -172,7 +176,14 @@ pub struct CoderOptions {
 impl Default for CoderOptions {
     /// Returns Huffman coding alone with the effort fast, and level 3 if LZSS is chosen.
     fn default() -> Self {
-        Self { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Fast, allowed: Allowed::ALL }
+        Self {
+            coder: Coder::Huffman,
+            symbol: None,
+            level: 3,
+            effort: Effort::Fast,
+            rewritable: false,
+            allowed: Allowed::ALL,
+        }
     }
 }
 

@@ -19,6 +19,7 @@ pub use transpose::{deinterleave, interleave};
 
 use bytemuck::Pod;
 
+use crate::container::MAX_PATTERNS;
 use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
@@ -38,7 +39,14 @@ pub struct Interpolation<T> {
     inverse: T,
     /// The bound, rounded down.
     bound: T,
+    /// Values that are not to be reconstructed, because they are fill patterns.
+    reserved: [T; MAX_RESERVED],
+    /// How many of them there are.
+    reserved_count: usize,
 }
+
+/// The most values that are not to be reconstructed: fill patterns, and -0.0 beside 0.0.
+pub const MAX_RESERVED: usize = MAX_PATTERNS + 1;
 
 /// Tiles of the same extents side by side: a value of each for every element or code.
 pub type Lanes<V, const L: usize> = [[V; L]; MAX_TILE_ELEMENTS];
@@ -97,7 +105,31 @@ impl<T: Real> Interpolation<T> {
     /// Returns an interpolation that accepts a value only if its error is below `bound`.
     pub fn new(step: f64, bound: f64) -> Self {
         let step = T::nearest(step);
-        Self { step, inverse: T::nearest(1.0 / step.wide()), bound: T::not_above(bound) }
+        Self {
+            step,
+            inverse: T::nearest(1.0 / step.wide()),
+            bound: T::not_above(bound),
+            reserved: [T::from_bits(0); MAX_RESERVED],
+            reserved_count: 0,
+        }
+    }
+
+    /// Returns the same interpolation that reconstructs no value as one of these fill patterns. If 0.0 is one, neither
+    /// zero is reconstructed.
+    #[must_use]
+    pub fn with_reserved(mut self, patterns: &[u64]) -> Self {
+        let minus_zero = patterns.contains(&0).then(|| T::nearest(-0.0).bits());
+        let all = patterns.iter().copied().chain(minus_zero.filter(|bits| !patterns.contains(bits)));
+        for (reserved, bits) in self.reserved.iter_mut().zip(all) {
+            *reserved = T::from_bits(bits);
+            self.reserved_count += 1;
+        }
+        self
+    }
+
+    /// Returns the values that are not to be reconstructed.
+    pub fn reserved(&self) -> &[T] {
+        &self.reserved[..self.reserved_count]
     }
 
     /// Returns the step and its inverse, both rounded to the type of the elements, and the bound, rounded down.
@@ -128,7 +160,7 @@ impl<T: Real> Interpolation<T> {
             out.values[usize::from(place)] = std::array::from_fn(|lane| anchor(lane, integers[lane]));
         }
         lattice::difference(lattice, plan.lattice());
-        if source.any_excluded {
+        if source.any_excluded || self.reserved_count > 0 {
             simd::run(Encode::<T, L, true> { by: *self, plan, source, out });
         } else {
             simd::run(Encode::<T, L, false> { by: *self, plan, source, out });
@@ -160,7 +192,8 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
-        let Self { by: Interpolation { step, inverse, bound }, plan, source, out } = self;
+        let Self { by, plan, source, out } = self;
+        let Interpolation { step, inverse, bound, .. } = by;
         let first = plan.anchors().len();
         let Encoded { codes, values, missed, any_missed } = out;
         let mut any = [0; L];
@@ -173,13 +206,17 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
                 let scaled = (wanted - predicted).times(inverse).round_ties_even();
                 let (code, small) = scaled.to_code::<CODE_LIMIT>();
                 let value = T::from_code(code).mul_add(step, predicted);
-                let error = (wanted - value).magnitude();
-                let good = small & (error < bound) & !wanted.is_negative_zero();
-                let included = !EXCLUDES | (excluded >> lane & 1 == 0);
-                chosen[lane] = if good & included { code } else { 0 };
                 // A code of 0 gives the prediction itself. Adding 0 would give the same value, except for the sign of
                 // zero.
-                out[lane] = if chosen[lane] != 0 { value } else { predicted };
+                let value = if code != 0 { value } else { predicted };
+                let error = (wanted - value).magnitude();
+                // 0.0 is kept exactly, so that it does not become a value next to it, and -0.0 is verbatim.
+                let same_zero = !wanted.is_zero() | (value.bits() | wanted.bits() == 0);
+                let free = !EXCLUDES || by.reserved().iter().fold(true, |free, r| free & (r.bits() != value.bits()));
+                let good = small & (error < bound) & same_zero & free;
+                let included = !EXCLUDES | (excluded >> lane & 1 == 0);
+                chosen[lane] = if good & included { code } else { 0 };
+                out[lane] = if good & included { value } else { predicted };
                 bad[lane] = i32::from(!good & included);
                 any[lane] |= bad[lane];
             }

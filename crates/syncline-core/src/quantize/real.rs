@@ -30,8 +30,10 @@ pub trait Real: Element + PartialEq + PartialOrd + std::ops::Sub<Output = Self> 
     fn round_ties_even(self) -> Self;
     /// Returns the value without its sign.
     fn magnitude(self) -> Self;
-    /// Returns whether the value is -0.0.
-    fn is_negative_zero(self) -> bool;
+    /// Returns whether the value is 0.0 or -0.0.
+    fn is_zero(self) -> bool;
+    /// Returns the largest finite value.
+    fn largest() -> Self;
     /// Returns the value of an integer, rounded.
     fn from_code(code: i32) -> Self;
     /// Returns the integer of a value that is one, and whether its magnitude is below `LIMIT`. If not, as for NaN, the
@@ -101,8 +103,13 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn is_negative_zero(self) -> bool {
-                self.to_bits() == (-0.0 as Self).to_bits()
+            fn is_zero(self) -> bool {
+                self == 0.0
+            }
+
+            #[inline(always)]
+            fn largest() -> Self {
+                Self::MAX
             }
 
             #[inline(always)]

@@ -12,6 +12,11 @@ pub fn matches<T: Real>(x: &[T], pattern: T) -> TileMask {
     }
 }
 
+/// Returns the integers of a tile that equal `value`.
+pub fn integers_equal_to(q: &[i32], value: i32) -> TileMask {
+    equal_u32(bytemuck::cast_slice(q), value as u32)
+}
+
 /// Returns the values of a tile of at most 1,024 that have the sign bit set.
 pub fn negative<T: Real>(x: &[T]) -> TileMask {
     match size_of::<T>() {
@@ -39,7 +44,7 @@ fn pack_bits(bytes: &[u8; 64]) -> u64 {
 
 /// Returns the elements, at most 1,024, for which `test` holds.
 #[inline(always)]
-fn mask_where<W: Copy>(words: &[W], test: impl Fn(W) -> bool) -> TileMask {
+pub(super) fn mask_where<W: Copy>(words: &[W], test: impl Fn(W) -> bool) -> TileMask {
     let mut mask = TileMask::default();
     for (i, block) in words.chunks(64).enumerate() {
         // This first pass is fast, and most blocks need no other.

@@ -57,7 +57,7 @@ impl LinearStep<f32> for StepF32 {
         let q = rounded + rest.round_ties_even();
         let error = (x - self.reconstruct_float(q)).abs();
         // The comparison is strict: the subtraction rounds monotonically, so the exact error is below the bound too.
-        f32_to_i32_below::<{ 1 << 23 }>(q, (error < self.bound) & (x.to_bits() != 1 << 31))
+        f32_to_i32_below::<{ 1 << 22 }>(q, (error < self.bound) & (x.to_bits() != 1 << 31))
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 //
 // THREADS        threads of the block
 // STREAM_HEADER  bytes of a stream's header
+// STREAM_HEADER_HASH  offset of the hash in it
 #include "device/sync.cuh"
 #include "container/record.cuh"
 #include "container/xxh3.cuh"
@@ -21,12 +22,14 @@ __device__ inline void write_end(const uint32_t *header, const uint32_t *lengths
     if (threadIdx.x == 0) {
         trailer[0] = table_at;
         trailer[1] = chunks;
+        // The hash covers the hash of the header, which is here until it is replaced by the result.
+        trailer[2] = uint64_t(header[STREAM_HEADER_HASH / 4]) | uint64_t(header[STREAM_HEADER_HASH / 4 + 1]) << 32;
         trailer[3] = 0x0A0D444E454E5953; // "SYNEND\\r\\n"
     }
     __syncthreads();
     if (threadIdx.x / WARP == 0) {
         const uint64_t hash =
-            hash_by_warp(HashInput{output + table_at, table_bytes + 16, table_bytes, padded - table_bytes});
+            hash_by_warp(HashInput{output + table_at, table_bytes + 24, table_bytes, padded - table_bytes});
         if (lane_id() == 0) {
             trailer[2] = hash;
         }

@@ -33,6 +33,15 @@ __device__ inline Element not_a_number() {
 #endif
 }
 
+// Whether no element may be reconstructed as this value, because it is a fill pattern.
+__device__ inline bool is_reserved(const InterpolationStep &constants, Element value) {
+    bool is = false;
+    for (uint32_t i = 0; i < constants.reserved_count; ++i) {
+        is |= bits_of(value) == Bits(constants.reserved[i]);
+    }
+    return is;
+}
+
 // What verbatim values add to the cost of a tile.
 __device__ inline uint32_t verbatim_cost(uint32_t values) { return 8 * (4 + ELEMENT_BYTES) * values << 11; }
 
@@ -181,8 +190,11 @@ __device__ inline Interpolated interpolate(const Step &step, const Interpolation
             const Element scaled = product(wanted - prediction, inverse);
             const Rounded rounded(scaled);
             const Element value = product_plus(rounded.value(), width, prediction);
-            const bool good =
-                fabs(scaled) < ROUNDED_LIMIT && fabs(wanted - value) < bound && bits_of(wanted) != SIGN_BIT;
+            const Element kept = rounded.value() != Element(0) ? value : prediction;
+            // 0.0 is kept exactly, so that it does not become a value next to it, and -0.0 is verbatim.
+            const bool same_zero = wanted != Element(0) || (bits_of(wanted) | bits_of(kept)) == 0;
+            const bool good = fabs(scaled) < ROUNDED_LIMIT && fabs(wanted - kept) < bound && same_zero &&
+                              (constants.reserved_count == 0 || !is_reserved(constants, kept));
             const int32_t code = good ? rounded.integer() : 0;
             // Without a code, the element is the prediction itself, whatever its sign.
             memory.values[padded(place)] = code != 0 ? value : prediction;

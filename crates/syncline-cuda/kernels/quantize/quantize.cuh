@@ -84,6 +84,16 @@ __device__ inline Element reconstruct(const Step &step, int32_t q) {
 #endif
 }
 
+// Whether a value would be reconstructed as a fill pattern that it does not hold, or holds one.
+__device__ inline bool is_reserved(const Step &step, Element x, int32_t integer) {
+    bool is = false;
+    for (uint32_t i = 0; i < step.reserved_count; ++i) {
+        const bool negative = (step.reserved_negative >> i & 1) != 0;
+        is |= integer == step.reserved[i] && (!LOGARITHM || negative == ((bits_of(x) & SIGN_BIT) != 0));
+    }
+    return is;
+}
+
 // Finds the integer of a value. Returns false, and 0, if the value must be stored verbatim.
 __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
 #if LOGARITHM
@@ -98,13 +108,17 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
     float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
     float q = rounded + rintf(rest);
     float error = fabsf(x - __fmaf_rn(q, step.high, q * step.low));
-    bool good = fabsf(q) < 8388608.0f && error < step.bound && bits_of(x) != SIGN_BIT;
+    bool good = fabsf(q) < 4194304.0f && error < step.bound && bits_of(x) != SIGN_BIT;
 #else
     double q = rint(x * step.inverse);
     double error = fabs(x - q * step.step);
     bool good = fabs(q) < 1073741824.0 && error < step.limit && bits_of(x) != SIGN_BIT;
 #endif
     integer = good ? int32_t(q) : 0;
+    if (step.reserved_count > 0 && is_reserved(step, x, integer)) {
+        integer = 0;
+        return false;
+    }
     return good;
 }
 

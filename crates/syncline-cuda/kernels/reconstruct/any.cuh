@@ -182,12 +182,12 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
             Element out[VECTOR];
 #pragma unroll
             for (uint32_t i = 0; i < VECTOR; ++i) {
-                out[i] = dequantized(int32_t(sums[i] + before), quantum);
+                out[i] = unlimited(int32_t(sums[i] + before), quantum);
                 if (LOG && sign_kind != 0) {
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     out[i] = from_bits(Bits(bits_of(out[i]) & ~top | (negative >> i & 1 ? top : 0)));
                 }
-                out[i] = masked >> i & 1 ? pattern : out[i];
+                out[i] = masked >> i & 1 ? pattern : quantum.limits(out[i]);
             }
             before += goes_on * onwards;
             if (target.vectors && in_row >= VECTOR) {

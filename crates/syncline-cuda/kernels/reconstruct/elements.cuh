@@ -45,18 +45,47 @@ __device__ inline double exp2_exactly(double y) {
     return __dmul_rn(__dmul_rn(p, power_of_two(half)), power_of_two(k - half));
 }
 
-// The quantization step in the form that integers are multiplied with.
+// The range that elements are limited to.
+struct Limits {
+    Element low, high;
+    __device__ inline explicit Limits(const Values &values)
+#if DOUBLE
+        : low(values.low), high(values.high) {
+    }
+#else
+        : low(values.narrow_low), high(values.narrow_high) {
+    }
+#endif
+    // Limits any value as FORMAT.md states.
+    __device__ inline Element operator()(Element x) const {
+        const Element raised = x > low ? x : low;
+        return raised < high ? raised : high;
+    }
+    // The same for values that are neither NaN nor -0.0, such as multiples of the step.
+    __device__ inline Element of_multiple(Element x) const {
+#if DOUBLE
+        return fmin(fmax(x, low), high);
+#else
+        return fminf(fmaxf(x, low), high);
+#endif
+    }
+};
+
+// The quantization step in the form that integers are multiplied with, and the range that results are limited to.
 struct Quantum {
+    Limits limits;
 #if LOG || DOUBLE
     double step;
-    __device__ inline explicit Quantum(const Values &values) : step(values.step) {}
+    __device__ inline explicit Quantum(const Values &values) : limits(values), step(values.step) {}
 #else
     float high, low;
-    __device__ inline explicit Quantum(const Values &values) : high(values.step_high), low(values.step_low) {}
+    __device__ inline explicit Quantum(const Values &values)
+        : limits(values), high(values.step_high), low(values.step_low) {}
 #endif
 };
 
-__device__ inline Element dequantized(int32_t q, const Quantum &quantum) {
+// Returns the value of an integer, or with LOG its magnitude, that is not limited to the range.
+__device__ inline Element unlimited(int32_t q, const Quantum &quantum) {
 #if LOG
     return Element(exp2_exactly(__dmul_rn(double(q), quantum.step)));
 #elif DOUBLE
@@ -65,6 +94,11 @@ __device__ inline Element dequantized(int32_t q, const Quantum &quantum) {
     const float rounded = __int2float_rn(q);
     return __fmaf_rn(rounded, quantum.high, __fmul_rn(rounded, quantum.low));
 #endif
+}
+
+// Returns the element of an integer, without a sign of its own.
+__device__ inline Element dequantized(int32_t q, const Quantum &quantum) {
+    return quantum.limits.of_multiple(unlimited(q, quantum));
 }
 
 // A tile that is being written, as a lane holds it.

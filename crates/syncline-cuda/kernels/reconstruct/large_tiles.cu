@@ -89,7 +89,7 @@ __device__ inline void interpolate(TileScratch &scratch, const Work &work, const
     const Quantum quantum(target.values);
     for (uint32_t i = threadIdx.x; i < plan.anchors; i += THREADS) {
         const uint32_t integer = scratch.anchors[padded(i)] + uint32_t(work.base);
-        scratch.values[padded(places[i])] = dequantized(int32_t(integer), quantum);
+        scratch.values[padded(places[i])] = unlimited(int32_t(integer), quantum);
     }
     __syncthreads();
     const Element step = step_of(target.values);
@@ -142,8 +142,9 @@ struct Bitmap {
     }
 };
 
-// Writes the elements of a tile, which `value(i)` returns, with signs and fill patterns. Called by the whole block.
+// Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole block.
 template <typename Value> __device__ inline void write_tile(const Work &work, const Target &target, Value value) {
+    const Limits limits(target.values);
     const Parsed &parsed = target.parsed;
     const uint64_t entry = uint64_t(target.chunk) * parsed.tiles + work.number;
     const uint64_t first_bitmap = target.chunk * parsed.bitmap_stride;
@@ -160,7 +161,7 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
             const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
             out = from_bits(Bits(bits_of(out) & ~top | (sign.of(work, z, y, x) ? top : 0)));
         }
-        target.out[work.first_element + z * plane + y * line + x] = mask.of(work, z, y, x) ? pattern : out;
+        target.out[work.first_element + z * plane + y * line + x] = mask.of(work, z, y, x) ? pattern : limits(out);
     }
 }
 
@@ -183,7 +184,7 @@ __device__ inline void write_coded(TileScratch &scratch, const Work &work, const
               [&](const Lines &lines, uint32_t from) { sum_lines(scratch, scratch.integers, lines, from); });
     const Quantum quantum(target.values);
     write_tile(work, target, [&](uint32_t element) {
-        return dequantized(int32_t(scratch.integers[padded(element)] + uint32_t(work.base)), quantum);
+        return unlimited(int32_t(scratch.integers[padded(element)] + uint32_t(work.base)), quantum);
     });
 }
 
@@ -207,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     Work work = work_of(geometry, request, start, number, true, find_tile(parsed, chunk, number, true));
     const Target target{input, parsed, record, values, geometry, chunk, false, out};
     if (meta_constant(work.meta)) {
-        const Element flat = dequantized(work.base, Quantum(values));
+        const Element flat = unlimited(work.base, Quantum(values));
         write_tile(work, target, [&](uint32_t) { return flat; });
     } else {
         write_coded(scratch, work, target, {codes + (uint64_t(chunk) * slots << geometry.token_group_log2), plans});

@@ -368,12 +368,12 @@ __device__ __noinline__ void write_any_rows(Strand own, Shifts shifts, const uin
                 reinterpret_cast<const Bits *>(input + record.raw) + position + (z * own.ny + own.y) * own.nx;
 #pragma unroll
             for (uint32_t x = 0; x < SIDE; ++x) {
-                Element element = dequantized(int32_t(sums[x] + before), quantum);
+                Element element = unlimited(int32_t(sums[x] + before), quantum);
                 if (LOG && sign_kind != 0) {
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     element = from_bits(Bits(bits_of(element) & ~top | (negative >> x & 1 ? top : 0)));
                 }
-                element = masked >> x & 1 ? pattern : element;
+                element = masked >> x & 1 ? pattern : quantum.limits(element);
                 if (x < own.nx) {
                     to[x] = own.raw ? from_bits(from[x]) : own.dead ? Element(0) : element;
                 }

@@ -112,7 +112,7 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
 #pragma unroll
         for (uint32_t tile = 0; tile < TILES; ++tile) {
             const uint32_t integer = scratch[tile].anchors[padded(i)] + tiles.bases[tile];
-            scratch[tile].values[place] = dequantized(int32_t(integer), quantum);
+            scratch[tile].values[place] = unlimited(int32_t(integer), quantum);
         }
     }
     __syncwarp();
@@ -147,8 +147,9 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
 }
 #endif
 
-// Writes the elements of a tile, which `value(i)` returns, with signs and fill patterns. Called by the whole warp.
+// Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole warp.
 template <typename Value> __device__ inline void write_tile(const Work &work, const Target &target, Value value) {
+    const Limits limits(target.values);
     if (AXES == 3 && work.is_regular() && work.is_plain()) {
         // Lanes have adjacent elements, so that stores fill sectors.
         constexpr uint32_t ROWS = WARP / SIDE;
@@ -158,7 +159,7 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
         for (uint32_t z = 0; z < work.nz; ++z, to += target.stride()) {
 #pragma unroll
             for (uint32_t y = 0; y < SIDE; y += ROWS) {
-                to[y * row] = value(z * STEP + y * SIDE + lane_id());
+                to[y * row] = limits(value(z * STEP + y * SIDE + lane_id()));
             }
         }
         return;
@@ -194,7 +195,7 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     out = from_bits(Bits(bits_of(out) & ~top | (negative >> i & 1 ? top : 0)));
                 }
-                to[i] = masked >> i & 1 ? pattern : out;
+                to[i] = masked >> i & 1 ? pattern : limits(out);
             }
         }
         to += target.stride();
@@ -224,7 +225,7 @@ __device__ inline void write_summed(TileScratch *scratch, const Work &own, uint3
         uint32_t *integers = scratch[tile].integers;
         integrate(integers, 1, 0, work.nz, work.ny, work.nx, predictor_of(work.meta, target.record));
         write_tile(work, target, [&](uint32_t element) {
-            return dequantized(int32_t(integers[padded(element)] + uint32_t(work.base)), quantum);
+            return unlimited(int32_t(integers[padded(element)] + uint32_t(work.base)), quantum);
         });
     }
     __syncwarp();
@@ -305,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const Quantum quantum(values);
     for (uint32_t left = __ballot_sync(ALL_LANES, wanted && constant); left != 0; left &= left - 1) {
         const Work work = own.of(__ffs(left) - 1);
-        const Element flat = dequantized(work.base, quantum);
+        const Element flat = unlimited(work.base, quantum);
         write_tile(work, target, [&](uint32_t) { return flat; });
     }
     const uint32_t summed = __ballot_sync(ALL_LANES, wanted && !constant && !interpolated);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaViewMut};
-use syncline_core::container::HEADER_LEN;
+use syncline_core::container::{HEADER_HASH_AT, HEADER_LEN};
 
 use super::progress::Progress;
 use super::structs::{QueuedEnd, StreamHeader};
@@ -16,7 +16,11 @@ const SOURCE: Source = source!("container/table.cu");
 const THREADS: u32 = 1024;
 
 pub(super) fn specialization() -> Specialization {
-    let constants = vec![("THREADS", THREADS.into()), ("STREAM_HEADER", HEADER_LEN as u64)];
+    let constants = vec![
+        ("THREADS", THREADS.into()),
+        ("STREAM_HEADER", HEADER_LEN as u64),
+        ("STREAM_HEADER_HASH", HEADER_HASH_AT as u64),
+    ];
     Specialization { source: SOURCE, constants }
 }
 

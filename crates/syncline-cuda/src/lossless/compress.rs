@@ -122,7 +122,7 @@ impl<'d> LosslessCompressor<'d> {
         let job = Job { header: &header, geometry: &geometry, options, slab: &slab };
         let lengths = self.records(job, 0..geometry.chunks(), HEADER_LEN as u64, output, observer)?;
         let end = HEADER_LEN as u64 + lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
-        let table = table_and_trailer(&lengths);
+        let table = table_and_trailer(&header, &lengths);
         let needed = end + table.len() as u64;
         if needed > available {
             return Err(CudaError::NoRoom { needed, available });

@@ -231,6 +231,8 @@ impl<'d> Compressor<'d> {
         };
         let mut header = header_of(&unresolved);
         let is_early = matches!(options.bound, Bound::Abs(_) | Bound::Rel(_))
+            // The device computes the other step.
+            && !self.lossless.rewritable
             && prepared.as_ref().is_ok_and(|batches| batches.chunks() > 0)
             && self.quantizer.as_ref().is_some_and(|quantizer| quantizer.can_start_before_bound(&header, &geometry));
         let (mut resolved, batches) = if is_early {
@@ -307,7 +309,7 @@ impl<'d> Compressor<'d> {
         let Some((_, scan)) = &mut self.scan else { return Err(CudaError::invalid("no scan was begun")) };
         let (found, _) = scan.finish(begun, &self.stream, input)?;
         self.minus_zeros = found.minus_zeros() > 0;
-        Ok(resolve(&found)?)
+        Ok(resolve(&found, self.lossless.rewritable)?)
     }
 
     /// Writes the records of some chunks to the start of `output`, one after another, without header and chunk table.

@@ -162,11 +162,10 @@ mod tests {
     fn streams_that_only_the_cpu_decompresses_are_named() {
         let info = |element, pipeline, lzss_codes| {
             let step = if pipeline == Pipeline::Lossless { 0.0 } else { 0.5 };
-            let resolved =
-                Resolved { bound: Bound::Abs(1.0), pipeline, abs_bound: 1.0, step, range: None, patterns: Vec::new() };
+            let resolved = Resolved { bound: Bound::Abs(1.0), pipeline, abs_bound: 1.0, step, ..Resolved::lossless() };
             let header = Header::new(element, Shape::new(&[0]).unwrap(), IndexKind::Symbol, &resolved);
             let header = Header { lzss_codes, token_codes: lzss_codes, ..header };
-            StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&[])].concat()).unwrap()
+            StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&header, &[])].concat()).unwrap()
         };
         for pipeline in [Pipeline::Quantized, Pipeline::LogQuantized] {
             info(ElementType::F64, pipeline, false).check_decompressible().unwrap();

@@ -66,8 +66,10 @@ impl<'d> QueuedCompressor<'d> {
         model: &CudaView<'_, u8>,
         (element_type, shape): (ElementType, Shape),
         options: &CompressOptions,
+        rewritable: bool,
     ) -> Result<Self> {
-        Self::with_batch_bytes(device, stream, model, (element_type, shape), options, BATCH_BYTES)
+        let how = (options, rewritable);
+        Self::with_batch_bytes(device, stream, model, (element_type, shape), how, BATCH_BYTES)
     }
 
     /// Returns a compressor with batches of about `batch_bytes` bytes of elements. Smaller batches take less workspace
@@ -80,7 +82,7 @@ impl<'d> QueuedCompressor<'d> {
         stream: &Arc<CudaStream>,
         model: &CudaView<'_, u8>,
         (element_type, shape): (ElementType, Shape),
-        options: &CompressOptions,
+        (options, rewritable): (&CompressOptions, bool),
         batch_bytes: u64,
     ) -> Result<Self> {
         check_array(model, element_type, shape)?;
@@ -88,7 +90,7 @@ impl<'d> QueuedCompressor<'d> {
         let unresolved = Resolved { pipeline: Pipeline::Quantized, bound, ..Resolved::lossless() };
         let header = Header { group_log2, ..Header::new(element_type, shape, index, &unresolved) };
         let geometry = Geometry::new(shape);
-        let bound = QueuedBound::new(device, stream, header.clone(), fill)?;
+        let bound = QueuedBound::new(device, stream, header.clone(), fill, rewritable)?;
         let batches = Batches::new(Form::of(&header), &geometry, 0..geometry.chunks(), batch_bytes.max(1))?;
         let most_chunks = batches.most_chunks();
         let quantizer = |bitmaps| {

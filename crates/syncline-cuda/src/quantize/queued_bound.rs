@@ -48,6 +48,7 @@ struct Resolver {
     /// The header, whose bound is not resolved yet.
     header: Header,
     pipeline: Pipeline,
+    rewritable: bool,
     /// Whether kernels wait for the constants. Otherwise they take those of the scan.
     comes_first: AtomicBool,
 }
@@ -77,7 +78,9 @@ impl Resolver {
         // One pass tells everything, because no fill values are looked for.
         let resolved = self.empty.clone().settle_result(&found, |_| Err(())).ok();
         let minus_zeros = resolved.as_ref().is_some_and(|scan| scan.minus_zeros() > 0);
-        let resolved = resolved.and_then(|scan| resolve(&scan).ok()).filter(|found| found.pipeline == self.pipeline);
+        let resolved = resolved
+            .and_then(|scan| resolve(&scan, self.rewritable).ok())
+            .filter(|found| found.pipeline == self.pipeline);
         let mut status = if resolved.is_some() { 0 } else { STATUS_LOSSLESS };
         // Kernels behind run in any case: then with constants that are as good as any.
         let resolved = resolved.unwrap_or_else(|| Resolved {
@@ -108,7 +111,13 @@ impl QueuedBound {
     /// # Errors
     /// [`CudaError::Unsupported`] for bounds and fill values that take several passes over the array;
     /// [`CudaError::Lossless`] if there is nothing to quantize; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
-    pub fn new(device: &Device, stream: &Arc<CudaStream>, header: Header, fill: Fill) -> Result<Self> {
+    pub fn new(
+        device: &Device,
+        stream: &Arc<CudaStream>,
+        header: Header,
+        fill: Fill,
+        rewritable: bool,
+    ) -> Result<Self> {
         let Header { element_type, shape, bound, .. } = header;
         bound.validate(element_type)?;
         let pipeline = match bound {
@@ -132,9 +141,10 @@ impl QueuedBound {
         let empty = Scan::new(element_type, shape.len(), bound, fill);
         let report = scan.report(stream)?;
         let words = Arc::new(Pinned::new(stream, WORDS)?);
-        // The scan does not compute the constants of logarithms.
-        let comes_first = AtomicBool::new(pipeline == Pipeline::LogQuantized);
-        let resolver = Arc::new(Resolver { empty, report, words: words.clone(), header, pipeline, comes_first });
+        // The scan computes neither the constants of logarithms nor those of rewritable streams.
+        let comes_first = AtomicBool::new(pipeline == Pipeline::LogQuantized || rewritable);
+        let resolver =
+            Arc::new(Resolver { rewritable, empty, report, words: words.clone(), header, pipeline, comes_first });
         let work = resolver.clone();
         let side = SideStream::new(stream.context())?;
         Ok(Self {

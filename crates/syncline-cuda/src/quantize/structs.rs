@@ -2,6 +2,7 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 use syncline_core::container::MAX_PATTERNS;
+use syncline_core::predict::interpolate::MAX_RESERVED;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 use crate::geometry::Divider32;
@@ -52,8 +53,13 @@ device_struct! {
         pub(super) pattern_count: u32,
         /// Whether there may be -0.0 among the elements.
         pub(super) minus_zeros: u32,
-        pub(super) unused: u32,
+        /// Integers that only elements with a fill pattern may have; if there are any, all tiles take the scalar path.
+        pub(super) reserved_count: u32,
         pub(super) patterns: [u64; MAX_PATTERNS],
+        pub(super) reserved: [i32; MAX_PATTERNS],
+        /// Bit `i` is set if reserved integer `i` is that of a negative pattern. Logarithmic pipeline only.
+        pub(super) reserved_negative: u32,
+        pub(super) unused: u32,
     }
 }
 
@@ -310,6 +316,10 @@ device_struct! {
         pub(super) inverse: f64,
         /// The bound, rounded down.
         pub(super) bound: f64,
+        /// Bits of values that no element may be reconstructed as, because they are fill patterns.
+        pub(super) reserved: [u64; MAX_RESERVED],
+        pub(super) reserved_count: u32,
+        pub(super) unused: u32,
     }
 }
 

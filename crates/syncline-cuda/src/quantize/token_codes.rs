@@ -8,7 +8,7 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut,
 use syncline_core::array::ElementType;
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::{FEWEST_SAMPLED_TILES, TILE_SAMPLE_STEP};
+use syncline_core::pipeline::{FEWEST_SAMPLED_TILES, TILE_SAMPLE_STEP, reserved_patterns};
 use syncline_core::predict::interpolate::{Interpolation, Scheme};
 use syncline_core::quantize::Real;
 use syncline_core::tokens::GROUP_LEN;
@@ -56,8 +56,17 @@ pub(super) fn specialization(variant: KernelVariant) -> Specialization {
 impl InterpolationStep {
     fn new(header: &Header) -> Self {
         fn of<T: Real>(header: &Header) -> InterpolationStep {
-            let [step, inverse, bound] = Interpolation::<T>::new(header.step, header.abs_bound).constants();
-            InterpolationStep { step: step.wide(), inverse: inverse.wide(), bound: bound.wide() }
+            let patterns = reserved_patterns::<T>(header);
+            let interpolation = Interpolation::<T>::new(header.step, header.abs_bound).with_reserved(&patterns);
+            let ([step, inverse, bound], reserved) = (interpolation.constants(), interpolation.reserved());
+            InterpolationStep {
+                step: step.wide(),
+                inverse: inverse.wide(),
+                bound: bound.wide(),
+                reserved: std::array::from_fn(|i| reserved.get(i).map_or(0, |value| value.bits())),
+                reserved_count: reserved.len() as u32,
+                unused: 0,
+            }
         }
         match header.element_type {
             ElementType::F32 => of::<f32>(header),
@@ -132,6 +141,8 @@ pub(crate) struct TokenQuantizer {
     plans: InterpolationPlans,
     geometry: Geometry,
     device_geometry: DeviceGeometry,
+    /// Whether tiles may be interpolated.
+    interpolates: bool,
     /// `None` in pipelines that have no interpolation.
     sample: Option<Kernel>,
     codes: Kernel,
@@ -153,6 +164,7 @@ impl TokenQuantizer {
             plans: InterpolationPlans::new(stream, header, geometry)?,
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry, GROUP_LOG2),
+            interpolates: true,
             sample,
             codes: device.kernel(&own, "quantize_token_codes")?,
             finish: FinishKernel::new(device)?,
@@ -169,6 +181,11 @@ impl TokenQuantizer {
             self.constants = InterpolationStep::new(header);
         }
         fits
+    }
+
+    /// Sets whether tiles may be interpolated, where the pipeline has interpolation.
+    pub fn set_interpolates(&mut self, interpolates: bool) {
+        self.interpolates = interpolates;
     }
 
     /// Returns the tiling of the array, as kernels take it.
@@ -189,7 +206,7 @@ impl TokenQuantizer {
     /// Returns the schemes that the stream may interpolate with; the streams of a sample are those without one and
     /// with each of these.
     pub fn schemes(&self) -> &'static [Scheme] {
-        if self.variant.logarithm { &[] } else { Scheme::of(self.variant.axes as usize) }
+        if self.variant.logarithm || !self.interpolates { &[] } else { Scheme::of(self.variant.axes as usize) }
     }
 
     fn check(&self, stream: &Arc<CudaStream>, slab: &Slab<'_>, batch: &ChunkBatch) -> Result<()> {
@@ -204,7 +221,7 @@ impl TokenQuantizer {
         slab: &Slab<'_>,
         batch: &ChunkBatch,
     ) -> Result<Option<SampleCodes<'a>>> {
-        let Some(kernel) = self.sample.as_ref() else { return Ok(None) };
+        let Some(kernel) = self.sample.as_ref().filter(|_| self.interpolates) else { return Ok(None) };
         let stream = frame.stream().clone();
         self.check(&stream, slab, batch)?;
         let sampled = |chunk: u32| {

@@ -18,6 +18,12 @@ device_struct! {
         /// The sum of this and `step_low` is the step.
         pub(super) step_high: f32,
         pub(super) step_low: f32,
+        /// The range to which reconstructed values are limited; infinite if it is not known.
+        pub(super) low: f64,
+        pub(super) high: f64,
+        /// The same for f32.
+        pub(super) narrow_low: f32,
+        pub(super) narrow_high: f32,
     }
 }
 

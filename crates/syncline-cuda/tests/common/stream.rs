@@ -89,7 +89,7 @@ pub fn compress_by(
     };
     let first = pass(Scan::new(element, shape.len(), bound, making.fill));
     let Ok(scan) = first.settle(|empty| Ok::<_, std::convert::Infallible>(pass(empty)));
-    let resolved = resolve(&scan).unwrap();
+    let resolved = resolve(&scan, lossless.rewritable).unwrap();
     let tile_size = if resolved.pipeline == Pipeline::Lossless { TileSize::Small } else { making.tile_size };
     let geometry = match making.chunk_tiles {
         Some(tiles) => Geometry::of_stream(shape, tile_size, tiles).unwrap(),
@@ -118,7 +118,7 @@ pub fn compress_by(
         record
     });
     let lengths: Vec<u32> = records.iter().map(|r| r.len() as u32).collect();
-    [vec![header.to_bytes().to_vec()], records, vec![table_and_trailer(&lengths)]].concat().concat()
+    [vec![header.to_bytes().to_vec()], records, vec![table_and_trailer(&header, &lengths)]].concat().concat()
 }
 
 /// Returns `work(0)` to `work(count - 1)` in order, computed by as many threads as the machine has.
@@ -150,9 +150,9 @@ pub fn opened(stream: &[u8]) -> (Header, Geometry) {
     (header, geometry)
 }
 
-fn record_places(stream: &[u8], geometry: &Geometry) -> ChunkTable {
+fn record_places(stream: &[u8], header: &Header, geometry: &Geometry) -> ChunkTable {
     let read = |at: u64, len: usize| Ok(stream[at as usize..at as usize + len].to_vec());
-    ChunkTable::read(stream.len() as u64, geometry.chunks(), read).unwrap()
+    ChunkTable::read(stream.len() as u64, header, geometry.chunks(), read).unwrap()
 }
 
 /// Writes the correct hash into a record again.
@@ -171,7 +171,7 @@ pub fn decompress(stream: &[u8]) -> Vec<u8> {
 /// Decompresses a stream with a valid header and chunk table on the CPU.
 pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
     let (header, geometry) = opened(stream);
-    let table = record_places(stream, &geometry);
+    let table = record_places(stream, &header, &geometry);
     let mut bytes = vec![0; geometry.elements() as usize * header.element_type.size()];
     let mut scratch = DecodeScratch::default();
     for mut sink in Scatter::new(&mut bytes, &geometry, geometry.whole(), header.element_type.size()) {
@@ -213,7 +213,7 @@ impl HostParsed {
     /// Parses chunks `chunks` of a stream, and decodes their codes if requested.
     pub fn new(stream: &[u8], chunks: Range<u64>, with_codes: bool) -> Self {
         let (header, geometry) = opened(stream);
-        let places = record_places(stream, &geometry);
+        let places = record_places(stream, &header, &geometry);
         let batch = ChunkBatch::new(&geometry, header.group_log2, chunks.clone()).unwrap();
         let mut input = stream.to_vec();
         input.resize(input.len().next_multiple_of(16), 0);

@@ -26,11 +26,12 @@ pub struct Options {
     pub fill: Fill,
     pub index: IndexKind,
     pub group_log2: u8,
+    pub rewritable: bool,
 }
 
 impl Options {
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7 }
+        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7, rewritable: false }
     }
 }
 
@@ -84,7 +85,7 @@ impl Field {
 
     /// Resolves a bound as the library does.
     pub fn resolve(&self, options: &Options) -> Resolved {
-        resolve(&Scan::of(self.element, &self.bytes, options.bound, options.fill)).unwrap()
+        resolve(&Scan::of(self.element, &self.bytes, options.bound, options.fill), options.rewritable).unwrap()
     }
 
     /// Returns the header of the stream for a resolved bound.
@@ -111,7 +112,7 @@ impl Field {
             total.counted += summary.counted;
             lengths.push((out.len() - start) as u32);
         }
-        out.extend(table_and_trailer(&lengths));
+        out.extend(table_and_trailer(header, &lengths));
         (out, total)
     }
 

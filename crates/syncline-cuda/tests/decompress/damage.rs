@@ -207,7 +207,7 @@ fn cut_streams_are_found(streams: Range<usize>) {
                 let mut bytes = good[..at as usize + keep as usize].to_vec();
                 bytes[at as usize + 4..at as usize + 8].copy_from_slice(&keep.to_le_bytes());
                 bytes.extend_from_slice(&good[at as usize + length..records.end as usize]);
-                bytes.extend_from_slice(&table_and_trailer(&lengths));
+                bytes.extend_from_slice(&table_and_trailer(info.header(), &lengths));
                 let info = match StreamInfo::from_bytes(&bytes) {
                     Ok(info) => info,
                     Err(CudaError::Core(_)) => continue,

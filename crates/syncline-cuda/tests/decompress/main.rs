@@ -65,9 +65,9 @@ fn field(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
 }
 
 fn table(bytes: &[u8]) -> ChunkTable {
-    let (_, geometry) = opened(bytes);
+    let (header, geometry) = opened(bytes);
     let read = |at: u64, length: usize| Ok(bytes[at as usize..at as usize + length].to_vec());
-    ChunkTable::read(bytes.len() as u64, geometry.chunks(), read).unwrap()
+    ChunkTable::read(bytes.len() as u64, &header, geometry.chunks(), read).unwrap()
 }
 
 /// Returns a decompressor after its memory has been allocated. Allocations are ordered on streams, and the second
@@ -305,7 +305,7 @@ fn an_empty_array_comes_back() {
     let one = compress(&bytes_of::<f32>(&[1.0; 40]), ElementType::F32, &[40], Bound::Abs(0.5), &Making::default());
     for extents in [&[0_u64][..], &[3, 0, 5]] {
         let header = Header { shape: Shape::new(extents).unwrap(), ..opened(&one).0 };
-        let made = [header.to_bytes().to_vec(), table_and_trailer(&[])].concat();
+        let made = [header.to_bytes().to_vec(), table_and_trailer(&header, &[])].concat();
         comes_back::<f32>(device, &stream, &made, "empty");
     }
 }

@@ -33,8 +33,14 @@ use syncline_cuda::error::CudaError;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use syncline_cuda::reconstruct::Way;
 
-const BALANCED: CoderOptions =
-    CoderOptions { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Balanced, allowed: Allowed::ALL };
+const BALANCED: CoderOptions = CoderOptions {
+    coder: Coder::Huffman,
+    symbol: None,
+    level: 3,
+    effort: Effort::Balanced,
+    rewritable: false,
+    allowed: Allowed::ALL,
+};
 /// Chunks of all kinds.
 const BEST: CoderOptions = CoderOptions { coder: Coder::Auto, effort: Effort::Best, ..BALANCED };
 
@@ -199,7 +205,7 @@ fn streams_of_f64_come_back() {
 /// Returns a stream of other records after the header of this stream.
 fn with_records(good: &[u8], records: &[Vec<u8>]) -> Vec<u8> {
     let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
-    [&good[..HEADER_LEN], &records.concat(), &table_and_trailer(&lengths)].concat()
+    [&good[..HEADER_LEN], &records.concat(), &table_and_trailer(&Header::parse(good).unwrap(), &lengths)].concat()
 }
 
 fn records_of(bytes: &[u8]) -> Vec<Vec<u8>> {

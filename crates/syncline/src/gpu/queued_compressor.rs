@@ -74,7 +74,14 @@ impl QueuedCompressor {
         let device_options =
             DeviceOptions { fill: options.fill(), index: options.index(), ..DeviceOptions::new(options.bound()) };
         let what = (element_type, shape);
-        let inner = pipeline::QueuedCompressor::new(device, &stream, &model.as_view(), what, &device_options);
+        let inner = pipeline::QueuedCompressor::new(
+            device,
+            &stream,
+            &model.as_view(),
+            what,
+            &device_options,
+            options.rewritable(),
+        );
         Ok(Self { inner: inner.map_err(error)?, stream, element_type, shape })
     }
 

@@ -190,7 +190,7 @@ impl<'g> Compression<'g> {
         let found = self.look(&empty, Some((array, pool.threads())))?;
         let nothing_to_load = None::<(&ArraySource<S>, usize)>;
         let scan = empty.settle_result(&found, |again| self.look(again, nothing_to_load))?;
-        resolve(&scan)
+        resolve(&scan, options.rewritable())
     }
 
     /// What is in the array, part by part; each is first loaded to its device, if there is something to load it from.

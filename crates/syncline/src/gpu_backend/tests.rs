@@ -121,7 +121,7 @@ fn compressed(
         };
         let (lengths, _) = work.compress(&array, &header, &pool, &meter, &mut write).unwrap();
         assert_eq!(stream.len(), HEADER_LEN + lengths.iter().map(|&length| length as usize).sum::<usize>());
-        stream.extend_from_slice(&table_and_trailer(&lengths));
+        stream.extend_from_slice(&table_and_trailer(&header, &lengths));
         assert!(last.is_empty() || last == stream, "{shape}: another stream the second time");
         last = stream;
     }

@@ -21,6 +21,7 @@ use crate::quantize::Real;
 use crate::quantize::fill::restore_fill;
 use crate::quantize::log::restore_signs;
 use crate::quantize::mask::{MaskKind, TileMask};
+use crate::quantize::value_range::ValueRange;
 use crate::tokens::{self, TokenStream};
 
 pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
@@ -99,12 +100,16 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         }
         _ => None,
     };
+    let range = header.range.map(ValueRange::<T>::new);
     let mut batch = Batch::<T>::new(context.geometry.unclipped_len() as usize, interpolator);
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let mut tile_outliers: Vec<Outlier> = Vec::new();
     let finish = |batch: &mut Batch<T>, sink: &mut K| {
         batch.finish(|PlacedTile { tile, number, position }, x| {
             let meta = &metas[*number];
+            if let Some(range) = &range {
+                range.clamp(x);
+            }
             if meta.mask != MaskKind::Nothing {
                 let mask = masks.of(*number, meta.mask, tile);
                 restore_fill(x, &mask, header.patterns[usize::from(meta.pattern)]);

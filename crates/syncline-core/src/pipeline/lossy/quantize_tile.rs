@@ -1,12 +1,14 @@
 //! Quantizes a tile to integers. Some elements are masked or stored verbatim instead.
 
 use super::EncodeBuffers;
+use super::reserved::Reserved;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{Header, TileMeta};
 use crate::geometry::Tile;
 use crate::quantize::fill::{TileFill, fill_excluded};
 use crate::quantize::log::signs;
 use crate::quantize::mask::{MaskKind, TileMask};
+use crate::quantize::value_range::ValueRange;
 use crate::quantize::{Linear, Log, Real};
 
 /// The quantizer of a stream.
@@ -28,6 +30,9 @@ impl<T: Real> Quantizer<T> {
 pub(super) struct TileQuantizer<'a, T: Real> {
     header: &'a Header,
     pub(super) quantizer: Quantizer<T>,
+    /// Integers that only elements with a fill pattern may have: no other value may become one.
+    reserved: Vec<Reserved>,
+    range: Option<ValueRange<T>>,
     /// Whether the bound needs the errors of tiles.
     pub(super) measures: bool,
     /// The base of the tile before.
@@ -45,12 +50,13 @@ pub(super) struct QuantizedTile {
     pub(super) exact: TileMask,
     /// Elements that are verbatim or masked.
     pub(super) excluded: TileMask,
-    /// Elements that hold a fill pattern other than the tile's, among the verbatim ones.
+    /// Elements that no predictor codes, among the verbatim ones: those that hold a fill pattern other than the tile's,
+    /// and those outside of the range.
     pub(super) foreign: TileMask,
 }
 
 impl QuantizedTile {
-    /// Returns the elements that hold a fill pattern.
+    /// Returns the elements that are masked or foreign.
     pub(super) fn not_coded(&self) -> TileMask {
         self.excluded.without(&self.exact).union(&self.foreign)
     }
@@ -60,7 +66,9 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
     pub(super) fn new(header: &'a Header) -> Self {
         Self {
             header,
+            reserved: Reserved::of_stream::<T>(header),
             quantizer: Quantizer::new(header),
+            range: header.range.map(ValueRange::new),
             measures: matches!(header.bound, Bound::Psnr(_)),
             base: 0,
             summary: ErrorSummary::default(),
@@ -76,7 +84,17 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
             Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
             Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
         };
-        let (mut excluded, mut foreign) = (exact, TileMask::default());
+        for reserved in &self.reserved {
+            let elements = reserved.elements(x, q);
+            any_exact |= elements.any();
+            exact = exact.union(&elements);
+        }
+        let mut foreign = self.range.map_or_else(TileMask::default, |range| range.outside(x));
+        if foreign.any() {
+            any_exact = true;
+            exact = exact.union(&foreign);
+        }
+        let mut excluded = exact;
         if !self.header.patterns.is_empty() {
             let fill = TileFill::find(x, &self.header.patterns);
             if fill.kind != MaskKind::Nothing {
@@ -88,7 +106,7 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
                     fill.mask.store(tile.extent, &mut buffers.masks);
                 }
                 exact = excluded.without(&fill.mask);
-                foreign = fill.foreign;
+                foreign = foreign.without(&fill.mask).union(&fill.foreign);
             }
         }
         if let Quantizer::Logarithm(_) = &self.quantizer {

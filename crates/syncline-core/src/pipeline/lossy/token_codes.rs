@@ -1,13 +1,14 @@
 //! Chunks with token codebooks: each tile by the cheaper of Lorenzo prediction and the chunk's interpolation scheme.
 
 use super::quantize_tile::{QuantizedTile, Quantizer, TileQuantizer};
+use super::reserved::reserved_patterns;
 use super::{Coding, write_sections};
 use crate::bound::ErrorSummary;
 use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::IndexKind;
-use crate::pipeline::{Allowed, ElementSource, EncodeScratch};
+use crate::pipeline::{Allowed, CoderOptions, ElementSource, EncodeScratch};
 use crate::predict::interpolate::{
     Encoded, INTERPOLATION, Interpolation, KeptPlans, Plans, Scheme, Source, deinterleave, interleave,
 };
@@ -67,12 +68,12 @@ pub(super) fn encode<T: Real>(
     geometry: &Geometry,
     chunk: u64,
     source: &dyn ElementSource,
-    allowed: &Allowed,
+    options: &CoderOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
     let mut memory = std::mem::take(&mut scratch.quantized.token_codes);
-    let mut encoder = TileCoder::<T>::new(header, geometry, allowed, memory.plans.take(geometry.axes()));
+    let mut encoder = TileCoder::<T>::new(header, geometry, options, memory.plans.take(geometry.axes()));
     let EncodeScratch { tiles, window: bytes, quantized: buffers, .. } = &mut *scratch;
     let scheme = match encoder.interpolation {
         Some(_) => choose_scheme(&mut encoder, geometry, source, (tiles, bytes), buffers, &mut memory)?,
@@ -97,7 +98,7 @@ pub(super) fn encode<T: Real>(
     let EncodeBuffers { codes, tokens, .. } = &mut memory;
     write_sections(header, chunk, &coding, tiles, (buffers, huffman), out, |out, _| {
         let has_index = header.index == IndexKind::Symbol;
-        tokens::encode(&codes.codes, &codes.ends, has_index, allowed.tokens, tokens, out);
+        tokens::encode(&codes.codes, &codes.ends, has_index, options.allowed.tokens, tokens, out);
     });
     memory.plans.keep(encoder.plans);
     scratch.quantized.token_codes = memory;
@@ -210,13 +211,16 @@ fn verbatim_cost<T>(exact: &TileMask) -> u32 {
 }
 
 impl<'a, T: Real> TileCoder<'a, T> {
-    fn new(header: &'a Header, geometry: &Geometry, allowed: &'a Allowed, plans: Plans<T>) -> Self {
+    fn new(header: &'a Header, geometry: &Geometry, options: &'a CoderOptions, plans: Plans<T>) -> Self {
         let quantizer = TileQuantizer::new(header);
-        let linear = matches!(quantizer.quantizer, Quantizer::Linear(_));
+        let interpolates = matches!(quantizer.quantizer, Quantizer::Linear(_)) && !options.rewritable;
         Self {
-            interpolation: linear.then(|| Interpolation::new(header.step, header.abs_bound)),
+            interpolation: interpolates.then(|| {
+                let reserved = reserved_patterns::<T>(header);
+                Interpolation::new(header.step, header.abs_bound).with_reserved(&reserved)
+            }),
             quantizer,
-            allowed,
+            allowed: &options.allowed,
             axes: geometry.axes(),
             group_len: tokens::group_len(header.tile_size),
             plans,

@@ -101,6 +101,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
     if (launch.skips_unfit != 0 && (step.pattern_count > 0) != (PATTERNS != 0)) {
         return;
     }
+    const bool use_vector = launch.use_vector != 0 && step.reserved_count == 0;
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     if (threadIdx.x == 0) {
@@ -135,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
             VectorTile vector_tile;
             vector_tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
             if (work.in_row != 0) {
-                vector_tile.eligible = launch.use_vector != 0;
+                vector_tile.eligible = use_vector;
                 vector_tile.first = work.first_element + (number - work.first_tile) * geometry.side[2] + y * row + x;
             } else {
                 vector_tile.eligible = false;
@@ -146,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
                     geometry.advance(coord, number - work.first_tile);
                     const Tile tile = geometry.tile(coord);
                     elements = tile.elements();
-                    vector_tile.eligible = geometry.is_unclipped(tile) && launch.use_vector != 0;
+                    vector_tile.eligible = geometry.is_unclipped(tile) && use_vector;
                     vector_tile.first = tile.first_element - launch.first_element + y * row + x;
                 }
             }

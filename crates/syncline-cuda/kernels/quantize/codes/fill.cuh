@@ -10,7 +10,7 @@
 constexpr float MAX_VECTOR_INTEGER = 4194000.0f;
 #if ELEMENT_BYTES == 4
 // Larger than any integer of the format.
-constexpr Element MAX_INTEGER = 16777216.0f;
+constexpr Element MAX_INTEGER = 8388608.0f;
 #else
 constexpr Element MAX_INTEGER = 2147483648.0;
 #endif
@@ -50,7 +50,7 @@ __device__ inline Excluded find_excluded(const Step &step, const Element *slab, 
             const uint32_t bit = j < cols ? 1u << (QUAD * k + j) : 0;
             bool good = true;
             q[k][j] = quantize_exact(step, x[j], good);
-            // Too large for the vector path, but perhaps not for the format, which allows up to 2^23 (2^30 for f64).
+            // Too large for the vector path, but perhaps not for the format, which allows up to 2^22 (2^30 for f64).
             const Element scaled = fabs(x[j] * quick_inverse(step));
             good = good && scaled < Element(MAX_VECTOR_INTEGER);
             const bool large = scaled >= Element(MAX_VECTOR_INTEGER) && scaled < MAX_INTEGER;

@@ -278,7 +278,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     auto describe = [&](const TileExtents &extents, VectorTile &tile) {
         const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
         // In 1-D a clipped tile takes the scalar path, because there is only one: the array's last.
-        tile.eligible = extents.elements > 0 && launch.codes.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS);
+        tile.eligible = extents.elements > 0 && launch.codes.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS) &&
+                        (PATTERNS == 0 || step.reserved_count == 0);
         tile.first = extents.first_element + lane_offset;
         tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
         tile.cols = AXES == 1 ? QUAD : min_of(nx - min_of(x, nx), QUAD);

@@ -23,10 +23,11 @@ impl Pending<'_> {
         scan: &mut BoundScan,
         stream: &Arc<CudaStream>,
         header: &mut Header,
+        rewritable: bool,
     ) -> Result<(bool, DeviceStep)> {
         let Some(begun) = self.begun.take() else { return Err(CudaError::invalid("no scan was begun")) };
         let (found, step) = scan.finish(begun, stream, self.input)?;
-        let resolved = self.resolved.insert(resolve(&found)?);
+        let resolved = self.resolved.insert(resolve(&found, rewritable)?);
         *header = Header {
             group_log2: header.group_log2,
             lzss_codes: header.lzss_codes,
@@ -75,7 +76,7 @@ impl Compressor<'_> {
         control.used = false;
         observer("quantize")?;
         if let (Some(pending), Some(scan)) = (pending, scan) {
-            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header)?;
+            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header, self.lossless.rewritable)?;
             // Needed if the batch has to be quantized again with the host's bound.
             self.minus_zeros = minus_zeros;
             if !quantizer.confirm(header, minus_zeros, step) {

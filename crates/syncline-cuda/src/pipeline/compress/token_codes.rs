@@ -91,18 +91,24 @@ impl TokenCompressor {
         self.assembler.element_bytes()
     }
 
-    /// Prepares for streams with this header over an array with this tiling.
+    /// Prepares for streams with this header over an array with this tiling. `rewritable` streams have no interpolated
+    /// tiles.
     pub fn prepare(
         &mut self,
         device: &Device,
         stream: &Arc<CudaStream>,
         header: &Header,
         geometry: &Geometry,
+        rewritable: bool,
     ) -> Result<()> {
         if !self.quantizer.as_mut().is_some_and(|quantizer| quantizer.adapt(header, geometry)) {
             self.quantizer = None;
-            self.quantizer = Some(TokenQuantizer::new(device, stream, header, geometry)?);
         }
+        let quantizer = match self.quantizer.take() {
+            Some(quantizer) => quantizer,
+            None => TokenQuantizer::new(device, stream, header, geometry)?,
+        };
+        self.quantizer.insert(quantizer).set_interpolates(!rewritable);
         Ok(())
     }
 

@@ -84,7 +84,7 @@ impl Compressor<'_> {
                 continue;
             }
             let end = HEADER_LEN as u64 + records.bytes();
-            let table = table_and_trailer(&records.lengths);
+            let table = table_and_trailer(&header, &records.lengths);
             let needed = end + table.len() as u64;
             if needed > available {
                 return Err(CudaError::NoRoom { needed, available });
@@ -127,7 +127,8 @@ impl Compressor<'_> {
             Some(own) => own,
             None => TokenCompressor::new(self.device, element_bytes)?,
         };
-        self.token_compressor.insert(compressor).prepare(self.device, &self.stream, header, geometry)?;
+        let rewritable = self.lossless.rewritable;
+        self.token_compressor.insert(compressor).prepare(self.device, &self.stream, header, geometry, rewritable)?;
         let batch_bytes = if header.lzss_codes { self.batch_bytes.min(COMPARED_BYTES) } else { self.batch_bytes };
         let step = token_codes::chunks_of_batch(geometry, batch_bytes);
         let mut compared = header.lzss_codes.then(|| self.compared(geometry, step, element_bytes)).transpose()?;
