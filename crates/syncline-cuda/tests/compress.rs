@@ -10,6 +10,7 @@ use syncline_core::container::HEADER_LEN;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::huffman::sample::Sample;
+use syncline_core::pipeline::CoderOptions;
 use syncline_cuda::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
@@ -18,7 +19,7 @@ use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
 const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
 
 fn options_of(options: &Options) -> CompressOptions {
-    let Options { bound, fill, index, group_log2 } = *options;
+    let Options { bound, fill, index, group_log2, .. } = *options;
     CompressOptions { bound, fill, index, group_log2 }
 }
 
@@ -36,7 +37,9 @@ fn check(device: &Device, field: &Field, options: &Options) {
     // A single chunk is a single batch.
     let several = Geometry::new(field.shape).chunks() > 1;
     for &(poison, batch_bytes) in if several { &batches[..] } else { unless_tiny(&batches[..], &batches[1..]) } {
-        let mut compressor = Compressor::new(device, &stream).unwrap().with_batch_bytes(batch_bytes);
+        let lossless = CoderOptions { rewritable: options.rewritable, ..CoderOptions::default() };
+        let mut compressor =
+            Compressor::new(device, &stream).unwrap().with_lossless(lossless).with_batch_bytes(batch_bytes);
         for _ in 0..pick(2, 1) {
             let mut output = stream.clone_htod(&vec![poison; room + 64]).unwrap();
             let mut view = output.slice_mut(..room);
@@ -123,6 +126,33 @@ fn small_arrays_of_every_kind() {
                 check(device, field, &options);
             }
         }
+    }
+}
+
+/// Values next to fill values, and steps that depend on the bound alone.
+#[test]
+fn fill_values_within_the_range_and_rewritable_streams() {
+    let Some(device) = common::device() else { return };
+    let extents = unless_tiny([[40, 33, 30], [1, 150, 90], [1, 1, 9001]], [[9, 17, 24], [1, 40, 70], [1, 1, 2001]]);
+    for (element, extents) in [ElementType::F32, ElementType::F64, ElementType::F32].into_iter().zip(extents) {
+        let field = Field::smooth(element, &extents, 0.01);
+        let filled = field.clone().with("fill", |i| match i % 53 {
+            3 => Some(0.5),
+            4 => Some(-0.0),
+            5..9 => Some(0.0),
+            _ => None,
+        });
+        let fill = Fill::of(&[0.5, 0.0]).unwrap();
+        let rewritable = Options { rewritable: true, ..Options::new(Bound::Abs(1e-3)) };
+        for options in [
+            rewritable,
+            Options { bound: Bound::Rel(1e-4), ..rewritable },
+            Options { bound: Bound::PwRel(1e-3), fill, ..rewritable },
+            Options { fill, ..Options::new(Bound::Abs(1e-2)) },
+        ] {
+            check(device, &filled, &options);
+        }
+        check(device, &field, &Options { fill, ..Options::new(Bound::Abs(1e-2)) });
     }
 }
 

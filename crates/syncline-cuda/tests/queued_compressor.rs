@@ -35,7 +35,7 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>, MutexGuard<'static, ()>
 }
 
 fn options_of(options: &Options) -> CompressOptions {
-    let Options { bound, fill, index, group_log2 } = *options;
+    let Options { bound, fill, index, group_log2, .. } = *options;
     CompressOptions { bound, fill, index, group_log2 }
 }
 
@@ -121,8 +121,14 @@ fn check_graph(
     let mut buffers = Buffers::new(stream, model);
     let device_options = options_of(options);
     let input = buffers.input.as_view();
-    let compressor =
-        QueuedCompressor::with_batch_bytes(device, stream, &input, what, (&device_options, false), batch_bytes);
+    let compressor = QueuedCompressor::with_batch_bytes(
+        device,
+        stream,
+        &input,
+        what,
+        (&device_options, options.rewritable),
+        batch_bytes,
+    );
     let mut compressor = compressor.unwrap();
     buffers.fill(&fields[0]);
     buffers.queue(&mut compressor);
@@ -145,13 +151,13 @@ fn every_kind(element: ElementType, extents: [&[u64]; 3]) {
         // Arrays with everything: chunks that take the wide radius, and masked values.
         let with_holes = |field: &Field| field.clone().with("NaN", |i| (i % 1000 < 20).then_some(f64::NAN));
         let (rough, raw) = (with_holes(&fields[5]), with_holes(&fields[3]));
-        let with = |bound, fill, index, group_log2| Options { bound, fill, index, group_log2 };
+        let with = |bound, fill, index, group_log2| Options { bound, fill, index, group_log2, rewritable: false };
         let fill = Fill::of(&[-9999.0, 60.0]).unwrap();
         let all = [
             with(Bound::Rel(1e-3), fill, IndexKind::Symbol, 7),
             with(Bound::Abs(1e-3), Fill::None, IndexKind::Symbol, 6),
             with(Bound::PwRel(1e-2), Fill::Value(f64::NAN), IndexKind::None, 7),
-            with(Bound::Abs(1e-2), Fill::Value(-9999.0), IndexKind::Gap, 7),
+            Options { rewritable: true, ..with(Bound::Abs(1e-2), Fill::Value(-9999.0), IndexKind::Gap, 7) },
         ];
         for (kind, options) in all.iter().enumerate() {
             // In tiny runs, each kind once, because each has kernels of its own.

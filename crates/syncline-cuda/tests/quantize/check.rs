@@ -53,7 +53,7 @@ fn core_scan<T: Real>(bytes: &[u8], bound: Bound, fill: Fill) -> Scan {
 }
 
 pub fn header_of<T: Real>(bytes: &[u8], shape: Shape, setting: Setting) -> (Header, Geometry) {
-    let resolved = resolve(&core_scan::<T>(bytes, setting.bound, setting.fill)).unwrap();
+    let resolved = resolve(&core_scan::<T>(bytes, setting.bound, setting.fill), false).unwrap();
     let geometry = match setting.chunk_tiles {
         Some(tiles) => Geometry::with_chunk_tiles(shape, tiles).unwrap(),
         None => Geometry::new(shape),

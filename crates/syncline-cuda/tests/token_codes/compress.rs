@@ -62,7 +62,7 @@ pub fn makes_the_same(
 /// Compresses a whole array and compares the stream with the CPU's.
 fn check(field: &Field, options: &Options, lossless: &CoderOptions) {
     let Some((device, stream)) = super::device() else { return };
-    let Options { bound, fill, index, group_log2 } = *options;
+    let Options { bound, fill, index, group_log2, .. } = *options;
     let what = format!("{}, {options:?}, {}", field.name, lossless.effort);
     let expected = field.stream_of(options, lossless);
     let room = max_compressed_len(field.element, field.shape) as usize;
@@ -90,14 +90,36 @@ fn whole_streams_of_every_bound_are_the_same() {
     check(&doubles, &Options::new(Bound::Psnr(90.0)), &BEST);
 }
 
+/// Values next to fill values, zeros, and streams without interpolation.
+#[test]
+fn fill_values_within_the_range_and_rewritable_streams_are_the_same() {
+    let extents = unless_tiny(&[40_u64, 64, 60][..], &[17, 16, 20]);
+    let rewritable = CoderOptions { rewritable: true, ..BALANCED };
+    for element in [ElementType::F32, ElementType::F64] {
+        let field = Field::smooth(element, extents, 1e-4);
+        let zeros = field.clone().with("zeros", |i| (i / 40 % 5 == 0).then_some(0.0));
+        let both = zeros.clone().with("-0.0 and fill", |i| match i % 97 {
+            3 => Some(-0.0),
+            4 => Some(0.5),
+            _ => None,
+        });
+        let fill = Fill::of(&[0.5, 0.0]).unwrap();
+        let options = Options { fill: Fill::None, ..Options::new(Bound::Abs(0.01)) };
+        check(&zeros, &options, &BALANCED);
+        check(&both, &Options { fill, ..options }, &BALANCED);
+        check(&both, &Options { fill, bound: Bound::PwRel(0.01), ..options }, &BALANCED);
+        check(&field, &Options { rewritable: true, fill: Fill::Auto, ..options }, &rewritable);
+    }
+}
+
 /// Tiles without valid elements take the base of tiles before, from which interpolation starts.
 #[test]
 fn tiles_without_valid_elements_are_the_same() {
     let Some((device, stream)) = super::device() else { return };
     let extents = unless_tiny(&[40_u64, 64, 64][..], &[24, 16, 20]);
     let layer = 8 * extents[1] * extents[2];
-    // Without interpolation, integers are below 2^23. Every other layer of tiles has values that are slightly larger.
-    let large = |i: u64| Some(8_388_500.0 + (i % 7) as f64 + if (i / layer).is_multiple_of(2) { 0.0 } else { 150.0 });
+    // Without interpolation, integers are below 2^22. Every other layer of tiles has values that are slightly larger.
+    let large = |i: u64| Some(4_194_196.0 + (i % 7) as f64 + if (i / layer).is_multiple_of(2) { 0.0 } else { 150.0 });
     let field = Field::smooth(ElementType::F32, extents, 0.0).with("large", large);
     let holes = field.clone().with("NaN", |i| (i / 5 % 3 == 0).then_some(f64::NAN));
     let both = holes.clone().with("fill", |i| (i % 4 == 0).then_some(-9999.0));
