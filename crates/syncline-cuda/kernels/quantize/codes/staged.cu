@@ -278,8 +278,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     auto describe = [&](const TileExtents &extents, VectorTile &tile) {
         const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
         // In 1-D a clipped tile takes the scalar path, because there is only one: the array's last.
-        tile.eligible = extents.elements > 0 && launch.codes.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS) &&
-                        (PATTERNS == 0 || step.reserved_count == 0);
+        tile.eligible = extents.elements > 0 && launch.codes.use_vector != 0 && (AXES > 1 || nx == MAX_ELEMENTS);
         tile.first = extents.first_element + lane_offset;
         tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
         tile.cols = AXES == 1 ? QUAD : min_of(nx - min_of(x, nx), QUAD);
@@ -336,6 +335,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
             const VectorResult fast = quantize_unit(step, slab, tile, launch.codes.aligned != 0, extents.elements,
                                                     staging, refill, locate, hint, codes);
+            // The vector path does not know reserved integers.
+            const bool valid = fast.valid && (PATTERNS == 0 || step.reserved_count == 0);
             TileResult result = {};
             result.base = fast.base;
             result.predictor = fast.predictor;
@@ -346,7 +347,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             result.counted = fast.counted;
             uint32_t outliers = fast.outliers, wide_outliers = fast.wide_outliers;
             // The remaining tiles take the scalar path. A tile's results are in the registers of its lanes.
-            const uint32_t scalar_lanes = __ballot_sync(ALL_LANES, begun && exists && !fast.valid);
+            const uint32_t scalar_lanes = __ballot_sync(ALL_LANES, begun && exists && !valid);
             if (scalar_lanes != 0) {
                 staging.discard();
                 for (uint32_t t = 0; t < UNIT_TILES; ++t) {
@@ -367,7 +368,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             const uint32_t first_groups = __shfl_sync(ALL_LANES, own_groups, 0);
             const uint32_t own_start = (tile_leader() != 0 ? first_groups : 0) << geometry.group_log2;
             uint16_t *unit_codes = shared.codes[turn % 2][warp_id()];
-            if (exists && fast.valid && own_groups > 0) {
+            if (exists && valid && own_groups > 0) {
                 place_codes(tile, extents, own_groups << geometry.group_log2, codes, unit_codes + own_start);
             }
             if (scalar_lanes != 0) {
