@@ -3,6 +3,7 @@
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1: quantizes log2 of the magnitudes (pipeline 3)
+// PATTERNS       0: there are no fill patterns; may be left out where that is not known
 #pragma once
 #include "device/warp.cuh"
 #include "geometry.cuh"
@@ -115,10 +116,12 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
     bool good = fabs(q) < 1073741824.0 && error < step.limit && bits_of(x) != SIGN_BIT;
 #endif
     integer = good ? int32_t(q) : 0;
+#if !defined(PATTERNS) || PATTERNS
     if (step.reserved_count > 0 && is_reserved(step, x, integer)) {
         integer = 0;
         return false;
     }
+#endif
     return good;
 }
 

@@ -187,7 +187,7 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     out[i] = from_bits(Bits(bits_of(out[i]) & ~top | (negative >> i & 1 ? top : 0)));
                 }
-                out[i] = masked >> i & 1 ? pattern : quantum.limits(out[i]);
+                out[i] = masked >> i & 1 ? pattern : quantum.range(out[i]);
             }
             before += goes_on * onwards;
             if (target.vectors && in_row >= VECTOR) {

@@ -46,9 +46,9 @@ __device__ inline double exp2_exactly(double y) {
 }
 
 // The range that elements are limited to.
-struct Limits {
+struct ValueRange {
     Element low, high;
-    __device__ inline explicit Limits(const Values &values)
+    __device__ inline explicit ValueRange(const Values &values)
 #if DOUBLE
         : low(values.low), high(values.high) {
     }
@@ -73,14 +73,14 @@ struct Limits {
 
 // The quantization step in the form that integers are multiplied with, and the range that results are limited to.
 struct Quantum {
-    Limits limits;
+    ValueRange range;
 #if LOG || DOUBLE
     double step;
-    __device__ inline explicit Quantum(const Values &values) : limits(values), step(values.step) {}
+    __device__ inline explicit Quantum(const Values &values) : range(values), step(values.step) {}
 #else
     float high, low;
     __device__ inline explicit Quantum(const Values &values)
-        : limits(values), high(values.step_high), low(values.step_low) {}
+        : range(values), high(values.step_high), low(values.step_low) {}
 #endif
 };
 
@@ -98,7 +98,7 @@ __device__ inline Element unlimited(int32_t q, const Quantum &quantum) {
 
 // Returns the element of an integer, without a sign of its own.
 __device__ inline Element dequantized(int32_t q, const Quantum &quantum) {
-    return quantum.limits.of_multiple(unlimited(q, quantum));
+    return quantum.range.of_multiple(unlimited(q, quantum));
 }
 
 // A tile that is being written, as a lane holds it.

@@ -144,7 +144,7 @@ struct Bitmap {
 
 // Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole block.
 template <typename Value> __device__ inline void write_tile(const Work &work, const Target &target, Value value) {
-    const Limits limits(target.values);
+    const ValueRange range(target.values);
     const Parsed &parsed = target.parsed;
     const uint64_t entry = uint64_t(target.chunk) * parsed.tiles + work.number;
     const uint64_t first_bitmap = target.chunk * parsed.bitmap_stride;
@@ -161,7 +161,7 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
             const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
             out = from_bits(Bits(bits_of(out) & ~top | (sign.of(work, z, y, x) ? top : 0)));
         }
-        target.out[work.first_element + z * plane + y * line + x] = mask.of(work, z, y, x) ? pattern : limits(out);
+        target.out[work.first_element + z * plane + y * line + x] = mask.of(work, z, y, x) ? pattern : range(out);
     }
 }
 

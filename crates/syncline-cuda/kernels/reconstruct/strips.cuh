@@ -373,7 +373,7 @@ __device__ __noinline__ void write_any_rows(Strand own, Shifts shifts, const uin
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     element = from_bits(Bits(bits_of(element) & ~top | (negative >> x & 1 ? top : 0)));
                 }
-                element = masked >> x & 1 ? pattern : quantum.limits(element);
+                element = masked >> x & 1 ? pattern : quantum.range(element);
                 if (x < own.nx) {
                     to[x] = own.raw ? from_bits(from[x]) : own.dead ? Element(0) : element;
                 }

@@ -149,7 +149,7 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
 
 // Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole warp.
 template <typename Value> __device__ inline void write_tile(const Work &work, const Target &target, Value value) {
-    const Limits limits(target.values);
+    const ValueRange range(target.values);
     if (AXES == 3 && work.is_regular() && work.is_plain()) {
         // Lanes have adjacent elements, so that stores fill sectors.
         constexpr uint32_t ROWS = WARP / SIDE;
@@ -159,7 +159,7 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
         for (uint32_t z = 0; z < work.nz; ++z, to += target.stride()) {
 #pragma unroll
             for (uint32_t y = 0; y < SIDE; y += ROWS) {
-                to[y * row] = limits(value(z * STEP + y * SIDE + lane_id()));
+                to[y * row] = range(value(z * STEP + y * SIDE + lane_id()));
             }
         }
         return;
@@ -195,7 +195,7 @@ template <typename Value> __device__ inline void write_tile(const Work &work, co
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     out = from_bits(Bits(bits_of(out) & ~top | (negative >> i & 1 ? top : 0)));
                 }
-                to[i] = masked >> i & 1 ? pattern : limits(out);
+                to[i] = masked >> i & 1 ? pattern : range(out);
             }
         }
         to += target.stride();

@@ -99,8 +99,9 @@ impl<'d> QueuedCompressor<'d> {
             let words = made.control_words(most_chunks);
             Ok::<_, CudaError>((made, stream.alloc_zeros(words).allocating(4 * words as u64)?))
         };
-        // Logarithms are taken of magnitudes, so that there are signs, and often masked zeros.
-        let bitmaps = matches!(options.bound, Bound::PwRel(_));
+        // Logarithms are taken of magnitudes, so that there are signs, and often masked zeros. Where kernels wait for
+        // the constants of the host from the start, nothing else tells whether there are masked elements.
+        let bitmaps = rewritable || matches!(options.bound, Bound::PwRel(_));
         let (first_quantizer, control) = quantizer(bitmaps)?;
         let mut made = Self {
             stream: stream.clone(),
