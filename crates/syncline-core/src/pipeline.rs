@@ -25,7 +25,7 @@ use crate::predict::interpolate::KeptPlans;
 
 #[doc(hidden)]
 pub use lossy::{
-    CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, FEWEST_SAMPLED_TILES, QuantizedChunk, Reserved, TILE_SAMPLE_STEP, TokenCosts,
+    CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, FEWEST_SAMPLED_TILES, QuantizedChunk, TILE_SAMPLE_STEP, TokenCosts,
     code_token_params, reserved_patterns,
 };
 #[doc(hidden)]

@@ -360,8 +360,7 @@ fn tokens_that_nobody_announced_are_refused() {
     let Some((device, stream)) = device() else { return };
     let good = small_streams().remove(0);
     let (header, _) = opened(&good);
-    let header = syncline_core::container::Header { lzss_codes: false, ..header };
-    let bytes = [&header.to_bytes()[..], &good[header.to_bytes().len()..]].concat();
+    let bytes = with_header(&good, &syncline_core::container::Header { lzss_codes: false, ..header });
     let info = StreamInfo::from_bytes(&bytes).unwrap();
     let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
     assert!(try_decompress(&bytes).is_err());

@@ -90,6 +90,26 @@ fn valid_values_never_become_a_given_fill_value() {
 }
 
 #[test]
+fn bound_holds_in_tiles_without_fill_values_after_tiles_with_them() {
+    let (side, bound) = (64u64, 1e-3);
+    let value = |i: u64| {
+        let (z, y, x) = (i / side / side, i / side % side, i % side);
+        let wave = ((x as f32) * 0.1).sin() + ((y as f32) * 0.07).cos() + z as f32 * 0.01;
+        let has_fills = y < 32 && (x / 3 + z) % 5 == 0;
+        if has_fills { 0.5 } else { wave }
+    };
+    let values: Vec<f32> = (0..side.pow(3)).map(value).collect();
+    for fill in [Fill::Value(0.5), Fill::of(&[0.5, 0.0]).unwrap()] {
+        for effort in Effort::ALL {
+            let options = CompressOptions::new(Bound::Abs(bound)).with_effort(effort).with_fill(fill);
+            let back = round_trip(&values, &[side; 3], &options);
+            let worst = values.iter().zip(&back).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
+            assert!(worst <= bound, "{effort}, {fill:?}: {worst}");
+        }
+    }
+}
+
+#[test]
 fn a_given_zero_stands_for_both_zeros() {
     let value = |i: u32, zero: f32| match i % 3 {
         0 => zero,

@@ -12,7 +12,7 @@ pub use lzss_codes::{
     PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params,
 };
 #[doc(hidden)]
-pub use reserved::{Reserved, reserved_patterns};
+pub use reserved::reserved_patterns;
 #[doc(hidden)]
 pub use token_codes::{FEWEST_SAMPLED as FEWEST_SAMPLED_TILES, SAMPLE_STEP as TILE_SAMPLE_STEP};
 

@@ -199,7 +199,8 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
         let mut any = [0; L];
         plan.predict(values, |place, number, predicted| {
             let wanted = source.x[place];
-            let excluded = if EXCLUDES { source.excluded[place] } else { 0 };
+            // The bits are set only if there are any.
+            let excluded = if EXCLUDES && source.any_excluded { source.excluded[place] } else { 0 };
             let (mut chosen, mut bad, mut out) = ([0; L], [0; L], predicted);
             for lane in 0..L {
                 let (wanted, predicted) = (wanted[lane], predicted[lane]);

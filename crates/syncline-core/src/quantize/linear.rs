@@ -30,12 +30,6 @@ impl<T: Real> Linear<T> {
         simd::run(Quantize { step: self.step, x, q: &mut q[..x.len()], verbatim })
     }
 
-    /// Returns the integer that is reconstructed as `value`, bit for bit, if there is one.
-    pub fn integer_of(&self, value: T) -> Option<i32> {
-        let (q, within) = self.step.quantize(value);
-        (within && self.value(q).bits() == value.bits()).then_some(q)
-    }
-
     /// Reconstructs one value.
     #[inline(always)]
     pub fn value(&self, q: i32) -> T {

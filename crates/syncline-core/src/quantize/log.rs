@@ -82,14 +82,6 @@ impl<T: Real> Log<T> {
         simd::run(Quantize { step: self.step, x, q: &mut q[..x.len()], verbatim })
     }
 
-    /// Returns the integer that is reconstructed as `magnitude`, if there is one.
-    pub fn integer_of(&self, magnitude: T) -> Option<i32> {
-        let (mut q, mut verbatim, mut back) = ([0], TileMask::default(), [magnitude]);
-        let any_verbatim = self.quantize_tile(&[magnitude], &mut q, &mut verbatim);
-        self.dequantize(&q, &mut back);
-        (!any_verbatim && back[0].bits() == magnitude.bits()).then_some(q[0])
-    }
-
     /// Reconstructs magnitudes.
     ///
     /// # Panics

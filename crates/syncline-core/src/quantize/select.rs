@@ -12,11 +12,6 @@ pub fn matches<T: Real>(x: &[T], pattern: T) -> TileMask {
     }
 }
 
-/// Returns the integers of a tile that equal `value`.
-pub fn integers_equal_to(q: &[i32], value: i32) -> TileMask {
-    equal_u32(bytemuck::cast_slice(q), value as u32)
-}
-
 /// Returns the values of a tile of at most 1,024 that have the sign bit set.
 pub fn negative<T: Real>(x: &[T]) -> TileMask {
     match size_of::<T>() {

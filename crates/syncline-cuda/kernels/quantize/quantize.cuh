@@ -85,12 +85,14 @@ __device__ inline Element reconstruct(const Step &step, int32_t q) {
 #endif
 }
 
-// Whether a value would be reconstructed as a fill pattern that it does not hold, or holds one.
+// Whether an integer is that of a fill pattern, which only elements with the pattern may have. `x` is such an element or
+// another one.
 __device__ inline bool is_reserved(const Step &step, Element x, int32_t integer) {
+    Bits back = bits_of(reconstruct(step, integer));
+    back |= LOGARITHM ? bits_of(x) & SIGN_BIT : 0;
     bool is = false;
-    for (uint32_t i = 0; i < step.reserved_count; ++i) {
-        const bool negative = (step.reserved_negative >> i & 1) != 0;
-        is |= integer == step.reserved[i] && (!LOGARITHM || negative == ((bits_of(x) & SIGN_BIT) != 0));
+    for (uint32_t i = 0; i < MAX_PATTERNS; ++i) {
+        is |= (step.reserved >> i & 1) != 0 && back == Bits(step.patterns[i]);
     }
     return is;
 }
@@ -117,7 +119,7 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
 #endif
     integer = good ? int32_t(q) : 0;
 #if !defined(PATTERNS) || PATTERNS
-    if (step.reserved_count > 0 && is_reserved(step, x, integer)) {
+    if (step.reserved != 0 && is_reserved(step, x, integer)) {
         integer = 0;
         return false;
     }

@@ -64,7 +64,7 @@ struct ValueRange {
     // The same for values that are neither NaN nor -0.0, such as multiples of the step.
     __device__ inline Element of_multiple(Element x) const {
 #if DOUBLE
-        return fmin(fmax(x, low), high);
+        return (*this)(x); // there are no instructions for it
 #else
         return fminf(fmaxf(x, low), high);
 #endif

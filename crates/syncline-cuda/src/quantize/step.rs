@@ -4,7 +4,7 @@ use cudarc::driver::{CudaView, LaunchArgs, PushKernelArg};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{Header, MAX_PATTERNS};
-use syncline_core::pipeline::Reserved;
+use syncline_core::pipeline::reserved_patterns;
 use syncline_core::quantize::linear::ERROR_UNITS;
 use syncline_core::quantize::log::StepLog;
 use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
@@ -123,7 +123,6 @@ impl Step {
     pub(super) fn words(&self) -> [u64; STEP_WORDS] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let floats = |low: f32, high: f32| pair(low.to_bits(), high.to_bits());
-        let integers = |low: i32, high: i32| pair(low as u32, high as u32);
         let [first, second, third, fourth] = self.patterns;
         [
             self.inverse.to_bits(),
@@ -135,14 +134,11 @@ impl Step {
             floats(self.bound, self.short_bound),
             pair(self.short_reach.to_bits(), self.short_bits),
             pair(self.reach_known, self.pattern_count),
-            pair(self.minus_zeros, self.reserved_count),
+            pair(self.minus_zeros, self.reserved),
             first,
             second,
             third,
             fourth,
-            integers(self.reserved[0], self.reserved[1]),
-            integers(self.reserved[2], self.reserved[3]),
-            pair(self.reserved_negative, self.unused),
         ]
     }
 
@@ -155,10 +151,10 @@ impl Step {
             _ => wide.bound,
         };
         let reserved = match header.element_type {
-            ElementType::F32 => Reserved::of_stream::<f32>(header),
-            _ => Reserved::of_stream::<f64>(header),
+            ElementType::F32 => reserved_patterns::<f32>(header),
+            _ => reserved_patterns::<f64>(header),
         };
-        let negative = reserved.iter().enumerate().filter(|(_, reserved)| reserved.sign == Some(true));
+        let numbered = header.patterns.iter().enumerate();
         let (short_bits, short_reach, short_bound) = single_rounding(header, narrow.bound);
         let first = header.patterns.first().copied().unwrap_or(0);
         let pattern = |i: usize| header.patterns.get(i).copied().unwrap_or(first);
@@ -178,10 +174,7 @@ impl Step {
             reach_known: u32::from(max_integer(header) < MAX_KNOWN_INTEGER),
             pattern_count: header.patterns.len().min(MAX_PATTERNS) as u32,
             minus_zeros: minus_zeros.into(),
-            reserved_count: reserved.len() as u32,
-            reserved: std::array::from_fn(|i| reserved.get(i).map_or(0, |reserved| reserved.integer)),
-            reserved_negative: negative.fold(0, |bits, (i, _)| bits | 1 << i),
-            unused: 0,
+            reserved: numbered.filter(|(_, bits)| reserved.contains(bits)).fold(0, |all, (i, _)| all | 1 << i),
             // The vector path compares with all four patterns. Unused ones repeat the first.
             patterns: std::array::from_fn(pattern),
         }

@@ -53,13 +53,9 @@ device_struct! {
         pub(super) pattern_count: u32,
         /// Whether there may be -0.0 among the elements.
         pub(super) minus_zeros: u32,
-        /// Integers that only elements with a fill pattern may have; if there are any, all tiles take the scalar path.
-        pub(super) reserved_count: u32,
+        /// Bit `i` is set if no other value may become pattern `i`. If there are any, all tiles take the scalar path.
+        pub(super) reserved: u32,
         pub(super) patterns: [u64; MAX_PATTERNS],
-        pub(super) reserved: [i32; MAX_PATTERNS],
-        /// Bit `i` is set if reserved integer `i` is that of a negative pattern. Logarithmic pipeline only.
-        pub(super) reserved_negative: u32,
-        pub(super) unused: u32,
     }
 }
 

@@ -168,6 +168,15 @@ pub fn decompress(stream: &[u8]) -> Vec<u8> {
     try_decompress(stream).unwrap()
 }
 
+/// Returns the stream with another header, and the chunk table of that.
+pub fn with_header(stream: &[u8], header: &Header) -> Vec<u8> {
+    let (own, geometry) = opened(stream);
+    let table = record_places(stream, &own, &geometry);
+    let lengths: Vec<u32> = (0..table.chunks()).map(|chunk| table.record(chunk).1 as u32).collect();
+    let end = HEADER_LEN + lengths.iter().map(|&length| length as usize).sum::<usize>();
+    [&header.to_bytes()[..], &stream[HEADER_LEN..end], &table_and_trailer(header, &lengths)].concat()
+}
+
 /// Decompresses a stream with a valid header and chunk table on the CPU.
 pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
     let (header, geometry) = opened(stream);

@@ -401,8 +401,7 @@ fn token_codes_that_nobody_announced_are_refused() {
     let (header, _) = opened(&good);
     let announced = StreamInfo::from_bytes(&good).unwrap();
     assert!(Decompressor::with_way(device, stream.clone(), &announced, Way::Fused).is_err());
-    let header = Header { token_codes: false, ..header };
-    let bytes = [&header.to_bytes()[..], &good[HEADER_LEN..]].concat();
+    let bytes = with_header(&good, &Header { token_codes: false, ..header });
     let info = StreamInfo::from_bytes(&bytes).unwrap();
     let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
     assert!(try_decompress(&bytes).is_err());

@@ -1,13 +1,14 @@
 //! Quantizes a tile to integers. Some elements are masked or stored verbatim instead.
 
 use super::EncodeBuffers;
-use super::reserved::Reserved;
+use super::reserved::reserved_patterns;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{Header, TileMeta};
-use crate::geometry::Tile;
+use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::quantize::fill::{TileFill, fill_excluded};
 use crate::quantize::log::signs;
 use crate::quantize::mask::{MaskKind, TileMask};
+use crate::quantize::select::matches;
 use crate::quantize::value_range::ValueRange;
 use crate::quantize::{Linear, Log, Real};
 
@@ -30,8 +31,8 @@ impl<T: Real> Quantizer<T> {
 pub(super) struct TileQuantizer<'a, T: Real> {
     header: &'a Header,
     pub(super) quantizer: Quantizer<T>,
-    /// Integers that only elements with a fill pattern may have: no other value may become one.
-    reserved: Vec<Reserved>,
+    /// Fill patterns that no other value may become.
+    reserved: Vec<u64>,
     range: Option<ValueRange<T>>,
     /// Whether the bound needs the errors of tiles.
     pub(super) measures: bool,
@@ -66,7 +67,7 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
     pub(super) fn new(header: &'a Header) -> Self {
         Self {
             header,
-            reserved: Reserved::of_stream::<T>(header),
+            reserved: reserved_patterns::<T>(header),
             quantizer: Quantizer::new(header),
             range: header.range.map(ValueRange::new),
             measures: matches!(header.bound, Bound::Psnr(_)),
@@ -84,10 +85,9 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
             Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
             Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
         };
-        for reserved in &self.reserved {
-            let elements = reserved.elements(x, q);
-            any_exact |= elements.any();
-            exact = exact.union(&elements);
+        if !self.reserved.is_empty() {
+            exact = exact.union(&self.become_reserved(x, q));
+            any_exact = exact.any();
         }
         let mut foreign = self.range.map_or_else(TileMask::default, |range| range.outside(x));
         if foreign.any() {
@@ -120,6 +120,21 @@ impl<'a, T: Real> TileQuantizer<'a, T> {
             fill_excluded(q, tile.extent, &excluded, self.base);
         }
         QuantizedTile { meta, exact, excluded, foreign }
+    }
+
+    /// Returns the elements that are reconstructed as a reserved pattern.
+    fn become_reserved(&self, x: &[T], q: &[i32]) -> TileMask {
+        let mut back = [T::from_bits(0); MAX_TILE_ELEMENTS];
+        let back = &mut back[..q.len()];
+        match &self.quantizer {
+            Quantizer::Linear(linear) => linear.dequantize(q, back),
+            Quantizer::Logarithm(logarithm) => {
+                logarithm.dequantize(q, back);
+                back.iter_mut().zip(x).for_each(|(back, x)| *back = back.with_sign(x.is_negative()));
+            }
+        }
+        let of_pattern = |&bits: &u64| matches(back, T::from_bits(bits));
+        self.reserved.iter().map(of_pattern).fold(TileMask::default(), |all, found| all.union(&found))
     }
 
     /// Adds the errors of a tile that is reconstructed from its integers to the summary, if the bound needs them.

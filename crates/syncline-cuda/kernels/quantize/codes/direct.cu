@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
     if (launch.skips_unfit != 0 && (step.pattern_count > 0) != (PATTERNS != 0)) {
         return;
     }
-    const bool use_vector = launch.use_vector != 0 && step.reserved_count == 0;
+    const bool use_vector = launch.use_vector != 0 && step.reserved == 0;
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     if (threadIdx.x == 0) {

@@ -335,8 +335,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
             const VectorResult fast = quantize_unit(step, slab, tile, launch.codes.aligned != 0, extents.elements,
                                                     staging, refill, locate, hint, codes);
-            // The vector path does not know reserved integers.
-            const bool valid = fast.valid && (PATTERNS == 0 || step.reserved_count == 0);
+            // The vector path does not know reserved patterns.
+            const bool valid = fast.valid && (PATTERNS == 0 || step.reserved == 0);
             TileResult result = {};
             result.base = fast.base;
             result.predictor = fast.predictor;
