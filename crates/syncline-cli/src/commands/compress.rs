@@ -21,6 +21,7 @@ use crate::npy::Differences;
 use crate::npz;
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::removal::Removal;
 use crate::tasks::{Batch, Done, Inputs, Task};
 use crate::zarr;
 
@@ -133,6 +134,7 @@ fn warn_of_type(args: &CompressArgs, task: &Task, talk: Talk) {
 fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) -> Outcome<Done> {
     json::check_stdout(args.json, is_dash(&task.output))?;
     task.make_folder()?;
+    let removal = Removal::prepare(&args.files, [task.input.as_path()])?;
     let mut output = Output::create(&task.output, args.files.force, &[&task.input])?;
     let (input_name, output_name) = (shown(&task.input).to_string(), output.name());
     let source = open(args, task)?;
@@ -183,11 +185,11 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
             summary
         }
     };
-    output.commit()?;
+    output.commit(removal.is_wanted())?;
     let elapsed = bar.elapsed();
     bar.finish();
     check_device(args.resources, &summary.execution, talk);
-    task.remove_input(&args.files)?;
+    removal.remove()?;
 
     if let Some(text) = far.filter(|_| !talk.quiet) {
         message::warn(format_args!("{input_name}: {text}"));
