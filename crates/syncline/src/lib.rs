@@ -56,6 +56,7 @@ pub mod quality;
 mod range;
 mod reader;
 mod report;
+mod ring;
 mod salvage;
 mod sequential;
 mod sink;
