@@ -1,7 +1,11 @@
 //! What is left of damaged streams.
 
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use syncline::{
-    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, Salvage, StreamFile, compress, decompress,
+    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, ReadAt, Salvage, StreamFile, compress,
+    decompress,
 };
 
 const LEN: usize = 3_000_000;
@@ -84,6 +88,45 @@ fn intact_chunks_are_kept() {
         assert_eq!((losses.len(), losses[0].chunks.clone()), (1, 1..2));
         check(&whole, &back, &losses);
     }
+}
+
+/// A stream that counts how many of its bytes are read.
+struct Counted(Vec<u8>, AtomicU64);
+
+impl ReadAt for Counted {
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.1.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        self.0.read_exact_at(buffer, offset)
+    }
+}
+
+#[test]
+fn stream_full_of_false_records_is_read_a_few_times() {
+    let good = stream(Bound::Lossless);
+    let whole = words(decompress(&good, &DecompressOptions::default()).unwrap().bytes());
+    // Each claims as many bytes as a record can have, and the number of a chunk.
+    let mut bad = good[..144].to_vec();
+    for _ in 0..40_000 {
+        bad.extend_from_slice(b"SYCK");
+        bad.extend_from_slice(&(1u32 << 20).to_le_bytes());
+        bad.extend_from_slice(&1u64.to_le_bytes());
+    }
+    // Records after the reach of the false ones are found.
+    bad.extend(std::iter::repeat_n(0, 2 << 20));
+    bad.extend_from_slice(&good[144..good.len() - 1]);
+    let length = bad.len() as u64;
+    let counted = Counted(bad, AtomicU64::new(0));
+    let salvage = Salvage::open(&counted).unwrap();
+    let read = counted.1.load(Ordering::Relaxed);
+    assert!(read < 6 * length, "{read} bytes of {length} were read");
+    let (back, losses) = salvaged(&counted.0);
+    assert_eq!(losses, []);
+    check(&whole, &back, &losses);
+    assert_eq!(salvage.inspect(&DecompressOptions::default()).unwrap().0.totals.chunks, CHUNKS);
 }
 
 #[test]
