@@ -69,6 +69,11 @@ fn warn_of_useless(args: &CompressArgs, options: &CompressOptions, talk: Talk) {
             "--effort has no effect with --lossless: use --coder and --level",
         ),
         (lossless && args.tile.is_some() && unset("SYNCLINE_TILE"), "--tile has no effect with --lossless"),
+        (
+            args.rewritable && matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)),
+            "--rewritable keeps only the bounds --abs and --pw-rel through later writes: others depend on the range of \
+             the values, which a write may change",
+        ),
         (lossless && fill, "--fill has no effect with --lossless, which keeps every value exactly"),
         (
             options.coder() == Coder::Lzss && args.index.is_some() && unset("SYNCLINE_INDEX"),
@@ -259,7 +264,8 @@ fn options(args: &CompressArgs) -> Outcome<CompressOptions> {
     let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
         .with_fill(fill_of(&args.fill)?)
         .with_index(args.index.unwrap_or_default())
-        .with_symbol(args.symbol.and_then(|symbol| symbol.0));
+        .with_symbol(args.symbol.and_then(|symbol| symbol.0))
+        .with_rewritable(args.rewritable);
     if let Some(level) = args.short_level.0.or(args.level) {
         options = options.with_level(level);
     }
