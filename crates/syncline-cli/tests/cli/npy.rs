@@ -190,6 +190,13 @@ fn members_of_npz_files() {
     wrong[5000] ^= 1;
     w.write("wrong.npz", &wrong);
     w.fails("compress wrong.npz --lossless", 1, "the .npz file is damaged");
+    let record = "[('time', '<f8'), ('wind', '<f4', (2,))]";
+    w.write("r.npy", &npy(record, "False", "(3,)", &[0; 48]));
+    w.fails(
+        "compress r.npy --lossless",
+        1,
+        "r.npy: is a structured array with the fields time, wind: save one of them",
+    );
     w.write("empty.npz", &npz(&[], zip::CompressionMethod::Stored));
     w.fails("compress empty.npz --lossless", 1, "has no arrays");
 }
