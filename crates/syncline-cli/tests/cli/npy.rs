@@ -190,8 +190,12 @@ fn members_of_npz_files() {
     wrong[5000] ^= 1;
     w.write("wrong.npz", &wrong);
     w.fails("compress wrong.npz --lossless", 1, "the .npz file is damaged");
-    let record = "[('time', '<f8'), ('wind', '<f4', (2,))]";
-    w.write("r.npy", &npy(record, "False", "(3,)", &[0; 48]));
+    // As NumPy writes it, without quotes around the list.
+    let record =
+        String::from_utf8_lossy(&npy("[('time', '<f8'), ('wind', '<f4', (2,))]", "False", "(3,)", &[0; 48])[10..])
+            .replacen("'[", " [", 1)
+            .replacen("]'", "] ", 1);
+    w.write("r.npy", &[b"\x93NUMPY\x01\x00\x76\x00".as_slice(), record.as_bytes()].concat());
     w.fails(
         "compress r.npy --lossless",
         1,
