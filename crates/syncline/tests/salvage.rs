@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use syncline::{
-    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, ReadAt, Salvage, StreamFile, compress,
-    decompress,
+    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, ReadAt, Reader, Salvage, SequentialReader,
+    StreamFile, compress, decompress,
 };
 
 const LEN: usize = 3_000_000;
@@ -140,4 +140,19 @@ fn without_a_header_or_any_chunk_there_is_nothing() {
     assert_eq!(salvage.check(&DecompressOptions::default()).unwrap()[0].chunks, 0..CHUNKS);
     let (report, losses) = salvage.inspect(&DecompressOptions::default()).unwrap();
     assert_eq!((report.totals.chunks, losses.len()), (0, 1));
+}
+
+/// The table's checksum covers the header, whose step the records need.
+#[test]
+fn records_with_the_header_of_another_stream_are_refused_by_every_reader() {
+    let (one, other) = (stream(Bound::Abs(1e-3)), stream(Bound::Abs(1e-2)));
+    let spliced = [&one[..144], &other[144..]].concat();
+    let options = DecompressOptions::default;
+    let refusal = |error: Error| assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    refusal(StreamFile::open(spliced.as_slice()).unwrap_err());
+    let reader = SequentialReader::new(spliced.as_slice(), options()).unwrap();
+    refusal(reader.copy_to(io::sink()).unwrap_err());
+    refusal(Reader::new(io::Cursor::new(&spliced), options()).unwrap_err());
+    let salvage = Salvage::open(&spliced).unwrap();
+    assert!(salvage.outline_error().unwrap().to_string().contains("the header is that of another stream"));
 }
