@@ -19,6 +19,7 @@ mod npz;
 mod output;
 mod progress;
 mod region;
+mod removal;
 mod report;
 mod shorthand;
 mod started;

@@ -112,17 +112,53 @@ fn entry<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let value = text[at.ok_or_else(damaged)?..].trim_start().strip_prefix(':').ok_or_else(damaged)?.trim_start();
     let end = match value.as_bytes().first() {
         Some(b'(') => value.find(')').map(|end| end + 1),
-        Some(b'[') => value.find(']').map(|end| end + 1),
+        Some(b'[') => end_of_list(value),
         Some(quote @ (b'\'' | b'"')) => value[1..].find(char::from(*quote)).map(|end| end + 2),
         _ => value.find([',', '}']),
     };
     Ok(value[..end.ok_or_else(damaged)?].trim())
 }
 
+/// Returns the position after the bracket that closes a list, such as that of the fields of a record.
+fn end_of_list(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0, None);
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (Some(open), _) => quote = Some(open).filter(|_| byte != open),
+            (None, b'\'' | b'"') => quote = Some(byte),
+            (None, b'[' | b'(') => depth += 1,
+            (None, b']' | b')') => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Returns the names of the fields of a record.
+fn fields_of(descr: &str) -> Vec<&str> {
+    let starts = descr.split("('").skip(1).chain(descr.split("(\"").skip(1));
+    starts.filter_map(|field| field.split(['\'', '"']).next()).filter(|name| !name.is_empty()).collect()
+}
+
 fn parse_descr(descr: &str) -> Result<(ElementType, Differences), String> {
     let mut differences = Differences::default();
     let plain = descr.trim_matches(['\'', '"']);
-    if descr.starts_with('[') || !plain.is_ascii() || plain.len() < 3 {
+    if descr.starts_with('[') {
+        let fields = fields_of(descr);
+        let example = fields.first().copied().unwrap_or("field");
+        return Err(format!(
+            "is a structured array with the fields {}: save one of them alone, as numpy.save('{example}.npy', \
+             a['{example}'])",
+            fields.join(", ")
+        ));
+    }
+    if plain.contains('O') {
+        return Err("is an array of Python objects, which are no numbers: save an array of a numeric type".into());
+    }
+    if !plain.is_ascii() || plain.len() < 3 {
         return Err(format!("the .npy type {descr} is not supported: save one field of it as a plain array"));
     }
     let (order, code) = plain.split_at(1);
@@ -276,7 +312,16 @@ mod tests {
             ("{'descr': '<c32', 'fortran_order': False, 'shape': (3,), }", "not supported"),
             ("{'descr': '=f4', 'fortran_order': False, 'shape': (3,), }", "not supported"),
             ("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (3, 2), }", "damaged"),
-            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", "not supported"),
+            (
+                "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }",
+                "structured array with the fields a",
+            ),
+            (
+                "{'descr': [('x', '<f4', (2, 3)), ('y]', [('z', '|u1')])], 'fortran_order': False, 'shape': (3,), }",
+                "structured array with the fields x, y], z: save one of them alone",
+            ),
+            ("{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", "Python objects"),
+            ("{'descr': [('a', '<f4'), 'fortran_order': False, 'shape': (3,), }", "damaged"),
             (&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", "1, ".repeat(33)), "dimensions"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "damaged"),
             ("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "damaged"),

@@ -1,8 +1,10 @@
 //! `.npz` files: zip archives of `.npy` files, which `numpy.savez` writes. A member is named as `x.npz:name`.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
@@ -111,34 +113,96 @@ pub fn member_name(stream: &Path) -> String {
 }
 
 /// Writes arrays as the members of a file.
-pub struct Writer<W: Write + Seek>(ZipWriter<W>);
+pub struct Writer<W: Write + Seek>(ZipWriter<Sink<W>>, Rc<Cell<Option<io::Error>>>);
 
 impl<W: Write + Seek> Writer<W> {
     /// Starts a file.
     pub fn new(sink: W) -> Self {
-        Self(ZipWriter::new(sink))
+        let failure = Rc::default();
+        Self(ZipWriter::new(Sink { sink, at: 0, end: 0, failure: Rc::clone(&failure), has_failed: false }), failure)
     }
 
     /// Starts a member of about this many bytes. What is written next are its header and its elements.
     pub fn start(&mut self, member: &str, bytes: u64) -> io::Result<()> {
         let options =
             SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(bytes >= LARGE);
-        self.0.start_file(format!("{member}.npy"), options).map_err(io::Error::from)
+        self.0.start_file(format!("{member}.npy"), options)?;
+        self.check()
     }
 
     /// Writes the end of the file.
-    pub fn finish(self) -> io::Result<W> {
-        self.0.finish().map_err(io::Error::from)
+    pub fn finish(self) -> io::Result<()> {
+        let Self(writer, failure) = self;
+        writer.finish()?;
+        failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Returns the error of the file, if there was one.
+    fn check(&self) -> io::Result<()> {
+        self.1.take().map_or(Ok(()), Err)
     }
 }
 
 impl<W: Write + Seek> Write for Writer<W> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.0.write(buffer)
+        let written = self.0.write(buffer)?;
+        self.check().map(|()| written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.0.flush()?;
+        self.check()
+    }
+}
+
+/// A file that writes nothing more after its first error, which it keeps. [`ZipWriter`] writes the end of an archive
+/// when it is dropped, and prints errors of that by itself.
+struct Sink<W> {
+    sink: W,
+    /// The position, and the end, of what was written or would have been.
+    at: u64,
+    end: u64,
+    failure: Rc<Cell<Option<io::Error>>>,
+    has_failed: bool,
+}
+
+impl<W> Sink<W> {
+    /// Does something with the file unless it has failed.
+    fn attempt(&mut self, act: impl FnOnce(&mut W) -> io::Result<()>) {
+        if !self.has_failed
+            && let Err(error) = act(&mut self.sink)
+        {
+            self.has_failed = true;
+            self.failure.set(Some(error));
+        }
+    }
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.attempt(|sink| sink.write_all(buffer));
+        self.at += buffer.len() as u64;
+        self.end = self.end.max(self.at);
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt(Write::flush);
+        Ok(())
+    }
+}
+
+impl<W: Seek> Seek for Sink<W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let target = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        self.at = target.ok_or(io::ErrorKind::InvalidInput)?;
+        let at = self.at;
+        self.attempt(|sink| sink.seek(SeekFrom::Start(at)).map(drop));
+        Ok(at)
     }
 }
 

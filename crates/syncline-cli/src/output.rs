@@ -1,6 +1,6 @@
 //! Outputs: written under a temporary name, and renamed when they are complete.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::{RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
-use tempfile::{NamedTempFile, TempPath};
+use syncline::AtomicFile;
 
 use crate::input::is_dash;
 use crate::message::{Failure, Outcome};
@@ -75,15 +75,14 @@ pub enum Output {
     File(PendingFile),
 }
 
-/// A file with its temporary name.
+/// A file that gets its name at the end.
 #[derive(Debug)]
 pub struct PendingFile {
-    file: File,
-    temporary: TempPath,
-    target: PathBuf,
+    file: AtomicFile,
     /// The name as the user wrote it.
     name: PathBuf,
-    replace: bool,
+    /// Whether a file that exists is replaced.
+    replaces: bool,
     /// The time of modification of the input.
     modified: Option<SystemTime>,
 }
@@ -107,35 +106,15 @@ impl Output {
             let file = OpenOptions::new().write(true).open(path);
             return Ok(Self::Device(file.map_err(|error| Failure::io(shown, &error))?, path.to_owned()));
         }
-        // The target of a symbolic link is the file that is replaced.
-        let target = match fs::canonicalize(path) {
-            Ok(target) => target,
-            Err(_) if path.is_symlink() => {
-                return Err(Failure::usage(format!(
-                    "{shown}: is a link that leads nowhere: remove it, or name another output with -o"
-                )));
-            }
-            Err(_) => path.to_owned(),
-        };
-        let replaced = fs::metadata(&target).ok();
-        if let Some(metadata) = &replaced {
-            if metadata.is_dir() {
-                return Err(Failure::usage(format!("{shown}: is a directory: name a file in it with -o")));
-            }
-            if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == target)) {
-                return Err(Failure::usage(format!("{shown}: is the input: name another output with -o")));
-            }
-            if !force {
-                return Err(Failure::usage(format!(
-                    "{shown}: exists already: add --force to replace it, or name another with -o"
-                )));
-            }
+        let replaced = fs::metadata(path).is_ok();
+        if replaced && inputs.iter().any(|input| is_same(input, path)) {
+            return Err(Failure::usage(format!("{shown}: is the input: name another output with -o")));
         }
         let model = match inputs {
             [input] => fs::metadata(input).ok().filter(Metadata::is_file),
             _ => None,
         };
-        PendingFile::create(target, path.to_owned(), force, replaced.as_ref(), model.as_ref()).map(Self::File)
+        PendingFile::create(path, force, replaced, model.as_ref()).map(Self::File)
     }
 
     /// Returns whether this is stdout, which then carries only the output.
@@ -155,7 +134,7 @@ impl Output {
     /// Returns the file, if it can be written at positions.
     pub fn file(&self) -> Option<&File> {
         match self {
-            Self::File(pending) => Some(&pending.file),
+            Self::File(pending) => Some(pending.file.file()),
             _ => None,
         }
     }
@@ -163,18 +142,23 @@ impl Output {
     /// Returns the name that the file has until it is complete.
     pub fn temporary(&self) -> Option<&Path> {
         match self {
-            Self::File(pending) => Some(&pending.temporary),
+            Self::File(pending) => Some(pending.file.temporary()),
             _ => None,
         }
     }
 
     /// Gives the complete file its name. Until then nothing exists under that name.
-    pub fn commit(self) -> Outcome {
-        match self {
-            Self::Stdout => io::stdout().flush().map_err(|error| Failure::io("stdout", &error)),
-            Self::Device(mut file, name) => file.flush().map_err(|error| Failure::io(name.display(), &error)),
-            Self::File(pending) => pending.commit(),
-        }
+    ///
+    /// With `is_only_copy`, as when the input is removed next, the file is on the disk when this returns. So is one that
+    /// replaces another, because a crash could leave neither. Others are written back as the system likes.
+    pub fn commit(mut self, is_only_copy: bool) -> Outcome {
+        let name = self.name();
+        let written = self.flush().map_err(|error| Failure::io(&name, &error));
+        written.and_then(|()| match self {
+            Self::Stdout => close_stdout().map_err(|error| Failure::io(&name, &error)),
+            Self::Device(file, _) => close(file).map_err(|error| Failure::io(&name, &error)),
+            Self::File(pending) => pending.commit(is_only_copy),
+        })
     }
 }
 
@@ -199,76 +183,80 @@ impl Write for Output {
 impl PendingFile {
     /// A new file gets the permissions of the file `model`, from which it is made. Its time of modification is that of
     /// the model, too, as other compressors do it.
-    fn create(
-        target: PathBuf,
-        name: PathBuf,
-        replace: bool,
-        replaced: Option<&Metadata>,
-        model: Option<&Metadata>,
-    ) -> Outcome<Self> {
-        let folder = folder_of(&target);
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".syncline-").suffix(".tmp");
-        let like = replaced.or(model);
-        let permissions = permissions(like);
-        if let Some(permissions) = &permissions {
-            builder.permissions(permissions.clone());
-        }
+    fn create(path: &Path, force: bool, replaces: bool, model: Option<&Metadata>) -> Outcome<Self> {
         let mut names = temporary();
-        let created: NamedTempFile = builder.tempfile_in(folder).map_err(|error| no_file(&name, folder, &error))?;
-        let (file, temporary) = created.into_parts();
-        if let (Some(permissions), Some(_)) = (permissions, like) {
-            // As the umask allows. A file system without permissions ignores this.
-            let _ = file.set_permissions(permissions);
-        }
-        names.push(temporary.to_path_buf());
+        let file = AtomicFile::create(path, force, model).map_err(|error| not_created(path, &error))?;
+        names.push(file.temporary().to_path_buf());
         #[cfg(unix)]
-        crate::aborted::remember(&temporary);
+        crate::aborted::remember(file.temporary());
         let modified = model.and_then(|metadata| metadata.modified().ok());
-        Ok(Self { file, temporary, target, name, replace, modified })
+        Ok(Self { file, name: path.to_owned(), replaces, modified })
     }
 
-    fn commit(self) -> Outcome {
-        let Self { file, temporary: from, target, name, replace, modified } = self;
+    fn commit(self, is_only_copy: bool) -> Outcome {
+        let Self { file, name, replaces, modified } = self;
         if let Some(time) = modified {
             // A file system without such times ignores this.
-            let _ = file.set_modified(time);
+            let _ = file.file().set_modified(time);
         }
-        drop(file);
+        let complete = file.close(is_only_copy || replaces).map_err(|error| not_kept(&name, &error))?;
         let mut names = temporary();
-        names.retain(|listed| *listed != *from);
-        let result = if replace { from.persist(&target) } else { from.persist_noclobber(&target) };
-        result.map_err(|failed| match failed.error.kind() {
+        names.retain(|listed| *listed != *complete.temporary());
+        complete.rename().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Failure::usage(format!(
                 "{}: was created by another program meanwhile: add --force to replace it",
                 name.display()
             )),
-            _ => Failure::io(name.display(), &failed.error),
+            _ => Failure::io(name.display(), &error),
         })
     }
 }
 
-/// Returns the permissions of an output before the umask: those of the file that it replaces or is made from, or
-/// those of a new file.
-/// Temporary files would otherwise only be readable by their owner.
-#[cfg(unix)]
-fn permissions(replaced: Option<&Metadata>) -> Option<Permissions> {
-    use std::os::unix::fs::PermissionsExt;
-    Some(Permissions::from_mode(replaced.map_or(0o666, |metadata| metadata.permissions().mode() & 0o777)))
+/// Returns whether two names lead to the same file.
+fn is_same(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// On other systems the folder decides.
-#[cfg(not(unix))]
-fn permissions(_: Option<&Metadata>) -> Option<Permissions> {
-    None
+/// Closes stdout as far as its file system can tell: on network file systems, that shows whether all was written.
+fn close_stdout() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        close(File::from(io::stdout().as_fd().try_clone_to_owned()?))?;
+    }
+    Ok(())
 }
 
-fn no_file(name: &Path, folder: &Path, error: &io::Error) -> Failure {
-    let (name, folder) = (name.display(), folder.display());
+/// Closes a file and reports what only closing shows.
+fn close(file: File) -> io::Result<()> {
+    #[cfg(unix)]
+    nix::unistd::close(file)?;
+    #[cfg(not(unix))]
+    drop(file);
+    Ok(())
+}
+
+fn not_created(path: &Path, error: &io::Error) -> Failure {
+    let (name, folder) = (path.display(), folder_of(path).display());
     match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::usage(format!("{name}: exists already: add --force to replace it, or name another with -o"))
+        }
+        io::ErrorKind::IsADirectory => Failure::usage(format!("{name}: is a directory: name a file in it with -o")),
+        io::ErrorKind::NotFound if path.is_symlink() => {
+            Failure::usage(format!("{name}: is a link that leads nowhere: remove it, or name another output with -o"))
+        }
         io::ErrorKind::NotFound => Failure::data(format!("{name}: the folder {folder} does not exist: create it")),
         io::ErrorKind::NotADirectory => Failure::data(format!("{name}: {folder} is not a folder: name another output")),
         _ => Failure::io(name, error),
+    }
+}
+
+/// The failure of a file that could not be written to the end.
+fn not_kept(path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::StorageFull => Failure::io(path.display(), error),
+        _ => Failure::data(format!("{}: could not be written to the end: {error}: check the device", path.display())),
     }
 }
 
@@ -284,7 +272,7 @@ mod tests {
         let mut output = Output::create(&path, false, &[]).unwrap();
         output.write_all(b"abc").unwrap();
         assert!(!path.exists());
-        output.commit().unwrap();
+        output.commit(false).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"abc");
         assert_eq!(entries(), 1);
 
@@ -295,7 +283,7 @@ mod tests {
             let mut output = Output::create(&link, true, &[]).unwrap();
             assert_eq!(output.name(), link.display().to_string(), "as the user calls it");
             output.write_all(b"abc").unwrap();
-            output.commit().unwrap();
+            output.commit(false).unwrap();
             assert!(link.is_symlink() && !path.is_symlink(), "what the link points to is replaced");
             fs::remove_file(link).unwrap();
         }
@@ -309,7 +297,7 @@ mod tests {
         let late = folder.path().join("late");
         let output = Output::create(&late, false, &[]).unwrap();
         fs::write(&late, b"theirs").unwrap();
-        assert!(matches!(output.commit(), Err(Failure::Usage(_))));
+        assert!(matches!(output.commit(false), Err(Failure::Usage(_))));
         assert_eq!(fs::read(&late).unwrap(), b"theirs");
         assert_eq!(entries(), 2);
     }

@@ -141,14 +141,6 @@ impl Task {
             _ => Ok(()),
         }
     }
-
-    /// Removes the input if that was asked for.
-    pub fn remove_input(&self, options: &Files) -> Outcome {
-        if !options.rm || is_dash(&self.input) {
-            return Ok(());
-        }
-        fs::remove_file(&self.input).map_err(|error| Failure::io(self.input.display(), &error))
-    }
 }
 
 /// What became of one file.

@@ -70,7 +70,7 @@ impl Case {
         let bound = if is_lossy { input.choose(&BOUNDS) } else { Bound::Lossless };
         let is_lossless = bound == Bound::Lossless;
         let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::Gap, IndexKind::None]);
-        let efforts = if index == IndexKind::Symbol { &Effort::ALL[..] } else { &[Effort::Fast] };
+        let efforts = if index == IndexKind::Gap { &[Effort::Fast] } else { &Effort::ALL[..] };
         let effort = input.choose(efforts);
         let coder = if is_lossless { input.choose(&LOSSLESS_CODERS) } else { input.choose(&LOSSY_CODERS) };
         // Large tiles have one effort and coder less.
@@ -87,7 +87,8 @@ impl Case {
             .with_coder(coder)
             .with_tile_size(tile_size)
             .with_symbol(input.choose(&[None, Some(SymbolWidth::One), Some(SymbolWidth::Four)]))
-            .with_level(1 + input.byte() % 9);
+            .with_level(1 + input.byte() % 9)
+            .with_rewritable(input.byte().is_multiple_of(4));
         let bytes = take_elements(input, element_type, shape.len() as usize);
         Self { element_type, shape, bytes, bound, options }
     }

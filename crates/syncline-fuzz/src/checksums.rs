@@ -26,6 +26,8 @@ pub fn repair_checksums(stream: &mut [u8]) {
     let mut hash = Xxh3Default::new();
     hash.update(lengths);
     hash.update(&stream[trailer..trailer + 16]);
+    // Ties the records to the header.
+    hash.update(&header.to_le_bytes());
     let lengths: Vec<_> =
         lengths.chunks_exact(4).map(|l| u32::from_le_bytes([l[0], l[1], l[2], l[3]]) as usize).collect();
     put(stream, trailer + 16, hash.digest());

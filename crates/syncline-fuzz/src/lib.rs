@@ -6,11 +6,13 @@
 mod arrays;
 mod checksums;
 mod input;
+mod readers;
 mod stages;
 mod streams;
 
 pub use checksums::repair_checksums;
 pub use input::Rng;
+pub use readers::readers;
 pub use stages::{huffman_stream, lzss_round_trip, lzss_tokens};
 pub use streams::{damaged_stream, decompress_bytes, round_trip};
 
@@ -26,9 +28,10 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "decompress_bytes", run: decompress_bytes, generate: streams::generate_damaged },
     Target { name: "damaged_stream", run: damaged_stream, generate: input::generate_bytes },
+    Target { name: "readers", run: readers, generate: input::generate_bytes },
     Target { name: "round_trip", run: round_trip, generate: input::generate_bytes },
     Target { name: "huffman_stream", run: huffman_stream, generate: stages::generate_huffman },
     Target { name: "lzss_tokens", run: lzss_tokens, generate: input::generate_bytes },

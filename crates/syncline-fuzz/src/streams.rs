@@ -90,17 +90,17 @@ pub fn generate_damaged(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Compresses an array that is known to be valid.
-fn compress_case(case: &Case) -> Vec<u8> {
+pub(crate) fn compress_case(case: &Case) -> Vec<u8> {
     let view = ArrayView::from_bytes(&case.bytes, case.element_type, case.shape).expect("the elements fit the shape");
     compress(&view, &case.options).expect("every array can be compressed")
 }
 
-fn decode_options() -> DecompressOptions {
+pub(crate) fn decode_options() -> DecompressOptions {
     DecompressOptions::default().with_threads(1).with_memory_limit(MEMORY_LIMIT)
 }
 
 /// Changes one byte: in half of the cases among the first 512, which hold most counts and lengths.
-fn damage(stream: &mut [u8], at: usize, kind: u8, value: u8) {
+pub(crate) fn damage(stream: &mut [u8], at: usize, kind: u8, value: u8) {
     let length = if kind & 1 == 0 { stream.len() } else { stream.len().min(512) };
     if let Some(byte) = stream.get_mut(at % length.max(1)) {
         *byte = match kind >> 1 & 3 {

@@ -21,6 +21,9 @@ use crate::stream::read_into;
 
 /// Bytes in which records are looked for at a time.
 const SEARCH_BYTES: usize = 1 << 20;
+/// The largest number of wrong records that may claim one byte and are tested. A damaged record claims the bytes of the
+/// next one if some of its own are missing, and few streams have a marker within a record.
+const OVERLAP: usize = 8;
 /// Chunks that are given to the threads at a time, so that a header that claims many takes no memory.
 const ROUND: u64 = 1 << 12;
 
@@ -271,6 +274,9 @@ impl Loss {
 }
 
 /// Searches a stream for records whose checksum is right. Of several with one number, the first counts.
+///
+/// The time grows with the length of the stream only: bytes that look like the start of a record are not tested where
+/// [`OVERLAP`] others that were none claim the same bytes.
 fn find_records<S: ReadAt>(
     source: &S,
     stream_len: u64,
@@ -281,26 +287,60 @@ fn find_records<S: ReadAt>(
     // No encoder writes records that are much longer than their elements.
     let limits = Limits { stream_len, record: 2 * raw + (1 << 20), chunks: geometry.chunks() };
     let mut records = BTreeMap::new();
-    let (mut block, mut record) = (Vec::new(), Vec::new());
+    let mut markers = Markers { source, stream_len, block: Vec::new(), first: 0 };
+    let mut record = Vec::new();
+    let mut wrong_ends: Vec<u64> = Vec::new();
     let mut at = HEADER_LEN as u64;
-    while at + RECORD_HEADER_LEN as u64 <= stream_len {
-        let length = (stream_len - at).min(SEARCH_BYTES as u64) as usize;
-        read_into(source, at, length, &mut block)?;
-        let Some(found) = block.windows(RECORD_MARKER.len()).position(|bytes| bytes == RECORD_MARKER) else {
-            // A marker may lie across the end of the block.
-            at += (length - (RECORD_MARKER.len() - 1)) as u64;
+    while let Some(found) = markers.next(at)? {
+        at = found + 1;
+        wrong_ends.retain(|&end| end > found);
+        if wrong_ends.len() == OVERLAP {
             continue;
-        };
-        at += found as u64;
-        match record_at(source, at, &limits, &mut record)? {
-            Some((chunk, length)) => {
-                records.entry(chunk).or_insert((at, length));
-                at += length as u64;
-            }
-            None => at += 1,
+        }
+        let Some((chunk, length)) = claim_at(source, found, &limits)? else { continue };
+        let end = found + length as u64;
+        read_into(source, found, length, &mut record)?;
+        if parse_record(&record, chunk).is_ok() {
+            records.entry(chunk).or_insert((found, length));
+            at = end;
+        } else {
+            wrong_ends.push(end);
         }
     }
     Ok(records)
+}
+
+/// The markers of records in a stream.
+struct Markers<'a, S> {
+    source: &'a S,
+    stream_len: u64,
+    /// Bytes of the stream, and the position of the first.
+    block: Vec<u8>,
+    first: u64,
+}
+
+impl<S: ReadAt> Markers<'_, S> {
+    /// Returns the position of the first marker from a position on that a whole record header can follow.
+    fn next(&mut self, mut at: u64) -> Result<Option<u64>> {
+        while at + RECORD_HEADER_LEN as u64 <= self.stream_len {
+            let end = self.first + self.block.len() as u64;
+            if at < self.first || at + RECORD_MARKER.len() as u64 > end {
+                let length = (self.stream_len - at).min(SEARCH_BYTES as u64) as usize;
+                read_into(self.source, at, length, &mut self.block)?;
+                self.first = at;
+            }
+            let rest = &self.block[(at - self.first) as usize..];
+            match rest.windows(RECORD_MARKER.len()).position(|bytes| bytes == RECORD_MARKER) {
+                Some(found) => {
+                    at += found as u64;
+                    return Ok((at + RECORD_HEADER_LEN as u64 <= self.stream_len).then_some(at));
+                }
+                // A marker may lie across the end of the block.
+                None => at += (rest.len() - (RECORD_MARKER.len() - 1)) as u64,
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// What a record can be at most.
@@ -311,22 +351,15 @@ struct Limits {
     chunks: u64,
 }
 
-/// Returns the number and the length of the record at an offset, if there is one and its checksum is right.
-fn record_at<S: ReadAt>(source: &S, at: u64, limits: &Limits, record: &mut Vec<u8>) -> Result<Option<(u64, usize)>> {
-    let left = limits.stream_len - at;
-    if left < RECORD_HEADER_LEN as u64 {
-        return Ok(None);
-    }
+/// Returns the number and the length that the bytes at a position state, if a record can have them.
+fn claim_at<S: ReadAt>(source: &S, at: u64, limits: &Limits) -> Result<Option<(u64, usize)>> {
     let mut start = [0; 16];
     source.read_exact_at(&mut start, at)?;
     let [_, _, _, _, a, b, c, d, number @ ..] = start;
     let (length, chunk) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(number));
-    let most = left.min(limits.record);
-    if (length as usize) < RECORD_HEADER_LEN || u64::from(length) > most || chunk >= limits.chunks {
-        return Ok(None);
-    }
-    read_into(source, at, length as usize, record)?;
-    Ok(parse_record(record, chunk).is_ok().then_some((chunk, length as usize)))
+    let most = (limits.stream_len - at).min(limits.record);
+    let is_possible = length as usize >= RECORD_HEADER_LEN && u64::from(length) <= most && chunk < limits.chunks;
+    Ok(is_possible.then_some((chunk, length as usize)))
 }
 
 /// A sink for elements that are only decoded.

@@ -13,6 +13,7 @@ use syncline_core::pipeline::{self, DecodeScratch, decode_chunk};
 use crate::io::{Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
 use crate::pool::{Pool, Reused};
+use crate::ring::Ring;
 use crate::sink::FileSink;
 
 /// Length of the bytes that tell a stream from other data.
@@ -72,12 +73,16 @@ impl<R: Read> SequentialReader<R> {
     /// # Errors
     /// [`Error::Truncated`] or [`Error::Corrupt`] for a damaged stream, or if bytes follow it; [`Error::MemoryLimit`];
     /// [`Error::Cancelled`]; [`Error::Io`].
-    pub fn copy_to<W: Write>(mut self, mut sink: W) -> Result<u64> {
+    pub fn copy_to<W: Write>(mut self, sink: W) -> Result<u64> {
+        self.copy_through(&mut Ring::default(), sink)
+    }
+
+    /// Decompresses the whole array to `sink`. `window` holds the part that is being decoded.
+    fn copy_through<W: Write>(&mut self, window: &mut Ring, mut sink: W) -> Result<u64> {
         let chunks = self.geometry.chunks();
         let element = self.header.element_type.size();
         let pool = Pool::new(self.options.threads(), chunks)?;
         let mut limited = None;
-        let mut window = Window::default();
         let mut lengths = Vec::new();
         let mut position = HEADER_LEN as u64;
         let reused = Reused::<(DecodeScratch, Vec<u8>)>::default();
@@ -87,8 +92,9 @@ impl<R: Read> SequentialReader<R> {
         while next < chunks {
             let threads = limited.as_ref().unwrap_or(&pool).threads() as u64;
             let mut round = next..chunks.min(next + threads);
-            window.make_room(self.end_of(&round) * element as u64, &options)?;
-            if let Some(fewer) = self.fitting(limited.as_ref().unwrap_or(&pool), window.bytes.len() as u64)? {
+            let end = self.end_of(&round) * element as u64;
+            self.make_room(window, end)?;
+            if let Some(fewer) = self.fitting(limited.as_ref().unwrap_or(&pool), window.capacity())? {
                 round.end = round.end.min(next + fewer.threads() as u64);
                 limited = Some(fewer);
             }
@@ -100,7 +106,7 @@ impl<R: Read> SequentialReader<R> {
                 records.push((chunk, record));
             }
             let (header, geometry) = (&self.header, &self.geometry);
-            let shared = Shared(Mutex::new(&mut window));
+            let shared = Shared(Mutex::new(&mut *window));
             let turns = Turns::new(&shared);
             let decode = |(chunk, record): (u64, Vec<u8>)| {
                 reused.with(|(scratch, bytes)| {
@@ -116,7 +122,11 @@ impl<R: Read> SequentialReader<R> {
                 true => self.geometry.chunk_span(next).start,
                 false => self.geometry.elements(),
             };
-            window.give(complete * element as u64, &mut sink)?;
+            let complete = complete * element as u64;
+            let (older, newer) = window.parts(window.position()..complete);
+            sink.write_all(older)?;
+            sink.write_all(newer)?;
+            window.forget_to(complete);
         }
         self.check_end(&lengths)?;
         sink.flush()?;
@@ -126,6 +136,16 @@ impl<R: Read> SequentialReader<R> {
     /// Returns the number of the element after all those of these chunks.
     fn end_of(&self, chunks: &Range<u64>) -> u64 {
         chunks.clone().map(|chunk| self.geometry.chunk_span(chunk).end).max().unwrap_or(0)
+    }
+
+    /// Makes room for the bytes of the array up to `end`.
+    fn make_room(&self, window: &mut Ring, end: u64) -> Result<()> {
+        let limit = self.options.memory_limit().unwrap_or(u64::MAX);
+        if window.extend_to(end, limit) {
+            return Ok(());
+        }
+        let needed = end.saturating_sub(window.position());
+        Err(Error::MemoryLimit { what: "holding a layer of tiles".into(), needed, limit })
     }
 
     /// Returns a pool with as many threads as fit beside the window; `None` if all of this pool do.
@@ -189,53 +209,22 @@ impl<R> fmt::Debug for SequentialReader<R> {
     }
 }
 
-/// The part of the array that is being decoded.
-#[derive(Default)]
-struct Window {
-    /// Position in the array of the first byte.
-    first: u64,
-    bytes: Vec<u8>,
-}
-
-impl Window {
-    /// Makes room for the bytes of the array up to `end`.
-    fn make_room(&mut self, end: u64, options: &DecompressOptions) -> Result<()> {
-        let needed = end.saturating_sub(self.first);
-        if needed <= self.bytes.len() as u64 {
-            return Ok(());
-        }
-        let limit = options.memory_limit().unwrap_or(u64::MAX);
-        let error = || Error::MemoryLimit { what: "holding a layer of tiles".into(), needed, limit };
-        let length = usize::try_from(needed).map_err(|_| error())?;
-        if needed > limit || Vec::<u8>::new().try_reserve_exact(length).is_err() {
-            return Err(error());
-        }
-        // Zeroed memory takes no room before elements are written to it, so that a header that claims a large layer
-        // costs nothing.
-        let mut bytes = vec![0; length];
-        bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
-        self.bytes = bytes;
-        Ok(())
-    }
-
-    /// Writes the bytes of the array up to `end` to the sink, and forgets them.
-    fn give<W: Write>(&mut self, end: u64, sink: &mut W) -> Result<()> {
-        let count = (end - self.first) as usize;
-        sink.write_all(&self.bytes[..count])?;
-        self.bytes.copy_within(count.., 0);
-        self.first = end;
-        Ok(())
-    }
-}
-
-/// The window while several threads write to it.
-struct Shared<'a>(Mutex<&'a mut Window>);
+/// The part of the array that is being decoded, while several threads write to it.
+struct Shared<'a>(Mutex<&'a mut Ring>);
 
 impl WriteAt for Shared<'_> {
     fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
-        let window = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = usize::try_from(offset - window.first).map_err(|_| io::ErrorKind::WriteZero)?;
-        window.bytes[at..at + buffer.len()].copy_from_slice(buffer);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(buffer, offset);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl<R: Read> SequentialReader<R> {
+    /// Decompresses to memory, and returns how many bytes were moved within it.
+    pub(crate) fn copy_counted(mut self, out: &mut Vec<u8>) -> usize {
+        let mut window = Ring::default();
+        self.copy_through(&mut window, out).unwrap();
+        window.moved
     }
 }

@@ -6,6 +6,7 @@ use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::pipeline::ElementSource;
 
 use crate::io::ReadAt;
+use crate::ring::Ring;
 
 /// An array of little-endian elements that starts at a byte offset of a source.
 pub(crate) struct ArraySource<'a, S: ?Sized> {
@@ -51,6 +52,13 @@ impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
             let bytes = self.elements(0, geometry.elements(), buffer)?;
             return Ok(Window::raster(bytes, 0, geometry));
         }
+        self.copied(geometry, run, buffer)
+    }
+}
+
+impl<S: ReadAt + ?Sized> ArraySource<'_, S> {
+    /// Copies the box of a run to the buffer.
+    fn copied<'b>(&self, geometry: &Geometry, run: &[Tile], buffer: &'b mut Vec<u8>) -> Result<Window<'b>> {
         // Each run has its own box: where it spans whole rows of x, they are read at once.
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let [planes, rows, _] = first.extent;
@@ -70,20 +78,27 @@ impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
     }
 }
 
-/// Elements of an array in memory, from raster index `first` on.
+/// The elements of an array that are in a ring.
 pub(crate) struct Part<'a> {
-    bytes: &'a [u8],
-    first: u64,
+    ring: &'a Ring,
+    element_type: ElementType,
 }
 
 impl<'a> Part<'a> {
-    pub(crate) fn new(bytes: &'a [u8], first: u64) -> Self {
-        Self { bytes, first }
+    pub(crate) fn new(ring: &'a Ring, element_type: ElementType) -> Self {
+        Self { ring, element_type }
     }
 }
 
 impl ElementSource for Part<'_> {
-    fn window<'s>(&'s self, geometry: &Geometry, _run: &[Tile], _buffer: &'s mut Vec<u8>) -> Result<Window<'s>> {
-        Ok(Window::raster(self.bytes, self.first, geometry))
+    fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>> {
+        let size = self.element_type.size() as u64;
+        let (first, last) = (&run[0], &run[run.len() - 1]);
+        let corner = std::array::from_fn(|a| last.origin[a] + if a == 0 { 0 } else { last.extent[a - 1] as u64 - 1 });
+        let span = geometry.element(first.origin) * size..(geometry.element(corner) + 1) * size;
+        match self.ring.contiguous(span) {
+            Some((bytes, position)) => Ok(Window::raster(bytes, position / size, geometry)),
+            None => ArraySource { source: self.ring, offset: 0, element_size: size }.copied(geometry, run, buffer),
+        }
     }
 }

@@ -18,6 +18,12 @@ const SAMPLE_ELEMENTS: u64 = 1 << 20;
 /// read in part. With the effort best, the shorter stream is taken.
 const LEAST_GAIN: usize = 4;
 
+/// Returns the fill values that were detected. The sample has NaN and zeros of its own among its patterns.
+fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
+    let values = resolved.patterns.iter().map(|pattern| element_type.number_of_bits(pattern.bits));
+    Fill::of(&values.filter(|value| !value.is_nan() && *value != 0.0).collect::<Vec<f64>>())
+}
+
 /// Returns the size that the options state, or else the one that a sample of the array is better compressed with.
 ///
 /// # Errors
@@ -36,8 +42,11 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
     };
     let sample = sample::take(array, element_type, &Geometry::with_tiles(shape, TileSize::Large), SAMPLE_ELEMENTS)?;
-    let fills: Vec<f64> = resolved.patterns.iter().map(|pattern| element_type.number_of_bits(pattern.bits)).collect();
-    let inner = options_of_sample(options, bound, Fill::of(&fills)?);
+    let fill = match options.fill() {
+        Fill::Auto => detected(element_type, resolved)?,
+        given => given,
+    };
+    let inner = options_of_sample(options, bound, fill);
     let bytes = |size, coder| -> Result<usize> {
         let inner = inner.clone().with_tile_size(Some(size)).with_coder(coder);
         Ok(compress(&sample.view(), &inner)?.len())

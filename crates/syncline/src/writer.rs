@@ -16,6 +16,7 @@ use crate::compress::{header_for, summary};
 use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
 use crate::report::Summary;
+use crate::ring::Ring;
 use crate::source::Part;
 
 /// Compresses elements that are pushed in C order, and writes each chunk as soon as its elements are there.
@@ -60,9 +61,7 @@ pub struct Writer<W> {
     pool: Pool,
     scratch: Reused<EncodeScratch>,
     /// Bytes from the first element on that the next chunk needs.
-    pending: Vec<u8>,
-    /// Raster index of the first element in `pending`.
-    first: u64,
+    pending: Ring,
     next_chunk: u64,
     /// Number of elements that complete the next chunks. It is stored because its computation visits all of their
     /// tiles.
@@ -149,8 +148,7 @@ impl<W: Write> Writer<W> {
             options: options.clone(),
             pool,
             scratch: Reused::default(),
-            pending: Vec::new(),
-            first: 0,
+            pending: Ring::default(),
             next_chunk: 0,
             wake_at: 0,
             record_lengths: Vec::new(),
@@ -168,7 +166,7 @@ impl<W: Write> Writer<W> {
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.check_intact()?;
         let size = self.header.element_type.size() as u64;
-        let taken = self.first * size + self.pending.len() as u64;
+        let taken = self.pending.end();
         let total = self.geometry.elements() * size;
         if bytes.len() as u64 > total - taken {
             return Err(Error::invalid(format!(
@@ -182,7 +180,7 @@ impl<W: Write> Writer<W> {
         const STEP: usize = 8 << 20;
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(STEP));
-            self.pending.extend_from_slice(now);
+            self.add(now)?;
             bytes = later;
             self.write_complete_chunks(false)?;
         }
@@ -211,7 +209,7 @@ impl<W: Write> Writer<W> {
             return Err(Error::invalid(format!(
                 "the array has {} bytes, only {} were pushed",
                 self.geometry.elements() * size,
-                self.first * size + self.pending.len() as u64
+                self.pending.end()
             )));
         }
         let end = table_and_trailer(&self.header, &self.record_lengths);
@@ -236,7 +234,7 @@ impl<W: Write> Writer<W> {
     /// Compresses the chunks that are complete: as many at a time as there are threads, unless no more elements will
     /// come.
     fn write_complete_chunks(&mut self, all: bool) -> Result<()> {
-        let have = self.first + (self.pending.len() / self.header.element_type.size()) as u64;
+        let have = self.pending.end() / self.header.element_type.size() as u64;
         loop {
             self.make_room()?;
             if !all && have < self.wake_at {
@@ -261,7 +259,7 @@ impl<W: Write> Writer<W> {
     /// Compresses the chunks in this range, which are the next ones, and drops the elements that the later chunks of
     /// the first `have` elements do not need.
     fn write_round(&mut self, chunks: Range<u64>, have: u64) -> Result<()> {
-        let source = Part::new(&self.pending, self.first);
+        let source = Part::new(&self.pending, self.header.element_type);
         let (header, geometry) = (&self.header, &self.geometry);
         let (scratch, lossless) = (&self.scratch, &self.options.coder_options());
         let encode = |chunk: u64| {
@@ -278,19 +276,25 @@ impl<W: Write> Writer<W> {
             true => self.geometry.chunk_span(self.next_chunk).start,
             false => have,
         };
-        self.pending.drain(..(keep - self.first) as usize * self.header.element_type.size());
-        self.first = keep;
+        self.pending.forget_to(keep * self.header.element_type.size() as u64);
         self.done += chunks.map(|chunk| self.geometry.chunk_elements(chunk)).sum::<u64>();
         Meter::new(&self.options.progress, self.geometry.elements()).advance(self.done)
+    }
+
+    /// Adds bytes to the elements that wait.
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        let limit = self.options.memory_limit().unwrap_or(u64::MAX);
+        if self.pending.push(bytes, limit) {
+            return Ok(());
+        }
+        let needed = self.pending.end() + bytes.len() as u64 - self.pending.position();
+        Err(Error::MemoryLimit { what: "holding a layer of tiles".into(), needed, limit })
     }
 
     /// Reduces the number of threads to those that fit in the memory limit beside the waiting elements.
     fn make_room(&mut self) -> Result<()> {
         let Some(limit) = self.options.memory_limit() else { return Ok(()) };
-        let needed = self.pending.capacity() as u64;
-        if needed > limit {
-            return Err(Error::MemoryLimit { what: "holding a layer of tiles".into(), needed, limit });
-        }
+        let needed = self.pending.capacity();
         let each = pipeline::encode_memory(&self.header, &self.geometry);
         if let Some(fewer) = self.pool.limited(limit - needed, each, "compression", limit)? {
             self.pool = fewer;
@@ -307,7 +311,7 @@ impl<W> fmt::Debug for Writer<W> {
             .field("header", &self.header)
             .field("options", &self.options)
             .field("done", &self.done)
-            .field("pending_bytes", &self.pending.len())
+            .field("pending_bytes", &(self.pending.end() - self.pending.position()))
             .field("failed", &self.failed)
             .finish_non_exhaustive()
     }
@@ -328,6 +332,7 @@ impl<W: Write> Write for Writer<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DecompressOptions, SequentialReader};
 
     /// Noise, so that records have their greatest length.
     fn elements(count: u64) -> Vec<u8> {
@@ -340,6 +345,28 @@ mod tests {
         let pushed = writer.push(bytes);
         let threads = writer.pool.threads();
         (pushed.and_then(|()| writer.finish()), threads)
+    }
+
+    /// With one tile in a chunk, a layer of tiles has many chunks, as that of a wide array has.
+    #[test]
+    fn wide_layer_is_not_moved_for_each_chunk() {
+        const CHUNKS: u64 = 20_000;
+        let shape = Shape::new(&[8, 8, 8 * CHUNKS]).unwrap();
+        let bytes: Vec<u8> = (0..shape.len() as u32).map(|i| (i >> 12) as u8).collect();
+        let options = CompressOptions::default().with_threads(1);
+        let mut writer = Writer::new(Vec::new(), ElementType::U8, shape, &options).unwrap();
+        writer.header.chunk_tiles = 1;
+        writer.geometry = writer.header.geometry().unwrap();
+        writer.sink = writer.header.to_bytes().to_vec();
+        bytes.chunks(1 << 20).for_each(|part| writer.push(part).unwrap());
+        assert_eq!(writer.next_chunk, CHUNKS);
+        assert!(writer.pending.moved < 10 * bytes.len(), "{} bytes were moved", writer.pending.moved);
+        let stream = writer.finish().unwrap();
+
+        let reader = SequentialReader::new(stream.as_slice(), DecompressOptions::new().with_threads(1)).unwrap();
+        let mut back = Vec::new();
+        let moved = reader.copy_counted(&mut back);
+        assert!(back == bytes && moved < 10 * bytes.len(), "{moved} bytes were moved");
     }
 
     #[test]

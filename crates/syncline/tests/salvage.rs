@@ -1,7 +1,11 @@
 //! What is left of damaged streams.
 
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use syncline::{
-    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, Salvage, StreamFile, compress, decompress,
+    ArrayView, Bound, CompressOptions, DecompressOptions, Error, Loss, ReadAt, Reader, Salvage, SequentialReader,
+    StreamFile, compress, decompress,
 };
 
 const LEN: usize = 3_000_000;
@@ -86,6 +90,45 @@ fn intact_chunks_are_kept() {
     }
 }
 
+/// A stream that counts how many of its bytes are read.
+struct Counted(Vec<u8>, AtomicU64);
+
+impl ReadAt for Counted {
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.1.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        self.0.read_exact_at(buffer, offset)
+    }
+}
+
+#[test]
+fn stream_full_of_false_records_is_read_a_few_times() {
+    let good = stream(Bound::Lossless);
+    let whole = words(decompress(&good, &DecompressOptions::default()).unwrap().bytes());
+    // Each claims as many bytes as a record can have, and the number of a chunk.
+    let mut bad = good[..144].to_vec();
+    for _ in 0..40_000 {
+        bad.extend_from_slice(b"SYCK");
+        bad.extend_from_slice(&(1u32 << 20).to_le_bytes());
+        bad.extend_from_slice(&1u64.to_le_bytes());
+    }
+    // Records after the reach of the false ones are found.
+    bad.extend(std::iter::repeat_n(0, 2 << 20));
+    bad.extend_from_slice(&good[144..good.len() - 1]);
+    let length = bad.len() as u64;
+    let counted = Counted(bad, AtomicU64::new(0));
+    let salvage = Salvage::open(&counted).unwrap();
+    let read = counted.1.load(Ordering::Relaxed);
+    assert!(read < 6 * length, "{read} bytes of {length} were read");
+    let (back, losses) = salvaged(&counted.0);
+    assert_eq!(losses, []);
+    check(&whole, &back, &losses);
+    assert_eq!(salvage.inspect(&DecompressOptions::default()).unwrap().0.totals.chunks, CHUNKS);
+}
+
 #[test]
 fn without_a_header_or_any_chunk_there_is_nothing() {
     let good = stream(Bound::Abs(1e-3));
@@ -97,4 +140,19 @@ fn without_a_header_or_any_chunk_there_is_nothing() {
     assert_eq!(salvage.check(&DecompressOptions::default()).unwrap()[0].chunks, 0..CHUNKS);
     let (report, losses) = salvage.inspect(&DecompressOptions::default()).unwrap();
     assert_eq!((report.totals.chunks, losses.len()), (0, 1));
+}
+
+/// The table's checksum covers the header, whose step the records need.
+#[test]
+fn records_with_the_header_of_another_stream_are_refused_by_every_reader() {
+    let (one, other) = (stream(Bound::Abs(1e-3)), stream(Bound::Abs(1e-2)));
+    let spliced = [&one[..144], &other[144..]].concat();
+    let options = DecompressOptions::default;
+    let refusal = |error: Error| assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    refusal(StreamFile::open(spliced.as_slice()).unwrap_err());
+    let reader = SequentialReader::new(spliced.as_slice(), options()).unwrap();
+    refusal(reader.copy_to(io::sink()).unwrap_err());
+    refusal(Reader::new(io::Cursor::new(&spliced), options()).unwrap_err());
+    let salvage = Salvage::open(&spliced).unwrap();
+    assert!(salvage.outline_error().unwrap().to_string().contains("the header is that of another stream"));
 }

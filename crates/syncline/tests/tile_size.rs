@@ -157,6 +157,29 @@ fn a_sample_chooses() {
     }
 }
 
+/// All patterns of a header together would be too many fill values.
+#[test]
+fn a_sample_of_an_array_with_fill_values_nan_and_zeros_chooses() {
+    let mut values: Vec<f32> = (0..90_000).map(|i| (i as f32 * 1e-3).sin()).collect();
+    for (i, value) in values.iter_mut().enumerate() {
+        *value = match i % 50 {
+            0 => f32::NAN,
+            1 => -9999.0,
+            2 => 1e20,
+            3 => -0.0,
+            4 => 0.0,
+            _ => *value,
+        };
+    }
+    let view = ArrayView::new(&values, &[300, 300]).unwrap();
+    for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3)] {
+        for fill in [Fill::Auto, Fill::None, Fill::Value(1e20)] {
+            let stream = compress(&view, &large(bound).with_tile_size(None).with_fill(fill)).unwrap();
+            assert!(decompress(&stream, &DecompressOptions::default()).is_ok());
+        }
+    }
+}
+
 #[test]
 fn options_that_large_tiles_do_not_have() {
     let values: Vec<f32> = (0..10_000).map(|i| (i as f32 / 70.0).sin()).collect();

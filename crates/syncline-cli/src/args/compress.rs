@@ -78,6 +78,15 @@ pub struct CompressArgs {
     /// said.
     #[arg(long, value_name = "SIZE", value_parser = parse::tile(), env = "SYNCLINE_TILE", hide_env = true)]
     pub tile: Option<TileChoice>,
+    /// Make a stream whose values compress to themselves, for arrays that are changed in parts later.
+    ///
+    /// Without it, each time that an array is decompressed, changed in a part, and compressed again with the same
+    /// bound, all of its other elements may move by up to the bound once more. With it, any number of such rewrites
+    /// keeps each element within --abs or --pw-rel of the value that was written to it last. Streams of smooth arrays
+    /// are larger, because tiles are not interpolated. --rel and --psnr depend on the range of the values, which a
+    /// rewrite may change: use --abs. No effect with --lossless, which changes nothing anyway.
+    #[arg(long)]
+    pub rewritable: bool,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4, or 8 [default: auto].
     #[arg(long, value_name = "auto|1|2|4|8", value_parser = parse_symbol)]
     pub symbol: Option<SymbolChoice>,

@@ -33,6 +33,9 @@ pub struct EstimateArgs {
     /// Coders to try, separated by commas [default: those that differ].
     #[arg(long, value_name = "CODERS", value_parser = parse::coder(), value_delimiter = ',')]
     pub coder: Vec<Coder>,
+    /// Estimate streams whose values compress to themselves, as compress makes them with --rewritable.
+    #[arg(long)]
+    pub rewritable: bool,
     /// LZSS level, from 1 (fastest) to 9 (smallest) [default: 3].
     #[arg(long, value_name = "1-9", value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true)]
     pub level: Option<u8>,

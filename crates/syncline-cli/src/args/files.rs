@@ -18,7 +18,9 @@ pub struct Files {
     /// Replace existing output files.
     #[arg(short, long)]
     pub force: bool,
-    /// Remove each input file after its output is complete.
+    /// Remove each input file after its output is complete and on the disk.
+    ///
+    /// A file that was changed, or whose name another file got meanwhile, is kept and is an error.
     #[arg(long, overrides_with = "keep")]
     pub rm: bool,
     /// Keep the input files, which is the default.

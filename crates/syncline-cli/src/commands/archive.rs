@@ -16,6 +16,7 @@ use crate::npz::{self, Writer};
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::region::whole;
+use crate::removal::Removal;
 use crate::stream::{OpenStream, decode_options};
 use crate::tasks::Inputs;
 
@@ -37,6 +38,7 @@ pub fn run(args: &DecompressArgs, path: &Path, inputs: &Inputs, talk: Talk) -> O
             )));
         }
     }
+    let removal = Removal::prepare(&args.files, paths.iter().copied())?;
     let output = Output::create(path, args.files.force, &paths)?;
     let file = output.file().ok_or_else(|| Failure::usage("an .npz file cannot go to a pipe: name a file with -o"))?;
     let failed = |error| Failure::io(path.display(), &error);
@@ -46,12 +48,8 @@ pub fn run(args: &DecompressArgs, path: &Path, inputs: &Inputs, talk: Talk) -> O
         results.push(one(args, stream, &mut writer, path, talk)?);
     }
     writer.finish().map_err(failed)?;
-    output.commit()?;
-    if args.files.rm {
-        for path in paths {
-            std::fs::remove_file(path).map_err(|error| Failure::io(path.display(), &error))?;
-        }
-    }
+    output.commit(removal.is_wanted())?;
+    removal.remove()?;
     if args.json { json::print(&Value::Array(results)) } else { Ok(()) }
 }
 

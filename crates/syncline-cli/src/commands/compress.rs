@@ -21,6 +21,7 @@ use crate::npy::Differences;
 use crate::npz;
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::removal::Removal;
 use crate::tasks::{Batch, Done, Inputs, Task};
 use crate::zarr;
 
@@ -68,6 +69,11 @@ fn warn_of_useless(args: &CompressArgs, options: &CompressOptions, talk: Talk) {
             "--effort has no effect with --lossless: use --coder and --level",
         ),
         (lossless && args.tile.is_some() && unset("SYNCLINE_TILE"), "--tile has no effect with --lossless"),
+        (
+            args.rewritable && matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)),
+            "--rewritable keeps only the bounds --abs and --pw-rel through later writes: others depend on the range of \
+             the values, which a write may change",
+        ),
         (lossless && fill, "--fill has no effect with --lossless, which keeps every value exactly"),
         (
             options.coder() == Coder::Lzss && args.index.is_some() && unset("SYNCLINE_INDEX"),
@@ -133,6 +139,7 @@ fn warn_of_type(args: &CompressArgs, task: &Task, talk: Talk) {
 fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) -> Outcome<Done> {
     json::check_stdout(args.json, is_dash(&task.output))?;
     task.make_folder()?;
+    let removal = Removal::prepare(&args.files, [task.input.as_path()])?;
     let mut output = Output::create(&task.output, args.files.force, &[&task.input])?;
     let (input_name, output_name) = (shown(&task.input).to_string(), output.name());
     let source = open(args, task)?;
@@ -183,11 +190,11 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
             summary
         }
     };
-    output.commit()?;
+    output.commit(removal.is_wanted())?;
     let elapsed = bar.elapsed();
     bar.finish();
     check_device(args.resources, &summary.execution, talk);
-    task.remove_input(&args.files)?;
+    removal.remove()?;
 
     if let Some(text) = far.filter(|_| !talk.quiet) {
         message::warn(format_args!("{input_name}: {text}"));
@@ -257,7 +264,8 @@ fn options(args: &CompressArgs) -> Outcome<CompressOptions> {
     let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
         .with_fill(fill_of(&args.fill)?)
         .with_index(args.index.unwrap_or_default())
-        .with_symbol(args.symbol.and_then(|symbol| symbol.0));
+        .with_symbol(args.symbol.and_then(|symbol| symbol.0))
+        .with_rewritable(args.rewritable);
     if let Some(level) = args.short_level.0.or(args.level) {
         options = options.with_level(level);
     }

@@ -185,7 +185,7 @@ mod of_hdf5 {
         let temporary = file.temporary().ok_or_else(|| Failure::usage("convert writes a file: name one as OUT"))?;
         let done = syncline_hdf5::convert(&library, input, temporary, &options, &mut |_, _, _| {});
         let done = done.map_err(|error| of(input.display(), error))?;
-        file.commit()?;
+        file.commit(false)?;
         let after = fs::metadata(output).map_err(|error| Failure::io(output.display(), &error))?.len();
         let lost = format::counted(done.lost_references, "attribute or dataset");
         let remark = format!("{lost} with references of the type H5T_STD_REF, which are null in the copy");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use syncline::{ElementType, Header, Shape};
+use walkdir::WalkDir;
 
 use crate::args::{DecompressArgs, Talk};
 use crate::commands::verify::fills;
@@ -13,6 +14,7 @@ use crate::commands::{check_device, remark};
 use crate::message::{Failure, Outcome};
 use crate::progress::Bar;
 use crate::region::whole;
+use crate::removal::Removal;
 use crate::report::numbers;
 use crate::stream::{OpenStream, decode_options};
 use crate::tasks::Inputs;
@@ -78,18 +80,30 @@ pub fn run(args: &DecompressArgs, place: Place, inputs: &Inputs, talk: Talk) -> 
         return Err(Failure::usage(format!("{shown}: two streams become the dataset {name}: rename one")));
     }
     let tasks: Vec<(&Path, &str)> = streams.iter().copied().zip(names.iter().map(String::as_str)).collect();
+    let removal = Removal::prepare(&args.files, streams.iter().copied())?;
     let results =
         if place.is_store { to_store(args, &place, &tasks, talk) } else { to_file(args, &place, &tasks, talk) }?;
-    if args.files.rm {
-        for path in streams {
-            std::fs::remove_file(path).map_err(|error| Failure::io(path.display(), &error))?;
-        }
+    if removal.is_wanted() && place.is_store {
+        names.iter().try_for_each(|name| sync_folder(&place.container.join(name)))?;
     }
+    removal.remove()?;
     match (args.json, results.as_slice()) {
         (false, _) => Ok(()),
         (true, [only]) => json::print(only),
         (true, _) => json::print(&Value::Array(results)),
     }
+}
+
+/// Waits until all files below a folder are on the disk.
+fn sync_folder(folder: &Path) -> Outcome {
+    for entry in WalkDir::new(folder) {
+        let entry = entry.map_err(|error| Failure::data(format!("{error}: check the access rights")))?;
+        if entry.file_type().is_file() {
+            let synced = std::fs::File::open(entry.path()).and_then(|file| file.sync_all());
+            synced.map_err(|error| Failure::io(entry.path().display(), &error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the first number that stands for missing data in a stream.
@@ -184,7 +198,7 @@ fn to_file(args: &DecompressArgs, place: &Place, tasks: &[(&Path, &str)], talk: 
         results.push(one(args, stream, &Target(&target, file, args.files.force), name, talk)?);
     }
     target.close().map_err(failed)?;
-    output.commit()?;
+    output.commit(args.files.rm)?;
     Ok(results)
 }
 

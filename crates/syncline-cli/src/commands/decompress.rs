@@ -21,6 +21,7 @@ use crate::names;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::region::{shape_of, whole};
+use crate::removal::Removal;
 use crate::stream::{OpenStream, decode_options};
 use crate::tasks::{Batch, Done, Inputs, Task};
 
@@ -55,6 +56,7 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
 fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     let path = &task.output;
     json::check_stdout(args.json, is_dash(path))?;
+    let removal = Removal::prepare(&args.files, [task.input.as_path()])?;
     // A requested GPU and a region need positions.
     if args.region.is_none()
         && !matches!(args.resources.device, Backend::Cuda(_))
@@ -81,12 +83,12 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
         }
         _ => in_order(&stream, &region.unwrap_or_else(|| whole(shape)), &options, &mut output, &bar)?,
     };
-    output.commit()?;
+    output.commit(removal.is_wanted())?;
     let elapsed = bar.elapsed();
     bar.finish();
     check_device(args.resources, &execution, talk);
 
-    task.remove_input(&args.files)?;
+    removal.remove()?;
 
     let bytes = shape.len() * element_type.size() as u64;
     if !args.json && !talk.quiet {
@@ -121,7 +123,7 @@ fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: 
     let size = header.element_type.size() as u64;
     let sink = Counted { output: &mut output, done: 0, show: |bytes: u64| bar.show(bytes / size, total) };
     let compressed = reader.copy_to(sink).map_err(|error| Failure::between(&name, &output_name, error))?;
-    output.commit()?;
+    output.commit(false)?;
     let elapsed = bar.elapsed();
     bar.finish();
     let bytes = total * size;

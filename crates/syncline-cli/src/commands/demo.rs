@@ -61,7 +61,7 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
     if let Some(mut output) = output.take() {
         output.write_all(&bytes).map_err(|error| Failure::io(output.name(), &error))?;
         let to_stdout = output.is_stdout();
-        output.commit()?;
+        output.commit(false)?;
         if to_stdout {
             return finish(complaint);
         }

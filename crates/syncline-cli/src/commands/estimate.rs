@@ -62,8 +62,10 @@ pub fn run(args: &EstimateArgs, talk: Talk) -> Outcome {
 }
 
 fn options(args: &EstimateArgs) -> Outcome<CompressOptions> {
-    let mut options =
-        CompressOptions::default().with_threads(args.limits.threads).with_fill(fill_for(&args.fill, &args.input)?);
+    let mut options = CompressOptions::default()
+        .with_threads(args.limits.threads)
+        .with_fill(fill_for(&args.fill, &args.input)?)
+        .with_rewritable(args.rewritable);
     if let Some(level) = args.level {
         options = options.with_level(level);
     }

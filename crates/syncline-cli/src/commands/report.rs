@@ -59,7 +59,7 @@ pub fn run(args: &ReportArgs, talk: Talk) -> Outcome {
     page.charts = subject.charts(&quality, &statistics, &signal)?;
     let name = output.name();
     output.write_all(page.html().as_bytes()).map_err(|error| Failure::io(&name, &error))?;
-    output.commit()?;
+    output.commit(false)?;
     if !talk.quiet {
         remark(format_args!("{name}: {} and {}", subject.original.input, subject.name()));
     }

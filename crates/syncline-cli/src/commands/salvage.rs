@@ -129,7 +129,7 @@ pub fn decompress(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Don
             losses
         }
     };
-    output.commit()?;
+    output.commit(false)?;
     let elapsed = bar.elapsed();
     bar.finish();
 

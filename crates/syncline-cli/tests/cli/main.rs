@@ -4,6 +4,8 @@ mod cliffs;
 mod damage;
 mod device;
 mod estimates;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod failing_calls;
 mod failures;
 mod many;
 mod memory;

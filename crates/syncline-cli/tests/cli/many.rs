@@ -70,7 +70,10 @@ fn what_cannot_be_meant() {
     w.fails(&format!("compress c.f32 {compress} -c -o x"), 2, "cannot be used with");
     w.fails(&format!("compress c.f32 {compress} -1 -2"), 2, "cannot be used with");
     #[cfg(unix)]
-    w.fails(&format!("compress c.f32 {compress} -o /dev/null --rm"), 2, "--rm");
+    {
+        w.fails(&format!("compress c.f32 {compress} -o /dev/null --rm"), 2, "--rm");
+        w.fails("compress /dev/null --dtype u8 --shape 1 --lossless -o x.syn --rm", 2, "no file that could be removed");
+    }
     assert!(w.path("c.f32").is_file());
 }
 
@@ -88,6 +91,44 @@ fn inputs_are_kept_or_removed() {
     w.write("bad.syn", b"nothing");
     w.fails("decompress bad.syn --rm", 1, "not a Syncline stream");
     assert!(w.path("bad.syn").exists());
+}
+
+#[test]
+fn file_that_takes_the_name_of_an_input_meanwhile_stays() {
+    const KEPT: &str = "was changed or replaced while it was read, and is kept";
+    let w = Workshop::new();
+    let is_at_work = || w.names().iter().any(|name| name.ends_with(".tmp"));
+    let replace = |name: &str| {
+        w.write("new", b"new");
+        std::fs::rename(w.path("new"), w.path(name)).unwrap();
+    };
+    w.write("x.u8", b"short");
+    w.ok("compress x.u8 --lossless");
+    // The second stream comes only when the first has another file under its name.
+    let line = "-q decompress x.u8.syn - -o x.npz --rm";
+    let mut child = w.command(line).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let second = (child.stdin.take().unwrap(), w.read("x.u8.syn"));
+    while !is_at_work() {
+        assert!(child.try_wait().unwrap().is_none());
+    }
+    replace("x.u8.syn");
+    { second.0 }.write_all(&second.1).unwrap();
+    failed(line, &child.wait_with_output().unwrap(), 1, KEPT);
+    assert_eq!(w.read("x.u8.syn"), b"new");
+    assert!(w.path("x.npz").exists());
+
+    // An array that takes some time, or more time if it was too quick for this.
+    let line = "-q compress long.u8 --lossless --coder lzss --level 9 -T1 --rm -f";
+    let race = |size: u64| {
+        std::fs::File::create(w.path("long.u8")).unwrap().set_len(size).unwrap();
+        let mut child = w.command(line).stderr(Stdio::piped()).spawn().unwrap();
+        while !is_at_work() && child.try_wait().unwrap().is_none() {}
+        replace("long.u8");
+        child.wait_with_output().unwrap()
+    };
+    let output = (24..28).map(|log2| race(1 << log2)).find(|output| !output.status.success()).expect("a slow machine");
+    failed(line, &output, 1, KEPT);
+    assert_eq!(w.read("long.u8"), b"new");
 }
 
 #[test]

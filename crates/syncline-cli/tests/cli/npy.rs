@@ -190,6 +190,17 @@ fn members_of_npz_files() {
     wrong[5000] ^= 1;
     w.write("wrong.npz", &wrong);
     w.fails("compress wrong.npz --lossless", 1, "the .npz file is damaged");
+    // As NumPy writes it, without quotes around the list.
+    let record =
+        String::from_utf8_lossy(&npy("[('time', '<f8'), ('wind', '<f4', (2,))]", "False", "(3,)", &[0; 48])[10..])
+            .replacen("'[", " [", 1)
+            .replacen("]'", "] ", 1);
+    w.write("r.npy", &[b"\x93NUMPY\x01\x00\x76\x00".as_slice(), record.as_bytes()].concat());
+    w.fails(
+        "compress r.npy --lossless",
+        1,
+        "r.npy: is a structured array with the fields time, wind: save one of them",
+    );
     w.write("empty.npz", &npz(&[], zip::CompressionMethod::Stored));
     w.fails("compress empty.npz --lossless", 1, "has no arrays");
 }

@@ -284,3 +284,38 @@ fn empty_and_single() {
     let back = f64::from_le_bytes(w.read("one").try_into().unwrap());
     assert!((back - 1.25).abs() <= 1e-9);
 }
+
+/// Decompresses and compresses again after parts have changed, as programs do that update a file.
+#[test]
+fn rewritable_arrays_stay_within_the_bound_however_often_they_are_rewritten() {
+    const SIDE: usize = 64;
+    let w = Workshop::new();
+    let drift = |option: &str| {
+        let mut wanted = field_f32(SIDE * SIDE);
+        w.write("x.f32", &wanted);
+        let mut worst = 0.0_f64;
+        for round in 0..12 {
+            w.ok(&format!("compress x.f32 --shape {SIDE}x{SIDE} --abs 0.01 {option} -f"));
+            let mut back = w.ok("decompress x.f32.syn -c");
+            worst = worst.max(largest_error(&wanted, &back));
+            for bytes in [&mut wanted, &mut back] {
+                let row = round * 5 * SIDE * 4;
+                bytes[row..row + SIDE * 4].iter_mut().zip(field_f32(SIDE)).for_each(|(byte, new)| *byte = new);
+            }
+            w.write("x.f32", &back);
+        }
+        worst
+    };
+    assert!(drift("--rewritable") <= 0.01);
+    assert!(drift("") > 0.01, "the option would not be needed");
+    let output = w.run(&format!("compress x.f32 --shape {SIDE}x{SIDE} --rel 0.01 --rewritable -f"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("warning: --rewritable keeps only the bounds --abs"));
+    let line = format!("estimate x.f32 --shape {SIDE}x{SIDE} --abs 0.01 --effort balanced --json");
+    let bytes = |line: &str| String::from_utf8(w.ok(line)).unwrap();
+    let compressed = |line: &str| {
+        let text = bytes(line);
+        let at = text.split("\"compressed_bytes\":").nth(1).unwrap();
+        at.trim_start().chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap()
+    };
+    assert_ne!(compressed(&line), compressed(&format!("{line} --rewritable")));
+}

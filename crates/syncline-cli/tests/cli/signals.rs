@@ -92,10 +92,13 @@ fn a_file_that_becomes_too_large_leaves_nothing() {
     let w = Workshop::new();
     w.write("x.u8", &[7; 4096]);
     w.ok("compress x.u8 --lossless");
-    let script = format!("ulimit -f 1; exec {} decompress x.u8.syn -o y", env!("CARGO_BIN_EXE_syncline"));
-    let output = Command::new("sh").args(["-c", &script]).current_dir(w.0.path()).output().unwrap();
-    failed("decompress", &output, 1, "too large");
-    assert_eq!(w.names(), ["x.u8", "x.u8.syn"]);
+    for name in ["y", "y.npy", "y.npz"] {
+        let program = env!("CARGO_BIN_EXE_syncline");
+        let script = format!("ulimit -f 1; exec {program} -q decompress x.u8.syn -o {name}");
+        let output = Command::new("sh").args(["-c", &script]).current_dir(w.0.path()).output().unwrap();
+        failed(name, &output, 1, "too large");
+        assert_eq!(w.names(), ["x.u8", "x.u8.syn"]);
+    }
 }
 
 /// Memory that cannot be allocated aborts the program.

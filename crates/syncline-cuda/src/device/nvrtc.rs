@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use std::error::Error;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -106,11 +106,12 @@ impl Nvrtc {
     }
 
     /// Adds folders that [`Self::find`] searches after all others, in the order in which they were added. Programs that
-    /// know where a package manager has installed NVRTC call this before they open a device.
+    /// know where a package manager has installed NVRTC call this before they open a device. Relative paths are left
+    /// out.
     pub fn search_also(folders: impl IntoIterator<Item = PathBuf>) {
         let mut added = ADDED_FOLDERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for folder in folders {
-            if !added.contains(&folder) {
+            if folder.is_absolute() && !added.contains(&folder) {
                 added.push(folder);
             }
         }
@@ -353,9 +354,17 @@ fn files_of(chosen: &Path, newest: u32) -> Vec<String> {
 
 /// Returns the names and paths to try in order, if `SYNCLINE_NVRTC` names none.
 fn candidates(newest: u32) -> Vec<String> {
+    candidates_by(newest, |variable| std::env::var_os(variable))
+}
+
+/// Returns the names and paths to try for these values of environment variables. Only absolute paths count: an empty or
+/// a relative one would make the current folder a place of libraries that are loaded.
+fn candidates_by(newest: u32, value: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let names = file_names(newest);
     let mut all = names.clone();
-    let named = |variables: [&'static str; 2]| variables.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let named = |variables: [&'static str; 2]| {
+        variables.map(&value).into_iter().flatten().map(PathBuf::from).filter(|folder| folder.is_absolute())
+    };
     let toolkit = named(["CUDA_HOME", "CUDA_PATH"]).chain([PathBuf::from("/usr/local/cuda")]);
     let of_toolkit = toolkit.flat_map(|folder| ["lib64", "lib", "bin", "bin/x64"].map(|part| folder.join(part)));
     let of_packages = named(["VIRTUAL_ENV", "CONDA_PREFIX"]).flat_map(|environment| packages_in(&environment));
@@ -397,6 +406,25 @@ mod tests {
             assert!(position("libnvrtc.so.12").unwrap() < position("libnvrtc.so").unwrap());
         }
         assert!(candidates(12).iter().all(|name| !name.ends_with(".13")));
+    }
+
+    #[test]
+    fn only_absolute_folders_of_the_environment_are_searched() {
+        let folder = std::env::temp_dir().join(format!("syncline-nvrtc-places-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("lib")).unwrap();
+        let below = |value: &Path| {
+            let names = candidates_by(12, |_| Some(value.as_os_str().to_owned()));
+            names.iter().filter(|name| Path::new(name).starts_with(value.join("lib"))).count()
+        };
+        assert_ne!(below(&folder), 0);
+        // The same folder, as a path from the current one.
+        let up: PathBuf = std::env::current_dir().unwrap().ancestors().skip(1).map(|_| "..").collect();
+        let relative = up.join(folder.strip_prefix("/").unwrap_or(&folder));
+        assert!(relative.join("lib").is_dir() || cfg!(windows));
+        assert_eq!(below(&relative), 0);
+        let names = candidates_by(12, |_| Some("".into()));
+        assert!(names.iter().all(|name| Path::new(name).is_absolute() || !name.contains('/')), "{names:?}");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -195,7 +195,8 @@ pub(super) fn resolve_copies<'m, const WIDTH: usize>(
     let mut literal = 0;
     for (at, &distance) in distances.iter().enumerate() {
         symbols_out[at] = match distance {
-            0 => literals[literal].map(MaybeUninit::new),
+            // Only bytes of a caller that changes them meanwhile have fewer literals than distances of 0.
+            0 => literals[literal.min(literals.len() - 1)].map(MaybeUninit::new),
             _ => symbols_out[at - usize::from(distance)],
         };
         literal += usize::from(distance == 0);

@@ -189,6 +189,22 @@ mod tests {
         }
     }
 
+    /// Distances of a caller that changes them meanwhile may have more literals than the flags.
+    #[test]
+    fn fewer_literals_than_distances_of_0_are_no_panic() {
+        fn resolve<'m>(width: SymbolWidth, distances: &'m [u8], out: &'m mut [u8]) -> ResolveCopies<'m, 'm> {
+            let range = DistanceRange { has_close: true, has_far: true };
+            let (prefetch, literals) = (PrefetchTargets::default(), &[7; SLACK]);
+            ResolveCopies { out: out.into(), width, symbols: 500, distances, range, prefetch, literals }
+        }
+        let distances = [0; 500 + SLACK];
+        for width in SymbolWidth::ALL {
+            let mut out = vec![0; 500 * width.bytes() + SLACK];
+            simd::run(resolve(width, &distances, &mut out));
+            resolve(width, &distances, &mut out).run(Portable);
+        }
+    }
+
     /// Checks that damaged tokens give the same error or the same bytes with every instruction set. Returns the errors.
     fn damage(tokens: &Tokens, params: &Params, length: usize) -> usize {
         let mut errors = 0;

@@ -213,9 +213,8 @@ fn read_parts<'b>(
         }
         _ => return Err(context.corrupt("unknown width of LZSS literal planes")),
     };
-    if let (true, Ok(flags)) = (cfg!(target_endian = "little"), bytemuck::try_cast_slice(bytes)) {
-        return Ok(Parts { flags, ..parts });
-    }
+    // Flags are read several times, so those that are not decoded to memory of our own are copied: bytes of a caller
+    // that changes them meanwhile must not lead to other numbers of matches.
     flags.clear();
     flags.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
     Ok(Parts { flags, ..parts })

@@ -63,7 +63,9 @@ pub(in super::super) unsafe fn resolve_copies<'m, const WIDTH: usize>(
 /// The processor has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn expand<const WIDTH: usize>(mask: u64, literals: &[u8], used: &mut usize) -> __m512i {
-    let next: &[u8; VECTOR] = literals[*used..*used + VECTOR].try_into().expect("VECTOR bytes");
+    // Only bytes of a caller that changes them meanwhile have fewer literals than distances of 0.
+    let from = (*used).min(literals.len() - VECTOR);
+    let next: &[u8; VECTOR] = literals[from..from + VECTOR].try_into().expect("VECTOR bytes");
     *used += mask.count_ones() as usize * WIDTH;
     prefetch(next.as_ptr().wrapping_add(PREFETCH_DISTANCE), 1);
     // SAFETY: an unaligned load of the array. The caller promises the instructions.
