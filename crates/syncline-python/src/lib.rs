@@ -9,6 +9,7 @@ mod errors;
 mod estimate;
 mod file;
 mod partial;
+mod pieces;
 mod progress;
 mod quality;
 mod writer;
@@ -200,5 +201,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(compress, module)?)?;
     module.add_function(wrap_pyfunction!(decompress_into, module)?)?;
     module.add_function(wrap_pyfunction!(header, module)?)?;
+    module.add_function(wrap_pyfunction!(pieces::resolve_piece, module)?)?;
     module.add_function(wrap_pyfunction!(max_compressed_len, module)?)
 }

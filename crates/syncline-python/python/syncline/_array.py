@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _core, _device
 from ._fill import Fill, fill_values
 from ._index import basic_index
+from ._range import computed, extremes, is_lazy
 from ._types import core_name, numpy_dtype
 
 Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
@@ -55,10 +56,33 @@ class Bound:
             raise TypeError(f"give one error bound, not {' and '.join(mode for mode, _ in chosen)}")
         return cls(*chosen[0]) if chosen else cls()
 
+    @property
+    def is_of_range(self) -> bool:
+        """Whether the bound refers to the value range of the array."""
+        return self.mode in ("rel", "psnr")
 
-def resolve(array: Any, *, rel: float, fill: float | Sequence[float] | None = None) -> Bound:
-    """Returns the absolute bound that is ``rel`` times the value range of a whole array. The range is that of the
-    finite values that are not ``fill``, one value or several. A Dask array is computed once.
+    def of_extent(self, extent: float) -> Bound:
+        """Returns the absolute bound that is enough for an array whose values extend over ``extent``, if this bound
+        refers to the range; otherwise this bound.
+        """
+        if not self.is_of_range:
+            return self
+        if not (math.isfinite(extent) and extent > 0):
+            return Bound()  # An array of one value, or of none, needs no error.
+        # No error is larger than the root mean square of errors that the PSNR allows.
+        return Bound("abs", extent * (self.value if self.mode == "rel" else 10 ** (-self.value / 20)))
+
+
+def resolve(
+    array: Any,
+    *,
+    rel: float | None = None,
+    psnr: float | None = None,
+    fill: float | Sequence[float] | None = None,
+) -> Bound:
+    """Returns the absolute bound that is ``rel`` times the value range of a whole array, or that reaches a ``psnr``
+    however the errors are distributed. The range is that of the finite values that are not ``fill``, one value or
+    several. A Dask array is computed once. The bound is lossless for an array of one value or of none, and for times.
 
     Codecs of chunked formats see one chunk at a time, so that a relative bound would differ from chunk to chunk.
 
@@ -66,21 +90,15 @@ def resolve(array: Any, *, rel: float, fill: float | Sequence[float] | None = No
     >>> syncline.resolve(np.array([1.0, 5.0, np.nan]), rel=1e-2)
     Bound(mode='abs', value=0.04)
     """
-    if hasattr(array, "__dask_graph__"):
-        import dask.array
-        import dask.base
-
-        known = _known(array, fill)
-        ends = (dask.array.where(known, array, np.inf).min(), dask.array.where(known, array, -np.inf).max())
-        compute: Callable[..., Any] = dask.base.compute
-        low, high = compute(*ends)
-    else:
-        elements = np.asarray(array)
-        elements = elements[_known(elements, fill)]
-        low, high = (elements.min(), elements.max()) if elements.size else (np.inf, -np.inf)
-    extent = float(high) - float(low)
-    # An array of one value, or of none, needs no error.
-    return Bound("abs", rel * extent) if np.isfinite(extent) and extent > 0 else Bound()
+    bound = Bound.of(rel=rel, psnr=psnr)
+    if bound.mode == "lossless":
+        raise TypeError("give one bound that refers to the range: rel or psnr")
+    if not is_lazy(array):
+        array = np.asarray(array)
+    if array.dtype.kind in "mM":
+        return Bound()  # Times have no error bound, whatever they are stored as.
+    low, high = computed(*extremes(array, _known(array, fill)))
+    return bound.of_extent(high - low)
 
 
 def _known(array: Any, fill: Any) -> Any:
@@ -145,6 +163,7 @@ def compress(
     effort: Effort | None = None,
     tile: Tile | None = None,
     index: Index = "symbol",
+    rewritable: bool = False,
     threads: int = 0,
     device: str = "auto",
     memory_limit: int | None = None,
@@ -185,7 +204,7 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile)
+    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile, rewritable)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream)
@@ -227,6 +246,7 @@ def core_choices(
     device: str,
     memory_limit: int | None,
     tile: Tile | None = None,
+    rewritable: bool = False,
 ) -> dict[str, Any]:
     """Returns the choices for compression as the core takes them."""
     return {
@@ -239,6 +259,7 @@ def core_choices(
         "effort": effort,
         "tile": tile,
         "index": index,
+        "rewritable": rewritable,
         "threads": threads,
         "device": device,
         "memory_limit": memory_limit,

@@ -30,6 +30,7 @@ __all__ = [
     "header",
     "inspect",
     "max_compressed_len",
+    "resolve_piece",
     "search_nvrtc_in",
     "verify",
 ]
@@ -63,6 +64,7 @@ def estimate(
     data: Any, dtype: str, shape: Sequence[int], choices: dict[str, Any], most: int
 ) -> dict[str, Any]: ...
 def header(stream: Any) -> dict[str, Any]: ...
+def resolve_piece(data: Any, dtype: str, choices: dict[str, Any]) -> tuple[Any, float, list[float]]: ...
 def inspect(stream: Any) -> dict[str, Any]: ...
 def verify(
     data: Any, dtype: str, shape: Sequence[int], stream: Any, *, threads: int = 0, device: str = "auto"

@@ -1,0 +1,26 @@
+//! Bounds of pieces that are compressed apart.
+
+use pyo3::prelude::*;
+use syncline::{ElementType, Error};
+use syncline_core::bound::{PieceBound, Scan};
+
+use crate::Choices;
+use crate::buffers::Input;
+use crate::errors::exception;
+
+/// Returns the mode and the value of the bound for a piece, and its fill values. A bound relative to the range refers to
+/// the elements in `data`, a little-endian buffer.
+#[pyfunction]
+pub fn resolve_piece(data: &Bound<'_, PyAny>, dtype: &str, choices: Choices) -> PyResult<(&'static str, f64, Vec<f64>)> {
+    let data = Input::new(data)?;
+    let resolve = || {
+        let (element, options): (ElementType, _) = (dtype.parse()?, choices.options()?);
+        let count = (data.bytes().len() / element.size()) as u64;
+        PieceBound::resolve(element, count, options.bound(), options.fill(), |mut scan: Scan| {
+            scan.add(0, data.bytes());
+            Ok::<_, Error>(scan)
+        })
+    };
+    let resolved = resolve().map_err(exception)?;
+    Ok((resolved.bound.name(), resolved.bound.value(), resolved.fills))
+}
