@@ -37,6 +37,7 @@ struct Choices {
     level: Option<u8>,
     effort: Option<String>,
     tile: Option<String>,
+    rewritable: bool,
     index: String,
     threads: usize,
     device: String,
@@ -56,6 +57,7 @@ impl Choices {
         let mut options = CompressOptions::new(bound)
             .with_fill(fill)
             .with_index(self.index.parse()?)
+            .with_rewritable(self.rewritable)
             .with_threads(self.threads)
             .with_backend(self.device.parse()?);
         if let Some(coder) = &self.coder {

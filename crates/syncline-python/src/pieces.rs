@@ -8,10 +8,14 @@ use crate::Choices;
 use crate::buffers::Input;
 use crate::errors::exception;
 
-/// Returns the mode and the value of the bound for a piece, and its fill values. A bound relative to the range refers to
-/// the elements in `data`, a little-endian buffer.
+/// Returns the mode and the value of the bound for a piece, and its fill values. A bound relative to the range refers
+/// to the elements in `data`, a little-endian buffer.
 #[pyfunction]
-pub fn resolve_piece(data: &Bound<'_, PyAny>, dtype: &str, choices: Choices) -> PyResult<(&'static str, f64, Vec<f64>)> {
+pub fn resolve_piece(
+    data: &Bound<'_, PyAny>,
+    dtype: &str,
+    choices: Choices,
+) -> PyResult<(&'static str, f64, Vec<f64>)> {
     let data = Input::new(data)?;
     let resolve = || {
         let (element, options): (ElementType, _) = (dtype.parse()?, choices.options()?);

@@ -25,7 +25,7 @@ def stored(dataset, read={}, **bound):
 
 
 def named(**attributes):
-    """Returns a dataset whose variable ``t`` has these attributes and whose other variables are named as they may be."""
+    """Returns a dataset whose variable ``t`` has these attributes, and others that they may name."""
     others = {name: ("x", waves()) for name in ("a", "b", "area", "ps")}
     return xarray.Dataset({"t": ("x", waves(), attributes), **others})
 

@@ -131,6 +131,10 @@ def test_masked_and_unknown_arrays_are_refused(tmp_path):
     array = dask.array.ma.masked_greater(dask.array.arange(10.0, chunks=5), 5)
     with pytest.raises(TypeError, match="filled"):
         syncline.dask.to_zarr(array, tmp_path / "a.zarr", abs=1)
+    mask = lambda block: np.ma.masked_greater(block, 8)  # noqa: E731
+    hidden = dask.array.arange(10.0, chunks=6).map_blocks(mask, meta=np.empty(0))
+    with pytest.raises(TypeError, match="filled"):
+        syncline.dask.to_zarr(hidden, tmp_path / "c.zarr", abs=1)
     syncline.dask.to_zarr(dask.array.ma.filled(array, -1), tmp_path / "a.zarr", abs=0.1, fill_value=-1)
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "a.zarr")[6:], -1)
     unknown = dask.array.arange(10.0, chunks=5)

@@ -183,6 +183,9 @@ def compress(
     ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of smooth arrays
     smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a
     sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
+    With ``rewritable=True``, decompressed values compress to themselves with the same ``abs`` or ``pw_rel`` bound, so
+    that an array may be changed in parts and compressed again any number of times; without it, each time can add an
+    error of up to the bound. Streams of smooth arrays are larger with it.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.

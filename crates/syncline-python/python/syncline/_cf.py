@@ -10,8 +10,8 @@ These variables are exact, for the first reason in this list that applies:
 
 A bound that is given to a variable by its name overrules all but the first reason.
 
-All others get the bound. It is that of the values that are read: what storing them changes without compression (a cast to
-``float32``, a ``scale_factor``) is a part of it, and errors grow by the ``scale_factor``. Floats that are stored as
+All others get the bound. It is that of the values that are read: what storing them changes without compression (a cast
+to ``float32``, a ``scale_factor``) is a part of it, and errors grow by the ``scale_factor``. Floats that are stored as
 integers can have none. ``_FillValue`` and ``missing_value`` are exact and outside of the range. All attributes count,
 wherever Xarray has them: in ``attrs`` or in ``encoding``.
 """
@@ -53,7 +53,17 @@ _NAMING = (
 _WITH_KEYS = ("cell_measures", "formula_terms")
 
 #: Parts of a variable's encoding that say how its values are stored and what they mean.
-KEPT = ("_FillValue", "missing_value", "dtype", "scale_factor", "add_offset", "units", "calendar", "_Unsigned", *_NAMING)
+KEPT = (
+    "_FillValue",
+    "_Unsigned",
+    "add_offset",
+    "calendar",
+    "dtype",
+    "missing_value",
+    "scale_factor",
+    "units",
+    *_NAMING,
+)
 
 _TIME_UNITS = re.compile(r"\s*[a-z]+\s+since\s+\S", re.IGNORECASE)
 _DEGREES = re.compile(r"degrees?_?(north|east|N|E)")
@@ -167,7 +177,8 @@ class StoredVariable:
             raise ValueError(
                 f"storing {self._name!r} as {self._stored_type} changes its values by up to {loss:.3g} without any "
                 f"compression, so that its {bound.mode} bound of {bound.value:g} cannot hold: remove dtype, "
-                f"scale_factor, and add_offset from its encoding to store {self._variable.dtype}, or give a larger bound"
+                f"scale_factor, and add_offset from its encoding to store {self._variable.dtype}, or give a larger "
+                "bound"
             )
         return Bound("pw_rel" if bound.mode == "pw_rel" else "abs", value)
 

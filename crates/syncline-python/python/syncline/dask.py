@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._array import Bound, Effort
+from ._codec import unmasked
 from .zarr import SynclineCodec, bound_of_array
 
 __all__ = ["to_zarr"]
@@ -68,6 +69,8 @@ def to_zarr(
         store, shape=array.shape, dtype=array.dtype, serializer=codec, compressors=None, **options
     )
     array = array.rechunk(_aligned(array.chunks, target.shards or target.chunks))
+    # Blocks can have masks of which the array does not know.
+    array = array.map_blocks(unmasked, dtype=array.dtype, meta=array._meta)
     return dask.array.store(array, target, lock=False, compute=compute, return_stored=False)
 
 

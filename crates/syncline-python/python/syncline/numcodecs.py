@@ -72,8 +72,11 @@ class Syncline(Codec):
             # Codecs handle memory order; Zarr format 2 restores the order after decoding.
             array = array.T
         if array.nbytes > self.max_buffer_size:
-            raise ValueError(f"the chunk has {array.nbytes} bytes, more than {self.max_buffer_size}: use smaller chunks")
-        bound, fill = _codec.piece_bound(array, Bound(self.mode, self.value), "auto" if self.fill is None else self.fill)
+            raise ValueError(
+                f"the chunk has {array.nbytes} bytes, more than {self.max_buffer_size}: use smaller chunks"
+            )
+        fill = "auto" if self.fill is None else self.fill
+        bound, fill = _codec.piece_bound(array, Bound(self.mode, self.value), fill)
         options = _codec.options_of(self)
         stream: bytes = compress(array, bound=bound, fill=fill, threads=1, device="cpu", **options)
         return stream

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -119,7 +118,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         on_gpu = _zarr_device.is_on_gpu(prototype)
         array = chunk_data.as_ndarray_like() if on_gpu else chunk_data.as_numpy_array()
         array = _codec.as_declared(array, chunk_spec.dtype.to_native_dtype())
-        array = array.reshape(_codec.merged_shape(array.shape))
+        # Filters such as Delta return elements without their shape.
+        array = array.reshape(_codec.merged_shape(tuple(chunk_spec.shape)))
         bound, fill = _codec.piece_bound(array, self.bound, fill)
         options = _codec.options_of(self)
         if on_gpu:
@@ -238,8 +238,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
 
 
-#: What reading a part of a chunk raises if the chunk is rewritten between two of its requests, whose answers then are of
-#: different streams. The whole chunk, which is one request, is read then.
+#: What reading a part of a chunk raises if the chunk is rewritten between two of its requests, whose answers then are
+#: of different streams. The whole chunk, which is one request, is read then.
 _MAYBE_REWRITTEN = (SynclineError, OSError)
 
 
@@ -328,11 +328,15 @@ def create_array(
     """Creates a Zarr array whose chunks are compressed with this bound and this effort, as ``zarr.create_array`` with
     :func:`encoding`; ``options`` are those of ``zarr.create_array``. If ``data`` is one of them, ``rel`` and ``psnr``
     refer to all of it, and else to the values of each chunk.
+
+    Raises:
+        ValueError, TypeError: as :class:`SynclineCodec` and ``zarr.create_array``; or elements of ``data`` are masked.
     """
     import zarr
 
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
     if options.get("data") is not None:
+        options["data"] = _codec.unmasked(options["data"])
         bound = bound_of_array(options["data"], bound, fill, options.get("fill_value"))
     codec = SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill, rewritable=rewritable)
     return zarr.create_array(store, serializer=codec, compressors=None, **options)
