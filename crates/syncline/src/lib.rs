@@ -36,6 +36,7 @@
 struct Readme;
 
 mod array;
+mod atomic_file;
 mod backend;
 mod compress;
 mod devices;
@@ -67,6 +68,7 @@ mod writer;
 use std::ops::Range;
 
 pub use array::Array;
+pub use atomic_file::{AtomicFile, CompleteFile};
 pub use backend::Execution;
 pub use compress::{compress, compress_from, compress_into};
 pub use devices::{Backend, CudaDevices};
