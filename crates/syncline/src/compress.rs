@@ -17,7 +17,7 @@ use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
 use crate::io::ReadAt;
 use crate::options::{CompressOptions, Meter};
-use crate::pool::{Pool, Reused};
+use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, with_kept};
 use crate::range::{SCAN_PART, resolve_by_scan};
 use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
@@ -26,6 +26,11 @@ use crate::tile_size;
 /// Limit on the bytes of elements in chunks that are being compressed or wait to be written: enough to keep all threads
 /// busy, and little memory even if no chunk becomes smaller.
 const WAITING_BYTES: u64 = 128 << 20;
+
+thread_local! {
+    /// Memory for small arrays.
+    static SCRATCH: Cell<Option<Box<EncodeScratch>>> = const { Cell::new(None) };
+}
 
 /// Compresses an array in memory.
 ///
@@ -314,12 +319,14 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let ahead = ((waiting / chunk_bytes) as usize).max(least);
         let mut lengths = Vec::new();
         let mut total = ErrorSummary::default();
+        let keeps = chunks == 1 && each <= MOST_KEPT_BYTES;
         let scratch = Reused::<EncodeScratch>::default();
         let encode = |chunk: usize, record: &mut Vec<u8>| {
-            let summary = scratch.with(|scratch| {
+            let with_scratch = |scratch: &mut EncodeScratch| {
                 let lossless = &self.options.coder_options();
                 encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, record)
-            })?;
+            };
+            let summary = if keeps { with_kept(&SCRATCH, with_scratch) } else { scratch.with(with_scratch) }?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
             Ok(summary)
         };
@@ -329,7 +336,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             total.counted += summary.counted;
             write(record)
         };
-        if threads == 1 {
+        if threads == 1 || keeps {
             // Each chunk reuses the memory of an earlier one.
             let mut record = Vec::new();
             for chunk in 0..chunks {

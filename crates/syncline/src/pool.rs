@@ -1,7 +1,9 @@
-//! The threads of a call.
+//! The threads of a call, and the memory that they keep.
 
+use std::cell::Cell;
 use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::LocalKey;
 
 use rayon::prelude::*;
 use syncline_core::error::{Error, Result};
@@ -20,6 +22,22 @@ impl<T: Default> Reused<T> {
         items().push(item);
         result
     }
+}
+
+/// Memory that a thread keeps from call to call. It is no lock that threads share, which a process that `fork` makes
+/// could find held for ever.
+pub(crate) type Kept<T> = LocalKey<Cell<Option<Box<T>>>>;
+
+/// Most bytes that a thread keeps for work of one kind. Larger arrays take longer than touching new memory.
+pub(crate) const MOST_KEPT_BYTES: u64 = 16 << 20;
+
+/// Runs `work` with the memory that this thread keeps. Work inside of that work gets new memory.
+pub(crate) fn with_kept<T: Default, R>(kept: &'static Kept<T>, work: impl FnOnce(&mut T) -> R) -> R {
+    // A thread that ends keeps nothing any more.
+    let mut item = kept.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    let result = work(&mut item);
+    let _ = kept.try_with(|place| place.set(Some(item)));
+    result
 }
 
 /// A thread pool of one process, and that of its child.
@@ -76,9 +94,22 @@ pub(crate) struct Pool {
     threads: usize,
 }
 
-fn start(threads: usize) -> Result<rayon::ThreadPool> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|e| Error::invalid(format!("{threads} threads cannot be started: {e}")))
+/// Returns a pool of new threads, or `None` if the system has no resources for them.
+fn start(threads: usize) -> Option<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok()
+}
+
+/// Runs `work` as the only thread of a pool: a new one, or the caller's if none can be started.
+fn run_alone<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    if let Some(pool) = start(1) {
+        return pool.install(work);
+    }
+    // Otherwise parallel iterators would start rayon's own pool, and panic because it cannot start. The caller's thread
+    // stays part of this one, which is found there the next time.
+    if rayon::current_thread_index().is_none() {
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+    }
+    work()
 }
 
 /// The largest number of threads per core: more threads would only wait for each other.
@@ -92,9 +123,12 @@ fn cores() -> usize {
 }
 
 /// Returns the number of threads for `tasks` independent tasks if the caller requests `threads`; 0 means the shared
-/// pool, which has one thread per core.
+/// pool, which has one thread per core. A single task is done by one thread.
 pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
     let tasks = usize::try_from(tasks).unwrap_or(usize::MAX).max(1);
+    if tasks == 1 {
+        return 1;
+    }
     threads.min(cores().saturating_mul(MOST_PER_CORE)).min(tasks)
 }
 
@@ -104,13 +138,17 @@ impl Pool {
         Self { pool: None, threads: all_threads() }
     }
 
-    /// Returns `threads` threads, or one per core for 0, but no more than are useful for `tasks` independent tasks.
+    /// Returns `threads` threads, or one per core for 0, but no more than are useful for `tasks` independent tasks. The
+    /// caller's thread does all work if the system has no resources for others.
     pub(crate) fn new(threads: usize, tasks: u64) -> Result<Self> {
         Ok(match useful_threads(threads, tasks) {
             0 => Self::all(),
             // A thread is only started where the caller's own does not suffice.
             1 => Self { pool: None, threads: 1 },
-            threads => Self { pool: Some(start(threads)?), threads },
+            threads => match start(threads) {
+                Some(pool) => Self { pool: Some(pool), threads },
+                None => Self { pool: None, threads: 1 },
+            },
         })
     }
 
@@ -135,11 +173,11 @@ impl Pool {
     /// Runs `work` so that its parallel iterators use these threads.
     ///
     /// # Errors
-    /// Errors of `work`; [`Error::InvalidArgument`] if a thread cannot be started.
+    /// Errors of `work`.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         match &self.pool {
             Some(pool) => pool.install(work),
-            None if self.threads == 1 && !is_alone() => start(1)?.install(work),
+            None if self.threads == 1 && !is_alone() => run_alone(work),
             None => match shared().filter(|_| rayon::current_thread_index().is_none()) {
                 Some(pool) => pool.install(work),
                 None => work(),

@@ -1,5 +1,6 @@
 //! Streams with positional access: opening, inspecting, and decompressing them as a whole or by region.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +20,7 @@ use crate::devices::Backend;
 use crate::gpu_backend::{Decompression, stretch};
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
-use crate::pool::{Pool, Reused, all_threads, useful_threads};
+use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, all_threads, useful_threads, with_kept};
 use crate::report::Report;
 use crate::sink::FileSink;
 
@@ -410,11 +411,13 @@ impl<S: ReadAt> StreamFile<S> {
         buffers: &Reused<Buffers>,
         tiles: Destination<'_, '_>,
     ) -> Result<()> {
-        buffers.with(|Buffers { record, scratch }| {
+        let decode = |Buffers { record, scratch }: &mut Buffers| {
             let record = self.record(chunk, record)?;
             decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder(), scratch, tiles)
                 .map_err(|error| self.in_chunk(chunk, error))
-        })
+        };
+        let keeps = self.table.chunks() == 1 && self.memory_per_thread() <= MOST_KEPT_BYTES;
+        if keeps { with_kept(&BUFFERS, decode) } else { buffers.with(decode) }
     }
 
     /// Returns the error with the location of a chunk.
@@ -489,4 +492,9 @@ impl Output<'_> {
 struct Buffers {
     record: Vec<u8>,
     scratch: DecodeScratch,
+}
+
+thread_local! {
+    /// Memory for small streams.
+    static BUFFERS: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
 }
