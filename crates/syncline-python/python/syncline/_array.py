@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
-from ._fill import Fill, fill_values
+from ._fill import Fill, fill_values, without_mask
 from ._index import basic_index
 from ._types import core_name, numpy_dtype
 
@@ -75,7 +75,7 @@ def resolve(array: Any, *, rel: float, fill: float | Sequence[float] | None = No
         compute: Callable[..., Any] = dask.base.compute
         low, high = compute(*ends)
     else:
-        elements = np.asarray(array)
+        elements = np.asarray(without_mask(array, fill))
         elements = elements[_known(elements, fill)]
         low, high = (elements.min(), elements.max()) if elements.size else (np.inf, -np.inf)
     extent = float(high) - float(low)
@@ -169,6 +169,7 @@ def compress(
     an exception that it raises cancels the work.
 
     Arrays of any strides and byte order are accepted; those that are not C-contiguous and little-endian are copied.
+    Masked elements of a masked array become the fill value; without one, they are a ``TypeError``.
 
     Returns ``bytes`` for an array in host memory. An array on an NVIDIA GPU, of any library that speaks DLPack or the
     CUDA array interface, stays there: the result is a :class:`syncline.cuda.DeviceArray` of bytes. It has to be
@@ -191,7 +192,7 @@ def compress(
         return _device.compress(array, ordinal, choices, out=out, stream=stream)
     if out is not None:
         raise TypeError("out= is for arrays on a GPU")
-    elements = _device.host_array(array, stream)
+    elements = _device.host_array(without_mask(array, fill), stream)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
     return _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
@@ -203,6 +204,8 @@ def one_bound(
     """Returns the bound that is given once, as an object or as one of the numbers."""
     if bound is None:
         return Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
+    if not isinstance(bound, Bound):
+        raise TypeError(f"bound must be a syncline.Bound, such as syncline.Bound('abs', 1e-3), not {bound!r}")
     if (abs, rel, psnr, pw_rel) != (None,) * 4:
         raise TypeError("give the error bound once: as bound=, or as one of abs=, rel=, psnr=, and pw_rel=")
     return bound
@@ -283,7 +286,7 @@ def verify(array: ArrayLike, data: Any, *, threads: int = 0, device: str = "auto
     >>> quality.holds, quality.max_abs <= 1e-3
     (True, True)
     """
-    elements = _device.host_array(array)
+    elements = _device.host_array(without_mask(array))
     name = core_name(elements.dtype)
     elements = little_endian(elements)
     data = _device.host_bytes(data)
@@ -361,6 +364,8 @@ def decompress(
     array([[ 7,  5],
            [11,  9]])
     """
+    if region is None and out is None and like is None and isinstance(data, _device.HOST_BYTES):
+        return _core.decompress(data, threads, device, memory_limit, progress)
     if out is not None and like is not None:
         raise TypeError("give one of out= and like=")
     model = out if out is not None else like
@@ -372,17 +377,20 @@ def decompress(
         return out if out is not None else _device.as_array_like(result, like)
     if target is not None and out is not None:
         raise ValueError("a region, or device='cpu', cannot be written to an array on a GPU: use like= instead of out=")
-    data = _device.host_bytes(data, stream)
+    file = _core.File.of_buffer(_device.host_bytes(data, stream))
 
     def fill(target: NDArray[np.uint8], box: list[tuple[int, int]] | None) -> None:
-        _core.decompress_into(
-            data, target, box, threads=threads, device=device, memory_limit=memory_limit, progress=progress
+        file.decompress_into(
+            target, box, threads=threads, device=device, memory_limit=memory_limit, progress=progress
         )
 
+    found = header_of_fields(file.header())
     if out is not None:
-        read_region(header(data), fill, region, _device.host_array(out))
+        if isinstance(out, np.ma.MaskedArray):
+            raise TypeError("out is a masked array, whose mask would stay: pass out.data")
+        read_region(found, fill, region, _device.host_array(out))
         return out
-    array = np.asarray(read_region(header(data), fill, region, None))
+    array = np.asarray(read_region(found, fill, region, None))
     if ordinal is None or (target is None and like is not None):
         return _device.as_array_like(array, like)
     uploaded = _device.codec_for(ordinal).upload(as_bytes(little_endian(array)), core_name(array.dtype), array.shape)
