@@ -65,6 +65,7 @@ pub struct Choices {
     level: Option<u8>,
     effort: Option<String>,
     tile: Option<String>,
+    rewritable: bool,
     index: String,
     threads: Threads,
     device: String,
@@ -92,6 +93,12 @@ impl Choices {
             text.extract().map(Some)
         };
         let needed = |name: &str| text(name)?.ok_or_else(|| PyTypeError::new_err(format!("{name} must not be None")));
+        let flag = |name: &str| -> PyResult<bool> {
+            let value = item(name)?;
+            value
+                .extract()
+                .map_err(|_| PyTypeError::new_err(format!("{name} must be True or False, not {}", shown(&value))))
+        };
         let level = item("level")?;
         let level = match level.is_none() {
             true => None,
@@ -101,11 +108,12 @@ impl Choices {
             mode: needed("mode")?,
             value: item("value")?.extract()?,
             fill: item("fill")?.extract()?,
-            detect_fill: item("detect_fill")?.extract()?,
+            detect_fill: flag("detect_fill")?,
             coder: text("coder")?,
             level,
             effort: text("effort")?,
             tile: text("tile")?,
+            rewritable: flag("rewritable")?,
             index: needed("index")?,
             threads: item("threads")?.extract()?,
             device: needed("device")?,
@@ -129,6 +137,7 @@ impl Choices {
         let mut options = CompressOptions::new(bound)
             .with_fill(fill)
             .with_index(self.index.parse()?)
+            .with_rewritable(self.rewritable)
             .with_threads(self.threads.0)
             .with_backend(self.device.parse()?);
         if let Some(coder) = &self.coder {

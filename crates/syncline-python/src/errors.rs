@@ -24,11 +24,14 @@ pub fn exception(error: Error) -> PyErr {
 /// Returns the exception for a failure of the operating system, with its number and the name of the file: such as
 /// `FileNotFoundError`. An exception that Python code raised inside of an operation is returned as it was.
 pub fn os_error(error: io::Error, path: Option<&Path>) -> PyErr {
+    if error.kind() == io::ErrorKind::OutOfMemory {
+        return PyMemoryError::new_err("there is not enough memory: use fewer threads, or smaller arrays");
+    }
     let Some(number) = error.raw_os_error() else { return error.into() };
     let text = error.to_string();
     let text = text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text).to_owned();
     match path {
-        Some(path) => PyOSError::new_err((number, text, path.to_owned())),
+        Some(path) => PyOSError::new_err((number, text, path.as_os_str().to_owned())),
         None => PyOSError::new_err((number, text)),
     }
 }

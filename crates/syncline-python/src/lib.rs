@@ -20,7 +20,10 @@ use std::ops::Range;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use syncline::{ArrayView, Bound as ErrorBound, DecompressOptions, ElementType, Header, Result, Shape, StreamFile};
+use syncline::{
+    ArrayView, Bound as ErrorBound, DecompressOptions, ElementType, Fill, Header, Result, Shape, StreamFile, Summary,
+    advice,
+};
 
 use arguments::{Choices, MemoryLimit, Threads};
 use buffers::{Input, Output};
@@ -44,17 +47,30 @@ fn compress<'py>(
     shape: Vec<u64>,
     choices: &Bound<'py, PyDict>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyBytes>> {
+) -> PyResult<(Bound<'py, PyBytes>, Advice)> {
     let (data, choices) = (Input::new(data)?, Choices::of(choices)?);
-    let stream = progress::run(py, data.bytes().len(), progress.as_ref(), None, |hook| {
+    let (stream, advice) = progress::run(py, data.bytes().len(), progress.as_ref(), None, |hook| {
         let array = ArrayView::from_bytes(data.bytes(), dtype.parse::<ElementType>()?, Shape::new(&shape)?)?;
-        syncline::compress(&array, &choices.options()?.with_progress(hook.callback()))
+        let options = choices.options()?.with_progress(hook.callback());
+        let (stream, summary) = syncline::compress_with_summary(&array, &options)?;
+        Ok((stream, advice_of(&array, options.fill(), &summary)))
     })?;
     // Unlike `PyBytes::new`, an error if there is no memory.
-    PyBytes::new_with(py, stream.len(), |bytes| {
+    let bytes = PyBytes::new_with(py, stream.len(), |bytes| {
         bytes.copy_from_slice(&stream);
         Ok(())
-    })
+    })?;
+    Ok((bytes, advice))
+}
+
+/// What Python warns of, if there is anything: the far values, the range of the others, and the absolute bound for
+/// these; and each fill value with the element near it.
+type Advice = (Option<(Vec<f64>, (f64, f64), f64)>, Vec<(f64, f64)>);
+
+fn advice_of(array: &ArrayView, fill: Fill, summary: &Summary) -> Advice {
+    let far = advice::far_values(array.bytes(), 0, summary).map(|found| (found.far, found.others, found.abs_bound));
+    let near = advice::near_fills(fill, summary).into_iter().map(|found| (found.fill, found.nearest));
+    (far, near.collect())
 }
 
 /// Decompresses a stream in memory into `out`, a writable C-contiguous buffer.

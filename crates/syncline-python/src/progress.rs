@@ -83,6 +83,9 @@ fn run_beside<T: Send>(
     hook: &Hook,
     work: impl FnOnce(&Hook) -> Result<T> + Send,
 ) -> (Result<T>, Option<PyErr>) {
+    if !syncline::has_room_for_thread() {
+        return (work(hook), None);
+    }
     let (finished, wait) = sync_channel(1);
     // Taken by the thread that does it.
     let work = Mutex::new(Some(work));

@@ -17,7 +17,7 @@ use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
 use crate::io::ReadAt;
 use crate::options::{CompressOptions, Meter};
-use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, with_kept};
+use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, check_memory, threads_for, with_kept};
 use crate::range::{SCAN_PART, resolve_by_scan};
 use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
@@ -46,12 +46,20 @@ thread_local! {
 /// [`Error::InvalidArgument`] if the element type does not support the bound; [`Error::MemoryLimit`];
 /// [`Error::Cancelled`].
 pub fn compress(array: &ArrayView, options: &CompressOptions) -> Result<Vec<u8>> {
+    compress_with_summary(array, options).map(|(stream, _)| stream)
+}
+
+/// Compresses an array in memory, and also returns the summary.
+///
+/// # Errors
+/// Those of [`compress`].
+pub fn compress_with_summary(array: &ArrayView, options: &CompressOptions) -> Result<(Vec<u8>, Summary)> {
     let mut sink = Bounded { stream: Vec::new(), limit: options.memory_limit().unwrap_or(u64::MAX), needed: 0 };
     match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut sink) {
         Err(Error::Io(_)) if sink.needed > 0 => {
             Err(Error::MemoryLimit { what: "the stream".into(), needed: sink.needed, limit: sink.limit })
         }
-        result => result.map(|_| sink.stream),
+        result => result.map(|summary| (sink.stream, summary)),
     }
 }
 
@@ -98,7 +106,7 @@ impl Write for Bounded {
             self.needed = length;
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
-        mem::huge_pages::reserve(&mut self.stream, bytes.len());
+        mem::huge_pages::reserve(&mut self.stream, bytes.len()).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
         self.stream.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -147,7 +155,8 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     // Invalid options are reported before GPUs are opened, whose absence is another error.
     options.validate(element_type)?;
     let geometry = Geometry::new(shape);
-    let pool = Pool::new(options.threads(), geometry.chunks().max(shape.len().div_ceil(SCAN_PART)))?;
+    let tasks = geometry.chunks().max(shape.len().div_ceil(SCAN_PART));
+    let pool = Pool::new(threads_for(tasks, options.threads()), tasks)?;
     let array = ArraySource::new(source, offset, element_type);
     let mut choice = Choice::new(
         options.backend(),
@@ -320,6 +329,9 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let mut lengths = Vec::new();
         let mut total = ErrorSummary::default();
         let keeps = chunks == 1 && each <= MOST_KEPT_BYTES;
+        if !keeps {
+            check_memory(each.saturating_mul(threads.min(chunks) as u64))?;
+        }
         let scratch = Reused::<EncodeScratch>::default();
         let encode = |chunk: usize, record: &mut Vec<u8>| {
             let with_scratch = |scratch: &mut EncodeScratch| {

@@ -5,6 +5,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use syncline_core::error::{Error, Result};
 
+use crate::pool::has_room_for;
+
 /// Runs `work` for the numbers below `count` on `threads` threads, and passes the results in order to `take` on this
 /// thread while later numbers are worked on. Numbers are started in order, at most `ahead` of them before they are
 /// taken, which limits the results in memory.
@@ -32,7 +34,8 @@ pub(crate) fn in_order<T: Send>(
             }
         };
         let start = |_: &usize| std::thread::Builder::new().spawn_scoped(scope, run).is_ok();
-        if (0..threads.clamp(1, count.max(1))).take_while(start).count() == 0 {
+        let threads = threads.clamp(1, count.max(1));
+        if !has_room_for(threads) || (0..threads).take_while(start).count() == 0 {
             return (0..count).try_for_each(|number| take(work(number)?));
         }
         (0..count).try_for_each(|number| take(board.take(number)?))

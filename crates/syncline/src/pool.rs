@@ -40,6 +40,20 @@ pub(crate) fn with_kept<T: Default, R>(kept: &'static Kept<T>, work: impl FnOnce
     result
 }
 
+/// Checks that so many bytes can be allocated now, which the work then does piece by piece: a piece that fails would
+/// end the process.
+///
+/// # Errors
+/// [`Error::Io`] of the kind `OutOfMemory`.
+pub(crate) fn check_memory(bytes: u64) -> Result<()> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut memory = Vec::<u8>::new();
+    let reserved = memory.try_reserve_exact(bytes);
+    // Otherwise a compiler could leave out the allocation, which nothing uses.
+    std::hint::black_box(&memory);
+    reserved.map_err(|_| Error::Io(std::io::ErrorKind::OutOfMemory.into()))
+}
+
 /// A thread pool of one process, and that of its child.
 ///
 /// The threads of a pool do not exist in a process that `fork` makes, so that work sent to the pool would never be done
@@ -54,7 +68,7 @@ impl ProcessPool {
     /// Starts a pool for this process, with one thread per core or as many as `RAYON_NUM_THREADS` states. Without the
     /// resources for threads, there is none.
     fn start() -> Self {
-        let pool = rayon::ThreadPoolBuilder::new().build().ok();
+        let pool = has_room_for(cores()).then(|| rayon::ThreadPoolBuilder::new().build().ok()).flatten();
         Self { process: process::id(), pool, child: OnceLock::new() }
     }
 
@@ -94,8 +108,26 @@ pub(crate) struct Pool {
     threads: usize,
 }
 
+/// Bytes of memory that a thread needs before it works on anything: its stack, and what libraries keep for it. A thread
+/// that starts without them ends the process.
+const THREAD_BYTES: u64 = 8 << 20;
+
+/// Returns whether there is memory for so many more threads.
+pub(crate) fn has_room_for(threads: usize) -> bool {
+    check_memory(THREAD_BYTES.saturating_mul(threads as u64)).is_ok()
+}
+
+/// Returns whether there is memory for one more thread. For bindings, which start one beside their caller's.
+#[doc(hidden)]
+pub fn has_room_for_thread() -> bool {
+    has_room_for(1)
+}
+
 /// Returns a pool of new threads, or `None` if the system has no resources for them.
 fn start(threads: usize) -> Option<rayon::ThreadPool> {
+    if !has_room_for(threads) {
+        return None;
+    }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok()
 }
 
@@ -123,13 +155,16 @@ fn cores() -> usize {
 }
 
 /// Returns the number of threads for `tasks` independent tasks if the caller requests `threads`; 0 means the shared
-/// pool, which has one thread per core. A single task is done by one thread.
+/// pool, which has one thread per core.
 pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
     let tasks = usize::try_from(tasks).unwrap_or(usize::MAX).max(1);
-    if tasks == 1 {
-        return 1;
-    }
     threads.min(cores().saturating_mul(MOST_PER_CORE)).min(tasks)
+}
+
+/// Returns the number of threads to request for `tasks` tasks that do not use threads themselves: one, the caller's,
+/// for a single task.
+pub(crate) fn threads_for(tasks: u64, requested: usize) -> usize {
+    if tasks <= 1 { 1 } else { requested }
 }
 
 impl Pool {

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
+from ._advice import warn
 from ._fill import Fill, fill_values, without_mask
 from ._index import basic_index
 from ._types import core_name, numpy_dtype
@@ -21,6 +22,9 @@ Tile = Literal["small", "large", "auto"]
 Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
+
+#: What the core returns of an array with which nothing is wrong.
+_NO_ADVICE: tuple[None, list[Any]] = (None, [])
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ def compress(
     level: int | None = None,
     effort: Effort | None = None,
     tile: Tile | None = None,
+    rewritable: bool = False,
     index: Index = "symbol",
     threads: int = 0,
     device: str = "auto",
@@ -164,6 +169,11 @@ def compress(
     ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of smooth arrays
     smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a
     sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
+
+    With ``rewritable=True``, decompressed values compress to themselves, so that an array which is decompressed, changed
+    in part, and compressed again, any number of times, stays within ``abs`` or ``pw_rel`` of what was written last.
+    Streams are larger then. The bounds ``rel`` and ``psnr`` follow the range of the values, which changes with them:
+    :func:`resolve` gives the absolute bound instead.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.
@@ -186,7 +196,9 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile)
+    choices = core_choices(
+        bound, fill, coder, level, effort, index, threads, device, memory_limit, tile, rewritable
+    )
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream)
@@ -195,7 +207,10 @@ def compress(
     elements = _device.host_array(without_mask(array, fill), stream)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
-    return _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+    packed, advice = _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+    if advice != _NO_ADVICE:
+        warn(advice, elements.dtype)
+    return packed
 
 
 def one_bound(
@@ -230,6 +245,7 @@ def core_choices(
     device: str,
     memory_limit: int | None,
     tile: Tile | None = None,
+    rewritable: bool = False,
 ) -> dict[str, Any]:
     """Returns the choices for compression as the core takes them."""
     return {
@@ -241,6 +257,7 @@ def core_choices(
         "level": level,
         "effort": effort,
         "tile": tile,
+        "rewritable": rewritable,
         "index": index,
         "threads": threads,
         "device": device,

@@ -94,9 +94,9 @@ def host_bytes(data: Any, stream: Any = None) -> Any:
     """Returns a compressed stream in host memory: an object with a buffer. It is copied only if it is on a GPU."""
     ordinal = ordinal_of(data)
     if ordinal is None:
-        if isinstance(data, HOST_BYTES):
-            return data
-        if hasattr(data, "__array__") and not isinstance(data, (np.ndarray, np.generic)):
+        if isinstance(data, np.generic):
+            return data.tobytes()
+        if hasattr(data, "__array__") and not isinstance(data, np.ndarray):
             # Tensors in host memory, whose libraries share it with NumPy but make no buffer.
             data = host_array(data)
         return data

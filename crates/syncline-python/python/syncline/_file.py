@@ -63,6 +63,7 @@ class Writer:
         level: int | None = None,
         effort: Effort | None = None,
         tile: Tile | None = None,
+        rewritable: bool = False,
         index: Index = "symbol",
         threads: int = 0,
         memory_limit: int | None = None,
@@ -79,7 +80,9 @@ class Writer:
         #: The number of entries along the first axis that were appended.
         self.appended = 0
         self._fill = fill
-        choices = core_choices(bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile)
+        choices = core_choices(
+            bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile, rewritable
+        )
         self._writer = _core.Writer(os.fspath(path), core_name(self.dtype), self.shape, choices, range)
 
     def append(self, array: ArrayLike) -> None:

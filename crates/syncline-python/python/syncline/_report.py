@@ -65,6 +65,7 @@ def estimate(
     level: int | None = None,
     effort: Effort | None = None,
     tile: Tile | None = None,
+    rewritable: bool = False,
     index: Index = "symbol",
     threads: int = 0,
     sample: int = 1 << 22,
@@ -80,7 +81,7 @@ def estimate(
     1.0
     """
     chosen = one_bound(bound, abs, rel, psnr, pw_rel)
-    choices = core_choices(chosen, fill, coder, level, effort, index, threads, "cpu", None, tile)
+    choices = core_choices(chosen, fill, coder, level, effort, index, threads, "cpu", None, tile, rewritable)
     elements = _device.host_array(without_mask(array, fill))
     name = core_name(elements.dtype)
     elements = little_endian(elements)
