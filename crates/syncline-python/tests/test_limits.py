@@ -70,7 +70,7 @@ def test_small_arrays_of_changing_sizes_come_back(dtype):
 def test_calls_without_new_threads_are_done_by_the_caller():
     output = run(
         """
-        array = np.sin(np.arange(3_000_000, dtype="f4") / 300).reshape(1500, 2000)
+        array = np.sin(np.arange(1_100_000, dtype="f4") / 300).reshape(1100, 1000)
         # The limit does not hold for the superuser.
         resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
         if os.getuid() == 0:
@@ -86,7 +86,7 @@ def test_calls_without_new_threads_are_done_by_the_caller():
         ]
         assert streams[0] == streams[1]
         for stream in streams:
-            for threads in (0, 1, 3):
+            for threads in (0, 3):
                 assert np.abs(syncline.decompress(stream, threads=threads) - array).max() <= 1e-3
         assert syncline.verify(array, streams[0]).holds
         assert syncline.estimate(array, rel=1e-3).ratio > 1
@@ -103,12 +103,11 @@ def test_calls_without_new_threads_are_done_by_the_caller():
 def test_missing_memory_is_a_memory_error():
     output = run(
         """
-        array = np.random.default_rng(0).normal(size=4_000_000)
-        stream = syncline.compress(array, abs=1e-6)
+        array = np.frombuffer(np.random.default_rng(0).bytes(48 << 20), "u1")
+        stream = syncline.compress(array, coder="huffman")
         ended = []
-        out = np.empty_like(array)
-        for work in (lambda: syncline.compress(array, abs=1e-6), lambda: syncline.decompress(stream, out=out)):
-            for mebibytes in (0, 1, 4, 16, 40, 80, 120, 200, 400):
+        for work in (lambda: syncline.compress(array, coder="huffman"), lambda: syncline.decompress(stream)):
+            for mebibytes in (2, 16, 40, 200, 400):
                 child = os.fork()
                 if child == 0:
                     pages = int(open("/proc/self/statm").read().split()[0])

@@ -8,10 +8,10 @@ use syncline_core::bound::{Bound, Fill};
 use crate::io::ReadAt;
 use crate::report::Summary;
 
-/// Blocks of the array that are looked at, evenly spaced.
-const BLOCKS: u64 = 128;
+/// Blocks of the array that are looked at, evenly spaced: a contiguous part that is not few values has one.
+const BLOCKS: u64 = 1 << 10;
 /// Elements of a block.
-const BLOCK: u64 = 1 << 8;
+const BLOCK: u64 = 1 << 6;
 /// Fewer than one value in this many counts as few.
 const FEW: usize = 1000;
 /// The range of all other values is less than this part of the whole range.

@@ -112,9 +112,27 @@ pub(crate) struct Pool {
 /// that starts without them ends the process.
 const THREAD_BYTES: u64 = 8 << 20;
 
-/// Returns whether there is memory for so many more threads.
+/// Returns whether there is memory for so many more threads. They take it from the system: what the allocator has is of
+/// no use to them.
 pub(crate) fn has_room_for(threads: usize) -> bool {
-    check_memory(THREAD_BYTES.saturating_mul(threads as u64)).is_ok()
+    unused_addresses().is_none_or(|bytes| bytes >= THREAD_BYTES.saturating_mul(threads as u64))
+}
+
+/// Returns the number of bytes that this process may still take from the system, if that is limited.
+#[cfg(target_os = "linux")]
+fn unused_addresses() -> Option<u64> {
+    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+    let (limit, _) = getrlimit(Resource::RLIMIT_AS).ok().filter(|(limit, _)| *limit != RLIM_INFINITY)?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(limit.saturating_sub(kibibytes << 10))
+}
+
+/// Other systems do not tell.
+#[cfg(not(target_os = "linux"))]
+fn unused_addresses() -> Option<u64> {
+    None
 }
 
 /// Returns whether there is memory for one more thread. For bindings, which start one beside their caller's.

@@ -337,7 +337,7 @@ def header(data: Any) -> Header:
     if ordinal is not None:
         number = _device.stream_number(None, data, ordinal)
         return header_of_fields(_device.codec_for(ordinal, number).header(data, number))
-    return header_of_fields(_core.header(data))
+    return header_of_fields(_core.header(_device.host_bytes(data)))
 
 
 def header_of_fields(fields: dict[str, Any]) -> Header:
