@@ -1,10 +1,11 @@
 //! Bounds of pieces that are compressed apart.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use syncline::{ElementType, Error};
 use syncline_core::bound::{PieceBound, Scan};
 
-use crate::Choices;
+use crate::arguments::Choices;
 use crate::buffers::Input;
 use crate::errors::exception;
 
@@ -14,9 +15,9 @@ use crate::errors::exception;
 pub fn resolve_piece(
     data: &Bound<'_, PyAny>,
     dtype: &str,
-    choices: Choices,
+    choices: &Bound<'_, PyDict>,
 ) -> PyResult<(&'static str, f64, Vec<f64>)> {
-    let data = Input::new(data)?;
+    let (data, choices) = (Input::new(data)?, Choices::of(choices)?);
     let resolve = || {
         let (element, options): (ElementType, _) = (dtype.parse()?, choices.options()?);
         let count = (data.bytes().len() / element.size()) as u64;

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
-from ._fill import Fill, fill_values
+from ._advice import warn
+from ._fill import Fill, fill_values, without_mask
 from ._index import basic_index
 from ._range import computed, extremes, is_lazy
 from ._types import core_name, numpy_dtype
@@ -22,6 +23,9 @@ Tile = Literal["small", "large", "auto"]
 Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
+
+#: What the core returns of an array with which nothing is wrong.
+_NO_ADVICE: tuple[None, list[Any]] = (None, [])
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def resolve(
     if bound.mode == "lossless":
         raise TypeError("give one bound that refers to the range: rel or psnr")
     if not is_lazy(array):
-        array = np.asarray(array)
+        array = np.asarray(without_mask(array, fill))
     if array.dtype.kind in "mM":
         return Bound()  # Times have no error bound, whatever they are stored as.
     low, high = computed(*extremes(array, _known(array, fill)))
@@ -162,8 +166,8 @@ def compress(
     level: int | None = None,
     effort: Effort | None = None,
     tile: Tile | None = None,
-    index: Index = "symbol",
     rewritable: bool = False,
+    index: Index = "symbol",
     threads: int = 0,
     device: str = "auto",
     memory_limit: int | None = None,
@@ -183,14 +187,17 @@ def compress(
     ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of smooth arrays
     smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a
     sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
-    With ``rewritable=True``, decompressed values compress to themselves with the same ``abs`` or ``pw_rel`` bound, so
-    that an array may be changed in parts and compressed again any number of times; without it, each time can add an
-    error of up to the bound. Streams of smooth arrays are larger with it.
+
+    With ``rewritable=True``, decompressed values compress to themselves, so that an array which is decompressed, changed
+    in part, and compressed again, any number of times, stays within ``abs`` or ``pw_rel`` of what was written last.
+    Streams are larger then. The bounds ``rel`` and ``psnr`` follow the range of the values, which changes with them:
+    :func:`resolve` gives the absolute bound instead.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.
 
     Arrays of any strides and byte order are accepted; those that are not C-contiguous and little-endian are copied.
+    Masked elements of a masked array become the fill value; without one, they are a ``TypeError``.
 
     Returns ``bytes`` for an array in host memory. An array on an NVIDIA GPU, of any library that speaks DLPack or the
     CUDA array interface, stays there: the result is a :class:`syncline.cuda.DeviceArray` of bytes. It has to be
@@ -207,16 +214,21 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile, rewritable)
+    choices = core_choices(
+        bound, fill, coder, level, effort, index, threads, device, memory_limit, tile, rewritable
+    )
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream)
     if out is not None:
         raise TypeError("out= is for arrays on a GPU")
-    elements = _device.host_array(array, stream)
+    elements = _device.host_array(without_mask(array, fill), stream)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
-    return _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+    packed, advice = _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+    if advice != _NO_ADVICE:
+        warn(advice, elements.dtype)
+    return packed
 
 
 def one_bound(
@@ -225,6 +237,8 @@ def one_bound(
     """Returns the bound that is given once, as an object or as one of the numbers."""
     if bound is None:
         return Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
+    if not isinstance(bound, Bound):
+        raise TypeError(f"bound must be a syncline.Bound, such as syncline.Bound('abs', 1e-3), not {bound!r}")
     if (abs, rel, psnr, pw_rel) != (None,) * 4:
         raise TypeError("give the error bound once: as bound=, or as one of abs=, rel=, psnr=, and pw_rel=")
     return bound
@@ -261,8 +275,8 @@ def core_choices(
         "level": level,
         "effort": effort,
         "tile": tile,
-        "index": index,
         "rewritable": rewritable,
+        "index": index,
         "threads": threads,
         "device": device,
         "memory_limit": memory_limit,
@@ -307,7 +321,7 @@ def verify(array: ArrayLike, data: Any, *, threads: int = 0, device: str = "auto
     >>> quality.holds, quality.max_abs <= 1e-3
     (True, True)
     """
-    elements = _device.host_array(array)
+    elements = _device.host_array(without_mask(array))
     name = core_name(elements.dtype)
     elements = little_endian(elements)
     data = _device.host_bytes(data)
@@ -341,7 +355,7 @@ def header(data: Any) -> Header:
     if ordinal is not None:
         number = _device.stream_number(None, data, ordinal)
         return header_of_fields(_device.codec_for(ordinal, number).header(data, number))
-    return header_of_fields(_core.header(data))
+    return header_of_fields(_core.header(_device.host_bytes(data)))
 
 
 def header_of_fields(fields: dict[str, Any]) -> Header:
@@ -385,6 +399,8 @@ def decompress(
     array([[ 7,  5],
            [11,  9]])
     """
+    if region is None and out is None and like is None and isinstance(data, _device.HOST_BYTES):
+        return _core.decompress(data, threads, device, memory_limit, progress)
     if out is not None and like is not None:
         raise TypeError("give one of out= and like=")
     model = out if out is not None else like
@@ -396,17 +412,20 @@ def decompress(
         return out if out is not None else _device.as_array_like(result, like)
     if target is not None and out is not None:
         raise ValueError("a region, or device='cpu', cannot be written to an array on a GPU: use like= instead of out=")
-    data = _device.host_bytes(data, stream)
+    file = _core.File.of_buffer(_device.host_bytes(data, stream))
 
     def fill(target: NDArray[np.uint8], box: list[tuple[int, int]] | None) -> None:
-        _core.decompress_into(
-            data, target, box, threads=threads, device=device, memory_limit=memory_limit, progress=progress
+        file.decompress_into(
+            target, box, threads=threads, device=device, memory_limit=memory_limit, progress=progress
         )
 
+    found = header_of_fields(file.header())
     if out is not None:
-        read_region(header(data), fill, region, _device.host_array(out))
+        if isinstance(out, np.ma.MaskedArray):
+            raise TypeError("out is a masked array, whose mask would stay: pass out.data")
+        read_region(found, fill, region, _device.host_array(out))
         return out
-    array = np.asarray(read_region(header(data), fill, region, None))
+    array = np.asarray(read_region(found, fill, region, None))
     if ordinal is None or (target is None and like is not None):
         return _device.as_array_like(array, like)
     uploaded = _device.codec_for(ordinal).upload(as_bytes(little_endian(array)), core_name(array.dtype), array.shape)

@@ -11,7 +11,7 @@ import numpy as np
 from . import _core
 from ._array import Bound, as_bytes, compress, core_choices, little_endian
 from ._core import Corrupt
-from ._fill import fill_setting
+from ._fill import fill_setting, without_mask
 from ._types import core_name
 
 
@@ -48,7 +48,7 @@ def as_declared(array: Any, dtype: np.dtype[Any]) -> Any:
     Raises:
         TypeError: the elements have another size, or some are masked.
     """
-    array = unmasked(array)
+    array = without_mask(array)
     if array.dtype.name == dtype.name:
         return array
     if array.dtype.itemsize != dtype.itemsize:
@@ -56,19 +56,6 @@ def as_declared(array: Any, dtype: np.dtype[Any]) -> Any:
             f"a filter made {array.dtype} of elements that the array declares as {dtype}: leave the filter out"
         )
     return array.view(dtype.newbyteorder(array.dtype.byteorder))
-
-
-def unmasked(array: Any) -> Any:
-    """Returns the elements of an array that may have a mask.
-
-    Raises:
-        TypeError: some are masked.
-    """
-    if not isinstance(array, np.ma.MaskedArray):
-        return array
-    if np.ma.is_masked(array):
-        raise TypeError("a masked array would lose its mask: fill it before, as by array.filled(value)")
-    return array.data
 
 
 def piece_bound(array: Any, bound: Bound, fill: Any) -> tuple[Bound, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._array import Bound, Effort
-from ._codec import unmasked
+from ._fill import without_mask
 from .zarr import SynclineCodec, bound_of_array
 
 __all__ = ["to_zarr"]
@@ -70,7 +70,7 @@ def to_zarr(
     )
     array = array.rechunk(_aligned(array.chunks, target.shards or target.chunks))
     # Blocks can have masks of which the array does not know.
-    array = array.map_blocks(unmasked, dtype=array.dtype, meta=array._meta)
+    array = array.map_blocks(without_mask, dtype=array.dtype, meta=array._meta)
     return dask.array.store(array, target, lock=False, compute=compute, return_stored=False)
 
 

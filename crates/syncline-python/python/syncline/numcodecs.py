@@ -12,7 +12,7 @@ from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 from . import _codec, _core
 from ._array import Bound, as_bytes, compress, decompress
 from ._core import Corrupt
-from ._fill import Fill
+from ._fill import Fill, without_mask
 from ._types import numpy_dtype
 
 
@@ -56,7 +56,7 @@ class Syncline(Codec):
 
     def encode(self, buf: Any) -> bytes:
         """Compresses an array, or the bytes of another buffer as `uint8`."""
-        array = ensure_ndarray(_codec.unmasked(buf))
+        array = ensure_ndarray(without_mask(buf))
         if array.dtype == object:
             raise TypeError("object arrays cannot be compressed")
         if array.dtype.kind in "mMb":

@@ -16,6 +16,7 @@ from zarr.core.common import parse_named_configuration
 from . import _codec, _core, _zarr_device
 from ._array import Bound, Effort, as_bytes, compress, core_choices, decompress, resolve
 from ._core import Corrupt, SynclineError
+from ._fill import without_mask
 from ._types import core_name, numpy_dtype
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
@@ -336,7 +337,7 @@ def create_array(
 
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
     if options.get("data") is not None:
-        options["data"] = _codec.unmasked(options["data"])
+        options["data"] = without_mask(options["data"])
         bound = bound_of_array(options["data"], bound, fill, options.get("fill_value"))
     codec = SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill, rewritable=rewritable)
     return zarr.create_array(store, serializer=codec, compressors=None, **options)
