@@ -37,6 +37,10 @@ pub struct Arguments {
     /// Also test the codec for the crate zarrs, alone and together with the Python package
     #[arg(long)]
     zarrs: bool,
+    /// Also run the tests of numcodecs and Zarr themselves with Syncline in the place of their codecs (takes long;
+    /// downloads the sources of Zarr)
+    #[arg(long)]
+    suites: bool,
     /// Arguments of pytest
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pytest: Vec<String>,
@@ -73,6 +77,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         pytest.env("SYNCLINE_ZARRS_STORE", zarrs()?).env("SYNCLINE_COMMAND_WITH_ZARR", command_with_zarr()?);
     }
     crate::run(&mut pytest)?;
+    if arguments.suites {
+        let script = crate::root().join(PACKAGE).join("tests/suites/run.py");
+        crate::run(Command::new(&environment.python).arg(script).arg(crate::root().join("target/suites")))?;
+    }
     if !arguments.emulate {
         return Ok(());
     }

@@ -93,12 +93,12 @@ impl Bound {
         let value = self.value();
         if !(value.is_finite() && value > 0.0) {
             return Err(Error::invalid(format!(
-                "the error bound is {value}, but it must be positive and finite: use another number, or lossless"
+                "the error bound is {value:?}, but it must be positive and finite: use another number, or lossless"
             )));
         }
         if matches!(self, Self::PwRel(r) if r >= 1.0) {
             return Err(Error::invalid(format!(
-                "the point-wise relative bound is {value}, which would allow every value to become 0: use a number \
+                "the point-wise relative bound is {value:?}, which would allow every value to become 0: use a number \
                  below 1, or an absolute bound"
             )));
         }

@@ -12,16 +12,16 @@ mod residuals;
 use bytemuck::Pod;
 
 use crate::array::{ElementType, Shape};
-use crate::bound::{ErrorSummary, Pipeline};
+use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{
-    ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, Unchecked, parse_unchecked,
+    ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, SECTIONS, TRAILER_LEN, Unchecked, parse_unchecked,
 };
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, TileSize, Window};
 use crate::huffman::Decoder;
+use crate::mem::kept::Kept;
 use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
-use crate::predict::interpolate::KeptPlans;
 
 #[doc(hidden)]
 pub use lossy::{
@@ -178,7 +178,7 @@ pub struct EncodeScratch {
 pub struct DecodeScratch {
     codes: codes::CodeBuffer<u16>,
     lzss: lzss::DecodeBuffers,
-    plans: KeptPlans,
+    batch: Kept,
 }
 
 /// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the
@@ -199,7 +199,35 @@ pub fn encode_chunk(
     scratch.tiles.clear();
     scratch.tiles.extend(geometry.chunk(chunk));
     let start = out.len();
-    let summary = match (header.pipeline, header.element_type) {
+    let elements: usize = scratch.tiles.iter().map(Tile::len).sum();
+    let raw_len = (RECORD_HEADER_LEN + elements * header.element_type.size()).next_multiple_of(ALIGNMENT);
+    if raw_len <= LEAST_CODED_LEN && !matches!(header.bound, Bound::Psnr(_)) {
+        raw::encode(header, geometry, chunk, source, scratch, out)?;
+        return Ok(ErrorSummary::default());
+    }
+    let summary = encode_coded(header, geometry, chunk, source, lossless, scratch, out)?;
+    if out.len() - start >= raw_len {
+        out.truncate(start);
+        raw::encode(header, geometry, chunk, source, scratch, out)?;
+    }
+    Ok(summary)
+}
+
+/// The least length in bytes of a record that is not raw: its header, the table of sections, and at least two sections
+/// that are not empty, each on its own alignment.
+const LEAST_CODED_LEN: usize = (RECORD_HEADER_LEN + 4 * SECTIONS).next_multiple_of(ALIGNMENT) + 2 * ALIGNMENT;
+
+/// Appends the record of a chunk of the tiles in `scratch`, of another kind than raw.
+fn encode_coded(
+    header: &Header,
+    geometry: &Geometry,
+    chunk: u64,
+    source: &dyn ElementSource,
+    lossless: &CoderOptions,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> Result<ErrorSummary> {
+    Ok(match (header.pipeline, header.element_type) {
         (Pipeline::Lossless, element) => {
             match element.size() {
                 1 => lossless::encode::<u8>(header, geometry, chunk, source, lossless, scratch, out),
@@ -212,14 +240,7 @@ pub fn encode_chunk(
         (_, ElementType::F32) => lossy::encode::<f32>(header, geometry, chunk, source, lossless, scratch, out)?,
         (_, ElementType::F64) => lossy::encode::<f64>(header, geometry, chunk, source, lossless, scratch, out)?,
         (pipeline, element) => return Err(Error::invalid(format!("{element} arrays have no {pipeline} pipeline"))),
-    };
-    let elements: usize = scratch.tiles.iter().map(Tile::len).sum();
-    let raw_len = (RECORD_HEADER_LEN + elements * header.element_type.size()).next_multiple_of(ALIGNMENT);
-    if out.len() - start >= raw_len {
-        out.truncate(start);
-        raw::encode(header, geometry, chunk, source, scratch, out)?;
-    }
-    Ok(summary)
+    })
 }
 
 /// Returns a chunk of a quantized stream before entropy coding, for tests of other implementations.
@@ -376,4 +397,41 @@ pub fn encode_memory(header: &Header, geometry: &Geometry) -> u64 {
         _ => 4,
     };
     elements * (6 * header.element_type.size() as u64 + beside) + (1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bound::Resolved;
+    use crate::huffman::IndexKind;
+
+    /// Elements of a chunk as bytes.
+    struct Bytes(Vec<u8>);
+
+    impl ElementSource for Bytes {
+        fn window<'s>(&'s self, geometry: &Geometry, _: &[Tile], _: &'s mut Vec<u8>) -> Result<Window<'s>> {
+            Ok(Window::raster(&self.0, 0, geometry))
+        }
+    }
+
+    #[test]
+    fn shortest_coded_records_have_two_sections() {
+        let mut shortest = usize::MAX;
+        for (element_type, count) in ElementType::ALL.into_iter().flat_map(|of| [1, 2, 7, 16].map(|count| (of, count)))
+        {
+            let shape = Shape::new(&[count]).unwrap();
+            let bytes = vec![0; count as usize * element_type.size()];
+            for coder in Coder::ALL {
+                let header = Header::new(element_type, shape, IndexKind::None, &Resolved::lossless());
+                let geometry = header.geometry().unwrap();
+                let mut scratch = EncodeScratch { tiles: geometry.chunk(0).collect(), ..EncodeScratch::default() };
+                let options = CoderOptions { coder, ..CoderOptions::default() };
+                let mut out = Vec::new();
+                let source = Bytes(bytes.clone());
+                encode_coded(&header, &geometry, 0, &source, &options, &mut scratch, &mut out).unwrap();
+                shortest = shortest.min(out.len());
+            }
+        }
+        assert!(shortest >= LEAST_CODED_LEN, "{shortest}");
+    }
 }

@@ -1,5 +1,8 @@
 //! Python exceptions for the library's errors.
 
+use std::io;
+use std::path::Path;
+
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -15,6 +18,26 @@ create_exception!(syncline, GpuError, PyRuntimeError, "The requested GPU cannot 
 
 /// Returns the exception for an error of the library.
 pub fn exception(error: Error) -> PyErr {
+    exception_in(error, None)
+}
+
+/// Returns the exception for a failure of the operating system, with its number and the name of the file: such as
+/// `FileNotFoundError`. An exception that Python code raised inside of an operation is returned as it was.
+pub fn os_error(error: io::Error, path: Option<&Path>) -> PyErr {
+    if error.kind() == io::ErrorKind::OutOfMemory {
+        return PyMemoryError::new_err("there is not enough memory: use fewer threads, or smaller arrays");
+    }
+    let Some(number) = error.raw_os_error() else { return error.into() };
+    let text = error.to_string();
+    let text = text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text).to_owned();
+    match path {
+        Some(path) => PyOSError::new_err((number, text, path.as_os_str().to_owned())),
+        None => PyOSError::new_err((number, text)),
+    }
+}
+
+/// Returns the exception for an error of the library in the work on a file.
+pub fn exception_in(error: Error, path: Option<&Path>) -> PyErr {
     let text = error.to_string();
     match error {
         Error::NotSyncline { .. } => NotSyncline::new_err(text),
@@ -24,8 +47,7 @@ pub fn exception(error: Error) -> PyErr {
         Error::MemoryLimit { .. } => PyMemoryError::new_err(text),
         Error::Gpu { .. } => GpuError::new_err(text),
         Error::Cancelled => PyKeyboardInterrupt::new_err(text),
-        // Keeps `errno`, so that a missing file is a `FileNotFoundError`.
-        Error::Io(error) => PyErr::from(error),
+        Error::Io(error) => os_error(error, path),
         Error::InvalidArgument { .. } => PyValueError::new_err(text),
         _ => PyOSError::new_err(text),
     }

@@ -5,8 +5,9 @@ use pyo3::types::PyDict;
 use syncline::estimate::Sample;
 use syncline::{ArrayView, ElementType, Shape};
 
+use crate::arguments::Choices;
 use crate::buffers::Input;
-use crate::{Choices, progress};
+use crate::progress;
 
 /// Compresses a sample of at most `most` elements of an array, and returns what the whole array is expected to give.
 #[pyfunction]
@@ -15,11 +16,11 @@ pub fn estimate<'py>(
     data: &Bound<'py, PyAny>,
     dtype: &str,
     shape: Vec<u64>,
-    choices: Choices,
+    choices: &Bound<'py, PyDict>,
     most: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let data = Input::new(data)?;
-    let found = progress::run(py, None, |_| {
+    let (data, choices) = (Input::new(data)?, Choices::of(choices)?);
+    let found = progress::run(py, data.bytes().len(), None, None, |_| {
         let array = ArrayView::from_bytes(data.bytes(), dtype.parse::<ElementType>()?, Shape::new(&shape)?)?;
         let options = choices.options()?;
         Sample::of_at_most(most, array.bytes(), 0, array.element_type(), array.shape(), &options)?.estimate(&options)

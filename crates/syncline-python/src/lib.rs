@@ -3,14 +3,18 @@
 //! Everything about NumPy (types, strides, byte order) is Python code in `python/syncline`; this module takes
 //! C-contiguous little-endian memory with the name of an element type and a shape.
 
+mod arguments;
 mod buffers;
 mod device;
 mod errors;
 mod estimate;
 mod file;
+mod numpy;
 mod partial;
+mod pieces;
 mod progress;
 mod quality;
+mod source;
 mod writer;
 
 use std::ops::Range;
@@ -18,70 +22,17 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use syncline::{
-    ArrayView, Bound as ErrorBound, CompressOptions, DecompressOptions, ElementType, Fill, Header, Result, Shape,
-    StreamFile,
+    ArrayView, Bound as ErrorBound, DecompressOptions, ElementType, Fill, Header, Result, Shape, StreamFile, Summary,
+    advice,
 };
 
+use arguments::{Choices, MemoryLimit, Threads};
 use buffers::{Input, Output};
 
-/// What callers can choose for compression, by keyword.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Choices {
-    mode: String,
-    value: f64,
-    fill: Vec<f64>,
-    detect_fill: bool,
-    coder: Option<String>,
-    level: Option<u8>,
-    effort: Option<String>,
-    tile: Option<String>,
-    index: String,
-    threads: usize,
-    device: String,
-    memory_limit: Option<u64>,
-}
-
-impl Choices {
-    fn options(&self) -> Result<CompressOptions> {
-        let bound = match self.mode.as_str() {
-            "abs" => ErrorBound::Abs(self.value),
-            "rel" => ErrorBound::Rel(self.value),
-            "psnr" => ErrorBound::Psnr(self.value),
-            "pw_rel" => ErrorBound::PwRel(self.value),
-            _ => ErrorBound::Lossless,
-        };
-        let fill = if self.detect_fill { Fill::Auto } else { Fill::of(&self.fill)? };
-        let mut options = CompressOptions::new(bound)
-            .with_fill(fill)
-            .with_index(self.index.parse()?)
-            .with_threads(self.threads)
-            .with_backend(self.device.parse()?);
-        if let Some(coder) = &self.coder {
-            options = options.with_coder(coder.parse()?);
-        }
-        if let Some(level) = self.level {
-            options = options.with_level(level);
-        }
-        if let Some(effort) = &self.effort {
-            options = options.with_effort(effort.parse()?);
-        }
-        options = match self.tile.as_deref() {
-            None => options,
-            Some("auto") => options.with_tile_size(None),
-            Some(size) => options.with_tile_size(Some(size.parse()?)),
-        };
-        if let Some(limit) = self.memory_limit {
-            options = options.with_memory_limit(limit);
-        }
-        Ok(options)
-    }
-}
-
 /// Returns the options of a decompression.
-fn decompress_options(threads: usize, device: &str, memory_limit: Option<u64>) -> Result<DecompressOptions> {
-    let options = DecompressOptions::new().with_threads(threads).with_backend(device.parse()?);
-    Ok(match memory_limit {
+fn decompress_options(threads: Threads, device: &str, memory_limit: MemoryLimit) -> Result<DecompressOptions> {
+    let options = DecompressOptions::new().with_threads(threads.0).with_backend(device.parse()?);
+    Ok(match memory_limit.0 {
         Some(limit) => options.with_memory_limit(limit),
         None => options,
     })
@@ -95,38 +46,78 @@ fn compress<'py>(
     data: &Bound<'py, PyAny>,
     dtype: &str,
     shape: Vec<u64>,
-    choices: Choices,
+    choices: &Bound<'py, PyDict>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let data = Input::new(data)?;
-    let stream = progress::run(py, progress.as_ref(), |hook| {
+) -> PyResult<(Bound<'py, PyBytes>, Advice)> {
+    let (data, choices) = (Input::new(data)?, Choices::of(choices)?);
+    let (stream, advice) = progress::run(py, data.bytes().len(), progress.as_ref(), None, |hook| {
         let array = ArrayView::from_bytes(data.bytes(), dtype.parse::<ElementType>()?, Shape::new(&shape)?)?;
-        syncline::compress(&array, &choices.options()?.with_progress(hook.callback()))
+        let options = choices.options()?.with_progress(hook.callback());
+        let (stream, summary) = syncline::compress_with_summary(&array, &options)?;
+        Ok((stream, advice_of(&array, options.fill(), &summary)))
     })?;
-    Ok(PyBytes::new(py, &stream))
+    // Unlike `PyBytes::new`, an error if there is no memory.
+    let bytes = PyBytes::new_with(py, stream.len(), |bytes| {
+        bytes.copy_from_slice(&stream);
+        Ok(())
+    })?;
+    Ok((bytes, advice))
 }
 
-/// Decompresses a region of a stream in memory, or all of it, into `out`, a writable C-contiguous buffer.
+/// What Python warns of, if there is anything: the far values, the range of the others, and the absolute bound for
+/// these; and each fill value with the element near it.
+type Advice = (Option<(Vec<f64>, (f64, f64), f64)>, Vec<(f64, f64)>);
+
+fn advice_of(array: &ArrayView, fill: Fill, summary: &Summary) -> Advice {
+    let far = advice::far_values(array.bytes(), 0, summary).map(|found| (found.far, found.others, found.abs_bound));
+    let near = advice::near_fills(fill, summary).into_iter().map(|found| (found.fill, found.nearest));
+    (far, near.collect())
+}
+
+/// Decompresses a stream in memory into `out`, a writable C-contiguous buffer.
 #[pyfunction]
-#[pyo3(signature = (stream, out, region = None, *, threads = 0, device = "auto", memory_limit = None, progress = None))]
-#[allow(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+#[pyo3(signature = (
+    stream, out, *, threads = Threads(0), device = "auto", memory_limit = MemoryLimit(None), progress = None
+))]
 fn decompress_into(
     py: Python<'_>,
     stream: &Bound<'_, PyAny>,
     out: &Bound<'_, PyAny>,
-    region: Option<Vec<(u64, u64)>>,
-    threads: usize,
+    threads: Threads,
     device: &str,
-    memory_limit: Option<u64>,
+    memory_limit: MemoryLimit,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let stream = Input::new(stream)?;
     let mut out = Output::new(out)?;
     let bytes = out.bytes_mut();
-    progress::run(py, progress.as_ref(), |hook| {
+    progress::run(py, bytes.len(), progress.as_ref(), None, |hook| {
         let options = decompress_options(threads, device, memory_limit)?.with_progress(hook.callback());
-        decompress_part(&StreamFile::open(stream.bytes())?, bytes, region, &options)
+        decompress_part(&StreamFile::open(stream.bytes())?, bytes, None, &options)
     })
+}
+
+/// Decompresses a stream in memory to a new NumPy array: the shortest way for small arrays.
+#[pyfunction]
+#[pyo3(signature = (stream, threads, device, memory_limit, progress))]
+fn decompress<'py>(
+    py: Python<'py>,
+    stream: &Bound<'py, PyAny>,
+    threads: Threads,
+    device: &str,
+    memory_limit: MemoryLimit,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let stream = Input::new(stream)?;
+    let file = StreamFile::open(stream.bytes()).map_err(errors::exception)?;
+    let array = numpy::empty(py, file.header())?;
+    let mut out = Output::new(&numpy::bytes_of(&array, file.header())?)?;
+    let bytes = out.bytes_mut();
+    progress::run(py, bytes.len(), progress.as_ref(), None, |hook| {
+        let options = decompress_options(threads, device, memory_limit)?.with_progress(hook.callback());
+        file.decompress_into(bytes, &options)
+    })?;
+    Ok(array)
 }
 
 /// Decompresses a region, or the whole array, into `out`.
@@ -197,8 +188,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(estimate::estimate, module)?)?;
     module.add_function(wrap_pyfunction!(quality::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(quality::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(writer::save, module)?)?;
     module.add_function(wrap_pyfunction!(compress, module)?)?;
+    module.add_function(wrap_pyfunction!(decompress, module)?)?;
     module.add_function(wrap_pyfunction!(decompress_into, module)?)?;
     module.add_function(wrap_pyfunction!(header, module)?)?;
+    module.add_function(wrap_pyfunction!(pieces::resolve_piece, module)?)?;
     module.add_function(wrap_pyfunction!(max_compressed_len, module)?)
 }

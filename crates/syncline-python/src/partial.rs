@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use syncline::{Error, ReadAt, SparseBytes, StreamFile};
 
+use crate::arguments::{MemoryLimit, Threads};
 use crate::buffers::{Input, Output};
 use crate::errors::exception;
 use crate::{decompress_options, decompress_part, header_fields, ranges_of};
@@ -70,20 +71,20 @@ impl PartialStream {
     }
 
     /// Decompresses a region, whose bytes were added, into a writable C-contiguous buffer.
-    #[pyo3(signature = (out, region, *, threads = 1, device = "cpu"))]
+    #[pyo3(signature = (out, region, *, threads = Threads(1), device = "cpu"))]
     fn decompress_into(
         &self,
         py: Python<'_>,
         out: &Bound<'_, PyAny>,
         region: Vec<(u64, u64)>,
-        threads: usize,
+        threads: Threads,
         device: &str,
     ) -> PyResult<()> {
         let mut out = Output::new(out)?;
         let bytes = out.bytes_mut();
         py.detach(|| {
             let mut state = self.state();
-            let options = decompress_options(threads, device, None)?;
+            let options = decompress_options(threads, device, MemoryLimit(None))?;
             decompress_part(state.open()?, bytes, Some(region), &options)
         })
         .map_err(exception)

@@ -5,6 +5,7 @@ use pyo3::types::PyDict;
 use syncline::quality::{Tolerance, compare};
 use syncline::{ArrayView, Bound as ErrorBound, ElementType, Header, Shape, StreamFile};
 
+use crate::arguments::{MemoryLimit, Threads};
 use crate::buffers::Input;
 use crate::errors::exception;
 use crate::{decompress_options, header_fields, progress};
@@ -13,7 +14,7 @@ use crate::{decompress_options, header_fields, progress};
 #[pyfunction]
 pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let stream = Input::new(stream)?;
-    let report = progress::run(py, None, |_| StreamFile::open(stream.bytes())?.inspect())?;
+    let report = progress::run(py, usize::MAX, None, None, |_| StreamFile::open(stream.bytes())?.inspect())?;
     let file = StreamFile::open(stream.bytes()).map_err(exception)?;
     let fields = header_fields(py, file.header(), report.compressed_bytes)?;
     fields.set_item("version", report.version)?;
@@ -44,21 +45,21 @@ pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bou
 
 /// Compares an array with what its stream decompresses to, under the bound of the stream.
 #[pyfunction]
-#[pyo3(signature = (data, dtype, shape, stream, *, threads = 0, device = "auto"))]
+#[pyo3(signature = (data, dtype, shape, stream, *, threads = Threads(0), device = "auto"))]
 pub fn verify<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyAny>,
     dtype: &str,
     shape: Vec<u64>,
     stream: &Bound<'py, PyAny>,
-    threads: usize,
+    threads: Threads,
     device: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (data, stream) = (Input::new(data)?, Input::new(stream)?);
-    let quality = progress::run(py, None, |_| {
+    let quality = progress::run(py, data.bytes().len(), None, None, |_| {
         let original = ArrayView::from_bytes(data.bytes(), dtype.parse::<ElementType>()?, Shape::new(&shape)?)?;
         let file = StreamFile::open(stream.bytes())?;
-        let options = decompress_options(threads, device, None)?;
+        let options = decompress_options(threads, device, MemoryLimit(None))?;
         let decompressed = file.decompress(&options)?;
         compare(&original, &decompressed.view(), &file.header().patterns, tolerance(file.header()))
     })?;

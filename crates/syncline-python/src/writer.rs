@@ -1,21 +1,37 @@
-//! Streams that are written to a file as their elements come.
+//! Streams that are written to a file, at once or as their elements come.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use syncline::{ElementType, Shape};
+use pyo3::types::PyDict;
+use syncline::{AtomicFile, ElementType, Error, Result, Shape};
 
-use crate::Choices;
+use crate::arguments::Choices;
 use crate::buffers::Input;
-use crate::errors::exception;
+use crate::errors::exception_in;
+
+/// Writes a stream to a file, which appears when it is complete.
+#[pyfunction]
+pub fn save(py: Python<'_>, path: PathBuf, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+    let stream = Input::new(stream)?;
+    let write = || -> Result<()> {
+        let mut file = AtomicFile::create(&path, true, None)?;
+        file.write_all(stream.bytes())?;
+        Ok(file.commit()?)
+    };
+    py.detach(write).map_err(|error| exception_in(error, Some(&path)))
+}
 
 /// Compresses elements that are appended in C order.
 #[pyclass(frozen, module = "syncline._core")]
-pub struct Writer(Mutex<Option<syncline::Writer<BufWriter<File>>>>);
+pub struct Writer {
+    path: PathBuf,
+    /// `None` after the end.
+    writer: Mutex<Option<syncline::Writer<BufWriter<AtomicFile>>>>,
+}
 
 #[pymethods]
 impl Writer {
@@ -28,43 +44,54 @@ impl Writer {
         path: PathBuf,
         dtype: &str,
         shape: Vec<u64>,
-        choices: Choices,
+        choices: &Bound<'_, PyDict>,
         range: Option<(f64, f64)>,
     ) -> PyResult<Self> {
-        py.detach(|| {
+        let choices = Choices::of(choices)?;
+        let make = || {
             let (element, shape, options) = (dtype.parse::<ElementType>()?, Shape::new(&shape)?, choices.options()?);
-            let sink = BufWriter::new(File::create(path)?);
+            let sink = BufWriter::new(AtomicFile::create(&path, true, None)?);
             match range {
                 Some((low, high)) => syncline::Writer::with_range(sink, element, shape, &options, low, high),
                 None => syncline::Writer::new(sink, element, shape, &options),
             }
-        })
-        .map(|writer| Self(Mutex::new(Some(writer))))
-        .map_err(exception)
+        };
+        match py.detach(make) {
+            Ok(writer) => Ok(Self { path, writer: Mutex::new(Some(writer)) }),
+            Err(error) => Err(exception_in(error, Some(&path))),
+        }
     }
 
     /// Compresses the next elements, a C-contiguous little-endian buffer.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let data = Input::new(data)?;
-        py.detach(|| match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(writer) => writer.push(data.bytes()).map_err(exception),
+        py.detach(|| match &mut *self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(writer) => writer.push(data.bytes()).map_err(|error| self.exception(error)),
             None => Err(PyValueError::new_err("the writer is closed")),
         })
     }
 
-    /// Writes the remaining data. All elements must have been appended.
+    /// Writes the remaining data, and gives the file its name. All elements must have been appended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(writer) => {
-                let sink = writer.finish().map_err(exception)?;
-                Ok(sink.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
-            }
-            None => Ok(()),
+        py.detach(|| {
+            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            writer.map_or(Ok(()), complete).map_err(|error| self.exception(error))
         })
     }
 
-    /// Gives up: the file holds no stream.
-    fn abandon(&self) {
-        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    /// Gives up: no file appears.
+    fn abandon(&self, py: Python<'_>) {
+        py.detach(|| drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
+}
+
+impl Writer {
+    fn exception(&self, error: Error) -> PyErr {
+        exception_in(error, Some(&self.path))
+    }
+}
+
+fn complete(writer: syncline::Writer<BufWriter<AtomicFile>>) -> Result<()> {
+    let sink = writer.finish()?;
+    Ok(sink.into_inner().map_err(std::io::IntoInnerError::into_error)?.commit()?)
 }

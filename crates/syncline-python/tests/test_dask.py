@@ -69,6 +69,77 @@ def test_irregular_chunks_are_refused(tmp_path):
     array = dask.array.zeros(100, chunks=((30, 50, 20),))
     with pytest.raises(ValueError, match="rechunk"):
         syncline.dask.to_zarr(array, tmp_path / "a.zarr", abs=1)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunks": (50, 20)},
+        {"chunks": (50, 7)},
+        {"chunks": "auto"},
+        {"chunks": (10, 20), "shards": (50, 20)},
+        {"chunks": (37, 20), "shards": (74, 20)},
+    ],
+)
+@pytest.mark.parametrize("rows", [37, (300, 1, 699), 1000])
+def test_no_two_tasks_write_to_a_chunk_or_shard(options, rows, tmp_path):
+    values = np.random.default_rng(0).normal(size=(1000, 20)).astype("f4")
+    array = dask.array.from_array(values, chunks=(rows, 20))
+    syncline.dask.to_zarr(array, tmp_path / "a.zarr", abs=0.01, **options)
+    stored = zarr.open_array(tmp_path / "a.zarr")
+    if options["chunks"] != "auto":
+        assert stored.chunks == options["chunks"] and stored.shards == options.get("shards")
+    assert np.abs(stored[...] - values).max() <= 0.01
+
+
+def test_aligned_tasks_stay_as_they_are():
+    assert syncline.dask._aligned(((40, 40, 20), (30, 30)), (20, 30)) == ((40, 40, 20), (30, 30))
+    assert syncline.dask._aligned(((37, 37, 26), (30,)), (50, 30)) == (50, (30,))
+    assert syncline.dask._aligned(((130, 130), (3, 0)), (50, 3)) == (150, (3, 0))
+
+
+@pytest.mark.parametrize("bound", [{"rel": 1e-3}, {"psnr": 60}, {"abs": 0.1}, {}])
+@pytest.mark.parametrize("shape", [(0,), (0, 5), (4, 0)])
+def test_empty_arrays(bound, shape, tmp_path):
+    array = dask.array.from_array(np.zeros(shape), chunks=3)
+    syncline.dask.to_zarr(array, tmp_path / "a.zarr", **bound)
+    assert zarr.open_array(tmp_path / "a.zarr")[...].shape == shape
+
+
+def test_blocks_without_elements_do_not_matter_for_the_range():
+    array = dask.array.from_array(np.array([3.0, 1.0, 9.0]), chunks=1)
+    some = dask.array.concatenate([array[:0], array, array[:0]])
+    for lazy in (some, array.map_blocks(lambda block: block[block > 2], dtype="f8")):
+        eager = lazy.compute(scheduler="sync")
+        assert syncline.resolve(lazy, rel=0.5) == syncline.resolve(eager, rel=0.5)
+    nothing = np.array([np.nan, np.inf])
+    for empty in (array[:0], dask.array.from_array(nothing), nothing, nothing[:0]):
+        assert syncline.resolve(empty, rel=0.5) == syncline.resolve(empty, psnr=60) == syncline.Bound()
+
+
+def test_a_psnr_is_resolved_once(tmp_path):
+    array = waves((40, 100, 100), (20, 100, 100))
+    syncline.dask.to_zarr(array, tmp_path / "a.zarr", psnr=60)
+    stored = zarr.open_array(tmp_path / "a.zarr")
+    values = array.compute(scheduler="sync")
+    assert stored.serializer.bound == syncline.Bound("abs", np.ptp(values) * 1e-3)
+    assert np.sqrt(np.mean((stored[...] - values) ** 2)) <= np.ptp(values) * 1e-3
+
+
+def test_masked_and_unknown_arrays_are_refused(tmp_path):
+    array = dask.array.ma.masked_greater(dask.array.arange(10.0, chunks=5), 5)
+    with pytest.raises(TypeError, match="filled"):
+        syncline.dask.to_zarr(array, tmp_path / "a.zarr", abs=1)
+    mask = lambda block: np.ma.masked_greater(block, 8)  # noqa: E731
+    hidden = dask.array.arange(10.0, chunks=6).map_blocks(mask, meta=np.empty(0))
+    with pytest.raises(TypeError, match="filled"):
+        syncline.dask.to_zarr(hidden, tmp_path / "c.zarr", abs=1)
+    syncline.dask.to_zarr(dask.array.ma.filled(array, -1), tmp_path / "a.zarr", abs=0.1, fill_value=-1)
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "a.zarr")[6:], -1)
+    unknown = dask.array.arange(10.0, chunks=5)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        syncline.dask.to_zarr(unknown[unknown > 3], tmp_path / "b.zarr", abs=1)
 
 
 def test_the_number_of_workers_does_not_change_the_bytes(tmp_path):

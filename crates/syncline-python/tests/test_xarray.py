@@ -81,8 +81,8 @@ def test_bounds_are_those_of_the_values_that_are_read(tmp_path, bound):
     with xarray.open_zarr(tmp_path / "d.zarr", mask_and_scale=False) as stored:
         assert float(stored.t.max()) < 2
     with xarray.open_zarr(tmp_path / "d.zarr") as back:
-        # Scaling rounds, with and without compression.
-        assert float(abs(back.t - original.t).max()) <= allowed + 1e-4
+        # Scaling rounds, too, which counts in the bound.
+        assert float(abs(back.t - original.t).max()) <= allowed
     with pytest.raises(ValueError, match="'t' is stored with an add_offset"):
         syncline.xarray.encoding(original, pw_rel=1e-3)
 

@@ -50,6 +50,9 @@ CASES = [
     ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "fill": [-9999.0, 1e20]}),
     ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "fill": 0.0}),
     ((6, 5, 4, 9, 8), (3, 5, 4, 9, 8), "f4", {"mode": "abs", "value": 0.01}),
+    ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "rewritable": False}),
+    ((40, 50), (16, 20), "f4", {"mode": "rel", "value": 1e-3}),
+    ((40, 50), (16, 20), "f8", {"mode": "psnr", "value": 50}),
     ((40, 50), (16, 20), "i4", {}),
     ((40, 50), (16, 20), "u1", {"coder": "lzss"}),
     ((40, 50), (16, 20), "f2", {}),
@@ -57,6 +60,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:the .* bound refers to the values of each chunk")
 @pytest.mark.parametrize("shape, chunks, dtype, settings", CASES)
 @pytest.mark.parametrize("fill", [0, 7, "NaN"])
 def test_both_write_the_same_bytes_and_read_them(tmp_path, shape, chunks, dtype, settings, fill):

@@ -19,6 +19,7 @@ use zarrs_metadata::v3::MetadataV3;
 use zarrs_plugin::{ExtensionName, PluginCreateError, ZarrVersion};
 
 use crate::configuration::SynclineConfiguration;
+use crate::padding::without_padding;
 use crate::partial::PartialDecoder;
 
 /// The codec `syncline`, which turns chunks into Syncline streams.
@@ -141,8 +142,10 @@ impl ArrayToBytesCodecTraits for SynclineCodec {
         self.configuration.check_type(element).map_err(failure)?;
         let bytes = bytes.into_fixed()?;
         let work = || {
-            let array = ArrayView::from_bytes(&bytes, element, stored_shape(shape)?)?;
+            let shape = stored_shape(shape)?;
+            let array = ArrayView::from_bytes(&bytes, element, shape)?;
             let options = self.configuration.options(number_of(fill_value, element))?;
+            let options = without_padding(options, &bytes, element, shape)?;
             syncline::compress(&array, &options.with_threads(1).with_backend(Backend::Cpu))
         };
         work().map(Cow::Owned).map_err(failure)
@@ -192,16 +195,18 @@ pub fn failure(error: syncline::Error) -> CodecError {
     CodecError::Other(error.to_string())
 }
 
-/// Checks that the stream of a chunk has the chunk's type and number of elements, before it is decoded.
+/// Checks that the stream of a chunk has the chunk's type and shape, before anything is allocated for it. Filters of
+/// numcodecs, in format 2, give elements without their shape.
 pub fn check(header: &Header, shape: &[NonZeroU64], element: ElementType) -> Result<(), CodecError> {
     let expected = stored_shape(shape).map_err(failure)?;
-    match header.element_type == element && header.shape.len() == expected.len() {
-        true => Ok(()),
-        false => Err(CodecError::Other(format!(
-            "the chunk holds {} of shape {}, not {element} of shape {expected}",
-            header.element_type, header.shape
-        ))),
+    let flat = [expected.len()];
+    if header.element_type == element && [expected.extents(), &flat].contains(&header.shape.extents()) {
+        return Ok(());
     }
+    Err(CodecError::Other(format!(
+        "the chunk holds {} of shape {}, not {element} of shape {expected}",
+        header.element_type, header.shape
+    )))
 }
 
 /// Returns the shape of the stream of a chunk. The slowest axes of more than four are merged; the chunk's shape is in

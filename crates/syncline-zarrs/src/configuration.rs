@@ -27,6 +27,11 @@ pub struct SynclineConfiguration {
     /// Values that stand for missing data, if they are not the fill value of the array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<FillSetting>,
+    /// Whether an `abs` or `pw_rel` bound holds for what was last written to each element, however often parts of a
+    /// chunk are written. Otherwise chunks are smaller, but each time that a part of a chunk is written, the errors of
+    /// its other elements can grow by up to the bound. Written only if it is not the default, which is true.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub rewritable: bool,
 }
 
 /// One value that stands for missing data, or several, written as a number or as a list.
@@ -53,8 +58,12 @@ fn lossless() -> String {
     "lossless".into()
 }
 
+fn yes() -> bool {
+    true
+}
+
 impl SynclineConfiguration {
-    /// Returns the settings for a bound.
+    /// Returns the settings for a bound, for chunks that can be rewritten in parts.
     pub fn new(bound: Bound) -> Self {
         let (mode, value) = match bound {
             Bound::Abs(value) => ("abs", Some(value)),
@@ -63,7 +72,7 @@ impl SynclineConfiguration {
             Bound::PwRel(value) => ("pw_rel", Some(value)),
             _ => ("lossless", None),
         };
-        Self { mode: mode.into(), value, coder: None, level: None, effort: None, fill: None }
+        Self { mode: mode.into(), value, coder: None, level: None, effort: None, fill: None, rewritable: true }
     }
 
     /// Returns the bound.
@@ -102,7 +111,7 @@ impl SynclineConfiguration {
             _ => Fill::Auto,
         };
         let fill = if bound == Bound::Lossless { Fill::Auto } else { fill };
-        let mut options = CompressOptions::new(bound).with_fill(fill);
+        let mut options = CompressOptions::new(bound).with_fill(fill).with_rewritable(self.rewritable);
         if let Some(coder) = &self.coder {
             options = options.with_coder(coder.parse::<Coder>()?);
         }

@@ -31,6 +31,7 @@
 
 mod codec;
 mod configuration;
+mod padding;
 mod partial;
 
 pub use codec::SynclineCodec;

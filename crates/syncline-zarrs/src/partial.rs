@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use syncline::{ElementType, SparseBytes, StreamFile};
-use zarrs_chunk_grid::Indexer;
+use zarrs_chunk_grid::{ArraySubset, Indexer};
 use zarrs_codec::{
     ArrayBytes, ArrayBytesRaw, ArrayPartialDecoderTraits, ArrayToBytesCodecTraits, BytesPartialDecoderTraits,
     CodecError, CodecOptions,
@@ -42,18 +42,28 @@ impl PartialDecoder {
             Ok(None) => return Ok(None),
             Ok(Some(_)) | Err(_) => return self.whole_then(region, options),
         };
+        // If the chunk is rewritten or removed between two requests, their answers are of different streams. The whole
+        // chunk is one request.
+        self.region_after(head.into_owned(), region, options).map_or_else(|_| self.whole_then(region, options), Ok)
+    }
+
+    /// Decodes a region of a chunk whose first bytes were fetched.
+    fn region_after(
+        &self,
+        head: Vec<u8>,
+        region: &[Range<u64>],
+        options: &CodecOptions,
+    ) -> Result<Option<Vec<u8>>, CodecError> {
+        let get = |range| self.input.partial_decode(range, options);
         let missing = || CodecError::Other("the chunk was removed while it was read".into());
         let tail = get(ByteRange::Suffix(END_BYTES))?.ok_or_else(missing)?;
-        let mut bytes = SparseBytes::from_ends(head.into_owned(), tail.into_owned()).map_err(failure)?;
+        let mut bytes = SparseBytes::from_ends(head, tail.into_owned()).map_err(failure)?;
         check(bytes.header(), &self.shape, self.element)?;
         if let Some(range) = bytes.missing() {
             let piece = get(ByteRange::new(range.clone()))?.ok_or_else(missing)?;
             bytes.insert(range.start, piece.to_vec());
         }
         let mut stream = StreamFile::open(bytes).map_err(failure)?;
-        if stream.header().shape.extents().len() != region.len() {
-            return self.whole_then(region, options);
-        }
         let ranges = stream.byte_ranges(region).map_err(failure)?;
         let wanted: Vec<ByteRange> = ranges.iter().cloned().map(ByteRange::new).collect();
         let pieces = self.input.partial_decode_many(Box::new(wanted.into_iter()), options)?.ok_or_else(missing)?;
@@ -76,8 +86,20 @@ impl PartialDecoder {
     fn decode_region(&self, bytes: &ArrayBytesRaw<'_>, region: &[Range<u64>]) -> Result<Vec<u8>, CodecError> {
         let stream = StreamFile::open(&bytes[..]).map_err(failure)?;
         check(stream.header(), &self.shape, self.element)?;
+        if stream.header().shape.extents().len() != region.len() {
+            return self.decode_flat(&stream, region);
+        }
         let part = stream.decompress_region(region, &decompress_options()).map_err(failure)?;
         Ok(part.bytes().to_vec())
+    }
+
+    /// Decodes a region of a chunk whose stream has no shape.
+    fn decode_flat(&self, stream: &StreamFile<&[u8]>, region: &[Range<u64>]) -> Result<Vec<u8>, CodecError> {
+        let whole = stream.decompress(&decompress_options()).map_err(failure)?;
+        let whole = ArrayBytes::new_flen(whole.bytes());
+        let extents: Vec<u64> = self.shape.iter().map(|extent| extent.get()).collect();
+        let part = whole.extract_array_subset(&ArraySubset::new_with_ranges(region), &extents, &self.data_type)?;
+        Ok(part.into_fixed()?.into_owned())
     }
 }
 

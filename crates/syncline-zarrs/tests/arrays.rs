@@ -108,7 +108,8 @@ fn format_2_has_the_codec_as_its_compressor() {
         let text = format!(
             r#"{{"zarr_format": 2, "shape": [60, 50], "chunks": [20, 50], "dtype": "<f4", "fill_value": 0,
             "order": "{order}", "filters": null,
-            "compressor": {{"id": "syncline", "mode": "abs", "value": 0.01, "coder": null, "fill": null}}}}"#
+            "compressor": {{"id": "syncline", "mode": "abs", "value": 0.01, "coder": null, "fill": null,
+                "rewritable": true}}}}"#
         );
         let metadata = ArrayMetadata::try_from(text.as_str()).unwrap();
         let store = Arc::new(MemoryStore::new());
@@ -141,6 +142,8 @@ fn settings_are_checked() {
     let parse = |text: &str| serde_json::from_str::<SynclineConfiguration>(text);
     let made = |text: &str| SynclineCodec::with_configuration(parse(text).unwrap());
     assert!(parse(r#"{"mode": "abs", "value": 0.1, "speed": 1}"#).is_err());
+    assert!(parse(r#"{"mode": "abs", "value": 0.1, "rewritable": true}"#).unwrap().rewritable);
+    assert!(parse(r#"{"mode": "abs", "value": 0.1, "rewritable": 1}"#).is_err());
     assert_eq!(made("{}").unwrap().settings().bound().unwrap(), Bound::Lossless);
     for wrong in [
         r#"{"mode": "abs"}"#,
@@ -158,6 +161,7 @@ fn settings_are_checked() {
         r#"{"mode":"abs","value":0.1,"fill":-9999.0}"#,
         r#"{"mode":"abs","value":0.1,"fill":[-9999.0,77.5]}"#,
         r#"{"mode":"abs","value":0.1,"effort":"balanced"}"#,
+        r#"{"mode":"abs","value":0.1,"rewritable":false}"#,
     ] {
         assert_eq!(serde_json::to_string(&parse(text).unwrap()).unwrap(), text);
     }

@@ -17,7 +17,7 @@ use crate::gpu_backend::Compression;
 use crate::in_order::in_order;
 use crate::io::ReadAt;
 use crate::options::{CompressOptions, Meter};
-use crate::pool::{Pool, Reused};
+use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, check_memory, threads_for, with_kept};
 use crate::range::{SCAN_PART, resolve_by_scan};
 use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
@@ -26,6 +26,11 @@ use crate::tile_size;
 /// Limit on the bytes of elements in chunks that are being compressed or wait to be written: enough to keep all threads
 /// busy, and little memory even if no chunk becomes smaller.
 const WAITING_BYTES: u64 = 128 << 20;
+
+thread_local! {
+    /// Memory for small arrays.
+    static SCRATCH: Cell<Option<Box<EncodeScratch>>> = const { Cell::new(None) };
+}
 
 /// Compresses an array in memory.
 ///
@@ -41,12 +46,20 @@ const WAITING_BYTES: u64 = 128 << 20;
 /// [`Error::InvalidArgument`] if the element type does not support the bound; [`Error::MemoryLimit`];
 /// [`Error::Cancelled`].
 pub fn compress(array: &ArrayView, options: &CompressOptions) -> Result<Vec<u8>> {
+    compress_with_summary(array, options).map(|(stream, _)| stream)
+}
+
+/// Compresses an array in memory, and also returns the summary.
+///
+/// # Errors
+/// Those of [`compress`].
+pub fn compress_with_summary(array: &ArrayView, options: &CompressOptions) -> Result<(Vec<u8>, Summary)> {
     let mut sink = Bounded { stream: Vec::new(), limit: options.memory_limit().unwrap_or(u64::MAX), needed: 0 };
     match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut sink) {
         Err(Error::Io(_)) if sink.needed > 0 => {
             Err(Error::MemoryLimit { what: "the stream".into(), needed: sink.needed, limit: sink.limit })
         }
-        result => result.map(|_| sink.stream),
+        result => result.map(|summary| (sink.stream, summary)),
     }
 }
 
@@ -93,7 +106,7 @@ impl Write for Bounded {
             self.needed = length;
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
-        mem::huge_pages::reserve(&mut self.stream, bytes.len());
+        mem::huge_pages::reserve(&mut self.stream, bytes.len()).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
         self.stream.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -142,7 +155,8 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     // Invalid options are reported before GPUs are opened, whose absence is another error.
     options.validate(element_type)?;
     let geometry = Geometry::new(shape);
-    let pool = Pool::new(options.threads(), geometry.chunks().max(shape.len().div_ceil(SCAN_PART)))?;
+    let tasks = geometry.chunks().max(shape.len().div_ceil(SCAN_PART));
+    let pool = Pool::new(threads_for(tasks, options.threads()), tasks)?;
     let array = ArraySource::new(source, offset, element_type);
     let mut choice = Choice::new(
         options.backend(),
@@ -314,12 +328,17 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let ahead = ((waiting / chunk_bytes) as usize).max(least);
         let mut lengths = Vec::new();
         let mut total = ErrorSummary::default();
+        let keeps = chunks == 1 && each <= MOST_KEPT_BYTES;
+        if !keeps {
+            check_memory(each.saturating_mul(threads.min(chunks) as u64))?;
+        }
         let scratch = Reused::<EncodeScratch>::default();
         let encode = |chunk: usize, record: &mut Vec<u8>| {
-            let summary = scratch.with(|scratch| {
+            let with_scratch = |scratch: &mut EncodeScratch| {
                 let lossless = &self.options.coder_options();
                 encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, record)
-            })?;
+            };
+            let summary = if keeps { with_kept(&SCRATCH, with_scratch) } else { scratch.with(with_scratch) }?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
             Ok(summary)
         };
@@ -329,7 +348,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             total.counted += summary.counted;
             write(record)
         };
-        if threads == 1 {
+        if threads == 1 || keeps {
             // Each chunk reuses the memory of an earlier one.
             let mut record = Vec::new();
             for chunk in 0..chunks {

@@ -5,12 +5,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use syncline_core::error::{Error, Result};
 
+use crate::pool::has_room_for;
+
 /// Runs `work` for the numbers below `count` on `threads` threads, and passes the results in order to `take` on this
 /// thread while later numbers are worked on. Numbers are started in order, at most `ahead` of them before they are
 /// taken, which limits the results in memory.
 ///
 /// The threads are new ones: if arrays are compressed in parallel, all threads of a pool could be waiting in
-/// `in_order`.
+/// `in_order`. If the system has no resources for any, this thread does all work.
 ///
 /// # Errors
 /// The first error of `work`, by number, or of `take`. No further number is started after it.
@@ -25,13 +27,16 @@ pub(crate) fn in_order<T: Send>(
     std::thread::scope(|scope| {
         // Other threads start nothing more, however this thread ends.
         let _stop = Stop(&board);
-        for _ in 0..threads.clamp(1, count.max(1)) {
-            scope.spawn(|| {
-                let _stop = Stop(&board);
-                while let Some(number) = board.begin(ahead.max(1)) {
-                    board.finish(number, work(number));
-                }
-            });
+        let run = || {
+            let _stop = Stop(&board);
+            while let Some(number) = board.begin(ahead.max(1)) {
+                board.finish(number, work(number));
+            }
+        };
+        let start = |_: &usize| std::thread::Builder::new().spawn_scoped(scope, run).is_ok();
+        let threads = threads.clamp(1, count.max(1));
+        if !has_room_for(threads) || (0..threads).take_while(start).count() == 0 {
+            return (0..count).try_for_each(|number| take(work(number)?));
         }
         (0..count).try_for_each(|number| take(board.take(number)?))
     })

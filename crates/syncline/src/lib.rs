@@ -35,6 +35,7 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+pub mod advice;
 mod array;
 mod atomic_file;
 mod backend;
@@ -71,10 +72,12 @@ use std::ops::Range;
 pub use array::Array;
 pub use atomic_file::{AtomicFile, CompleteFile};
 pub use backend::Execution;
-pub use compress::{compress, compress_from, compress_into};
+pub use compress::{compress, compress_from, compress_into, compress_with_summary};
 pub use devices::{Backend, CudaDevices};
 pub use io::{ReadAt, WriteAt};
 pub use options::{CompressOptions, DecompressOptions};
+#[doc(hidden)]
+pub use pool::has_room_for_thread;
 pub use reader::Reader;
 pub use report::{FillPattern, Report, Summary};
 pub use salvage::{Loss, Salvage};

@@ -1,7 +1,9 @@
-//! The threads of a call.
+//! The threads of a call, and the memory that they keep.
 
+use std::cell::Cell;
 use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::LocalKey;
 
 use rayon::prelude::*;
 use syncline_core::error::{Error, Result};
@@ -22,6 +24,36 @@ impl<T: Default> Reused<T> {
     }
 }
 
+/// Memory that a thread keeps from call to call. It is no lock that threads share, which a process that `fork` makes
+/// could find held for ever.
+pub(crate) type Kept<T> = LocalKey<Cell<Option<Box<T>>>>;
+
+/// Most bytes that a thread keeps for work of one kind. Larger arrays take longer than touching new memory.
+pub(crate) const MOST_KEPT_BYTES: u64 = 16 << 20;
+
+/// Runs `work` with the memory that this thread keeps. Work inside of that work gets new memory.
+pub(crate) fn with_kept<T: Default, R>(kept: &'static Kept<T>, work: impl FnOnce(&mut T) -> R) -> R {
+    // A thread that ends keeps nothing any more.
+    let mut item = kept.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    let result = work(&mut item);
+    let _ = kept.try_with(|place| place.set(Some(item)));
+    result
+}
+
+/// Checks that so many bytes can be allocated now, which the work then does piece by piece: a piece that fails would
+/// end the process.
+///
+/// # Errors
+/// [`Error::Io`] of the kind `OutOfMemory`.
+pub(crate) fn check_memory(bytes: u64) -> Result<()> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut memory = Vec::<u8>::new();
+    let reserved = memory.try_reserve_exact(bytes);
+    // Otherwise a compiler could leave out the allocation, which nothing uses.
+    std::hint::black_box(&memory);
+    reserved.map_err(|_| Error::Io(std::io::ErrorKind::OutOfMemory.into()))
+}
+
 /// A thread pool of one process, and that of its child.
 ///
 /// The threads of a pool do not exist in a process that `fork` makes, so that work sent to the pool would never be done
@@ -36,7 +68,7 @@ impl ProcessPool {
     /// Starts a pool for this process, with one thread per core or as many as `RAYON_NUM_THREADS` states. Without the
     /// resources for threads, there is none.
     fn start() -> Self {
-        let pool = rayon::ThreadPoolBuilder::new().build().ok();
+        let pool = has_room_for(cores()).then(|| rayon::ThreadPoolBuilder::new().build().ok()).flatten();
         Self { process: process::id(), pool, child: OnceLock::new() }
     }
 
@@ -76,9 +108,58 @@ pub(crate) struct Pool {
     threads: usize,
 }
 
-fn start(threads: usize) -> Result<rayon::ThreadPool> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|e| Error::invalid(format!("{threads} threads cannot be started: {e}")))
+/// Bytes of memory that a thread needs before it works on anything: its stack, and what libraries keep for it. A thread
+/// that starts without them ends the process.
+const THREAD_BYTES: u64 = 8 << 20;
+
+/// Returns whether there is memory for so many more threads. They take it from the system: what the allocator has is of
+/// no use to them.
+pub(crate) fn has_room_for(threads: usize) -> bool {
+    unused_addresses().is_none_or(|bytes| bytes >= THREAD_BYTES.saturating_mul(threads as u64))
+}
+
+/// Returns the number of bytes that this process may still take from the system, if that is limited.
+#[cfg(target_os = "linux")]
+fn unused_addresses() -> Option<u64> {
+    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+    let (limit, _) = getrlimit(Resource::RLIMIT_AS).ok().filter(|(limit, _)| *limit != RLIM_INFINITY)?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(limit.saturating_sub(kibibytes << 10))
+}
+
+/// Other systems do not tell.
+#[cfg(not(target_os = "linux"))]
+fn unused_addresses() -> Option<u64> {
+    None
+}
+
+/// Returns whether there is memory for one more thread. For bindings, which start one beside their caller's.
+#[doc(hidden)]
+pub fn has_room_for_thread() -> bool {
+    has_room_for(1)
+}
+
+/// Returns a pool of new threads, or `None` if the system has no resources for them.
+fn start(threads: usize) -> Option<rayon::ThreadPool> {
+    if !has_room_for(threads) {
+        return None;
+    }
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok()
+}
+
+/// Runs `work` as the only thread of a pool: a new one, or the caller's if none can be started.
+fn run_alone<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    if let Some(pool) = start(1) {
+        return pool.install(work);
+    }
+    // Otherwise parallel iterators would start rayon's own pool, and panic because it cannot start. The caller's thread
+    // stays part of this one, which is found there the next time.
+    if rayon::current_thread_index().is_none() {
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+    }
+    work()
 }
 
 /// The largest number of threads per core: more threads would only wait for each other.
@@ -98,19 +179,29 @@ pub(crate) fn useful_threads(threads: usize, tasks: u64) -> usize {
     threads.min(cores().saturating_mul(MOST_PER_CORE)).min(tasks)
 }
 
+/// Returns the number of threads to request for `tasks` tasks that do not use threads themselves: one, the caller's,
+/// for a single task.
+pub(crate) fn threads_for(tasks: u64, requested: usize) -> usize {
+    if tasks <= 1 { 1 } else { requested }
+}
+
 impl Pool {
     /// Returns all threads of the pool that the caller is part of, or of the shared pool.
     pub(crate) fn all() -> Self {
         Self { pool: None, threads: all_threads() }
     }
 
-    /// Returns `threads` threads, or one per core for 0, but no more than are useful for `tasks` independent tasks.
+    /// Returns `threads` threads, or one per core for 0, but no more than are useful for `tasks` independent tasks. The
+    /// caller's thread does all work if the system has no resources for others.
     pub(crate) fn new(threads: usize, tasks: u64) -> Result<Self> {
         Ok(match useful_threads(threads, tasks) {
             0 => Self::all(),
             // A thread is only started where the caller's own does not suffice.
             1 => Self { pool: None, threads: 1 },
-            threads => Self { pool: Some(start(threads)?), threads },
+            threads => match start(threads) {
+                Some(pool) => Self { pool: Some(pool), threads },
+                None => Self { pool: None, threads: 1 },
+            },
         })
     }
 
@@ -135,11 +226,11 @@ impl Pool {
     /// Runs `work` so that its parallel iterators use these threads.
     ///
     /// # Errors
-    /// Errors of `work`; [`Error::InvalidArgument`] if a thread cannot be started.
+    /// Errors of `work`.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         match &self.pool {
             Some(pool) => pool.install(work),
-            None if self.threads == 1 && !is_alone() => start(1)?.install(work),
+            None if self.threads == 1 && !is_alone() => run_alone(work),
             None => match shared().filter(|_| rayon::current_thread_index().is_none()) {
                 Some(pool) => pool.install(work),
                 None => work(),

@@ -51,8 +51,14 @@ fn pass<S: ReadAt + ?Sized>(source: &ArraySource<S>, len: u64, empty: Scan, pool
         scan.add(first, source.elements(first, SCAN_PART.min(len - first), &mut buffer)?);
         Ok((scan, buffer))
     };
+    let parts = len.div_ceil(SCAN_PART);
+    if pool.threads() == 1 {
+        // On the caller's thread: starting another one would take longer than scanning a small array.
+        let scan = |done: (Scan, Vec<u8>), part| scan_part(done, part);
+        return (0..parts).try_fold((empty, Vec::new()), scan).map(|(scan, _)| scan);
+    }
     pool.install(|| {
-        (0..len.div_ceil(SCAN_PART))
+        (0..parts)
             .into_par_iter()
             .try_fold(|| (empty.clone(), Vec::new()), scan_part)
             .map(|scan| scan.map(|(scan, _)| scan))

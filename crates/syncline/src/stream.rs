@@ -1,5 +1,6 @@
 //! Streams with positional access: opening, inspecting, and decompressing them as a whole or by region.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +20,7 @@ use crate::devices::Backend;
 use crate::gpu_backend::{Decompression, stretch};
 use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecompressOptions, Meter};
-use crate::pool::{Pool, Reused, all_threads, useful_threads};
+use crate::pool::{MOST_KEPT_BYTES, Pool, Reused, all_threads, check_memory, threads_for, useful_threads, with_kept};
 use crate::report::Report;
 use crate::sink::FileSink;
 
@@ -193,7 +194,7 @@ impl<S: ReadAt> StreamFile<S> {
         offset: u64,
         options: &DecompressOptions,
     ) -> Result<Execution> {
-        let pool = Pool::new(options.threads(), self.tasks(options))?;
+        let pool = self.pool(options)?;
         let meter = || Meter::new(&options.progress, self.geometry.elements());
         let element = self.header.element_type.size();
         if offset.checked_add(self.geometry.elements() * element as u64).is_none() {
@@ -253,7 +254,8 @@ impl<S: ReadAt> StreamFile<S> {
 
     fn choose(&self, region: &Region, options: &DecompressOptions) -> Result<Choice> {
         let bytes = region.len() * self.header.element_type.size() as u64;
-        let threads = match useful_threads(options.threads(), self.tasks(options)) {
+        let tasks = self.tasks(options);
+        let threads = match useful_threads(threads_for(tasks, options.threads()), tasks) {
             0 => all_threads(),
             threads => threads,
         };
@@ -261,6 +263,12 @@ impl<S: ReadAt> StreamFile<S> {
         let has_planes = || self.has_planes();
         let obstacle = decode_obstacle(options.backend(), &self.header, options.decoder(), contiguous, has_planes)?;
         Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
+    }
+
+    /// Returns the threads that can be useful.
+    fn pool(&self, options: &DecompressOptions) -> Result<Pool> {
+        let tasks = self.tasks(options);
+        Pool::new(threads_for(tasks, options.threads()), tasks)
     }
 
     /// Returns the number of independent tasks for threads: chunks, or any number if several threads decode one chunk.
@@ -342,7 +350,7 @@ impl<S: ReadAt> StreamFile<S> {
     }
 
     fn fill(&self, mut out: Output, region: Region, options: &DecompressOptions) -> Result<Execution> {
-        let pool = Pool::new(options.threads(), self.tasks(options))?;
+        let pool = self.pool(options)?;
         let element = self.header.element_type.size();
         let out_bytes = region.len() * element as u64;
         let execution = self.on_gpus(&region, out_bytes, options, |gpus| {
@@ -352,8 +360,12 @@ impl<S: ReadAt> StreamFile<S> {
         if execution.on_gpu() {
             return Ok(execution);
         }
-        let limited = self.limited(&pool, out_bytes, 0, options)?;
+        let pool = self.limited(&pool, out_bytes, 0, options)?.unwrap_or(pool);
         let sinks: Vec<_> = out.scatter(&self.geometry, region, element).collect();
+        let threads = pool.threads().min(sinks.len()) as u64;
+        if self.memory_per_thread() > MOST_KEPT_BYTES {
+            check_memory(self.memory_per_thread().saturating_mul(threads))?;
+        }
         let total = sinks.iter().map(|tiles| self.geometry.chunk_elements(tiles.chunk())).sum();
         let meter = Meter::new(&options.progress, total);
         let buffers = Reused::default();
@@ -362,7 +374,7 @@ impl<S: ReadAt> StreamFile<S> {
             self.decode(chunk, options, &buffers, (&mut tiles).into())?;
             meter.advance(self.geometry.chunk_elements(chunk))
         };
-        self.map(limited.unwrap_or(pool), options, sinks, decode)?;
+        self.map(pool, options, sinks, decode)?;
         Ok(execution)
     }
 
@@ -410,11 +422,13 @@ impl<S: ReadAt> StreamFile<S> {
         buffers: &Reused<Buffers>,
         tiles: Destination<'_, '_>,
     ) -> Result<()> {
-        buffers.with(|Buffers { record, scratch }| {
+        let decode = |Buffers { record, scratch }: &mut Buffers| {
             let record = self.record(chunk, record)?;
             decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder(), scratch, tiles)
                 .map_err(|error| self.in_chunk(chunk, error))
-        })
+        };
+        let keeps = self.table.chunks() == 1 && self.memory_per_thread() <= MOST_KEPT_BYTES;
+        if keeps { with_kept(&BUFFERS, decode) } else { buffers.with(decode) }
     }
 
     /// Returns the error with the location of a chunk.
@@ -489,4 +503,9 @@ impl Output<'_> {
 struct Buffers {
     record: Vec<u8>,
     scratch: DecodeScratch,
+}
+
+thread_local! {
+    /// Memory for small streams.
+    static BUFFERS: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
 }

@@ -83,8 +83,8 @@ impl<W: Write> Writer<W> {
     pub fn new(sink: W, element_type: ElementType, shape: Shape, options: &CompressOptions) -> Result<Self> {
         if matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)) {
             return Err(Error::invalid(
-                "a bound relative to the value range needs the range of the whole array: use Writer::with_range, or an \
-                 absolute bound",
+                "a bound relative to the value range needs the range of the whole array, of which a writer sees one \
+                 part at a time: state the range, or use an absolute bound",
             ));
         }
         Self::start(sink, shape, options, ArrayStats::assumed(element_type, options.bound(), options.fill(), None))
@@ -105,7 +105,7 @@ impl<W: Write> Writer<W> {
         let most = if element_type == ElementType::F32 { f64::from(f32::MAX) } else { f64::MAX };
         if !(-most <= low && low <= high && high <= most) {
             return Err(Error::invalid(format!(
-                "the value range {low} to {high} is invalid: give a smallest and a largest finite value"
+                "the value range {low:?} to {high:?} is invalid: give a smallest and a largest finite value"
             )));
         }
         let range = Some((low, high));

@@ -166,7 +166,7 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
     }
     let options = options.with_progress(bar.callback());
     let mut remarks = source.differences().said();
-    let mut far = None;
+    let mut advice = Vec::new();
     let summary = match source {
         Source::InOrder(array) => array.compress(&mut output, &output_name, &options, args.range)?,
         Source::Whole(array, spooled) => {
@@ -183,7 +183,7 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
                 let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
                 compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
                     .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
-                    .inspect(|summary| far = far_values::warning(&array, summary))
+                    .inspect(|summary| advice = far_values::warnings(&array, options.fill(), summary))
                     .map_err(|error| Failure::between(&input_name, &output_name, error))?
             };
             array.input.check_unchanged(stamp)?;
@@ -196,8 +196,8 @@ fn one(args: &CompressArgs, options: &CompressOptions, task: &Task, talk: Talk) 
     check_device(args.resources, &summary.execution, talk);
     removal.remove()?;
 
-    if let Some(text) = far.filter(|_| !talk.quiet) {
-        message::warn(format_args!("{input_name}: {text}"));
+    if !talk.quiet {
+        advice.iter().for_each(|text| message::warn(format_args!("{input_name}: {text}")));
     }
     if !args.json && !talk.quiet {
         describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);

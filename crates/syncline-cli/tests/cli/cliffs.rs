@@ -135,6 +135,21 @@ fn a_few_values_that_make_up_the_range_are_named() {
     assert!(!w.compressed("--rel 1e-3 --fill -9999").1.contains("warning"));
 }
 
+#[test]
+fn fill_value_that_nothing_equals_is_named_with_the_one_nearby() {
+    let w = Workshop::new();
+    w.write("x.f32", &with(|i, x| if i % 40 == 0 { -9999.0 } else { x }));
+    for bound in ["--rel 1e-3", "--abs 1e-3"] {
+        let (_, said) = w.compressed(&format!("{bound} --fill -9999.1"));
+        assert!(
+            said.contains("no value equals --fill -9999.1, but -9999.0 is close to it: use --fill -9999.0"),
+            "{said}"
+        );
+        // Arrays without missing values are common.
+        assert!(!w.compressed(&format!("{bound} --fill -9999,1e20")).1.contains("warning"));
+    }
+}
+
 /// Lossless lengths at these levels.
 fn lengths(w: &Workshop, file: &str, options: &str, levels: &[u8]) -> Vec<usize> {
     let one = |level: &u8| {

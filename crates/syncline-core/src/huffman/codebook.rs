@@ -26,10 +26,9 @@ impl Codebook {
     /// Kraft sum is 1, or a single symbol has length 1, or there is no symbol at all.
     pub fn new(lengths: Vec<u8>) -> Option<Self> {
         let mut counts = [0u32; LENGTHS];
-        for &length in &lengths {
-            *counts.get_mut(length as usize)? += 1;
+        for (_, length) in used(&lengths) {
+            *counts.get_mut(usize::from(length))? += 1;
         }
-        counts[0] = 0;
         let kraft: u64 = (1..LENGTHS).map(|l| u64::from(counts[l]) << (LENGTHS - 1 - l)).sum();
         let used: u32 = counts.iter().sum();
         let single = used == 1 && counts[1] == 1;
@@ -74,31 +73,30 @@ impl Codebook {
     pub fn sorted_symbols(&self) -> Vec<u16> {
         let mut next = self.entry;
         let mut symbols = vec![0; self.counts.iter().sum::<u32>() as usize];
-        for (symbol, &length) in self.lengths.iter().enumerate() {
-            if length > 0 {
-                symbols[next[length as usize] as usize] = symbol as u16;
-                next[length as usize] += 1;
-            }
+        for (symbol, length) in used(&self.lengths) {
+            symbols[next[usize::from(length)] as usize] = symbol as u16;
+            next[usize::from(length)] += 1;
         }
         symbols
     }
 
-    /// Writes an entry for each symbol up to the largest used one to the start of `table`: its codeword times 256 plus
-    /// its length.
+    /// Writes an entry for each used symbol to its place in `table`: its codeword times 256 plus its length.
     pub fn fill_codewords(&self, table: &mut [u32]) {
         let mut next = self.first;
-        for (slot, &length) in table.iter_mut().zip(&self.lengths) {
-            *slot = next[length as usize] << 8 | u32::from(length);
-            next[length as usize] += u32::from(length > 0);
+        for (symbol, length) in used(&self.lengths) {
+            table[symbol] = next[usize::from(length)] << 8 | u32::from(length);
+            next[usize::from(length)] += 1;
         }
     }
 
     /// Appends the codebook's bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.lengths.len() as u32).to_le_bytes());
-        for run in self.lengths.chunk_by(|a, b| a == b) {
-            let length = run[0];
-            let run = run.len() as u32;
+        let mut rest = self.lengths.as_slice();
+        while let Some(&length) = rest.first() {
+            let run = run_len(rest);
+            rest = &rest[run..];
+            let run = run as u32;
             if run < LONG_RUN {
                 out.push(length | (run as u8 - 1) << 5);
             } else {
@@ -139,6 +137,25 @@ impl Codebook {
         let codebook = Self::new(lengths).ok_or_else(|| bad("the lengths are not those of a complete code"))?;
         Ok((codebook, bytes.len() - rest.len()))
     }
+}
+
+/// Lengths that are looked at together. Most symbols of a wide alphabet are not used.
+const PIECE: usize = 32;
+
+/// Returns the symbols with a codeword, and its length.
+fn used(lengths: &[u8]) -> impl Iterator<Item = (usize, u8)> {
+    let pieces = (0..).step_by(PIECE).zip(lengths.chunks(PIECE));
+    let pieces = pieces.filter(|(_, piece)| piece.iter().any(|&length| length != 0));
+    let symbols = pieces.flat_map(|(first, piece)| (first..).zip(piece.iter().copied()));
+    symbols.filter(|&(_, length)| length != 0)
+}
+
+/// Returns the number of equal lengths at the start.
+fn run_len(lengths: &[u8]) -> usize {
+    let first = lengths[0];
+    let whole = lengths.chunks_exact(PIECE).take_while(|piece| piece.iter().all(|&length| length == first)).count();
+    let start = whole * PIECE;
+    start + lengths[start..].iter().take_while(|&&length| length == first).count()
 }
 
 fn write_leb128(mut number: u32, out: &mut Vec<u8>) {

@@ -3,7 +3,7 @@
 use super::codebook::Codebook;
 use super::codewords::{JOINED, Pieces, join, merge};
 use super::histogram::{self, HistogramScratch, NARROW, Survey};
-use super::lengths::{LengthScratch, code_lengths};
+use super::lengths::{LengthScratch, code_lengths, code_lengths_of_list};
 use super::sample::Sample;
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
@@ -37,6 +37,9 @@ pub struct EncodeScratch {
     counts: [Vec<u32>; MAX_CLASSES],
     total: Vec<u32>,
     lengths: LengthScratch,
+    /// The symbols of a short stream of a wide alphabet, and the bits of their codewords.
+    listed: Vec<u16>,
+    listed_bits: Option<u64>,
     tables: Vec<u32>,
     pub(super) codewords: Vec<u8>,
     pub(super) starts: Vec<u32>,
@@ -231,6 +234,9 @@ fn align(out: &mut Vec<u8>, to: usize) {
     out.resize(out.len().next_multiple_of(to), 0);
 }
 
+/// Most symbols of a wide alphabet that are sorted instead of counted: passes over all counters would take longer.
+const MOST_LISTED: usize = 1 << 14;
+
 /// Chooses one codebook, or four if codebooks for the groups' classes make the stream shorter.
 pub(super) fn choose_codebooks<S: Symbol>(
     symbols: &[S],
@@ -239,8 +245,18 @@ pub(super) fn choose_codebooks<S: Symbol>(
     sample: Sample,
     scratch: &mut EncodeScratch,
 ) -> Vec<Codebook> {
-    let EncodeScratch { survey, histogram, counts, total, lengths, .. } = scratch;
+    let EncodeScratch { survey, histogram, counts, total, lengths, listed, listed_bits, .. } = scratch;
     let class_count = if classes.is_empty() { 1 } else { MAX_CLASSES };
+    *listed_bits = None;
+    if class_count == 1 && !sample.is_partial() && usize::from(survey.largest) >= NARROW && symbols.len() <= MOST_LISTED
+    {
+        listed.clear();
+        let groups = symbols.chunks_exact(group_len).zip(&survey.live).filter(|(_, live)| **live);
+        groups.for_each(|(group, _)| listed.extend(group.iter().map(|&symbol| Into::<u16>::into(symbol))));
+        let mut of_symbols = Vec::new();
+        *listed_bits = Some(code_lengths_of_list(listed, lengths, &mut of_symbols));
+        return vec![Codebook::new(of_symbols).expect("code lengths are complete")];
+    }
     let counts = &mut counts[..class_count];
     let is_counted = |g: usize| survey.live[g] && sample.has(g);
     let class_of = |g: usize| is_counted(g).then(|| classes.get(g).copied().unwrap_or(0));
@@ -321,8 +337,9 @@ fn write_at_most<S: Symbol>(
     let largest = scratch.survey.largest as usize;
     let longest = codebooks.iter().map(Codebook::longest).max().unwrap_or(0);
     let entries = if largest < NARROW { NARROW } else { 1 << 16 };
-    scratch.tables.clear();
-    scratch.tables.resize(entries * codebooks.len(), 0);
+    // Only the entries of used symbols are read.
+    let table_len = entries * codebooks.len();
+    scratch.tables.resize(scratch.tables.len().max(table_len), 0);
     for (table, codebook) in scratch.tables.chunks_exact_mut(entries).zip(codebooks) {
         codebook.fill_codewords(table);
     }
@@ -332,7 +349,7 @@ fn write_at_most<S: Symbol>(
     let EncodeScratch { survey, starts, .. } = scratch;
     let groups = Groups { symbols, group_len, classes, live: &survey.live, alphabet: largest + 1, starts };
     let writer = BitWriter::new(&mut scratch.codewords);
-    let tables = scratch.tables.as_slice();
+    let tables = &scratch.tables[..table_len];
     match (entries == NARROW, longest <= 16) {
         (true, true) => simd::run(JoinedWriter(Writer::<_, NARROW>::new(groups, tables, writer))),
         (true, false) => simd::run(PairWriter(Writer::<_, NARROW>::new(groups, tables, writer))),
@@ -343,6 +360,9 @@ fn write_at_most<S: Symbol>(
 
 /// Returns the number of bits of all codewords.
 pub(super) fn count_bits(codebooks: &[Codebook], scratch: &EncodeScratch) -> u32 {
+    if let Some(bits) = scratch.listed_bits {
+        return bits as u32;
+    }
     let mut bits = 0u64;
     for (codebook, count) in codebooks.iter().zip(&scratch.counts) {
         // With one codebook for several classes `total` holds the frequencies.

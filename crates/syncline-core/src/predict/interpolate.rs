@@ -14,7 +14,7 @@ mod tests;
 mod transpose;
 
 pub use plan::{Plan, Scheme};
-pub use plans::{KeptPlans, Plans};
+pub use plans::Plans;
 pub use transpose::{deinterleave, interleave};
 
 use bytemuck::Pod;

@@ -1,5 +1,6 @@
 """Syncline compresses numeric arrays: lossless, or lossy with a guaranteed error bound."""
 
+from ._advice import SynclineWarning
 from ._array import (
     Bound,
     Header,
@@ -35,6 +36,7 @@ __all__ = [
     "Quality",
     "Report",
     "SynclineError",
+    "SynclineWarning",
     "Truncated",
     "UnsupportedVersion",
     "Writer",

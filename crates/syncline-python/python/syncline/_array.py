@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
-from ._fill import Fill, fill_values
+from ._advice import warn
+from ._fill import Fill, fill_values, without_mask
 from ._index import basic_index
+from ._range import computed, extremes, is_lazy
 from ._types import core_name, numpy_dtype
 
 Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
@@ -21,6 +23,9 @@ Tile = Literal["small", "large", "auto"]
 Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
+
+#: What the core returns of an array with which nothing is wrong.
+_NO_ADVICE: tuple[None, list[Any]] = (None, [])
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,33 @@ class Bound:
             raise TypeError(f"give one error bound, not {' and '.join(mode for mode, _ in chosen)}")
         return cls(*chosen[0]) if chosen else cls()
 
+    @property
+    def is_of_range(self) -> bool:
+        """Whether the bound refers to the value range of the array."""
+        return self.mode in ("rel", "psnr")
 
-def resolve(array: Any, *, rel: float, fill: float | Sequence[float] | None = None) -> Bound:
-    """Returns the absolute bound that is ``rel`` times the value range of a whole array. The range is that of the
-    finite values that are not ``fill``, one value or several. A Dask array is computed once.
+    def of_extent(self, extent: float) -> Bound:
+        """Returns the absolute bound that is enough for an array whose values extend over ``extent``, if this bound
+        refers to the range; otherwise this bound.
+        """
+        if not self.is_of_range:
+            return self
+        if not (math.isfinite(extent) and extent > 0):
+            return Bound()  # An array of one value, or of none, needs no error.
+        # No error is larger than the root mean square of errors that the PSNR allows.
+        return Bound("abs", extent * (self.value if self.mode == "rel" else 10 ** (-self.value / 20)))
+
+
+def resolve(
+    array: Any,
+    *,
+    rel: float | None = None,
+    psnr: float | None = None,
+    fill: float | Sequence[float] | None = None,
+) -> Bound:
+    """Returns the absolute bound that is ``rel`` times the value range of a whole array, or that reaches a ``psnr``
+    however the errors are distributed. The range is that of the finite values that are not ``fill``, one value or
+    several. A Dask array is computed once. The bound is lossless for an array of one value or of none, and for times.
 
     Codecs of chunked formats see one chunk at a time, so that a relative bound would differ from chunk to chunk.
 
@@ -66,21 +94,15 @@ def resolve(array: Any, *, rel: float, fill: float | Sequence[float] | None = No
     >>> syncline.resolve(np.array([1.0, 5.0, np.nan]), rel=1e-2)
     Bound(mode='abs', value=0.04)
     """
-    if hasattr(array, "__dask_graph__"):
-        import dask.array
-        import dask.base
-
-        known = _known(array, fill)
-        ends = (dask.array.where(known, array, np.inf).min(), dask.array.where(known, array, -np.inf).max())
-        compute: Callable[..., Any] = dask.base.compute
-        low, high = compute(*ends)
-    else:
-        elements = np.asarray(array)
-        elements = elements[_known(elements, fill)]
-        low, high = (elements.min(), elements.max()) if elements.size else (np.inf, -np.inf)
-    extent = float(high) - float(low)
-    # An array of one value, or of none, needs no error.
-    return Bound("abs", rel * extent) if np.isfinite(extent) and extent > 0 else Bound()
+    bound = Bound.of(rel=rel, psnr=psnr)
+    if bound.mode == "lossless":
+        raise TypeError("give one bound that refers to the range: rel or psnr")
+    if not is_lazy(array):
+        array = np.asarray(without_mask(array, fill))
+    if array.dtype.kind in "mM":
+        return Bound()  # Times have no error bound, whatever they are stored as.
+    low, high = computed(*extremes(array, _known(array, fill)))
+    return bound.of_extent(high - low)
 
 
 def _known(array: Any, fill: Any) -> Any:
@@ -144,6 +166,7 @@ def compress(
     level: int | None = None,
     effort: Effort | None = None,
     tile: Tile | None = None,
+    rewritable: bool = False,
     index: Index = "symbol",
     threads: int = 0,
     device: str = "auto",
@@ -165,10 +188,16 @@ def compress(
     smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a
     sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
 
+    With ``rewritable=True``, decompressed values compress to themselves, so that an array which is decompressed, changed
+    in part, and compressed again, any number of times, stays within ``abs`` or ``pw_rel`` of what was written last.
+    Streams are larger then. The bounds ``rel`` and ``psnr`` follow the range of the values, which changes with them:
+    :func:`resolve` gives the absolute bound instead.
+
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.
 
     Arrays of any strides and byte order are accepted; those that are not C-contiguous and little-endian are copied.
+    Masked elements of a masked array become the fill value; without one, they are a ``TypeError``.
 
     Returns ``bytes`` for an array in host memory. An array on an NVIDIA GPU, of any library that speaks DLPack or the
     CUDA array interface, stays there: the result is a :class:`syncline.cuda.DeviceArray` of bytes. It has to be
@@ -185,16 +214,21 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(bound, fill, coder, level, effort, index, threads, device, memory_limit, tile)
+    choices = core_choices(
+        bound, fill, coder, level, effort, index, threads, device, memory_limit, tile, rewritable
+    )
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream)
     if out is not None:
         raise TypeError("out= is for arrays on a GPU")
-    elements = _device.host_array(array, stream)
+    elements = _device.host_array(without_mask(array, fill), stream)
     name = core_name(elements.dtype)
     elements = little_endian(elements)
-    return _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+    packed, advice = _core.compress(as_bytes(elements), name, elements.shape, choices, progress)
+    if advice != _NO_ADVICE:
+        warn(advice, elements.dtype)
+    return packed
 
 
 def one_bound(
@@ -203,6 +237,8 @@ def one_bound(
     """Returns the bound that is given once, as an object or as one of the numbers."""
     if bound is None:
         return Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
+    if not isinstance(bound, Bound):
+        raise TypeError(f"bound must be a syncline.Bound, such as syncline.Bound('abs', 1e-3), not {bound!r}")
     if (abs, rel, psnr, pw_rel) != (None,) * 4:
         raise TypeError("give the error bound once: as bound=, or as one of abs=, rel=, psnr=, and pw_rel=")
     return bound
@@ -227,6 +263,7 @@ def core_choices(
     device: str,
     memory_limit: int | None,
     tile: Tile | None = None,
+    rewritable: bool = False,
 ) -> dict[str, Any]:
     """Returns the choices for compression as the core takes them."""
     return {
@@ -238,6 +275,7 @@ def core_choices(
         "level": level,
         "effort": effort,
         "tile": tile,
+        "rewritable": rewritable,
         "index": index,
         "threads": threads,
         "device": device,
@@ -283,7 +321,7 @@ def verify(array: ArrayLike, data: Any, *, threads: int = 0, device: str = "auto
     >>> quality.holds, quality.max_abs <= 1e-3
     (True, True)
     """
-    elements = _device.host_array(array)
+    elements = _device.host_array(without_mask(array))
     name = core_name(elements.dtype)
     elements = little_endian(elements)
     data = _device.host_bytes(data)
@@ -317,7 +355,7 @@ def header(data: Any) -> Header:
     if ordinal is not None:
         number = _device.stream_number(None, data, ordinal)
         return header_of_fields(_device.codec_for(ordinal, number).header(data, number))
-    return header_of_fields(_core.header(data))
+    return header_of_fields(_core.header(_device.host_bytes(data)))
 
 
 def header_of_fields(fields: dict[str, Any]) -> Header:
@@ -361,6 +399,8 @@ def decompress(
     array([[ 7,  5],
            [11,  9]])
     """
+    if region is None and out is None and like is None and isinstance(data, _device.HOST_BYTES):
+        return _core.decompress(data, threads, device, memory_limit, progress)
     if out is not None and like is not None:
         raise TypeError("give one of out= and like=")
     model = out if out is not None else like
@@ -372,17 +412,20 @@ def decompress(
         return out if out is not None else _device.as_array_like(result, like)
     if target is not None and out is not None:
         raise ValueError("a region, or device='cpu', cannot be written to an array on a GPU: use like= instead of out=")
-    data = _device.host_bytes(data, stream)
+    file = _core.File.of_buffer(_device.host_bytes(data, stream))
 
     def fill(target: NDArray[np.uint8], box: list[tuple[int, int]] | None) -> None:
-        _core.decompress_into(
-            data, target, box, threads=threads, device=device, memory_limit=memory_limit, progress=progress
+        file.decompress_into(
+            target, box, threads=threads, device=device, memory_limit=memory_limit, progress=progress
         )
 
+    found = header_of_fields(file.header())
     if out is not None:
-        read_region(header(data), fill, region, _device.host_array(out))
+        if isinstance(out, np.ma.MaskedArray):
+            raise TypeError("out is a masked array, whose mask would stay: pass out.data")
+        read_region(found, fill, region, _device.host_array(out))
         return out
-    array = np.asarray(read_region(header(data), fill, region, None))
+    array = np.asarray(read_region(found, fill, region, None))
     if ordinal is None or (target is None and like is not None):
         return _device.as_array_like(array, like)
     uploaded = _device.codec_for(ordinal).upload(as_bytes(little_endian(array)), core_name(array.dtype), array.shape)

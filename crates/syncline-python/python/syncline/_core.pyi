@@ -25,11 +25,14 @@ __all__ = [
     "cuda_device_count",
     "cuda_device_info",
     "cuda_device_of",
+    "decompress",
     "decompress_into",
     "estimate",
     "header",
     "inspect",
     "max_compressed_len",
+    "resolve_piece",
+    "save",
     "search_nvrtc_in",
     "verify",
 ]
@@ -48,11 +51,13 @@ _Region = Sequence[tuple[int, int]] | None
 
 def compress(
     data: Any, dtype: str, shape: Sequence[int], choices: dict[str, Any], progress: _Progress = None
-) -> bytes: ...
+) -> tuple[bytes, tuple[tuple[list[float], tuple[float, float], float] | None, list[tuple[float, float]]]]: ...
+def decompress(
+    stream: Any, threads: int, device: str, memory_limit: int | None, progress: _Progress
+) -> np.ndarray[Any, Any]: ...
 def decompress_into(
     stream: Any,
     out: Any,
-    region: _Region = None,
     *,
     threads: int = 0,
     device: str = "auto",
@@ -63,15 +68,24 @@ def estimate(
     data: Any, dtype: str, shape: Sequence[int], choices: dict[str, Any], most: int
 ) -> dict[str, Any]: ...
 def header(stream: Any) -> dict[str, Any]: ...
+def resolve_piece(data: Any, dtype: str, choices: dict[str, Any]) -> tuple[Any, float, list[float]]: ...
 def inspect(stream: Any) -> dict[str, Any]: ...
 def verify(
     data: Any, dtype: str, shape: Sequence[int], stream: Any, *, threads: int = 0, device: str = "auto"
 ) -> dict[str, Any]: ...
+def save(path: str | os.PathLike[str], stream: Any) -> None: ...
 def max_compressed_len(dtype: str, shape: Sequence[int]) -> int: ...
 
 @final
 class File:
     def __new__(cls, path: str | os.PathLike[str]) -> File: ...
+    @staticmethod
+    def of_buffer(data: Any) -> File: ...
+    @staticmethod
+    def of_object(object: Any) -> File: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None: ...
     def header(self) -> dict[str, Any]: ...
     def decompress_into(
         self,

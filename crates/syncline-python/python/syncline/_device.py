@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from . import _core
 from ._types import numpy_dtype
 
+#: Buffers of bytes that are in host memory.
+HOST_BYTES = (bytes, bytearray, memoryview)
+
 _HOST_TYPES = (np.ndarray, np.generic, bytes, bytearray, memoryview, list, tuple, int, float)
 
 
@@ -88,9 +91,14 @@ def options_of(choices: dict[str, Any]) -> _core.CudaOptions:
 
 
 def host_bytes(data: Any, stream: Any = None) -> Any:
-    """Returns a compressed stream in host memory. It is copied only if it is on a GPU."""
+    """Returns a compressed stream in host memory: an object with a buffer. It is copied only if it is on a GPU."""
     ordinal = ordinal_of(data)
     if ordinal is None:
+        if isinstance(data, np.generic):
+            return data.tobytes()
+        if hasattr(data, "__array__") and not isinstance(data, np.ndarray):
+            # Tensors in host memory, whose libraries share it with NumPy but make no buffer.
+            data = host_array(data)
         return data
     number = stream_number(stream, data, ordinal)
     return codec_for(ordinal, number).download(data, number)[0]

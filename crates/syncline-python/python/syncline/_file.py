@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import os
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +25,11 @@ from ._array import (
     little_endian,
     read_region,
 )
-from ._fill import Fill
+from ._fill import Fill, without_mask
 from ._types import core_name
+
+#: A path, or a file object that reads bytes and seeks.
+FileOrPath = str | os.PathLike[str] | BinaryIO
 
 
 class Writer:
@@ -60,6 +63,7 @@ class Writer:
         level: int | None = None,
         effort: Effort | None = None,
         tile: Tile | None = None,
+        rewritable: bool = False,
         index: Index = "symbol",
         threads: int = 0,
         memory_limit: int | None = None,
@@ -68,16 +72,31 @@ class Writer:
         self.dtype, self.shape = np.dtype(dtype), tuple(operator.index(extent) for extent in shape)
         if not self.shape:
             raise ValueError("a writer needs at least one axis")
+        if bound.mode in ("rel", "psnr") and range is None:
+            raise ValueError(
+                f"the bound {bound.mode} refers to the range of the whole array, of which a writer sees one part at a "
+                f"time: give range=(low, high), or abs= instead of {bound.mode}="
+            )
         #: The number of entries along the first axis that were appended.
         self.appended = 0
-        self._path = os.fspath(path)
-        self._temporary = _temporary_name(path)
-        choices = core_choices(bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile)
-        self._writer = _core.Writer(self._temporary, core_name(self.dtype), self.shape, choices, range)
+        self._fill = fill
+        choices = core_choices(
+            bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile, rewritable
+        )
+        self._writer = _core.Writer(os.fspath(path), core_name(self.dtype), self.shape, choices, range)
 
     def append(self, array: ArrayLike) -> None:
-        """Appends one entry along the first axis, or several as an array with all axes."""
-        part = np.asarray(array, self.dtype)
+        """Appends one entry along the first axis, or several as an array with all axes.
+
+        Elements of another type are cast if that changes none of them: the error bound is about the elements as they
+        were given. Masked elements become the fill value.
+
+        Raises:
+            TypeError: the elements are of another kind, such as floating-point numbers for a writer of integers, or
+                masked without a fill value.
+            ValueError: the shape does not fit, or an element changes when it is cast.
+        """
+        part = self._cast(np.asarray(without_mask(array, self._fill)))
         entries = 1
         if part.shape != self.shape[1:]:
             if part.ndim != len(self.shape) or part.shape[1:] != self.shape[1:]:
@@ -88,26 +107,34 @@ class Writer:
         self._writer.append(as_bytes(little_endian(part)))
         self.appended += entries
 
+    def _cast(self, part: NDArray[Any]) -> NDArray[Any]:
+        """Returns the elements in the type of the writer."""
+        if part.dtype == self.dtype or part.size == 0:
+            return part.astype(self.dtype, copy=False)
+        if not np.can_cast(part.dtype, self.dtype, "same_kind"):
+            raise TypeError(
+                f"{part.dtype} elements do not continue an array of {self.dtype}: make the writer with "
+                f"dtype={part.dtype.name!r}, or append array.astype({self.dtype.name!r})"
+            )
+        with np.errstate(all="ignore"):
+            cast = part.astype(self.dtype)
+            changed = (cast.astype(part.dtype) != part) & (part == part)
+        if changed.any():
+            first = part[changed].flat[0]
+            raise ValueError(
+                f"{np.count_nonzero(changed)} of {part.size} elements change when they are cast from {part.dtype} to "
+                f"{self.dtype}, such as {first!s}: make the writer with dtype={part.dtype.name!r}, or append "
+                f"array.astype({self.dtype.name!r}), to which the error bound then refers"
+            )
+        return cast
+
     def close(self) -> None:
         """Completes the file.
 
         Raises:
             ValueError: entries are missing. The file does not appear.
         """
-        try:
-            self._writer.close()
-            if os.path.exists(self._temporary):
-                os.replace(self._temporary, self._path)
-        except BaseException:
-            self._discard()
-            raise
-
-    def _discard(self) -> None:
-        self._writer.abandon()
-        try:
-            os.unlink(self._temporary)
-        except FileNotFoundError:
-            pass
+        self._writer.close()
 
     def __enter__(self) -> Writer:
         return self
@@ -116,15 +143,11 @@ class Writer:
         if kind is None:
             self.close()
         else:
-            self._discard()
-
-
-def _temporary_name(path: str | os.PathLike[str]) -> str:
-    return f"{os.fspath(path)}.{os.getpid()}.partial"
+            self._writer.abandon()
 
 
 class File:
-    """A stream in a file, read in part as it is indexed.
+    """A stream in a file, read in part as it is indexed. It is closed by :meth:`close`, or at the end of a ``with``.
 
     >>> import numpy as np, syncline, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "field.syn")
@@ -134,12 +157,30 @@ class File:
     ((10, 100), dtype('float64'))
     >>> bool(abs(field[3, -1] - 399.0) <= 1e-3)
     True
+    >>> field.close()
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> None:
-        self._file = _core.File(os.fspath(path))
-        self._threads, self._device, self._path = threads, device, os.fspath(path)
+    def __init__(self, file: FileOrPath, *, threads: int = 0, device: str = "auto") -> None:
+        self._threads, self._device = threads, device
+        #: The path, or the file object, which stays open when this is closed.
+        self.source = file if _is_readable(file) else os.fspath(file)
+        self._file = _core.File.of_object(file) if _is_readable(file) else _core.File(self.source)
         self.header = header_of_fields(self._file.header())
+
+    def close(self) -> None:
+        """Closes the file. It cannot be indexed afterwards; closing it again does nothing."""
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return self._file.closed
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self.close()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -194,38 +235,52 @@ class File:
         return np.asarray(self[...], dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_open, (self._path, self._threads, self._device))
+        if not isinstance(self.source, str):
+            raise TypeError("only a file that was opened by its path can be pickled, not one of a file object")
+        return (_open, (self.source, self._threads, self._device))
 
     def __repr__(self) -> str:
-        return f"<syncline.File {self._path!r}: {self.dtype} {self.shape}, {self.bound}, ratio {self.ratio:.2f}>"
+        state = "closed " if self.closed else ""
+        return f"<{state}syncline.File {self.source!r}: {self.dtype} {self.shape}, {self.bound}, ratio {self.ratio:.2f}>"
+
+
+def _is_readable(file: Any) -> bool:
+    return hasattr(file, "read") and hasattr(file, "seek")
 
 
 def _open(path: str, threads: int, device: str) -> File:
     return File(path, threads=threads, device=device)
 
 
-def open(path: str | os.PathLike[str], *, threads: int = 0, device: str = "auto") -> File:
-    """Opens a stream in a file. Only its header and chunk table are read until it is indexed."""
-    return File(path, threads=threads, device=device)
+def open(file: FileOrPath, *, threads: int = 0, device: str = "auto") -> File:
+    """Opens a stream in a file, which is a path or a file object that reads bytes and seeks, such as ``io.BytesIO`` or
+    one of ``fsspec``. Only the header and the chunk table are read until it is indexed.
+
+    >>> import io, numpy as np, syncline
+    >>> stream = syncline.compress(np.arange(10.0))
+    >>> with syncline.open(io.BytesIO(stream)) as file:
+    ...     file[2:4]
+    array([2., 3.])
+    """
+    return File(file, threads=threads, device=device)
 
 
-def save(path: str | os.PathLike[str], array: ArrayLike, **options: Any) -> None:
-    """Compresses an array into a file, with the options of :func:`compress`. The file appears when it is complete."""
+def save(file: str | os.PathLike[str] | BinaryIO, array: ArrayLike, **options: Any) -> None:
+    """Compresses an array into a file, with the options of :func:`compress`.
+
+    A file that is named appears when it is complete and on the disk, also if another process writes the same name. To
+    a file object, the stream is written.
+    """
     stream = _device.host_bytes(compress(array, **options))
-    temporary = _temporary_name(path)
-    try:
-        with builtins.open(temporary, "wb") as file:
-            file.write(stream)
-        os.replace(temporary, path)
-    except BaseException:
-        try:
-            os.unlink(temporary)
-        except FileNotFoundError:
-            pass
-        raise
+    if hasattr(file, "write"):
+        file.write(stream)
+    else:
+        _core.save(os.fspath(file), stream)
 
 
-def load(path: str | os.PathLike[str], **options: Any) -> Any:
-    """Decompresses a file, with the options of :func:`decompress`."""
-    with builtins.open(path, "rb") as file:
+def load(file: FileOrPath, **options: Any) -> Any:
+    """Decompresses a file, which is a path or a file object, with the options of :func:`decompress`."""
+    if _is_readable(file):
         return decompress(file.read(), **options)
+    with builtins.open(file, "rb") as opened:
+        return decompress(opened.read(), **options)

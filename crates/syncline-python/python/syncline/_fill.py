@@ -54,3 +54,35 @@ def fill_setting(fill: Any) -> float | tuple[float, ...] | None:
     if not all(map(math.isfinite, values)):
         raise ValueError(f"the fill values of a codec must be finite, not {fill!r}")
     return values[0] if len(values) == 1 else values or None
+
+
+def without_mask(array: Any, fill: Any = None) -> Any:
+    """Returns an array without a mask. Its masked elements become the fill value, or the first of several. Arrays of
+    other kinds, and elements that are not masked, are returned as they are.
+
+    Raises:
+        TypeError: elements are masked, and no fill value is given.
+        ValueError: the type of the array does not have the fill value.
+
+    >>> without_mask(np.ma.masked_equal([1, 2, 3], 2), -1)
+    array([ 1, -1,  3])
+    """
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    masked = int(np.count_nonzero(np.ma.getmaskarray(array)))
+    if not masked:
+        return np.ma.getdata(array)
+    if fill is None or isinstance(fill, str):
+        raise TypeError(
+            f"{masked} of {array.size} elements are masked, and a stream has no mask: give the value that stands for "
+            "them as fill=VALUE, or pass array.filled(VALUE)"
+        )
+    fill_values(fill)
+    value = np.asarray(fill, np.float64).reshape(-1)[0]
+    if array.dtype.kind in "iu" and not (value.is_integer() and _in_range(array.dtype, int(value))):
+        raise ValueError(f"the fill value {value:g} cannot stand for masked elements of {array.dtype}")
+    return array.filled(value)
+
+
+def _in_range(dtype: np.dtype[Any], value: int) -> bool:
+    return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)

@@ -28,7 +28,7 @@ from ._array import (
     one_bound,
     verify,
 )
-from ._fill import Fill
+from ._fill import Fill, without_mask
 from ._types import core_name
 
 
@@ -65,6 +65,7 @@ def estimate(
     level: int | None = None,
     effort: Effort | None = None,
     tile: Tile | None = None,
+    rewritable: bool = False,
     index: Index = "symbol",
     threads: int = 0,
     sample: int = 1 << 22,
@@ -80,8 +81,8 @@ def estimate(
     1.0
     """
     chosen = one_bound(bound, abs, rel, psnr, pw_rel)
-    choices = core_choices(chosen, fill, coder, level, effort, index, threads, "cpu", None, tile)
-    elements = _device.host_array(array)
+    choices = core_choices(chosen, fill, coder, level, effort, index, threads, "cpu", None, tile, rewritable)
+    elements = _device.host_array(without_mask(array, fill))
     name = core_name(elements.dtype)
     elements = little_endian(elements)
     return Estimate(**_core.estimate(as_bytes(elements), name, elements.shape, choices, max(1, sample)))
@@ -167,7 +168,7 @@ def report(array: ArrayLike, data: Any, *, threads: int = 0) -> Report:
     >>> print(str(syncline.report(field, syncline.compress(field, abs=1e-3))).splitlines()[0])
     array                   float64 (10000,), 80,000 bytes
     """
-    original, data = _device.host_array(array), _device.host_bytes(data)
+    original, data = _device.host_array(without_mask(array)), _device.host_bytes(data)
     quality, head = verify(original, data, threads=threads), header(data)
     histogram: tuple[float, ...] = ()
     if head.abs_bound > 0:

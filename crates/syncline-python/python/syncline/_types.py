@@ -14,10 +14,17 @@ _CORE_NAMES = {
 _NUMPY_NAMES = {core: name for name, core in _CORE_NAMES.items()}
 
 
+#: Names of the types that were asked for; making the name of a type takes longer than looking it up.
+_KNOWN: dict[np.dtype[Any], str] = {}
+
+
 def core_name(dtype: np.dtype[Any]) -> str:
     """Returns the name of a NumPy type in the core."""
+    known = _KNOWN.get(dtype)
+    if known is not None:
+        return known
     try:
-        return _CORE_NAMES[dtype.name]
+        return _KNOWN.setdefault(dtype, _CORE_NAMES[dtype.name])
     except KeyError:
         message = f"Syncline has no element type {dtype.name}: use one of {', '.join(_CORE_NAMES)}"
         raise TypeError(message) from None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
-from . import _core
-from ._array import Bound, as_bytes, check_effort, compress, decompress
-from ._fill import Fill, fill_setting
+from . import _codec, _core
+from ._array import Bound, as_bytes, compress, decompress
+from ._core import Corrupt
+from ._fill import Fill, without_mask
+from ._types import numpy_dtype
 
 
 class Syncline(Codec):
@@ -18,10 +21,21 @@ class Syncline(Codec):
     ``level``, ``effort``, and ``fill`` those of :func:`syncline.compress`. Without ``fill``, fill values are detected:
     the fill value of an array is not known to its codecs.
 
-    ``rel`` and ``psnr`` bounds refer to the values of each chunk, since a codec sees one chunk at a time.
+    With ``rewritable``, the default, an ``abs`` or ``pw_rel`` bound holds for what was last written to each element,
+    however often parts of a chunk are written; without it, chunks are smaller, but each time that a part of a chunk is
+    written, the errors of its other elements can grow by up to the bound. ``rel`` and ``psnr`` bounds refer to the
+    values of each chunk, since a codec sees one chunk at a time, and change with these:
+    :func:`syncline.resolve` returns an absolute one for the whole array.
+
+    Raises:
+        ValueError, TypeError: a setting is unknown, or the settings do not fit together.
     """
 
     codec_id = "syncline"
+
+    #: The most bytes that a chunk may have. A stream says how large its array is, and ``decode`` is not told what to
+    #: expect, so that more would let a small damaged or hostile stream claim all memory.
+    max_buffer_size = (1 << 31) - 1
 
     def __init__(
         self,
@@ -31,17 +45,18 @@ class Syncline(Codec):
         level: int | None = None,
         effort: str | None = None,
         fill: Fill = None,
+        rewritable: bool = True,
     ):
-        bound = Bound(mode, value)  # type: ignore[arg-type]
-        self.mode, self.value, self.coder, self.level = bound.mode, bound.value, coder, level
-        self.effort = check_effort(effort)
-        setting = fill_setting(fill)
+        self.mode, self.value, self.coder, self.level, self.effort = mode, value, coder, level, effort
+        self.fill, self.rewritable = fill, rewritable
+        bound, setting = _codec.check(self)
+        self.mode, self.value = bound.mode, bound.value
         # A list, as in JSON, so that codecs of equal settings are equal.
         self.fill = list(setting) if isinstance(setting, tuple) else setting
 
     def encode(self, buf: Any) -> bytes:
         """Compresses an array, or the bytes of another buffer as `uint8`."""
-        array = ensure_ndarray(buf)
+        array = ensure_ndarray(without_mask(buf))
         if array.dtype == object:
             raise TypeError("object arrays cannot be compressed")
         if array.dtype.kind in "mMb":
@@ -56,19 +71,32 @@ class Syncline(Codec):
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             # Codecs handle memory order; Zarr format 2 restores the order after decoding.
             array = array.T
-        bound = Bound(self.mode, self.value)
-        coder: Any = self.coder
-        fill: Any = "auto" if self.fill is None else self.fill
-        stream: bytes = compress(
-            array, bound=bound, fill=fill, coder=coder, level=self.level, effort=self.effort, threads=1, device="cpu"
-        )
+        if array.nbytes > self.max_buffer_size:
+            raise ValueError(
+                f"the chunk has {array.nbytes} bytes, more than {self.max_buffer_size}: use smaller chunks"
+            )
+        fill = "auto" if self.fill is None else self.fill
+        bound, fill = _codec.piece_bound(array, Bound(self.mode, self.value), fill)
+        options = _codec.options_of(self)
+        stream: bytes = compress(array, bound=bound, fill=fill, threads=1, device="cpu", **options)
         return stream
 
     def decode(self, buf: Any, out: Any = None) -> Any:
-        """Decompresses to a flat array in memory order, or into ``out``."""
+        """Decompresses to a flat array in memory order, or into ``out``.
+
+        Raises:
+            SynclineError: the stream is damaged, or its array is larger than :attr:`max_buffer_size` or has not the
+                size of ``out``.
+        """
         stream = ensure_contiguous_ndarray(buf).view(np.uint8)
-        if out is None:
+        header = _core.header(stream)
+        size = numpy_dtype(header["dtype"]).itemsize * math.prod(header["shape"])
+        target = None if out is None else as_bytes(ensure_contiguous_ndarray(out))
+        if target is not None and size != target.nbytes:
+            raise Corrupt(f"the stream holds {size} bytes, but out has {target.nbytes}")
+        if size > self.max_buffer_size:
+            raise Corrupt(f"the stream holds {size} bytes, but a chunk has at most {self.max_buffer_size}")
+        if target is None:
             return decompress(stream, threads=1, device="cpu").reshape(-1)
-        target = ensure_contiguous_ndarray(out)
-        _core.decompress_into(stream, as_bytes(target), threads=1, device="cpu")
+        _core.decompress_into(stream, target, threads=1, device="cpu")
         return out

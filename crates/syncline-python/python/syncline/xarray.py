@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from . import __version__
-from ._array import Bound, Effort, resolve
-from ._fill import fill_setting, fill_values
+from ._array import Bound, Effort
+from ._cf import KEPT, StoredVariable, exact_reasons
 from ._types import core_name
 from .zarr import SynclineCodec
 
-__all__ = ["annotate", "encoding"]
-
-#: Parts of a variable's encoding that say how values are stored.
-_KEPT = ("_FillValue", "missing_value", "dtype", "scale_factor", "add_offset", "units", "calendar")
+__all__ = ["annotate", "encoding", "exact_reasons"]
 
 
 def encoding(
@@ -24,19 +21,29 @@ def encoding(
     *,
     abs: float | None = None,
     rel: float | None = None,
+    psnr: float | None = None,
     pw_rel: float | None = None,
     per_variable: Mapping[str, Bound] | None = None,
     effort: Effort | None = None,
     fill: float | Sequence[float] | None = None,
+    rewritable: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Returns the ``encoding`` argument of ``Dataset.to_zarr`` for all data variables of a dataset.
 
-    Variables of ``float32`` and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A relative
-    bound refers to the value range of the whole variable, which is computed here, once. Bounds are those of the values
-    that are read, after a ``scale_factor``. Other variables are lossless,
-    and types that Syncline does not have keep Zarr's defaults. The ``_FillValue`` and the ``missing_value`` in the
-    encoding of a variable are kept exactly, and so is ``fill``, one value or several for all variables; the range
-    excludes them. ``effort`` is that of :func:`syncline.compress` for variables with a bound.
+    Variables of ``float32`` and ``float64`` get the error bound; ``per_variable`` has other bounds by name. A bound
+    that refers to the range takes that of the whole variable, which is computed here, once. Bounds are those of the
+    values that are read: a ``scale_factor`` and a cast to the type in the encoding count. Other variables are lossless,
+    and types that Syncline does not have keep Zarr's defaults. So are variables that describe others, unless
+    ``per_variable`` has a bound for them: times, coordinates, and what ``bounds`` and similar attributes name
+    (:func:`exact_reasons`). The ``_FillValue`` and the ``missing_value`` of a variable are kept exactly, and so is
+    ``fill``, one value or several in all variables; the range excludes them. ``effort`` is that of
+    :func:`syncline.compress` for variables with a bound. With ``rewritable``, the bound also holds if parts of chunks
+    are written later, as by ``region`` or ``append_dim``, which takes larger chunks
+    (:class:`syncline.zarr.SynclineCodec`).
+
+    Raises:
+        ValueError: a variable with a bound is stored as integers, or storing it changes values by more than the bound
+            already; or ``per_variable`` has a bound for a variable that can have none, or that is not there.
 
     >>> import numpy as np, syncline, syncline.xarray, xarray
     >>> temperature = 280 + np.random.default_rng(0).normal(size=(20, 30)).astype("f4")
@@ -50,50 +57,49 @@ def encoding(
     True
     0.01
     """
-    default = Bound.of(abs=abs, rel=rel, pw_rel=pw_rel)
+    default = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
     per_variable = dict(per_variable or {})
     unknown = sorted(set(per_variable) - set(dataset.data_vars))
     if unknown:
         raise ValueError(f"the dataset has no data variable {', '.join(map(repr, unknown))}")
+    reasons = exact_reasons(dataset)
     encodings = {}
-    for name, variable in dataset.data_vars.items():
-        # A variable may be stored as another type than it has in memory.
-        stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
-        try:
-            core_name(stored)
-        except TypeError:
-            continue
-        bound, fills = Bound(), None
-        if stored.name in ("float32", "float64"):
-            fills = fill_setting(_declared_fills(variable.encoding) + fill_values(fill))
-            bound = per_variable.get(name, default)
-            if bound.mode == "rel":
-                bound = resolve(variable.data, rel=bound.value, fill=fills)
-            bound = _stored_bound(bound, variable.encoding, name)
+    for name, data in dataset.data_vars.items():
+        variable = data.variable
+        bound = _requested_bound(name, variable, default, per_variable, reasons)
+        codec = SynclineCodec(rewritable=rewritable)
+        if bound.mode != "lossless":
+            stored = StoredVariable(name, variable, fill)
+            bound = stored.stored_bound(bound)
+            chosen = None if bound.mode == "lossless" else effort
+            codec = SynclineCodec(bound.mode, bound.value, effort=chosen, fill=stored.fills, rewritable=rewritable)
         # The argument of `to_zarr` replaces the encoding of a variable, so that these would be lost.
-        kept = {key: variable.encoding[key] for key in _KEPT if key in variable.encoding}
-        chosen = None if bound.mode == "lossless" else effort
-        codec = SynclineCodec(bound.mode, bound.value, effort=chosen, fill=fills)
-        encodings[name] = {**kept, "serializer": codec, "compressors": None}
+        kept = {key: variable.encoding[key] for key in KEPT if key in variable.encoding}
+        # A variable may be stored as another type than it has in memory.
+        if _has_type(variable.encoding.get("dtype") or variable.dtype):
+            encodings[name] = {**kept, "serializer": codec, "compressors": None}
     return encodings
 
 
-def _stored_bound(bound: Bound, encoding: Mapping[str, Any], name: Any) -> Bound:
-    """Returns the bound for the stored values of a variable, which a ``scale_factor`` and an ``add_offset`` change."""
-    if bound.mode == "pw_rel" and encoding.get("add_offset", 0) != 0:
-        raise ValueError(f"{name!r} is stored with an add_offset, which a pw_rel bound does not allow: use abs")
-    return Bound("abs", bound.value / _scale(encoding)) if bound.mode == "abs" else bound
+def _requested_bound(
+    name: Any, variable: Any, default: Bound, per_variable: Mapping[str, Bound], reasons: Mapping[Any, str]
+) -> Bound:
+    """Returns the bound that is wanted for the values of a variable."""
+    own = per_variable.get(name)
+    if own is None:
+        return Bound() if name in reasons else default
+    if own.mode != "lossless" and variable.dtype.name not in ("float32", "float64"):
+        raise ValueError(f"{name!r} can have no error bound: {reasons[name]}")
+    return own
 
 
-def _scale(encoding: Mapping[str, Any]) -> float:
-    """Returns the factor by which errors of stored values grow when they are read."""
-    return abs(float(encoding.get("scale_factor") or 1))
-
-
-def _declared_fills(encoding: Mapping[str, Any]) -> tuple[float, ...]:
-    """Returns the values that the encoding of a variable declares as missing data."""
-    declared = (encoding.get(name) for name in ("_FillValue", "missing_value"))
-    return tuple(value for values in declared for value in fill_values(values))
+def _has_type(dtype: Any) -> bool:
+    """Returns whether Syncline has an element type."""
+    try:
+        core_name(np.dtype(dtype))
+    except TypeError:
+        return False
+    return True
 
 
 def annotate(dataset: Any, encoding: Mapping[str, Mapping[str, Any]]) -> Any:
@@ -105,14 +111,18 @@ def annotate(dataset: Any, encoding: Mapping[str, Mapping[str, Any]]) -> Any:
     ``quantization`` attributes (CF 1.12, section 8.4) describe the rounding of bits only.
     """
     annotated = dataset.copy()
-    for name, variable in encoding.items():
-        codec = variable.get("serializer")
+    for name, settings in encoding.items():
+        codec = settings.get("serializer")
         if not isinstance(codec, SynclineCodec) or codec.mode == "lossless":
             continue
-        kind = {"abs": "absolute", "pw_rel": "relative"}.get(codec.mode)
-        annotated[name].attrs["lossy_compression"] = "syncline"
-        annotated[name].attrs["lossy_compression_implementation"] = f"syncline {__version__}"
-        if kind:
-            scale = _scale(variable) if kind == "absolute" else 1
-            annotated[name].attrs[f"lossy_compression_maximum_{kind}_error"] = codec.value * scale
+        attributes = annotated[name].attrs
+        attributes["lossy_compression"] = "syncline"
+        attributes["lossy_compression_implementation"] = f"syncline {__version__}"
+        if kind := {"abs": "absolute", "pw_rel": "relative"}.get(codec.mode):
+            variable = dataset[name].variable.copy(deep=False)
+            variable.encoding = dict(settings)
+            # Values in memory that stand for missing data are known if they are stored as they are.
+            scaled = variable.encoding.keys() & {"scale_factor", "add_offset"}
+            bound = StoredVariable(name, variable, None if scaled else codec.fill).read_bound(codec.bound)
+            attributes[f"lossy_compression_maximum_{kind}_error"] = bound.value
     return annotated

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.core.common import parse_named_configuration
 
-from . import _core, _zarr_device
-from ._array import Bound, Effort, as_bytes, check_effort, core_choices, compress, decompress
+from . import _codec, _core, _zarr_device
+from ._array import Bound, Effort, as_bytes, compress, core_choices, decompress, resolve
 from ._core import Corrupt, SynclineError
-from ._fill import fill_setting
+from ._fill import without_mask
 from ._types import core_name, numpy_dtype
 
 __all__ = ["SynclineCodec", "create_array", "encoding"]
@@ -34,8 +33,15 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     """``{"name": "syncline", "configuration": {"mode": "abs", "value": 0.001}}``
 
     Pass it as ``serializer=`` together with ``compressors=None``: Zarr's default compressor would compress the streams
-    again and switch partial decoding off. ``rel`` and ``psnr`` bounds refer to the values of each chunk. The array's
-    fill value is kept exactly.
+    again and switch partial decoding off. The array's fill value is kept exactly.
+
+    With ``rewritable``, the default, an ``abs`` or ``pw_rel`` bound holds for what was last written to each element,
+    however often parts of a chunk are written. Without it, chunks are smaller, but each time that a part of a chunk is
+    written, the errors of its other elements can grow by up to the bound. ``rel`` and ``psnr`` bounds refer to the
+    values of each chunk and change with these: :func:`syncline.resolve` returns an absolute one for the whole array.
+
+    Raises:
+        ValueError, TypeError: a setting is unknown, or the settings do not fit together.
     """
 
     codec_name: ClassVar[str] = "syncline"
@@ -49,18 +55,15 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     #: The value, or up to four, that stand for missing data, if they are not the fill value of the array.
     fill: float | Sequence[float] | None = None
 
+    #: Whether the bound holds for what was last written to each element, however often parts of a chunk are written.
+    rewritable: bool = True
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", self.bound.value)
-        if self.mode == "lossless" and self.value != 0:
-            raise ValueError("a lossless codec has no value: leave it out")
-        if self.mode != "lossless" and not (math.isfinite(self.value) and self.value > 0):
-            raise ValueError(f"the {self.mode} bound must be a positive number, not {self.value}")
-        if self.coder not in (None, "auto", "huffman", "lzss", "lzss+huffman"):
-            raise ValueError(f"unknown coder {self.coder!r}: use auto, huffman, lzss, or lzss+huffman")
-        check_effort(self.effort)
-        object.__setattr__(self, "fill", fill_setting(self.fill))
-        if self.level is not None and not (isinstance(self.level, int) and 1 <= self.level <= 9):
-            raise ValueError(f"the level must be a whole number from 1 to 9, not {self.level!r}")
+        bound, fill = _codec.check(self)
+        object.__setattr__(self, "value", bound.value)
+        object.__setattr__(self, "fill", fill)
+        # Lossless chunks always are.
+        object.__setattr__(self, "rewritable", self.rewritable or bound.mode == "lossless")
 
     @property
     def bound(self) -> Bound:
@@ -72,7 +75,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         """Makes the codec of a configuration in array metadata."""
         _, configuration = parse_named_configuration(data, "syncline", require_configuration=False)
         configuration = dict(configuration or {})
-        unknown = sorted(configuration.keys() - {"mode", "value", *_OPTIONAL})
+        unknown = sorted(configuration.keys() - {"mode", "value", "rewritable", *_OPTIONAL})
         if unknown:
             from . import __version__
 
@@ -87,6 +90,8 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         configuration |= {key: value for key in _OPTIONAL if (value := getattr(self, key)) is not None}
         if isinstance(self.fill, tuple):
             configuration["fill"] = list(self.fill)
+        if not self.rewritable:
+            configuration["rewritable"] = False
         return {"name": "syncline", "configuration": configuration}
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
@@ -110,15 +115,18 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         fill: Any = "auto"
         if self.mode != "lossless":
             fill = self.fill if self.fill is not None else _declared_fill(chunk_spec.fill_value)
-        coder: Any = self.coder
-        options: dict[str, Any] = {"bound": self.bound, "fill": fill, "coder": coder, "level": self.level}
-        options["effort"] = check_effort(self.effort)
         prototype = chunk_spec.prototype
-        if _zarr_device.is_on_gpu(prototype):
-            choices = core_choices(**options, index="symbol", threads=0, device="auto", memory_limit=None)
-            return _zarr_device.compress(_at_most_four_axes(chunk_data.as_ndarray_like()), choices, prototype)
-        array = _at_most_four_axes(chunk_data.as_numpy_array())
-        return prototype.buffer.from_bytes(compress(array, threads=1, device="cpu", **options))
+        on_gpu = _zarr_device.is_on_gpu(prototype)
+        array = chunk_data.as_ndarray_like() if on_gpu else chunk_data.as_numpy_array()
+        array = _codec.as_declared(array, chunk_spec.dtype.to_native_dtype())
+        # Filters such as Delta return elements without their shape.
+        array = array.reshape(_codec.merged_shape(tuple(chunk_spec.shape)))
+        bound, fill = _codec.piece_bound(array, self.bound, fill)
+        options = _codec.options_of(self)
+        if on_gpu:
+            kind: Any = {"index": "symbol", "threads": 0, "device": "auto", "memory_limit": None}
+            return _zarr_device.compress(array, core_choices(bound=bound, fill=fill, **options, **kind), prototype)
+        return prototype.buffer.from_bytes(compress(array, bound=bound, fill=fill, threads=1, device="cpu", **options))
 
     def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
         return self._decode_selection(chunk_data, None, chunk_spec)
@@ -127,6 +135,10 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     def _typed(array: Any, chunk_spec: Any) -> Any:
         native = chunk_spec.dtype.to_native_dtype()
         return chunk_spec.prototype.nd_buffer.from_numpy_array(np.asarray(array).astype(native, copy=False))
+
+    @staticmethod
+    def _check(header: dict[str, Any], chunk_spec: Any) -> None:
+        _codec.check_header(header, chunk_spec.dtype.to_native_dtype(), tuple(chunk_spec.shape))
 
     async def _encode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
         return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
@@ -140,7 +152,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             return self._decode_on_gpu(stream, selection, chunk_spec)
         box = None if selection is None else _box_of(selection, chunk_spec.shape)
         data = stream.as_numpy_array()
-        _check(_core.header(data), chunk_spec)
+        self._check(_core.header(data), chunk_spec)
         if box is None:
             part = decompress(data, threads=1, device="cpu").reshape(chunk_spec.shape)
             part = part if selection is None else part[selection]
@@ -154,7 +166,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         """Decodes a chunk on the GPU that its bytes are on, and selects there."""
         prototype = chunk_spec.prototype
         data = prototype.buffer.from_buffer(stream).as_array_like()
-        _check(_zarr_device.header(data), chunk_spec)
+        SynclineCodec._check(_zarr_device.header(data), chunk_spec)
         array = _zarr_device.decompress(data).reshape(chunk_spec.shape)
         return prototype.nd_buffer.from_ndarray_like(array if selection is None else array[selection])
 
@@ -184,44 +196,65 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             # longer than half of it: the store gives a part of it.
             stream = tail if _is_stream(tail) else (yield None)
             return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
-        head = yield RangeByteRequest(0, _core.PartialStream.HEAD_BYTES)
+        head = yield from _present(RangeByteRequest(0, _core.PartialStream.HEAD_BYTES))
         partial = _core.PartialStream(head.as_numpy_array(), tail.as_numpy_array())
-        _check(partial.header(), chunk_spec)
+        self._check(partial.header(), chunk_spec)
         wanted = [missing] if (missing := partial.missing()) else []
         for start, end in wanted:
-            partial.add(start, (yield RangeByteRequest(start, end)).as_numpy_array())
+            partial.add(start, (yield from _present(RangeByteRequest(start, end))).as_numpy_array())
         for start, end in partial.byte_ranges(_ranges(box[0])):
-            partial.add(start, (yield RangeByteRequest(start, end)).as_numpy_array())
+            partial.add(start, (yield from _present(RangeByteRequest(start, end))).as_numpy_array())
         return self._decode_box(partial, box, chunk_spec)
 
     async def _decode_partial_single(self, byte_getter: Any, selection: Any, chunk_spec: Any) -> Any:
-        whole = type(byte_getter).__name__ == "_ShardingByteGetter"  # The bytes of its chunks are in memory.
-        if whole:
-            stream = await byte_getter.get(prototype=chunk_spec.prototype)
-            if stream is None:
-                return None
-            return await asyncio.to_thread(self._decode_selection, stream, selection, chunk_spec)
-        requests = self._requests(chunk_spec, selection)
-        answer = None
-        while True:
+        if not _is_in_memory(byte_getter):
+            requests = self._requests(chunk_spec, selection)
+            answer = None
             try:
-                request = await asyncio.to_thread(_next, requests, answer)
+                while True:
+                    request = await asyncio.to_thread(_next, requests, answer)
+                    answer = await byte_getter.get(prototype=chunk_spec.prototype, byte_range=request)
             except _Done as done:
                 return done.result
-            answer = await byte_getter.get(prototype=chunk_spec.prototype, byte_range=request)
+            except _MAYBE_REWRITTEN:
+                pass
+        stream = await byte_getter.get(prototype=chunk_spec.prototype)
+        if stream is None:
+            return None
+        return await asyncio.to_thread(self._decode_selection, stream, selection, chunk_spec)
 
     def _decode_partial_sync(self, byte_getter: Any, selection: Any, chunk_spec: Any) -> Any:
-        if type(byte_getter).__name__ == "_ShardingByteGetter":
-            stream = byte_getter.get_sync(prototype=chunk_spec.prototype)
-            return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
-        requests = self._requests(chunk_spec, selection)
-        answer = None
-        while True:
+        if not _is_in_memory(byte_getter):
+            requests = self._requests(chunk_spec, selection)
+            answer = None
             try:
-                request = requests.send(answer)
-            except StopIteration as done:
-                return done.value
-            answer = byte_getter.get_sync(prototype=chunk_spec.prototype, byte_range=request)
+                while True:
+                    request = _next(requests, answer)
+                    answer = byte_getter.get_sync(prototype=chunk_spec.prototype, byte_range=request)
+            except _Done as done:
+                return done.result
+            except _MAYBE_REWRITTEN:
+                pass
+        stream = byte_getter.get_sync(prototype=chunk_spec.prototype)
+        return None if stream is None else self._decode_selection(stream, selection, chunk_spec)
+
+
+#: What reading a part of a chunk raises if the chunk is rewritten between two of its requests, whose answers then are
+#: of different streams. The whole chunk, which is one request, is read then.
+_MAYBE_REWRITTEN = (SynclineError, OSError)
+
+
+def _is_in_memory(byte_getter: Any) -> bool:
+    """Returns whether the bytes of a chunk are in memory, as those of the chunks in a shard are."""
+    return type(byte_getter).__name__ == "_ShardingByteGetter"
+
+
+def _present(request: Any) -> Generator[Any, Any, Any]:
+    """Requests bytes of a chunk of which others were there before."""
+    answer = yield request
+    if answer is None:
+        raise Corrupt("the chunk was removed while it was read")
+    return answer
 
 
 def _declared_fill(fill_value: Any) -> Any:
@@ -263,10 +296,12 @@ def encoding(
     pw_rel: float | None = None,
     effort: Effort | None = None,
     fill: float | Sequence[float] | None = None,
+    rewritable: bool = True,
 ) -> dict[str, Any]:
     """Returns keyword arguments for ``zarr.create_array``, or an Xarray encoding, that compress with this bound and
     this effort of :func:`syncline.compress`. ``fill`` names up to four values that stand for missing data, by default
-    the fill value of the array.
+    the fill value of the array. ``rewritable=False`` makes smaller chunks, for arrays whose chunks are written once
+    (:class:`SynclineCodec`).
 
     >>> import numpy as np, syncline.zarr, zarr
     >>> array = zarr.create_array({}, shape=(64, 64), chunks=(32, 32), dtype="f4", **syncline.zarr.encoding(abs=1e-3))
@@ -275,7 +310,8 @@ def encoding(
     1.0
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    return {"serializer": SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill), "compressors": None}
+    codec = SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill, rewritable=rewritable)
+    return {"serializer": codec, "compressors": None}
 
 
 def create_array(
@@ -287,28 +323,38 @@ def create_array(
     pw_rel: float | None = None,
     effort: Effort | None = None,
     fill: float | Sequence[float] | None = None,
+    rewritable: bool = True,
     **options: Any,
 ) -> Any:
     """Creates a Zarr array whose chunks are compressed with this bound and this effort, as ``zarr.create_array`` with
-    :func:`encoding`; ``options`` are those of ``zarr.create_array``.
+    :func:`encoding`; ``options`` are those of ``zarr.create_array``. If ``data`` is one of them, ``rel`` and ``psnr``
+    refer to all of it, and else to the values of each chunk.
+
+    Raises:
+        ValueError, TypeError: as :class:`SynclineCodec` and ``zarr.create_array``; or elements of ``data`` are masked.
     """
     import zarr
 
-    codec = encoding(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel, effort=effort, fill=fill)
-    return zarr.create_array(store, **codec, **options)
+    bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
+    if options.get("data") is not None:
+        options["data"] = without_mask(options["data"])
+        bound = bound_of_array(options["data"], bound, fill, options.get("fill_value"))
+    codec = SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill, rewritable=rewritable)
+    return zarr.create_array(store, serializer=codec, compressors=None, **options)
+
+
+def bound_of_array(array: Any, bound: Bound, fill: Any, fill_value: Any) -> Bound:
+    """Returns an absolute bound for the chunks of an array instead of one that refers to the range of all of it."""
+    if not bound.is_of_range:
+        return bound
+    if fill is None and _declared_fill(fill_value) != "auto":
+        fill = fill_value
+    return resolve(array, fill=fill, **{bound.mode: bound.value})
 
 
 def _box_of(selection: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[Any, ...]] | None:
     """Returns the bounding box of a selection in a chunk's stream, or ``None`` if all of the chunk is needed."""
     return _bounding_box(selection, shape) if len(shape) <= 4 else None
-
-
-def _check(header: dict[str, Any], chunk_spec: Any) -> None:
-    """Checks that the stream of a chunk has the chunk's type and number of elements, before it is decoded."""
-    name = core_name(chunk_spec.dtype.to_native_dtype())
-    extents = tuple(header["shape"])
-    if header["dtype"] != name or math.prod(extents) != math.prod(chunk_spec.shape):
-        raise Corrupt(f"the chunk holds {header['dtype']} of shape {extents}, not {name} of {chunk_spec.shape}")
 
 
 def _covers(region: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
@@ -317,11 +363,6 @@ def _covers(region: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
 
 def _ranges(region: tuple[slice, ...]) -> list[tuple[int, int]]:
     return [(part.start, part.stop) for part in region]
-
-
-def _at_most_four_axes(array: Any) -> Any:
-    """Merges the slowest axes of an array with more than four; the chunk's shape is in the array's metadata."""
-    return array if array.ndim <= 4 else array.reshape(-1, *array.shape[-3:])
 
 
 def _bounding_box(selection: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[Any, ...]] | None:

@@ -1,9 +1,10 @@
 //! Choices for arrays on a GPU, read once.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use syncline::CompressOptions;
 
-use crate::Choices;
+use crate::arguments::Choices;
 use crate::errors::exception;
 
 /// Options of compressions on a GPU, which many calls share.
@@ -17,8 +18,8 @@ pub struct CudaOptions {
 #[pymethods]
 impl CudaOptions {
     #[new]
-    fn new(choices: Choices, fallback: bool) -> PyResult<Self> {
-        Ok(Self { options: choices.options().map_err(exception)?, fallback })
+    fn new(choices: &Bound<'_, PyDict>, fallback: bool) -> PyResult<Self> {
+        Ok(Self { options: Choices::of(choices)?.options().map_err(exception)?, fallback })
     }
 
     /// Whether the CPU does what the GPU cannot do.

@@ -2,7 +2,7 @@
 
 mod batch;
 
-use self::batch::{Batch, Interpolator, PlacedTile};
+use self::batch::{Batch, BatchMemory, Interpolator, PlacedTile};
 use super::quantize_tile::Quantizer;
 use crate::bound::Pipeline;
 use crate::container::{ChunkKind, Header, Sections, SparseList, TileSection, read_bases};
@@ -95,13 +95,13 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
     let interpolator = match (&quantizer, scheme) {
         (Quantizer::Linear(linear), Some(scheme)) => {
             let interpolation = Interpolation::new(header.step, header.abs_bound);
-            let plans = scratch.plans.take(context.geometry.axes());
-            Some(Interpolator::new(interpolation, *linear, scheme, plans))
+            Some(Interpolator { interpolation, linear: *linear, scheme })
         }
         _ => None,
     };
     let range = header.range.map(ValueRange::<T>::new);
-    let mut batch = Batch::<T>::new(context.geometry.unclipped_len() as usize, interpolator);
+    let memory = BatchMemory::take(&mut scratch.batch, context.geometry.axes());
+    let mut batch = Batch::<T>::new(context.geometry.unclipped_len() as usize, interpolator, memory);
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let mut tile_outliers: Vec<Outlier> = Vec::new();
     let finish = |batch: &mut Batch<T>, sink: &mut K| {
@@ -168,9 +168,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         group += groups;
     }
     finish(&mut batch, sink)?;
-    if let Some(interpolator) = batch.into_interpolator() {
-        scratch.plans.keep(interpolator.into_plans());
-    }
+    scratch.batch.keep(batch.into_memory());
     codes.finish()
 }
 

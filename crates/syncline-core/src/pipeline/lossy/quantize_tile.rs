@@ -43,7 +43,7 @@ pub(super) struct TileQuantizer<'a, T: Real> {
 }
 
 /// Properties of a tile other than its integers.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct QuantizedTile {
     /// The mask and the signs.
     pub(super) meta: TileMeta,

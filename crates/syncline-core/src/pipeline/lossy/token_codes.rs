@@ -8,9 +8,10 @@ use crate::container::{ChunkKind, Header};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::IndexKind;
+use crate::mem::kept::Kept;
 use crate::pipeline::{Allowed, CoderOptions, ElementSource, EncodeScratch};
 use crate::predict::interpolate::{
-    Encoded, INTERPOLATION, Interpolation, KeptPlans, Plans, Scheme, Source, deinterleave, interleave,
+    Encoded, INTERPOLATION, Interpolation, Plans, Scheme, Source, deinterleave, interleave,
 };
 use crate::predict::orders;
 use crate::quantize::Real;
@@ -30,7 +31,7 @@ pub(super) struct EncodeBuffers {
     /// Codes of the sample, without a scheme and with each scheme.
     samples: [Codes; 1 + Scheme::ALL.len()],
     tokens: tokens::EncodeScratch,
-    plans: KeptPlans,
+    tiles: Kept,
 }
 
 /// Codes of tiles.
@@ -73,7 +74,8 @@ pub(super) fn encode<T: Real>(
     out: &mut Vec<u8>,
 ) -> Result<ErrorSummary> {
     let mut memory = std::mem::take(&mut scratch.quantized.token_codes);
-    let mut encoder = TileCoder::<T>::new(header, geometry, options, memory.plans.take(geometry.axes()));
+    let tile_memory = TileMemory::take(&mut memory.tiles, geometry.axes());
+    let mut encoder = TileCoder::<T>::new(header, geometry, options, tile_memory);
     let EncodeScratch { tiles, window: bytes, quantized: buffers, .. } = &mut *scratch;
     let scheme = match encoder.interpolation {
         Some(_) => choose_scheme(&mut encoder, geometry, source, (tiles, bytes), buffers, &mut memory)?,
@@ -100,9 +102,10 @@ pub(super) fn encode<T: Real>(
         let has_index = header.index == IndexKind::Symbol;
         tokens::encode(&codes.codes, &codes.ends, has_index, options.allowed.tokens, tokens, out);
     });
-    memory.plans.keep(encoder.plans);
+    let summary = encoder.quantizer.summary;
+    memory.tiles.keep(encoder.into_memory());
     scratch.quantized.token_codes = memory;
-    Ok(encoder.quantizer.summary)
+    Ok(summary)
 }
 
 /// Finds the scheme with which a sample of the chunk's tiles takes the fewest bits. Returns none if Lorenzo prediction
@@ -164,7 +167,33 @@ struct TileCoder<'a, T: Real> {
     position: u32,
 }
 
+/// Memory for the tiles that are coded side by side. Its contents are of no use for other tiles, except for the plans.
+#[derive(Debug)]
+struct TileMemory<T> {
+    plans: Plans<T>,
+    orders: orders::Scratch,
+    prepared: Vec<Prepared<T>>,
+    source: Source<T, LANES>,
+    interpolated: Encoded<T, LANES>,
+}
+
+impl<T: Real> TileMemory<T> {
+    /// Takes the memory that was kept, for tiles that extend along `axes` axes.
+    fn take(kept: &mut Kept, axes: usize) -> Self {
+        let mut memory = kept.take().unwrap_or_else(|| Self {
+            plans: Plans::new(axes),
+            orders: orders::Scratch::default(),
+            prepared: (0..LANES).map(|_| Prepared::default()).collect(),
+            source: Source::default(),
+            interpolated: Encoded::default(),
+        });
+        memory.plans.prepare(axes);
+        memory
+    }
+}
+
 /// A tile with the codes of Lorenzo prediction.
+#[derive(Debug)]
 struct Prepared<T> {
     x: [T; MAX_TILE_ELEMENTS],
     q: [i32; MAX_TILE_ELEMENTS],
@@ -211,7 +240,8 @@ fn verbatim_cost<T>(exact: &TileMask) -> u32 {
 }
 
 impl<'a, T: Real> TileCoder<'a, T> {
-    fn new(header: &'a Header, geometry: &Geometry, options: &'a CoderOptions, plans: Plans<T>) -> Self {
+    fn new(header: &'a Header, geometry: &Geometry, options: &'a CoderOptions, memory: TileMemory<T>) -> Self {
+        let TileMemory { plans, orders, prepared, source, interpolated } = memory;
         let quantizer = TileQuantizer::new(header);
         let interpolates = matches!(quantizer.quantizer, Quantizer::Linear(_)) && !options.rewritable;
         Self {
@@ -224,12 +254,17 @@ impl<'a, T: Real> TileCoder<'a, T> {
             axes: geometry.axes(),
             group_len: tokens::group_len(header.tile_size),
             plans,
-            orders: orders::Scratch::default(),
-            prepared: (0..LANES).map(|_| Prepared::default()).collect(),
-            source: Source::default(),
-            interpolated: Encoded::default(),
+            orders,
+            prepared,
+            source,
+            interpolated,
             position: 0,
         }
+    }
+
+    fn into_memory(self) -> TileMemory<T> {
+        let Self { plans, orders, prepared, source, interpolated, .. } = self;
+        TileMemory { plans, orders, prepared, source, interpolated }
     }
 
     fn restart(&mut self) {

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::geometry::Tile;
+use crate::mem::kept::Kept;
 use crate::predict::interpolate::{Interpolation, Lanes, Plans, Scheme, deinterleave, lanes};
 use crate::quantize::{Linear, Real};
 
@@ -21,8 +22,7 @@ pub(super) struct PlacedTile {
 /// Consecutive tiles whose elements are known, but for those that are interpolated together.
 pub(super) struct Batch<T: Real> {
     tiles: Vec<PlacedTile>,
-    /// The elements of each tile, `stride` apart.
-    elements: Vec<T>,
+    memory: BatchMemory<T>,
     stride: usize,
     /// `None` if no tile of the chunk is interpolated.
     interpolator: Option<Interpolator<T>>,
@@ -35,33 +35,42 @@ pub(super) struct Batch<T: Real> {
 }
 
 /// Interpolates the tiles of a batch.
+#[derive(Clone, Copy)]
 pub(super) struct Interpolator<T: Real> {
-    interpolation: Interpolation<T>,
-    linear: Linear<T>,
-    scheme: Scheme,
+    pub(super) interpolation: Interpolation<T>,
+    pub(super) linear: Linear<T>,
+    pub(super) scheme: Scheme,
+}
+
+/// Memory for the tiles of a batch. Its contents are of no use for another one, except for the plans.
+#[derive(Debug)]
+pub(super) struct BatchMemory<T> {
     plans: Plans<T>,
+    /// The elements of each tile, a stride apart.
+    elements: Vec<T>,
     codes: Box<Lanes<i32, LANES>>,
     values: Box<Lanes<T, LANES>>,
 }
 
-impl<T: Real> Interpolator<T> {
-    pub(super) fn new(interpolation: Interpolation<T>, linear: Linear<T>, scheme: Scheme, plans: Plans<T>) -> Self {
-        Self { interpolation, linear, scheme, plans, codes: lanes(), values: lanes() }
-    }
-
-    pub(super) fn into_plans(self) -> Plans<T> {
-        self.plans
+impl<T: Real> BatchMemory<T> {
+    /// Takes the memory that was kept, for tiles that extend along `axes` axes.
+    pub(super) fn take(kept: &mut Kept, axes: usize) -> Self {
+        let new = || Self { plans: Plans::new(axes), elements: Vec::new(), codes: lanes(), values: lanes() };
+        let mut memory = kept.take().unwrap_or_else(new);
+        memory.plans.prepare(axes);
+        memory
     }
 }
 
 impl<T: Real> Batch<T> {
     /// Returns an empty batch for tiles of at most `longest` elements.
-    pub(super) fn new(longest: usize, interpolator: Option<Interpolator<T>>) -> Self {
+    pub(super) fn new(longest: usize, interpolator: Option<Interpolator<T>>, mut memory: BatchMemory<T>) -> Self {
         // Tiles that are a power of two apart would share few sets of the cache.
         let stride = longest + 64 / size_of::<T>();
+        memory.elements.resize(LANES * stride, T::zeroed());
         Self {
             tiles: Vec::with_capacity(LANES),
-            elements: vec![T::zeroed(); LANES * stride],
+            memory,
             stride,
             interpolator,
             extent: None,
@@ -70,8 +79,8 @@ impl<T: Real> Batch<T> {
         }
     }
 
-    pub(super) fn into_interpolator(self) -> Option<Interpolator<T>> {
-        self.interpolator
+    pub(super) fn into_memory(self) -> BatchMemory<T> {
+        self.memory
     }
 
     /// Returns whether a tile can be added.
@@ -88,13 +97,14 @@ impl<T: Real> Batch<T> {
     pub(super) fn add(&mut self, tile: PlacedTile) -> &mut [T] {
         let start = self.tiles.len() * self.stride;
         self.tiles.push(tile);
-        &mut self.elements[start..start + tile.tile.len()]
+        &mut self.memory.elements[start..start + tile.tile.len()]
     }
 
     /// Adds a tile that is interpolated. Returns its codes, zeros in one lane, which the caller sets, and that lane.
     /// Returns `None` if the chunk has no interpolation scheme.
     pub(super) fn add_interpolated(&mut self, tile: PlacedTile, base: i32) -> Option<(&mut [[i32; LANES]], usize)> {
-        let codes = &mut self.interpolator.as_mut()?.codes[..tile.tile.len()];
+        self.interpolator?;
+        let codes = &mut self.memory.codes[..tile.tile.len()];
         if self.extent.replace(tile.tile.extent).is_none() {
             codes.fill([0; LANES]);
         }
@@ -110,20 +120,19 @@ impl<T: Real> Batch<T> {
         if let Some(extent) = self.extent.take() {
             self.interpolate(extent);
         }
-        for (tile, elements) in self.tiles.drain(..).zip(self.elements.chunks_mut(self.stride)) {
+        for (tile, elements) in self.tiles.drain(..).zip(self.memory.elements.chunks_mut(self.stride)) {
             put(&tile, &mut elements[..tile.tile.len()])?;
         }
         Ok(())
     }
 
     fn interpolate(&mut self, extent: [usize; 3]) {
-        let Some(Interpolator { interpolation, linear, scheme, plans, codes, values }) = &mut self.interpolator else {
-            return;
-        };
+        let Some(Interpolator { interpolation, linear, scheme }) = self.interpolator else { return };
+        let BatchMemory { plans, elements, codes, values } = &mut self.memory;
         let anchor = |lane: usize, integer: i32| linear.value(integer.wrapping_add(self.bases[lane]));
-        interpolation.decode(plans.get(*scheme, extent), codes, anchor, values);
+        interpolation.decode(plans.get(scheme, extent), codes, anchor, values);
         let count: usize = extent.iter().product();
-        let mut tiles = self.elements.chunks_mut(self.stride);
+        let mut tiles = elements.chunks_mut(self.stride);
         let waiting = std::mem::take(&mut self.waiting);
         let wanted = std::array::from_fn(|lane| {
             let count = if waiting >> lane & 1 != 0 { count } else { 0 };
