@@ -23,6 +23,7 @@ mod links;
 mod object;
 mod options;
 mod parameters;
+mod pipeline;
 mod recompress;
 mod references;
 mod set_local;

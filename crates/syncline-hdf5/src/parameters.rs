@@ -16,7 +16,7 @@
 //!
 //! | number, counted from the first that is appended | meaning |
 //! |---|---|
-//! | 0 | element type of the stream + 256 if elements are big-endian |
+//! | 0 | element type of the stream + 256 if elements are big-endian + 512 if a Fletcher-32 checksum follows a chunk |
 //! | 1 | number of axes of a chunk, 1 to 32 |
 //! | 2... | extents of a chunk, slowest axis first: lower and upper half of each |
 
@@ -69,7 +69,8 @@ impl Parameters {
         let user = if values.len() < USER { USER } else { user_count(values) };
         let rank = values.get(user + 1).copied().unwrap_or(0) as usize;
         if rank == 0 || (values.len() - user - 2) / 2 < rank {
-            return Err(Error::InvalidArgument("the parameters of the filter are incomplete".into()));
+            let text = "the parameters of the filter in the file do not describe a chunk: create the dataset again";
+            return Err(Error::InvalidArgument(text.into()));
         }
         let parameters = Self { values: values.to_vec() };
         parameters.check_version()?;
@@ -96,9 +97,15 @@ impl Parameters {
         self.values[4..7].copy_from_slice(&[ONE_FILL, bits as u32, (bits >> 32) as u32]);
     }
 
-    /// Appends the type and the extents of a chunk, and returns all numbers.
-    pub fn with_chunk(mut self, element: ElementType, is_big_endian: bool, extents: &[u64]) -> Vec<u32> {
-        self.values.push(element as u32 | u32::from(is_big_endian) << 8);
+    /// Appends the type and the extents of a chunk, and whether a checksum follows its elements. Returns all numbers.
+    pub fn with_chunk(
+        mut self,
+        element: ElementType,
+        is_big_endian: bool,
+        has_checksum: bool,
+        extents: &[u64],
+    ) -> Vec<u32> {
+        self.values.push(element as u32 | u32::from(is_big_endian) << 8 | u32::from(has_checksum) << 9);
         self.values.push(extents.len() as u32);
         self.values.extend(extents.iter().flat_map(|&extent| [extent as u32, (extent >> 32) as u32]));
         self.values
@@ -112,7 +119,17 @@ impl Parameters {
 
     /// Returns whether elements are big-endian in the file.
     pub fn is_big_endian(&self) -> bool {
-        self.of_chunk()[0] >> 8 == 1
+        self.of_chunk()[0] >> 8 & 1 == 1
+    }
+
+    /// Returns whether a Fletcher-32 checksum follows the elements of a chunk before compression.
+    pub fn has_checksum(&self) -> bool {
+        self.of_chunk()[0] >> 9 & 1 == 1
+    }
+
+    /// Returns how many bytes the elements of a chunk have.
+    pub fn chunk_bytes(&self) -> Result<u64, Error> {
+        Ok(self.shape()?.len().saturating_mul(self.element()?.size() as u64))
     }
 
     /// Returns the shape of a chunk.
