@@ -129,7 +129,9 @@ fn decode_chunk(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
     let checksum = if parameters.has_checksum() { CHECKSUM as u64 } else { 0 };
     let file = match StreamFile::open(input) {
         // One that the filter has left as it was, which parallel HDF5 of version 1.10 forgets.
-        Err(error) if error.kind() == ErrorKind::NotSyncline && input.len() as u64 == expected.saturating_add(checksum) => {
+        Err(error)
+            if error.kind() == ErrorKind::NotSyncline && input.len() as u64 == expected.saturating_add(checksum) =>
+        {
             return Ok(input.to_vec());
         }
         opened => opened?,

@@ -1,7 +1,7 @@
 //! HDF5 files for Syncline, without linking an HDF5 library.
 //!
-//! - [`filter`] is the filter that HDF5 libraries call: a chunk of a dataset becomes one stream. The C library exports
-//!   it as a plugin.
+//! - [`filter`] is the filter that HDF5 libraries call: a chunk of a dataset becomes one stream. As a shared library,
+//!   this crate is a plugin of HDF5.
 //! - [`Library`] is an HDF5 library that is found at run time. With it, the command reads, writes, and converts files.
 //!
 //! `docs/HDF5.md` describes the filter and its parameters.
@@ -24,6 +24,7 @@ mod object;
 mod options;
 mod parameters;
 mod pipeline;
+mod plugin;
 mod recompress;
 mod references;
 mod set_local;

@@ -51,8 +51,7 @@ pub unsafe fn check_filters(library: &Library, creation: Id, is_lossless: bool) 
         return Err(Error::InvalidArgument("the filter is set twice for this dataset: set it once".into()));
     }
     let before = &filters[..first];
-    let is_permitted =
-        |id: c_int| id == FLETCHER32 || is_lossless && (id == SHUFFLE || ROUNDING.contains(&id));
+    let is_permitted = |id: c_int| id == FLETCHER32 || is_lossless && (id == SHUFFLE || ROUNDING.contains(&id));
     let checksums = before.iter().filter(|filter| filter.id == FLETCHER32).count();
     match before.iter().find(|filter| !is_permitted(filter.id)) {
         Some(filter) if !is_lossless => Err(Error::InvalidArgument(format!(
@@ -63,11 +62,15 @@ pub unsafe fn check_filters(library: &Library, creation: Id, is_lossless: bool) 
             "{filter} comes before Syncline, which would not receive the elements: leave it out, or set it after \
              Syncline; only shuffle, fletcher32, and the rounding of bits may come before"
         ))),
-        None if checksums > 1 => Err(Error::InvalidArgument("fletcher32 comes twice before Syncline: set it once".into())),
+        None if checksums > 1 => {
+            Err(Error::InvalidArgument("fletcher32 comes twice before Syncline: set it once".into()))
+        }
         // A filter between the two would move the checksum.
-        None if checksums == 1 && before.last().is_some_and(|last| last.id != FLETCHER32) => Err(
-            Error::InvalidArgument("fletcher32 comes before another filter: set it right before or after Syncline".into()),
-        ),
+        None if checksums == 1 && before.last().is_some_and(|last| last.id != FLETCHER32) => {
+            Err(Error::InvalidArgument(
+                "fletcher32 comes before another filter: set it right before or after Syncline".into(),
+            ))
+        }
         None => Ok(checksums == 1),
     }
 }

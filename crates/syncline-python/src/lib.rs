@@ -8,6 +8,7 @@ mod device;
 mod errors;
 mod estimate;
 mod file;
+mod hdf5;
 mod partial;
 mod progress;
 mod quality;
@@ -195,6 +196,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<partial::PartialStream>()?;
     module.add_class::<writer::Writer>()?;
     module.add_function(wrap_pyfunction!(estimate::estimate, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::hdf5_filter, module)?)?;
     module.add_function(wrap_pyfunction!(quality::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(quality::verify, module)?)?;
     module.add_function(wrap_pyfunction!(compress, module)?)?;
