@@ -11,6 +11,7 @@
 
 mod attributes;
 mod caller;
+mod contents;
 mod convert;
 mod dataset;
 mod element;
@@ -28,10 +29,13 @@ mod plugin;
 mod recompress;
 mod references;
 mod set_local;
+mod value;
 
-pub use convert::{Change, Conversion, Kept, SMALLEST, convert};
+pub use contents::{Attributes, Contents, Variable};
+pub use convert::{Change, Choice, Conversion, convert};
 pub use dataset::Dataset;
 pub use error::{Error, Result};
-pub use file::File;
+pub use file::{File, has_signature};
 pub use library::Library;
 pub use options::Options;
+pub use value::Value;

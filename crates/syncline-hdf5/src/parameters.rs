@@ -7,10 +7,12 @@
 //! | 2, 3 | the bound, an IEEE 754 binary64: lower and upper half |
 //! | 4 | fill values: 0 that of the dataset, or else detected ones; 1 none; 2 to 5 one to four, which follow |
 //! | 5, 6 | the first fill value, as the bound |
-//! | 7 | coder + 256 * level + 65536 * effort, each 0 for the default |
+//! | 7 | coder + 256 * level + 65536 * effort, each 0 for the default, + 16777216 if chunks are written once |
 //! | 8... | the other fill values, as the bound |
 //!
-//! Coders are 1 auto, 2 Huffman, 3 LZSS, and 4 LZSS and Huffman; efforts are 1 fast, 2 balanced, and 3 best.
+//! Chunks of which parts are written again keep an absolute bound, and one relative to each value, unless number 7 says
+//! that they are written once. Coders are 1 auto, 2 Huffman, 3 LZSS, and 4 LZSS and Huffman; efforts are 1 fast, 2
+//! balanced, and 3 best.
 //!
 //! Users give these; of the first eight, missing ones are 0. `set_local` appends what it knows of a chunk:
 //!
@@ -35,6 +37,10 @@ const ONE_FILL: u32 = 2;
 
 /// Number 4 for as many fill values as a stream holds.
 const MOST_FILLS: u32 = ONE_FILL + MAX_FILLS as u32 - 1;
+
+/// The part of number 7 that says that chunks are written once: streams are smaller, and parts that are written later
+/// add errors to the rest of a chunk.
+pub const ONCE: u32 = 1 << 24;
 
 /// Version of the table.
 pub const VERSION: u32 = 1;
@@ -168,7 +174,12 @@ impl Parameters {
             level @ 1..=9 => options.with_level(level),
             other => return Err(Error::InvalidArgument(format!("level {other} is unknown"))),
         };
-        match self.values[7] >> 16 {
+        let options = match self.values[7] & !(ONCE - 1) {
+            0 => options.with_rewritable(true),
+            ONCE => options,
+            other => return Err(Error::InvalidArgument(format!("{other} in number 7 of the parameters is unknown"))),
+        };
+        match self.values[7] >> 16 & 255 {
             0 => Ok(options),
             1 => Ok(options.with_effort(Effort::Fast)),
             2 => Ok(options.with_effort(Effort::Balanced)),

@@ -31,6 +31,7 @@ _VERSION = 1
 _MODES = ("lossless", "abs", "rel", "psnr", "pw_rel")
 _CODERS = (None, "auto", "huffman", "lzss", "lzss+huffman")
 _EFFORTS = (None, "fast", "balanced", "best")
+_ONCE = 1 << 24
 
 
 def register(package: ModuleType) -> None:
@@ -71,11 +72,12 @@ def parameters(
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
+    rewritable: bool = True,
 ) -> tuple[int, ...]:
     """Returns the numbers that HDF5 stores with a dataset and passes to the filter (its ``cd_values``).
 
     ``fill`` is the value, or up to four, that stand for missing data; ``"file"`` takes the one that the dataset
-    declares, or else detects them.
+    declares, or else detects them. ``rewritable`` is that of :func:`filter`.
 
     >>> from syncline import Bound
     >>> parameters(Bound("abs", 1e-3))
@@ -92,7 +94,7 @@ def parameters(
     first, *others = values or (0.0,)
     # The number of fill values plus 1; 0 stands for the dataset's.
     count = 0 if isinstance(fill, str) and fill == "file" else 1 + len(values)
-    choice = _CODERS.index(coder) + 256 * (level or 0) + 65536 * _EFFORTS.index(effort)
+    choice = _CODERS.index(coder) + 256 * (level or 0) + 65536 * _EFFORTS.index(effort) + (0 if rewritable else _ONCE)
     start = (_VERSION, _MODES.index(bound.mode), *_halves(bound.value), count, *_halves(first), choice)
     return start + tuple(half for value in others for half in _halves(value))
 
@@ -107,18 +109,21 @@ def filter(
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
+    rewritable: bool = True,
 ) -> dict[str, Any]:
     """Returns the keywords of ``create_dataset`` for one error bound; without one, the dataset is lossless.
 
     ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
-    same for all chunks. Integers are always lossless. ``fill`` is that of :func:`parameters`; ``coder``, ``level``, and
-    ``effort`` are those of :func:`syncline.compress`.
+    same for all chunks. HDF5 rewrites a chunk when a part of it is written: with ``rewritable``, the default, each
+    element is then within ``abs`` or ``pw_rel`` of what was last written to it, and without, chunks are smaller, and
+    each time can add an error of up to the bound. Integers are always lossless. ``fill`` is that of
+    :func:`parameters`; ``coder``, ``level``, and ``effort`` are those of :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]
     47501
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    values = parameters(bound, fill=fill, coder=coder, level=level, effort=effort)
+    values = parameters(bound, fill=fill, coder=coder, level=level, effort=effort, rewritable=rewritable)
     return {"compression": FILTER_ID, "compression_opts": values}
 
 
