@@ -22,6 +22,8 @@ module syncline
     integer(c_int32_t) :: effort
     integer(c_int32_t) :: fill_count
     real(c_double) :: fill_values(4)
+    integer(c_int32_t) :: rewritable
+    integer(c_int32_t) :: reserved
   end type
 
   interface

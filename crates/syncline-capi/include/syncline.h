@@ -180,6 +180,12 @@ typedef struct syncline_compress_options {
   uint32_t fill_count;
   // The fill values for `SYNCLINE_FILL_VALUES`.
   double fill_values[SYNCLINE_MAX_FILLS];
+  // 1 if the array may be decompressed, changed in parts, and compressed again any number of times with the same
+  // `SYNCLINE_ABS` or `SYNCLINE_PW_REL`: each element then stays within the bound of the value that was last written
+  // to it, and streams of smooth fields are larger. The default is 0: each time may add an error of up to the bound.
+  uint32_t rewritable;
+  // 0; for later versions.
+  uint32_t reserved;
 } syncline_compress_options;
 
 // Options of decompression. Initialize them with `syncline_init_decompress_options`.

@@ -123,6 +123,12 @@ pub struct syncline_compress_options {
     pub fill_count: u32,
     /// The fill values for `SYNCLINE_FILL_VALUES`.
     pub fill_values: [f64; SYNCLINE_MAX_FILLS],
+    /// 1 if the array may be decompressed, changed in parts, and compressed again any number of times with the same
+    /// `SYNCLINE_ABS` or `SYNCLINE_PW_REL`: each element then stays within the bound of the value that was last written
+    /// to it, and streams of smooth fields are larger. The default is 0: each time may add an error of up to the bound.
+    pub rewritable: u32,
+    /// 0; for later versions.
+    pub reserved: u32,
 }
 
 /// Options of decompression. Initialize them with `syncline_init_decompress_options`.
@@ -166,6 +172,8 @@ unsafe impl Versioned for syncline_compress_options {
             effort: syncline_effort::SYNCLINE_EFFORT_DEFAULT as u32,
             fill_count: 0,
             fill_values: [0.0; SYNCLINE_MAX_FILLS],
+            rewritable: 0,
+            reserved: 0,
         }
     }
 }
@@ -237,6 +245,11 @@ pub unsafe fn compress_options(options: *const syncline_compress_options) -> Res
         .with_fill(fill_of(&given)?)
         .with_threads(given.threads as usize)
         .with_backend(backend(given.device)?);
+    match (given.rewritable, given.reserved) {
+        (0 | 1, 0) => made = made.with_rewritable(given.rewritable == 1),
+        (0 | 1, other) => return Err(Failure::invalid(format!("reserved is {other}, not 0"))),
+        (other, _) => return Err(Failure::invalid(format!("rewritable is {other}, not 0 or 1"))),
+    }
     if let Some(coder) = coder {
         made = made.with_coder(coder);
     }

@@ -15,7 +15,7 @@ use syncline::{Backend, Decoder, ElementType, Shape};
 
 use crate::region::RegionSpec;
 pub use compress::CompressArgs;
-pub use convert::ConvertArgs;
+pub use convert::{BoundChoice, ConvertArgs, ConvertBoundArgs};
 pub use estimate::EstimateArgs;
 pub use files::{Files, ShortLevel};
 pub use parse::{FillChoice, SymbolChoice, TileChoice};
@@ -96,7 +96,8 @@ const COMMANDS: [&str; 14] = [
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
-  syncline convert run.nc small.nc --rel 1e-3               every floating-point dataset
+  syncline convert run.nc small.nc --rel 1e-3               every array that describes no other
+  syncline convert run.nc small.nc --rel 1e-3 --abs 'pr*=1e-6' --lossless orog
   syncline convert run.h5 small.h5 --abs 0.01 --effort balanced --except /grid
   syncline convert run.zarr small.zarr --rel 1e-3           every floating-point array, in builds with Zarr
 ";
@@ -151,10 +152,12 @@ pub enum Command {
     /// Decompress streams, or a region of a stream.
     #[command(after_help = DECOMPRESS_EXAMPLES)]
     Decompress(DecompressArgs),
-    /// Copy an HDF5 or netCDF-4 file with all floating-point datasets compressed, and everything else as it is.
+    /// Copy an HDF5 or netCDF-4 file with its floating-point datasets compressed, and everything else as it is.
     ///
-    /// Groups, attributes, links, other datasets, and dimension scales stay as they are, as do datasets of fewer than
-    /// 1,024 elements. Other programs read the copy with the filter of Syncline (see docs/HDF5.md).
+    /// Datasets that describe others stay as they are unless a bound names them: coordinates, times, and what the
+    /// attributes of the CF conventions name, such as bounds. So do other types, datasets of fewer than 1,024 elements,
+    /// groups, and links. The table shows why. Compressed datasets get attributes that state the largest error. Other
+    /// programs read the copy with the filter of Syncline (see docs/HDF5.md).
     ///
     /// In builds with the feature zarr, IN may be a Zarr store, or a group or an array of one. OUT is then a store,
     /// which other programs read with the codec of Syncline (see docs/COMMAND.md).

@@ -2,13 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::names;
+
 /// Suffixes of HDF5 files. netCDF-4 files are such files.
 const SUFFIXES: [&str; 7] = ["h5", "hdf5", "hdf", "he5", "nc", "nc4", "mat"];
 
 /// Returns whether a name is that of an HDF5 file.
-pub fn is_file(path: &Path) -> bool {
+pub fn is_name(path: &Path) -> bool {
     let is_suffix = |extension: &std::ffi::OsStr| SUFFIXES.iter().any(|suffix| extension.eq_ignore_ascii_case(suffix));
     path.extension().is_some_and(is_suffix)
+}
+
+/// Returns whether a file is an HDF5 file: by its name, or by its first bytes, as netCDF-4 files of models may have any
+/// name.
+pub fn is_file(path: &Path) -> bool {
+    #[cfg(unix)]
+    let has_signature = syncline_hdf5::has_signature;
+    #[cfg(not(unix))]
+    let has_signature = |_: &Path| false;
+    is_name(path) || !(names::is_array(path) || names::is_stream(path)) && has_signature(path)
 }
 
 /// Returns the file and the path of the dataset in a name such as `x.h5:/group/data`, unless there is a file of this

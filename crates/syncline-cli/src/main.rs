@@ -6,6 +6,7 @@ mod allocator;
 mod args;
 mod chart;
 mod commands;
+mod conventions;
 mod format;
 mod hdf5;
 mod in_order;

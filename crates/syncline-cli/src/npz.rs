@@ -107,7 +107,7 @@ pub fn member_name(stream: &Path) -> String {
     let name = stem.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // Of a member of another file, as compression names its stream.
     let parts = name.match_indices('.').map(|(at, _)| (Path::new(&name[..at]), &name[at + 1..]));
-    let is_container = |file: &Path| names::is_npz(file) || hdf5::is_file(file) || zarr::array_in(file).is_some();
+    let is_container = |file: &Path| names::is_npz(file) || hdf5::is_name(file) || zarr::array_in(file).is_some();
     let member = { parts }.find(|(file, member)| is_container(file) && !member.is_empty());
     member.map_or_else(|| name.clone(), |(_, member)| member.to_string())
 }

@@ -18,6 +18,8 @@ pub fn array_in(path: &Path) -> Option<(PathBuf, String)> {
 }
 
 #[cfg(feature = "zarr")]
+mod contents;
+#[cfg(feature = "zarr")]
 mod convert;
 #[cfg(feature = "zarr")]
 mod metadata;
@@ -168,30 +170,35 @@ mod with_zarrs {
         Ok(if element.is_lossy_capable() { declared_fills(&array, element) } else { Vec::new() })
     }
 
-    /// Returns the values that an array of floating-point elements declares as missing data.
+    /// Returns the values that an array of floating-point elements declares as missing data: those of attributes, of
+    /// which each may have several, and the fill value unless that is 0, Zarr's default.
     pub fn declared_fills(array: &Array<FilesystemStore>, element: ElementType) -> Vec<f64> {
         let as_element = |value: f64| if element == ElementType::F32 { f64::from(value as f32) } else { value };
         let declared = ["_FillValue", "missing_value"];
-        let attributes = declared.iter().filter_map(|name| number(array.attributes().get(*name)?));
+        let attributes = declared.iter().filter_map(|name| array.attributes().get(*name)).flat_map(numbers);
         let mut fills: Vec<f64> = attributes.map(as_element).collect();
         let bytes = array.fill_value().as_ne_bytes();
-        fills.extend(match element {
+        let of_zarr = match element {
             ElementType::F32 => bytes.try_into().ok().map(|bytes| f64::from(f32::from_ne_bytes(bytes))),
             _ => bytes.try_into().ok().map(f64::from_ne_bytes),
-        });
+        };
+        fills.extend(of_zarr.filter(|fill| *fill != 0.0));
         let mut different: Vec<f64> = Vec::new();
         for fill in fills {
-            if !fill.is_nan() && fill != 0.0 && !different.contains(&fill) {
+            if !fill.is_nan() && !different.contains(&fill) {
                 different.push(fill);
             }
         }
         different
     }
 
-    /// Returns a number in an attribute. Xarray writes those of format 3 as a little-endian f64 in base64.
-    fn number(attribute: &Value) -> Option<f64> {
+    /// Returns the numbers in an attribute. Xarray writes those of format 3 as a little-endian f64 in base64.
+    fn numbers(attribute: &Value) -> Vec<f64> {
         let bytes = |text: &str| STANDARD.decode(text).ok()?.try_into().ok();
-        attribute.as_f64().or_else(|| bytes(attribute.as_str()?).map(f64::from_le_bytes))
+        match attribute {
+            Value::Array(values) => values.iter().flat_map(numbers).collect(),
+            value => value.as_f64().or_else(|| bytes(value.as_str()?).map(f64::from_le_bytes)).into_iter().collect(),
+        }
     }
 
     /// Gives a complete folder its name. One that has the name is moved to the temporary folder, with which it is

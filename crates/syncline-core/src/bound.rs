@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::quantize::log;
 
 pub use fill::{Fill, FillValues, MAX_FILLS};
-pub use pieces::PieceBound;
+pub use pieces::{PieceBound, Scaling};
 pub use psnr::{ErrorSummary, PsnrGoal};
 pub use scan::Scan;
 pub use stats::ArrayStats;

@@ -15,7 +15,7 @@ use common::{Random, Share, pick, unless_tiny, unless_tiny_one};
 use cudarc::driver::CudaStream;
 use parts::{check_parts, comes_back};
 use real::{POISON, Real, bytes_of, on_gpu};
-use stream::{Making, compress_by, opened, sign, try_decompress};
+use stream::{Making, compress_by, opened, sign, try_decompress, with_header};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};

@@ -4,6 +4,7 @@
 
 use std::ffi::c_int;
 
+use crate::contents::Attributes;
 use crate::dataset::extents;
 use crate::error::Result;
 use crate::functions::Id;
@@ -16,12 +17,17 @@ use crate::references::{Contains, References, contained};
 const PIECE: u64 = 1 << 16;
 
 impl References<'_, '_> {
-    /// Copies all attributes of an object to its copy. Returns how many of them had references that cannot be replaced,
-    /// which are null in the copy.
-    pub fn copy_attributes(&self, from: Id, to: Id, path: &str) -> Result<u64> {
+    /// Copies all attributes of an object to its copy, except for those that new ones replace. Returns how many of them
+    /// had references that cannot be replaced, which are null in the copy.
+    pub fn copy_attributes(&self, from: Id, to: Id, path: &str, new: &Attributes) -> Result<u64> {
         let mut lost = 0;
         for name in self.library.attribute_names(from, path)? {
-            lost += u64::from(!self.copy_attribute(from, to, path, &name)?);
+            if !new.contains_key(&name) {
+                lost += u64::from(!self.copy_attribute(from, to, path, &name)?);
+            }
+        }
+        for (name, value) in new {
+            value.write(self.library, to, path, name)?;
         }
         Ok(lost)
     }

@@ -8,12 +8,14 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use crate::functions::{FilterById, Id, TypeFunctions};
+use crate::functions::{FilterAt, FilterById, Id, TypeFunctions};
 
 /// Functions of one HDF5 library, named as there.
 #[derive(Clone, Copy)]
 pub struct Library {
     pub get_filter_by_id: FilterById,
+    pub filter_count: unsafe extern "C" fn(Id) -> c_int,
+    pub get_filter: FilterAt,
     pub modify_filter: unsafe extern "C" fn(Id, c_int, c_uint, usize, *const c_uint) -> c_int,
     pub get_chunk: unsafe extern "C" fn(Id, c_int, *mut u64) -> c_int,
     pub types: TypeFunctions,
@@ -83,6 +85,8 @@ impl Library {
         }
         Some(Self {
             get_filter_by_id: function!(c"H5Pget_filter_by_id2"),
+            filter_count: function!(c"H5Pget_nfilters"),
+            get_filter: function!(c"H5Pget_filter2"),
             modify_filter: function!(c"H5Pmodify_filter"),
             get_chunk: function!(c"H5Pget_chunk"),
             types: TypeFunctions {

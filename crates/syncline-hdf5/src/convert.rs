@@ -8,10 +8,11 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use syncline::ElementType;
+use syncline::Bound;
+use syncline_core::bound::Scaling;
 
-use crate::dataset::{self, Dataset};
-use crate::element::FLOAT;
+use crate::contents::Attributes;
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::library::{Library, c_name};
@@ -25,82 +26,55 @@ use crate::references::{Contains, References, contained, is_variable};
 /// exist, and a type that datasets share stays one.
 const COPY_OPTIONS: u32 = 0x10 | 0x40;
 
-/// `H5D_VIRTUAL`.
-const VIRTUAL: i32 = 3;
-
-/// Datasets of fewer elements stay as they are: chunks and their index would take more than is saved.
-pub const SMALLEST: u64 = 1024;
-
-/// Why a floating-point dataset was copied as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// It was named.
-    Named,
-    /// It holds the coordinates of other datasets.
-    Scale,
-    /// It has too few elements.
-    Small,
-    /// Its type has another size than 2, 4, or 8 bytes.
-    Type,
-    /// Its elements are in other datasets or files.
-    Elsewhere,
+/// How a dataset is compressed.
+pub struct Choice {
+    /// The bound. One relative to the range refers to all values of the dataset.
+    pub bound: Bound,
+    /// How readers turn stored values into those that the bound refers to.
+    pub scaling: Scaling,
+    /// Returns attributes of the copy for the bound that holds. They replace those of the dataset.
+    pub describe: Box<dyn Fn(f64) -> Attributes>,
 }
 
-/// What became of a floating-point dataset.
+/// What became of a dataset that was compressed.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Path.
     pub path: String,
-    /// Element type; `None` for one that Syncline does not have.
-    pub element: Option<ElementType>,
-    /// Extents, slowest axis first.
-    pub extents: Vec<u64>,
-    /// Bytes of the elements.
-    pub array: u64,
-    /// Bytes that the chunks took, and take now.
-    pub before: u64,
     /// Bytes that the chunks take now.
     pub after: u64,
-    /// The bound that holds: an absolute error, or relative to each value for [`PwRel`](syncline::Bound::PwRel); 0 if
-    /// lossless.
+    /// The bound that holds: an absolute error, or relative to each value for [`PwRel`](Bound::PwRel); 0 if lossless.
     pub holds: f64,
-    /// Why it was not compressed, if it was not.
-    pub kept: Option<Kept>,
 }
 
 /// What a conversion did.
 #[derive(Debug, Default)]
 pub struct Conversion {
-    /// Floating-point datasets, in order.
+    /// The datasets that were compressed, in order.
     pub changes: Vec<Change>,
-    /// The number of other datasets, which are as they were.
-    pub others: u64,
     /// Attributes and datasets with references of the kind that HDF5 1.12 added, which are null in the copy.
     pub lost_references: u64,
 }
 
-/// Copies a file. `show` gets the path of each dataset before it is compressed, and the share of it that is done.
+/// Copies a file. The datasets for whose paths there are choices are compressed, and all others are as they were.
+/// `show` gets the path of each dataset before it is compressed, and the share of it that is done.
 ///
 /// # Errors
 /// [`Error::Failed`] for a damaged file, a filter that is not found, or a full disk; [`Error::Unsupported`] for what
-/// cannot be copied; [`Error::Missing`] if an exception names nothing. The output is then incomplete.
+/// cannot be copied. The output is then incomplete.
 pub fn convert(
     library: &Library,
     from: &Path,
     to: &Path,
+    choices: &HashMap<String, Choice>,
     options: &Options,
     show: &mut dyn FnMut(&str, u64, u64),
 ) -> Result<Conversion> {
     let source = File::open(library, from)?;
-    for path in &options.except {
-        if !source.contains(path)? {
-            return Err(Error::Missing(format!("there is no object {path}: check the exceptions")));
-        }
-    }
     let properties = file_properties(library, &source)?;
     let access = access_properties(library, &properties)?;
     let target = File::create_with(library, to, properties.id, access.id)?;
-    let mut copy = Copy::new(&source, &target, options)?;
+    let mut copy = Copy::new(&source, &target, choices, options)?;
     let mut paths = HashMap::new();
     walk(library, source.id(), "/", &mut paths, &mut |group, name, is_utf8, found| {
         copy.link(group, name, is_utf8, found, show)
@@ -184,6 +158,7 @@ struct Copy<'a, 'l> {
     library: &'l Library,
     source: &'a File<'l>,
     target: &'a File<'l>,
+    choices: &'a HashMap<String, Choice>,
     options: &'a Options,
     /// Properties of links with names in ASCII and in UTF-8.
     links: [Handle<'l>; 2],
@@ -195,7 +170,12 @@ struct Copy<'a, 'l> {
 }
 
 impl<'a, 'l> Copy<'a, 'l> {
-    fn new(source: &'a File<'l>, target: &'a File<'l>, options: &'a Options) -> Result<Self> {
+    fn new(
+        source: &'a File<'l>,
+        target: &'a File<'l>,
+        choices: &'a HashMap<String, Choice>,
+        options: &'a Options,
+    ) -> Result<Self> {
         let library = source.library();
         let links = [library.properties("LINK_CREATE")?, library.properties("LINK_CREATE")?];
         let copying = library.properties("OBJECT_COPY")?;
@@ -210,6 +190,7 @@ impl<'a, 'l> Copy<'a, 'l> {
             library,
             source,
             target,
+            choices,
             options,
             links,
             copying,
@@ -304,65 +285,17 @@ impl<'a, 'l> Copy<'a, 'l> {
                 self.library.own_properties((f.dataset_creation)(object.id))?,
             )
         };
-        let traits = dataset::traits(self.library, kind.id);
-        if traits.class != FLOAT {
-            self.done.others += 1;
+        let Some(choice) = self.choices.get(path) else {
             return self.other(path, c, links, [&kind, &space, &creation]);
-        }
-        let extents = dataset::extents(self.library, space.id)?.unwrap_or_default();
-        let count = match extents.is_empty() {
-            // SAFETY: an open identifier.
-            true => unsafe { (f.space_points)(space.id) }.max(0).cast_unsigned(),
-            false => extents.iter().product(),
         };
-        // SAFETY: open identifiers.
-        let (before, layout, external) =
-            unsafe { ((f.dataset_stored)(object.id), (f.layout)(creation.id), (f.external_count)(creation.id)) };
-        let mut change = Change {
-            path: path.to_owned(),
-            element: traits.element(),
-            extents,
-            array: count * traits.size as u64,
-            before,
-            after: before,
-            holds: 0.0,
-            kept: None,
-        };
-        change.kept = if layout == VIRTUAL || external > 0 {
-            Some(Kept::Elsewhere)
-        } else if change.element.is_none() {
-            Some(Kept::Type)
-        } else if self.is_excepted(path) {
-            Some(Kept::Named)
-        } else if self.is_scale(object)? {
-            Some(Kept::Scale)
-        } else if count < SMALLEST {
-            Some(Kept::Small)
-        } else {
-            None
-        };
-        if change.kept.is_some() {
-            self.object(c, links)?;
-        } else {
-            let source = Dataset::open(self.library, self.source.id(), path)?;
-            let made = Recompress { options: self.options, source: &source, path, links, creation }.run(
-                self.target.id(),
-                c,
-                &mut |done, total| show(path, done, total),
-            )?;
-            (change.after, change.holds) = made;
-        }
-        self.done.changes.push(change);
+        let source = Dataset::open(self.library, self.source.id(), path)?;
+        let work = Recompress { choice, options: self.options, source: &source, path, links, creation };
+        let (after, holds) = work.run(self.target.id(), c, &mut |done, total| show(path, done, total))?;
+        self.done.changes.push(Change { path: path.to_owned(), after, holds });
         Ok(())
     }
 
-    fn is_excepted(&self, path: &str) -> bool {
-        let below =
-            |except: &str| path.strip_prefix(except).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        self.options.except.iter().any(|except| below(&join("/", except.trim_matches('/'))))
-    }
-
-    /// Copies a dataset of another type. HDF5 itself makes references null, and fill values of variable length
+    /// Copies a dataset that is not compressed. HDF5 itself makes references null, and fill values of variable length
     /// unreadable.
     fn other(&mut self, path: &str, c: &CStr, links: i64, [kind, space, creation]: [&Handle<'_>; 3]) -> Result {
         let f = &self.library.f;
@@ -385,37 +318,17 @@ impl<'a, 'l> Copy<'a, 'l> {
         }
     }
 
-    /// Returns whether a dataset has the coordinates along an axis of others, by the attribute `CLASS`.
-    fn is_scale(&self, object: &Handle<'_>) -> Result<bool> {
-        const MARK: &[u8] = b"DIMENSION_SCALE";
-        let f = &self.library.f;
-        // SAFETY: open identifiers, names that end with a zero byte, and room for the value; the results are closed by
-        // their owners only. Strings of variable length, which are no such mark, are larger than their pointers.
-        unsafe {
-            if (f.attribute_exists)(object.id, c"CLASS".as_ptr()) <= 0 {
-                return Ok(false);
-            }
-            let id = (f.attribute_open)(object.id, c"CLASS".as_ptr(), DEFAULT);
-            let attribute = Handle::new(self.library, id, f.attribute_close, "an attribute cannot be opened")?;
-            let kind = self.library.own_type((f.attribute_type)(attribute.id))?;
-            let space = self.library.own_space((f.attribute_space)(attribute.id))?;
-            let mut value = vec![0u8; (f.type_size)(kind.id)];
-            let is_text = (f.type_class)(kind.id) == crate::element::STRING && (f.space_points)(space.id) == 1;
-            if !is_text || value.len() < MARK.len() {
-                return Ok(false);
-            }
-            let status = (f.attribute_read)(attribute.id, kind.id, value.as_mut_ptr().cast());
-            Ok(status >= 0 && value.starts_with(MARK))
-        }
-    }
-
     /// Copies the attributes of all objects, and references, when all objects exist.
     fn finish(&mut self, paths: &HashMap<Address, String>) -> Result {
         let references = References { library: self.library, paths, from: self.source.id(), to: self.target.id() };
+        let changes: HashMap<&str, f64> =
+            self.done.changes.iter().map(|change| (change.path.as_str(), change.holds)).collect();
         for path in &self.objects {
             let from = self.library.object(self.source.id(), path)?;
             let to = self.library.object(self.target.id(), path)?;
-            self.done.lost_references += references.copy_attributes(from.id, to.id, path)?;
+            let described = changes.get(path.as_str()).zip(self.choices.get(path));
+            let new = described.map(|(&holds, choice)| (choice.describe)(holds)).unwrap_or_default();
+            self.done.lost_references += references.copy_attributes(from.id, to.id, path, &new)?;
             if self.to_fill.contains(path) {
                 references.copy_values(from.id, to.id, path)?;
             }

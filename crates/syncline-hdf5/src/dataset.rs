@@ -7,12 +7,13 @@ use std::ops::Range;
 
 use syncline::{ElementType, MAX_RANK, Shape};
 
-use crate::element::{BIG_ENDIAN, FLOAT, INTEGER, Traits, value_of};
+use crate::element::{BIG_ENDIAN, Traits, value_of};
 use crate::error::{Error, Result};
 use crate::functions::Id;
 use crate::library::{Library, c_name};
 use crate::object::{DEFAULT, Handle};
 use crate::set_local::USER_DEFINED;
+use crate::value::Value;
 
 /// Kinds of dataspaces: `H5S_class_t`.
 const SCALAR: c_int = 0;
@@ -181,7 +182,8 @@ impl<'l> Dataset<'l> {
     }
 
     /// Returns the values that the dataset declares as missing data: those of the attributes `_FillValue` and
-    /// `missing_value`, and the fill value of HDF5. For floating-point elements of 4 and 8 bytes only.
+    /// `missing_value`, of which each may have several, and the fill value of HDF5. For floating-point elements of 4
+    /// and 8 bytes only.
     ///
     /// # Errors
     /// [`Error::Failed`] if the file is damaged.
@@ -191,7 +193,11 @@ impl<'l> Dataset<'l> {
             return Ok(fills);
         }
         for name in FILL_ATTRIBUTES {
-            fills.extend(self.attribute(name)?);
+            if let Some(Value::Numbers(numbers)) = Value::read(self.handle.library, self.handle.id, name)? {
+                // Compared with elements, they are of their type.
+                let is_single = self.element == ElementType::F32;
+                fills.extend(numbers.iter().map(|&number| if is_single { f64::from(number as f32) } else { number }));
+            }
         }
         fills.extend(self.declared_fill(self.creation()?.id));
         let mut different: Vec<f64> = Vec::new();
@@ -215,32 +221,6 @@ impl<'l> Dataset<'l> {
                 && (f.fill_value)(creation, self.read_as.id, bytes.as_mut_ptr().cast()) >= 0
         };
         is_known.then(|| value_of(self.element, &bytes[..self.element.size()], false)).flatten()
-    }
-
-    /// Returns the value of an attribute that holds one value of any numeric type, as an element.
-    fn attribute(&self, name: &str) -> Result<Option<f64>> {
-        let library = self.handle.library;
-        let f = &library.f;
-        let name = c_name(name)?;
-        // SAFETY: open identifiers and a name that ends with a zero byte; an attribute with one value of a numeric type
-        // is converted to an element of at most 8 bytes.
-        unsafe {
-            if (f.attribute_exists)(self.handle.id, name.as_ptr()) <= 0 {
-                return Ok(None);
-            }
-            let id = (f.attribute_open)(self.handle.id, name.as_ptr(), DEFAULT);
-            let attribute = Handle::new(library, id, f.attribute_close, "an attribute cannot be opened")?;
-            let kind = library.own_type((f.attribute_type)(attribute.id))?;
-            let space = library.own_space((f.attribute_space)(attribute.id))?;
-            let is_number = [INTEGER, FLOAT].contains(&(f.type_class)(kind.id));
-            if !is_number || (f.space_points)(space.id) != 1 {
-                return Ok(None);
-            }
-            let mut bytes = [0u8; 8];
-            let status = (f.attribute_read)(attribute.id, self.read_as.id, bytes.as_mut_ptr().cast());
-            library.check(status, format_args!("{}: its fill value cannot be read", self.path))?;
-            Ok(value_of(self.element, &bytes[..self.element.size()], false))
-        }
     }
 
     /// Reads a region as little-endian elements in C order.

@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use syncline::{ElementType, Shape};
@@ -20,6 +22,35 @@ use crate::object::{DATASET, DEFAULT, Handle};
 const READ: u32 = 0;
 const CHANGE: u32 = 1;
 const REPLACE: u32 = 2;
+
+/// The first bytes of a file, or those at 512, 1024, 2048, and so on after a user block.
+const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+
+/// Returns whether a file is an HDF5 file, by its signature.
+pub fn has_signature(path: &Path) -> bool {
+    let Ok(file) = fs::File::open(path) else { return false };
+    let length = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
+    let mut starts = std::iter::once(0).chain((9..u64::BITS).map(|power| 1 << power)).take_while(|&at| at < length);
+    starts.any(|at| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, at).is_ok() && bytes == SIGNATURE
+    })
+}
+
+/// Returns what a file is that is no HDF5 file but may have its name, and what to do.
+fn other_format(path: &Path) -> Option<&'static str> {
+    let mut bytes = [0; 4];
+    fs::File::open(path).ok()?.read_exact_at(&mut bytes, 0).ok()?;
+    match bytes {
+        [b'C', b'D', b'F', 1 | 2 | 5] => Some(
+            "is a netCDF-3 file, and only netCDF-4 files are HDF5 files: convert it first, as by nccopy -k nc4 IN OUT",
+        ),
+        [0x0e, 0x03, 0x13, 0x01] => {
+            Some("is an HDF4 file, which is another format than HDF5: convert it first, as by h4toh5 IN OUT")
+        }
+        _ => None,
+    }
+}
 
 /// An open file.
 pub struct File<'l> {
@@ -78,6 +109,9 @@ impl<'l> File<'l> {
         let c =
             CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::Missing(format!("{name}: no such file")))?;
         let id = open(&library.f, c.as_ptr());
+        if let (true, Some(text)) = (id < 0, other_format(path)) {
+            return Err(Error::Unsupported(text.into()));
+        }
         // SAFETY: a new identifier, which nothing else closes.
         let handle = unsafe { Handle::new(library, id, library.f.file_close, "cannot be opened as an HDF5 file") }?;
         Ok(Self { handle, name })

@@ -9,6 +9,7 @@ use syncline::{ArrayView, Backend, CompressOptions, DecompressOptions, Error, Er
 
 use crate::functions::Id;
 use crate::parameters::{ID, Parameters};
+use crate::pipeline::{CHECKSUM, fletcher32};
 use crate::set_local::set_local;
 
 /// `H5Z_FLAG_REVERSE`: decompression.
@@ -94,11 +95,15 @@ unsafe extern "C" fn filter(
     catch_unwind(work).ok().flatten().unwrap_or(0)
 }
 
-/// Compresses a chunk.
+/// Compresses a chunk. Its checksum is left out: a stream has its own, and values within a bound have another.
 fn encode_chunk(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
     let parameters = Parameters::complete(values)?;
     let options = parameters.compress_options(Some(parameters.element()?))?;
-    encode(&parameters, &options, input)
+    let elements = match parameters.has_checksum() {
+        true => &input[..input.len().saturating_sub(CHECKSUM)],
+        false => input,
+    };
+    encode(&parameters, &options, elements)
 }
 
 /// Compresses a chunk with these options.
@@ -116,44 +121,36 @@ pub(crate) fn encode(parameters: &Parameters, options: &CompressOptions, input: 
     compress(&chunk, options)
 }
 
-/// Decompresses a chunk, after its length was checked: that in the stream may be wrong.
+/// Decompresses a chunk whose length is the one that HDF5 expects. HDF5 does not check it: of a shorter one, it would
+/// return what follows in memory.
 fn decode_chunk(values: &[u32], input: &[u8]) -> Result<Vec<u8>, Error> {
+    let parameters = Parameters::complete(values)?;
+    let expected = parameters.chunk_bytes()?;
+    let checksum = if parameters.has_checksum() { CHECKSUM as u64 } else { 0 };
     let file = match StreamFile::open(input) {
-        Err(error) if error.kind() == ErrorKind::NotSyncline && is_whole(values, input) => return Ok(input.to_vec()),
+        // One that the filter has left as it was, which parallel HDF5 of version 1.10 forgets.
+        Err(error)
+            if error.kind() == ErrorKind::NotSyncline && input.len() as u64 == expected.saturating_add(checksum) =>
+        {
+            return Ok(input.to_vec());
+        }
         opened => opened?,
     };
     let (element, shape) = (file.header().element_type, file.header().shape);
     let length = shape.len().saturating_mul(element.size() as u64);
-    let parameters = Parameters::complete(values).ok();
-    let expected = match &parameters {
-        Some(parameters) => {
-            let elements = parameters.shape()?.len();
-            let expected = elements.saturating_mul(parameters.element()?.size() as u64);
-            if length != expected {
-                let text = format!("a chunk has {expected} bytes, but its stream has {length}");
-                return Err(Error::corrupt("the chunk", text));
-            }
-            expected
-        }
-        None => MAX_CHUNK,
-    };
-    if length > expected.min(MAX_CHUNK) {
-        return Err(Error::corrupt("the chunk", format!("its stream has {length} bytes")));
+    if length != expected || length > MAX_CHUNK {
+        let text = format!("a chunk has {expected} bytes, but its stream has {length}");
+        return Err(Error::corrupt("the chunk", text));
     }
     let options = DecompressOptions::new().with_threads(1).with_backend(Backend::Cpu);
-    let bytes = file.decompress(&options)?.into_bytes();
-    let is_big_endian = parameters.is_some_and(|parameters| parameters.is_big_endian());
-    Ok(if is_big_endian { swap(&bytes, element.size()) } else { bytes })
-}
-
-/// Returns whether the bytes of a chunk are as many as its elements have. It is then one that the filter has left as it
-/// was, which parallel HDF5 of version 1.10 forgets.
-fn is_whole(values: &[u32], input: &[u8]) -> bool {
-    let expected = || {
-        let parameters = Parameters::complete(values)?;
-        Ok::<u64, Error>(parameters.shape()?.len().saturating_mul(parameters.element()?.size() as u64))
-    };
-    expected().is_ok_and(|expected| expected == input.len() as u64)
+    let mut bytes = file.decompress(&options)?.into_bytes();
+    if parameters.is_big_endian() {
+        bytes = swap(&bytes, element.size());
+    }
+    if parameters.has_checksum() {
+        bytes.extend(fletcher32(&bytes).to_le_bytes());
+    }
+    Ok(bytes)
 }
 
 /// Returns the elements in the opposite byte order.

@@ -32,6 +32,10 @@ pub type EachError = unsafe extern "C" fn(c_uint, *const ErrorRecord, *mut c_voi
 pub type FilterById =
     unsafe extern "C" fn(Id, c_int, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
 
+/// `H5Pget_filter2`.
+pub type FilterAt =
+    unsafe extern "C" fn(Id, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
+
 /// Returns the flags and the parameters of a filter in a property list; `None` if HDF5 fails.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! HDF5 files for Syncline, without linking an HDF5 library.
 //!
-//! - [`filter`] is the filter that HDF5 libraries call: a chunk of a dataset becomes one stream. The C library exports
-//!   it as a plugin.
+//! - [`filter`] is the filter that HDF5 libraries call: a chunk of a dataset becomes one stream. As a shared library,
+//!   this crate is a plugin of HDF5.
 //! - [`Library`] is an HDF5 library that is found at run time. With it, the command reads, writes, and converts files.
 //!
 //! `docs/HDF5.md` describes the filter and its parameters.
@@ -11,6 +11,7 @@
 
 mod attributes;
 mod caller;
+mod contents;
 mod convert;
 mod dataset;
 mod element;
@@ -23,13 +24,18 @@ mod links;
 mod object;
 mod options;
 mod parameters;
+mod pipeline;
+mod plugin;
 mod recompress;
 mod references;
 mod set_local;
+mod value;
 
-pub use convert::{Change, Conversion, Kept, SMALLEST, convert};
+pub use contents::{Attributes, Contents, Variable};
+pub use convert::{Change, Choice, Conversion, convert};
 pub use dataset::Dataset;
 pub use error::{Error, Result};
-pub use file::File;
+pub use file::{File, has_signature};
 pub use library::Library;
 pub use options::Options;
+pub use value::Value;

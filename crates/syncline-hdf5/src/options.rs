@@ -1,12 +1,10 @@
 //! Options of a conversion.
 
-use syncline::{Bound, Coder, Effort};
+use syncline::{Coder, Effort};
 
 /// How datasets are compressed.
 #[derive(Debug)]
 pub struct Options {
-    /// The bound. Those relative to the range refer to all values of a dataset.
-    pub bound: Bound,
     /// Values that stand for missing data, if not those that each dataset declares.
     pub fill: Option<Vec<f64>>,
     /// Lossless stage.
@@ -15,8 +13,8 @@ pub struct Options {
     pub level: Option<u8>,
     /// Time that compression may take for smaller chunks.
     pub effort: Option<Effort>,
-    /// Paths of datasets and groups that stay as they are.
-    pub except: Vec<String>,
+    /// Whether parts of chunks may be written later without errors that add up.
+    pub rewritable: bool,
     /// Threads; 0 for as many as there are processors.
     pub threads: usize,
     /// Bytes of chunks that may be in memory.

@@ -7,16 +7,18 @@
 //! | 2, 3 | the bound, an IEEE 754 binary64: lower and upper half |
 //! | 4 | fill values: 0 that of the dataset, or else detected ones; 1 none; 2 to 5 one to four, which follow |
 //! | 5, 6 | the first fill value, as the bound |
-//! | 7 | coder + 256 * level + 65536 * effort, each 0 for the default |
+//! | 7 | coder + 256 * level + 65536 * effort, each 0 for the default, + 16777216 if chunks are written once |
 //! | 8... | the other fill values, as the bound |
 //!
-//! Coders are 1 auto, 2 Huffman, 3 LZSS, and 4 LZSS and Huffman; efforts are 1 fast, 2 balanced, and 3 best.
+//! Chunks of which parts are written again keep an absolute bound, and one relative to each value, unless number 7 says
+//! that they are written once. Coders are 1 auto, 2 Huffman, 3 LZSS, and 4 LZSS and Huffman; efforts are 1 fast, 2
+//! balanced, and 3 best.
 //!
 //! Users give these; of the first eight, missing ones are 0. `set_local` appends what it knows of a chunk:
 //!
 //! | number, counted from the first that is appended | meaning |
 //! |---|---|
-//! | 0 | element type of the stream + 256 if elements are big-endian |
+//! | 0 | element type of the stream + 256 if elements are big-endian + 512 if a Fletcher-32 checksum follows a chunk |
 //! | 1 | number of axes of a chunk, 1 to 32 |
 //! | 2... | extents of a chunk, slowest axis first: lower and upper half of each |
 
@@ -35,6 +37,10 @@ const ONE_FILL: u32 = 2;
 
 /// Number 4 for as many fill values as a stream holds.
 const MOST_FILLS: u32 = ONE_FILL + MAX_FILLS as u32 - 1;
+
+/// The part of number 7 that says that chunks are written once: streams are smaller, and parts that are written later
+/// add errors to the rest of a chunk.
+pub const ONCE: u32 = 1 << 24;
 
 /// Version of the table.
 pub const VERSION: u32 = 1;
@@ -69,7 +75,8 @@ impl Parameters {
         let user = if values.len() < USER { USER } else { user_count(values) };
         let rank = values.get(user + 1).copied().unwrap_or(0) as usize;
         if rank == 0 || (values.len() - user - 2) / 2 < rank {
-            return Err(Error::InvalidArgument("the parameters of the filter are incomplete".into()));
+            let text = "the parameters of the filter in the file do not describe a chunk: create the dataset again";
+            return Err(Error::InvalidArgument(text.into()));
         }
         let parameters = Self { values: values.to_vec() };
         parameters.check_version()?;
@@ -96,9 +103,15 @@ impl Parameters {
         self.values[4..7].copy_from_slice(&[ONE_FILL, bits as u32, (bits >> 32) as u32]);
     }
 
-    /// Appends the type and the extents of a chunk, and returns all numbers.
-    pub fn with_chunk(mut self, element: ElementType, is_big_endian: bool, extents: &[u64]) -> Vec<u32> {
-        self.values.push(element as u32 | u32::from(is_big_endian) << 8);
+    /// Appends the type and the extents of a chunk, and whether a checksum follows its elements. Returns all numbers.
+    pub fn with_chunk(
+        mut self,
+        element: ElementType,
+        is_big_endian: bool,
+        has_checksum: bool,
+        extents: &[u64],
+    ) -> Vec<u32> {
+        self.values.push(element as u32 | u32::from(is_big_endian) << 8 | u32::from(has_checksum) << 9);
         self.values.push(extents.len() as u32);
         self.values.extend(extents.iter().flat_map(|&extent| [extent as u32, (extent >> 32) as u32]));
         self.values
@@ -112,7 +125,17 @@ impl Parameters {
 
     /// Returns whether elements are big-endian in the file.
     pub fn is_big_endian(&self) -> bool {
-        self.of_chunk()[0] >> 8 == 1
+        self.of_chunk()[0] >> 8 & 1 == 1
+    }
+
+    /// Returns whether a Fletcher-32 checksum follows the elements of a chunk before compression.
+    pub fn has_checksum(&self) -> bool {
+        self.of_chunk()[0] >> 9 & 1 == 1
+    }
+
+    /// Returns how many bytes the elements of a chunk have.
+    pub fn chunk_bytes(&self) -> Result<u64, Error> {
+        Ok(self.shape()?.len().saturating_mul(self.element()?.size() as u64))
     }
 
     /// Returns the shape of a chunk.
@@ -151,7 +174,12 @@ impl Parameters {
             level @ 1..=9 => options.with_level(level),
             other => return Err(Error::InvalidArgument(format!("level {other} is unknown"))),
         };
-        match self.values[7] >> 16 {
+        let options = match self.values[7] & !(ONCE - 1) {
+            0 => options.with_rewritable(true),
+            ONCE => options,
+            other => return Err(Error::InvalidArgument(format!("{other} in number 7 of the parameters is unknown"))),
+        };
+        match self.values[7] >> 16 & 255 {
             0 => Ok(options),
             1 => Ok(options.with_effort(Effort::Fast)),
             2 => Ok(options.with_effort(Effort::Balanced)),

@@ -7,15 +7,16 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use syncline::{Bound, Coder, CompressOptions, Effort, Fill};
-use syncline_core::bound::{MAX_FILLS, PieceBound, Scan};
+use syncline_core::bound::{PieceBound, Scan};
 
+use crate::convert::Choice;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::filter::encode;
 use crate::functions::filter_values;
 use crate::object::{DEFAULT, Handle};
 use crate::options::Options;
-use crate::parameters::{ID, Parameters, VERSION, fill_words};
+use crate::parameters::{ID, ONCE, Parameters, VERSION, fill_words};
 
 /// Elements of a chunk where the file has chunks that are too small, or none: as in streams.
 const CHUNK: u64 = 1 << 20;
@@ -37,6 +38,7 @@ const WITHOUT_FILTER: u32 = 1;
 
 /// A dataset to compress.
 pub struct Recompress<'a, 'l> {
+    pub choice: &'a Choice,
     pub options: &'a Options,
     pub source: &'a Dataset<'l>,
     pub path: &'a str,
@@ -85,14 +87,14 @@ impl Recompress<'_, '_> {
 
     /// Returns the bound and the fill values for each chunk; without any, they are detected.
     fn resolved(&self) -> Result<PieceBound> {
-        let mut fills = match &self.options.fill {
+        let fills = match &self.options.fill {
             Some(fills) => fills.clone(),
             None => self.source.fills()?,
         };
-        fills.truncate(MAX_FILLS);
         let fill = if fills.is_empty() && self.options.fill.is_none() { Fill::Auto } else { Fill::of(&fills)? };
         let count = self.source.extents().iter().product();
-        PieceBound::resolve(self.source.element_type(), count, self.options.bound, fill, |scan| self.pass(scan))
+        let Choice { bound, scaling, .. } = *self.choice;
+        PieceBound::resolve(self.source.element_type(), count, bound, scaling, fill, |scan| self.pass(scan))
     }
 
     /// Adds all elements to a scan.
@@ -150,7 +152,8 @@ impl Recompress<'_, '_> {
             Some(Effort::Best) => 3,
             Some(_) => 0,
         };
-        let last = coder + 256 * u32::from(self.options.level.unwrap_or(0)) + 65536 * effort;
+        let once = if self.options.rewritable { 0 } else { ONCE };
+        let last = coder + 256 * u32::from(self.options.level.unwrap_or(0)) + 65536 * effort + once;
         let start = [VERSION, u32::from(bound.code()), bits as u32, (bits >> 32) as u32];
         [&start[..], &first, &[last], &others].concat()
     }

@@ -5,12 +5,13 @@
 use std::ffi::{CString, c_int, c_void};
 use std::panic::catch_unwind;
 
-use syncline::{ElementType, Error, MAX_RANK};
+use syncline::{Bound, ElementType, Error, MAX_RANK};
 
 use crate::caller::Library;
 use crate::element::{BIG_ENDIAN, LITTLE_ENDIAN, value_of};
 use crate::functions::{Id, filter_values};
 use crate::parameters::{ID, Parameters};
+use crate::pipeline::check_filters;
 
 /// `H5D_FILL_VALUE_USER_DEFINED`.
 pub const USER_DEFINED: c_int = 2;
@@ -91,14 +92,16 @@ unsafe fn complete(library: &Library, creation: Id, element: Id) -> Result<(), E
             parameters.set_fill(value);
         }
     }
-    parameters.compress_options(Some(kind))?;
+    let is_lossless = parameters.compress_options(Some(kind))?.bound() == Bound::Lossless;
+    // SAFETY: as above.
+    let has_checksum = unsafe { check_filters(library, creation, is_lossless) }?;
 
     let mut extents = [0u64; MAX_RANK];
     // SAFETY: an identifier of the library, and room for as many extents as the second argument says.
     let rank = unsafe { (library.get_chunk)(creation, MAX_RANK as c_int, extents.as_mut_ptr()) };
     let extents = usize::try_from(rank).ok().filter(|&rank| rank > 0).and_then(|rank| extents.get(..rank));
     let extents = extents.ok_or_else(|| failed("the shape of a chunk"))?;
-    let values = parameters.with_chunk(kind, is_big_endian, extents);
+    let values = parameters.with_chunk(kind, is_big_endian, has_checksum, extents);
     // SAFETY: an identifier of the library and as many numbers as the count says.
     let status = unsafe { (library.modify_filter)(creation, ID, flags, values.len(), values.as_ptr()) };
     if status < 0 { Err(failed("whether it keeps the parameters of the filter")) } else { Ok(()) }

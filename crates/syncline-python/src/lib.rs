@@ -9,6 +9,7 @@ mod device;
 mod errors;
 mod estimate;
 mod file;
+mod hdf5;
 mod numpy;
 mod partial;
 mod pieces;
@@ -186,6 +187,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<partial::PartialStream>()?;
     module.add_class::<writer::Writer>()?;
     module.add_function(wrap_pyfunction!(estimate::estimate, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::hdf5_filter, module)?)?;
     module.add_function(wrap_pyfunction!(quality::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(quality::verify, module)?)?;
     module.add_function(wrap_pyfunction!(writer::save, module)?)?;

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use syncline::{ElementType, Error};
-use syncline_core::bound::{PieceBound, Scan};
+use syncline_core::bound::{PieceBound, Scaling, Scan};
 
 use crate::arguments::Choices;
 use crate::buffers::Input;
@@ -21,7 +21,7 @@ pub fn resolve_piece(
     let resolve = || {
         let (element, options): (ElementType, _) = (dtype.parse()?, choices.options()?);
         let count = (data.bytes().len() / element.size()) as u64;
-        PieceBound::resolve(element, count, options.bound(), options.fill(), |mut scan: Scan| {
+        PieceBound::resolve(element, count, options.bound(), options.fill(), Scaling::default(), |mut scan: Scan| {
             scan.add(0, data.bytes());
             Ok::<_, Error>(scan)
         })

@@ -121,6 +121,36 @@ static void test_efforts(void) {
     CHECK(strstr(syncline_error_message(context), "effort is 4") != NULL);
 }
 
+/* Parts of an array are changed again and again: each value is within the bound of what was written last. */
+static void test_rewritable(void) {
+    static const uint32_t modes[] = {SYNCLINE_ABS, SYNCLINE_PW_REL};
+    static float wanted[COUNT], array[COUNT];
+    for (size_t mode = 0; mode < 2; mode++) {
+        syncline_compress_options options = options_of(modes[mode], 1e-2);
+        options.rewritable = 1;
+        memcpy(wanted, field, sizeof wanted);
+        memcpy(array, field, sizeof array);
+        for (int round = 0; round < 20; round++) {
+            for (int k = 997 * round % COUNT; k < COUNT; k += 7 + round) {
+                wanted[k] = array[k] = wanted[k] * 1.01f + (float)sin(k * 0.1) * 0.3f;
+            }
+            void *stream;
+            round_trip(array, sizeof array, SYNCLINE_F32, &options, &stream, array);
+            free(stream);
+        }
+        for (int k = 0; k < COUNT; k++) {
+            double limit = mode == 0 ? 1e-2 : 1e-2 * fabs((double)wanted[k]);
+            CHECK(fabs((double)wanted[k] - (double)array[k]) <= limit);
+        }
+    }
+    unsigned char small[300];
+    syncline_compress_options options = options_of(SYNCLINE_ABS, 1e-2);
+    options.rewritable = 2;
+    size_t result = syncline_compress(context, small, 300, field, sizeof field, SYNCLINE_F32, shape, 3, &options);
+    CHECK(syncline_error_code(result) == SYNCLINE_ERROR_INVALID_ARGUMENT);
+    CHECK(strstr(syncline_error_message(context), "rewritable is 2") != NULL);
+}
+
 /* Values that stand for missing data come back exactly and do not count in the range. */
 static void test_fill_values(void) {
     static float holes[COUNT], restored[COUNT];
@@ -309,6 +339,7 @@ int main(void) {
     }
     test_bounds();
     test_efforts();
+    test_rewritable();
     test_fill_values();
     test_lossless_types();
     test_region();

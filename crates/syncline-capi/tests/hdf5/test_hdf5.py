@@ -25,6 +25,8 @@ def test_keywords_of_the_python_package(tmp_path):
     assert syncline_h5py.filter(abs=1e-3, fill="none")["compression_opts"] == (*parameters(1, 1e-3), 1, 0, 0, 0)
     efforts = [syncline_h5py.filter(abs=1, level=2, effort=name) for name in (None, "fast", "balanced", "best")]
     assert [words["compression_opts"][7] for words in efforts] == [256 * 2 + 65536 * number for number in range(4)]
+    once = syncline_h5py.filter(abs=1, effort="best", rewritable=False)["compression_opts"]
+    assert once == (*parameters(1, 1), 0, 0, 0, 65536 * 3 + (1 << 24))
     with pytest.raises(TypeError):
         syncline_h5py.filter(abs=1, rel=1)
     with pytest.raises(ValueError, match="coder"):
@@ -70,7 +72,7 @@ def test_more_effort_makes_smaller_chunks(tmp_path):
     smooth = (np.sin(z / 9) + np.sin(y / 8) * np.cos(x / 7)).astype("f4")
     sizes = []
     for effort in range(4):
-        options = (*parameters(1, 1e-3), 0, 0, 0, 65536 * effort)
+        options = (*parameters(1, 1e-3), 0, 0, 0, 65536 * effort + (1 << 24))
         write(tmp_path / "a.h5", name=str(effort), data=smooth, chunks=(40, 50, 60), options=options)
         with h5py.File(tmp_path / "a.h5") as file:
             dataset = file[str(effort)]
@@ -149,7 +151,7 @@ def test_other_types_fail_when_the_dataset_is_created(tmp_path, data):
         (*parameters(1, 1e-3), 6, 0, 0, 0),
         (*parameters(1, 1e-3), 3, 0, 0, 0),
         (*parameters(1, 1e-3), 5, 0, 0, 0, 1, 2, 3, 4, 5),
-        *((*parameters(1, 1e-3), 0, 0, 0, last) for last in (9, 256 * 10, 65536 * 4, 1 << 31)),
+        *((*parameters(1, 1e-3), 0, 0, 0, last) for last in (9, 256 * 10, 65536 * 4, 1 << 25, 1 << 31)),
     ],
 )
 def test_wrong_parameters_fail_when_the_dataset_is_created(tmp_path, options):

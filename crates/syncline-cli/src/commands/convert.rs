@@ -1,5 +1,7 @@
 //! `syncline convert`: a copy of an HDF5 file or of a Zarr store whose floating-point arrays are compressed.
 
+pub mod bounds;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,30 +10,48 @@ use syncline::{Bound, ElementType, Fill, Shape};
 use super::compress::fill_of;
 use super::{remark, say, table};
 use crate::args::{ConvertArgs, Talk};
+use crate::conventions::{Variable, was_lossy};
 use crate::message::{self, Failure, Outcome};
 use crate::progress::Bar;
 use crate::{format, hdf5, json, zarr};
 
 const HEADS: [&str; 7] = ["RATIO", "ARRAY", "BEFORE", "AFTER", "TYPE", "SHAPE", "DATASET"];
 
-/// What became of a floating-point array.
-pub struct Change {
-    /// Path.
-    pub path: String,
-    /// Element type; `None` for one that Syncline does not have.
-    pub element: Option<ElementType>,
+/// An array of the input.
+pub struct Array {
+    /// What the conventions look at.
+    pub variable: Variable,
+    /// Whether elements are floating-point numbers, of a type that Syncline has or another.
+    pub is_floating: bool,
     /// Extents, slowest axis first.
     pub extents: Vec<u64>,
     /// Bytes of the elements.
     pub array: u64,
-    /// Bytes that the chunks took.
+    /// Bytes that the elements take in the input.
     pub before: u64,
+    /// Whether the elements are in other arrays or files.
+    pub is_elsewhere: bool,
+}
+
+/// What became of a floating-point array.
+pub struct Change {
+    /// The array.
+    pub array: Array,
     /// Bytes that the chunks take now.
     pub after: u64,
-    /// The bound that holds: an absolute error, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
-    pub holds: f64,
-    /// Why it was not compressed, if it was not.
-    pub kept: Option<String>,
+    /// What was done: the bound that was asked for, and the one that holds, which is an absolute error, or relative to
+    /// each value for [`Bound::PwRel`], and 0 if lossless. Or the reason why it was copied.
+    pub result: Result<(Bound, f64), String>,
+}
+
+impl Change {
+    /// Returns what else is to be known, if the array was compressed with a bound before.
+    pub fn remark(&self) -> Option<String> {
+        let is_lossy = self.result.as_ref().is_ok_and(|&(_, holds)| holds > 0.0);
+        let again = is_lossy && was_lossy(&self.array.variable.attributes);
+        let path = &self.array.variable.path;
+        again.then(|| format!("{path}: was compressed with an error bound before: the errors of both add up"))
+    }
 }
 
 /// What a conversion did.
@@ -59,7 +79,8 @@ pub fn run(args: &ConvertArgs, talk: Talk) -> Outcome {
     let bar = Bar::new("converting", ElementType::U8, talk);
     let done = copy(args, fill)?;
     let elapsed = bar.elapsed();
-    for remark in done.remarks.iter().filter(|_| !talk.quiet) {
+    let again = done.changes.iter().filter_map(Change::remark);
+    for remark in done.remarks.iter().cloned().chain(again).filter(|_| !talk.quiet) {
         message::warn(format_args!("{}: {remark}", args.output.display()));
     }
     if args.json {
@@ -72,7 +93,7 @@ pub fn run(args: &ConvertArgs, talk: Talk) -> Outcome {
 fn copy(args: &ConvertArgs, fill: Option<Vec<f64>>) -> Outcome<Conversion> {
     let (input, output) = (args.input.display(), args.output.display());
     match (is_store(&args.input), is_store(&args.output)) {
-        (true, _) if hdf5::is_file(&args.output) => Err(Failure::usage(format!(
+        (true, _) if hdf5::is_name(&args.output) => Err(Failure::usage(format!(
             "{output}: is the name of an HDF5 file, and a Zarr store becomes a Zarr store: name one, such as out.zarr"
         ))),
         (true, _) => zarr::convert(args, fill.as_deref()),
@@ -90,10 +111,9 @@ fn is_store(path: &std::path::Path) -> bool {
 
 /// Prints the table and a summary.
 fn tell(args: &ConvertArgs, done: &Conversion, elapsed: Duration) -> Outcome {
-    let bound = args.bound.bound();
-    let rows: Vec<Vec<String>> = done.changes.iter().map(|change| row(change, bound)).collect();
+    let rows: Vec<Vec<String>> = done.changes.iter().map(row).collect();
     say(&table(&HEADS, |column| column < 4, &rows))?;
-    let array: u64 = done.changes.iter().filter(|change| change.kept.is_none()).map(|change| change.array).sum();
+    let array: u64 = done.changes.iter().filter(|change| change.result.is_ok()).map(|change| change.array.array).sum();
     let [before, after] = done.bytes;
     remark(format_args!(
         "{} -> {}: {} -> {}, ratio {}, {}",
@@ -110,42 +130,45 @@ fn tell(args: &ConvertArgs, done: &Conversion, elapsed: Duration) -> Outcome {
     Ok(())
 }
 
-fn row(change: &Change, bound: Bound) -> Vec<String> {
-    let what = match &change.kept {
-        Some(kept) => format!("copied: {kept}"),
-        None if change.holds == 0.0 => format::resolved(Bound::Lossless, 0.0),
-        None => format::resolved(bound, change.holds),
+fn row(change: &Change) -> Vec<String> {
+    let Array { variable, extents, array, before, .. } = &change.array;
+    let what = match &change.result {
+        Err(reason) => format!("copied: {reason}"),
+        Ok((_, 0.0)) => format::resolved(Bound::Lossless, 0.0),
+        Ok((bound, holds)) => format::resolved(*bound, *holds),
     };
     vec![
-        format::number(format::ratio(change.array, change.after)),
-        format::bytes(change.array),
-        format::bytes(change.before),
+        format::number(format::ratio(*array, change.after)),
+        format::bytes(*array),
+        format::bytes(*before),
         format::bytes(change.after),
-        change.element.map_or("-", ElementType::name).to_string(),
-        Shape::new(&change.extents).map_or_else(|_| "-".into(), |shape| shape.to_string()),
-        format!("{}: {what}", change.path),
+        variable.element.map_or("-", ElementType::name).to_string(),
+        Shape::new(extents).map_or_else(|_| "-".into(), |shape| shape.to_string()),
+        format!("{}: {what}", variable.path),
     ]
 }
 
 fn as_json(args: &ConvertArgs, done: &Conversion, seconds: f64) -> Value {
     let dataset = |change: &Change| {
+        let Array { variable, extents, array, before, .. } = &change.array;
+        let made = change.result.as_ref().ok();
         json!({
-            "dataset": change.path,
-            "element_type": change.element.map(ElementType::name),
-            "shape": change.extents,
-            "array_bytes": change.array,
-            "bytes_before": change.before,
+            "dataset": variable.path,
+            "element_type": variable.element.map(ElementType::name),
+            "shape": extents,
+            "array_bytes": array,
+            "bytes_before": before,
             "bytes_after": change.after,
-            "resolved_bound": change.holds,
-            "compressed": change.kept.is_none(),
-            "reason": change.kept,
+            "bound": made.map(|&(bound, _)| json::bound(bound)),
+            "resolved_bound": made.map_or(0.0, |&(_, holds)| holds),
+            "compressed": made.is_some(),
+            "reason": change.result.as_ref().err(),
         })
     };
     let [before, after] = done.bytes;
     json!({
         "input": args.input,
         "output": args.output,
-        "bound": json::bound(args.bound.bound()),
         "bytes_before": before,
         "bytes_after": after,
         "ratio": before as f64 / after as f64,
@@ -158,11 +181,14 @@ fn as_json(args: &ConvertArgs, done: &Conversion, seconds: f64) -> Value {
 
 #[cfg(unix)]
 mod of_hdf5 {
+    use std::collections::HashMap;
     use std::fs;
 
-    use syncline_hdf5::{Kept, Options, SMALLEST};
+    use syncline_hdf5::{Choice, Contents, Options};
 
+    use super::bounds::{Decision, decide};
     use super::*;
+    use crate::conventions::{self, Attributes};
     use crate::hdf5::{find_library, of};
     use crate::output::Output;
 
@@ -170,47 +196,87 @@ mod of_hdf5 {
     pub fn convert(args: &ConvertArgs, fill: Option<Vec<f64>>) -> Outcome<Conversion> {
         let (input, output) = (&args.input, &args.output);
         let before = fs::metadata(input).map_err(|error| Failure::io(input.display(), &error))?.len();
+        let failed = |error| of(input.display(), error);
+        let library = find_library()?;
+        let contents = Contents::of(&library, input, &conventions::names()).map_err(failed)?;
+        let groups: Vec<_> = contents.groups.iter().map(|(path, values)| (path.clone(), as_json(values))).collect();
+        let arrays: Vec<Array> = contents.variables.into_iter().map(array).collect();
+        let decisions = decide(&args.bound, &args.except, &arrays, &groups)?;
+        let choices = arrays.iter().zip(&decisions).filter_map(choice).collect();
         let options = Options {
-            bound: args.bound.bound(),
             fill,
             coder: args.coder,
             level: args.short_level.0.or(args.level),
             effort: args.effort,
-            except: args.except.clone(),
+            rewritable: args.rewritable,
             threads: args.limits.threads,
             memory_limit: args.limits.memory_limit,
         };
-        let library = find_library()?;
         let file = Output::create(output, args.force, &[input.as_path()])?;
         let temporary = file.temporary().ok_or_else(|| Failure::usage("convert writes a file: name one as OUT"))?;
-        let done = syncline_hdf5::convert(&library, input, temporary, &options, &mut |_, _, _| {});
-        let done = done.map_err(|error| of(input.display(), error))?;
+        let done = syncline_hdf5::convert(&library, input, temporary, &choices, &options, &mut |_, _, _| {});
+        let done = done.map_err(failed)?;
         file.commit(false)?;
         let after = fs::metadata(output).map_err(|error| Failure::io(output.display(), &error))?.len();
         let lost = format::counted(done.lost_references, "attribute or dataset");
         let remark = format!("{lost} with references of the type H5T_STD_REF, which are null in the copy");
+        let made: HashMap<&str, _> = done.changes.iter().map(|change| (change.path.as_str(), change)).collect();
+        let (floating, others): (Vec<_>, Vec<_>) =
+            arrays.into_iter().zip(decisions).partition(|(array, _)| array.is_floating);
+        let change = |(array, decision): (Array, Decision)| match (made.get(array.variable.path.as_str()), decision) {
+            (Some(made), Decision::Compress(bound)) => {
+                Change { array, after: made.after, result: Ok((bound, made.holds)) }
+            }
+            (_, Decision::Compress(_)) => {
+                Change { after: array.before, array, result: Err("the file was changed meanwhile".into()) }
+            }
+            (_, Decision::Keep(reason)) => Change { after: array.before, array, result: Err(reason) },
+        };
         Ok(Conversion {
             bytes: [before, after],
-            changes: done.changes.into_iter().map(change).collect(),
-            others: done.others,
+            changes: floating.into_iter().map(change).collect(),
+            others: others.len() as u64,
             lost_references: done.lost_references,
             remarks: if done.lost_references > 0 { vec![remark] } else { Vec::new() },
         })
     }
 
-    fn change(change: syncline_hdf5::Change) -> Change {
-        let syncline_hdf5::Change { path, element, extents, array, before, after, holds, kept } = change;
-        Change { path, element, extents, array, before, after, holds, kept: kept.map(reason) }
+    fn array(found: syncline_hdf5::Variable) -> Array {
+        let attributes = as_json(&found.attributes);
+        let variable = Variable { path: found.path, element: found.element, is_coordinate: found.is_scale, attributes };
+        Array {
+            variable,
+            is_floating: found.is_floating,
+            extents: found.extents,
+            array: found.array,
+            before: found.stored,
+            is_elsewhere: found.is_elsewhere,
+        }
     }
 
-    fn reason(kept: Kept) -> String {
-        match kept {
-            Kept::Named => "named by --except".into(),
-            Kept::Scale => "a dimension scale".into(),
-            Kept::Small => format!("fewer than {} elements", format::grouped(SMALLEST)),
-            Kept::Type => "its type cannot be compressed".into(),
-            Kept::Elsewhere => "its elements are in other datasets or files".into(),
-        }
+    /// Returns how a dataset is compressed, if it is. Integers are copied.
+    fn choice((array, decision): (&Array, &Decision)) -> Option<(String, Choice)> {
+        let &Decision::Compress(bound) = decision else { return None };
+        let attributes = array.variable.attributes.clone();
+        let scaling = conventions::scaling(&attributes);
+        let describe = Box::new(move |holds| as_hdf5(conventions::description(bound, holds, &attributes)));
+        array.is_floating.then(|| (array.variable.path.clone(), Choice { bound, scaling, describe }))
+    }
+
+    fn as_json(attributes: &syncline_hdf5::Attributes) -> Attributes {
+        let value = |value: &syncline_hdf5::Value| match value {
+            syncline_hdf5::Value::Text(text) => json!(text),
+            syncline_hdf5::Value::Numbers(numbers) => json!(numbers),
+        };
+        attributes.iter().map(|(name, of)| (name.clone(), value(of))).collect()
+    }
+
+    fn as_hdf5(attributes: Attributes) -> syncline_hdf5::Attributes {
+        let value = |value: Value| match value {
+            Value::String(text) => syncline_hdf5::Value::Text(text),
+            number => syncline_hdf5::Value::Numbers(number.as_f64().into_iter().collect()),
+        };
+        attributes.into_iter().map(|(name, of)| (name, value(of))).collect()
     }
 }
 

@@ -36,7 +36,7 @@ impl Place {
         if let Some((container, name)) = zarr::array_in(path) {
             return Some(Self { is_store: true, container, name: Some(name).filter(|name| !name.is_empty()) });
         }
-        hdf5::is_file(path).then(|| Self { is_store: false, container: path.to_owned(), name: None })
+        hdf5::is_name(path).then(|| Self { is_store: false, container: path.to_owned(), name: None })
     }
 }
 

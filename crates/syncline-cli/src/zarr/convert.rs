@@ -1,29 +1,31 @@
 //! Copies of stores in which the floating-point arrays are compressed by the codec. All else is copied as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
-use syncline::ElementType;
+use serde_json::{Value, json};
+use syncline::{Bound, ElementType};
 use walkdir::WalkDir;
-use zarrs::array::{Array, ArrayMetadata};
+use zarrs::array::ArrayMetadata;
 use zarrs::filesystem::FilesystemStore;
 
+use super::contents::Contents;
 use super::metadata::{self, Format};
 use super::permitted::Permitted;
 use super::recompress::Recompress;
 use super::{MARKS, failed, is_node, node, put_in_place};
 use crate::args::ConvertArgs;
-use crate::commands::convert::{Change, Conversion};
-use crate::format;
+use crate::commands::convert::bounds::{Decision, decide, is_within};
+use crate::commands::convert::{Array, Change, Conversion};
+use crate::conventions::{Attributes, description, scaling};
 use crate::message::{Failure, Outcome};
 use crate::output::{folder_of, permit, temporary_folder};
 
-/// Arrays of fewer elements stay as they are: streams would take more than is saved.
-const SMALLEST: u64 = 1024;
+/// An array in a store.
+type StoredArray = zarrs::array::Array<FilesystemStore>;
 
 /// Copies the store to a folder that exists only when it is complete. `fill` are the values that mean missing data, if
 /// not those that each array declares.
@@ -37,16 +39,14 @@ pub fn convert(args: &ConvertArgs, fill: Option<&[f64]>) -> Outcome<Conversion> 
         let marks = MARKS.join(", ");
         return Err(Failure::data(format!("{shown}: is no group or array of Zarr: it contains none of {marks}")));
     }
-    for path in &args.except {
-        if !from.join(path.trim_matches('/')).is_dir() {
-            return Err(Failure::usage(format!("{shown}: there is no group or array {path}: check the exceptions")));
-        }
-    }
     let target = destination(args)?;
+    let Contents { arrays, groups } = Contents::of(args)?;
+    let decisions = decide(&args.bound, &args.except, &arrays, &groups)?;
+    let decided = arrays.into_iter().zip(decisions).map(|both| (both.0.variable.path.clone(), both)).collect();
     let written = |error| Failure::io(args.output.display(), &error);
     let folder = temporary_folder(folder_of(&target)).map_err(written)?;
     let to = folder.path().join("a");
-    let mut done = Copy::new(args, fill, &to)?.run()?;
+    let mut done = Copy::new(args, fill, &to, decided)?.run()?;
     done.bytes = [size_of(from, |_| true)?, size_of(&to, |_| true)?];
     put_in_place(&to, &target, &folder, args.force).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => exists(args),
@@ -96,6 +96,8 @@ struct Copy<'a> {
     args: &'a ConvertArgs,
     fill: Option<&'a [f64]>,
     to: &'a Path,
+    /// Arrays by their paths, and what becomes of each.
+    decided: HashMap<String, (Array, Decision)>,
     source: Arc<FilesystemStore>,
     target: Arc<Permitted>,
     pool: rayon::ThreadPool,
@@ -107,7 +109,12 @@ struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    fn new(args: &'a ConvertArgs, fill: Option<&'a [f64]>, to: &'a Path) -> Outcome<Self> {
+    fn new(
+        args: &'a ConvertArgs,
+        fill: Option<&'a [f64]>,
+        to: &'a Path,
+        decided: HashMap<String, (Array, Decision)>,
+    ) -> Outcome<Self> {
         fs::create_dir(to).map_err(|error| Failure::io(args.output.display(), &error))?;
         let open = |path: &Path| {
             let store = FilesystemStore::new(path);
@@ -117,7 +124,7 @@ impl<'a> Copy<'a> {
         let pool = pool.map_err(|error| Failure::data(format!("threads cannot be started: {error}: use -T 1")))?;
         let (source, target) = (Arc::new(open(&args.input)?), Arc::new(Permitted(open(to)?)));
         let (changed, groups, done) = (BTreeMap::new(), Vec::new(), Conversion::default());
-        Ok(Self { args, fill, to, source, target, pool, changed, groups, done })
+        Ok(Self { args, fill, to, decided, source, target, pool, changed, groups, done })
     }
 
     fn run(mut self) -> Outcome<Conversion> {
@@ -133,7 +140,7 @@ impl<'a> Copy<'a> {
         match metadata::of_array(&self.args.input.join(name)) {
             Ok(Some((format, metadata))) => self.array(name, format, &metadata),
             Ok(None) => self.group(name),
-            Err(_) if self.is_excepted(name) => self.files(name, None),
+            Err(_) if is_within(name, &self.args.except) => self.files(name, None),
             Err(failure) => Err(failure),
         }
     }
@@ -154,7 +161,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Copies what is in the folder of an array, except for chunks that are compressed.
-    fn files(&self, name: &str, compressed: Option<&Array<FilesystemStore>>) -> Outcome {
+    fn files(&self, name: &str, compressed: Option<&StoredArray>) -> Outcome {
         for entry in entries(&self.args.input.join(name))? {
             let within = join(name, &entry);
             if self.args.input.join(&within).is_dir() {
@@ -170,55 +177,82 @@ impl<'a> Copy<'a> {
     }
 
     fn array(&mut self, name: &str, format: Format, metadata: &Value) -> Outcome {
-        let Some(element) = metadata::floating_type(format, metadata) else {
+        let Some((array, decision)) = self.decided.remove(&node(name)) else { return self.files(name, None) };
+        let Some(element) = array.variable.element else {
             self.done.others += 1;
             return self.files(name, None);
         };
-        let from = self.args.input.join(name);
-        let extents: Vec<u64> = metadata["shape"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
-        let count = extents.iter().fold(1, |count: u64, &extent| count.saturating_mul(extent));
-        let before = size_of(&from, is_data)?;
-        let kept = if self.is_excepted(name) {
-            Some("named by --except".into())
-        } else if metadata::is_coordinate(name, format, metadata, &from) {
-            Some("a coordinate".into())
-        } else if count < SMALLEST {
-            Some(format!("fewer than {} elements", format::grouped(SMALLEST)))
-        } else {
-            None
-        };
-        let (after, holds) = match kept {
-            None => self.compress(name, format, metadata, element)?,
-            Some(_) => {
+        let change = match decision {
+            Decision::Compress(bound) => {
+                let (after, holds) = self.compress(name, (format, metadata), element, bound, &array)?;
+                Change { array, after, result: Ok((bound, holds)) }
+            }
+            Decision::Keep(reason) => {
                 self.files(name, None)?;
-                (before, 0.0)
+                Change { after: array.before, array, result: Err(reason) }
             }
         };
-        let (path, array) = (node(name), count.saturating_mul(element.size() as u64));
-        self.done.changes.push(Change { path, element: Some(element), extents, array, before, after, holds, kept });
+        self.done.changes.push(change);
         Ok(())
     }
 
     /// Writes the compressed array. Returns the bytes that it takes, and the bound that holds.
-    fn compress(&mut self, name: &str, format: Format, metadata: &Value, element: ElementType) -> Outcome<(u64, f64)> {
+    fn compress(
+        &mut self,
+        name: &str,
+        (format, metadata): (Format, &Value),
+        element: ElementType,
+        bound: Bound,
+        array: &Array,
+    ) -> Outcome<(u64, f64)> {
         let shown = format!("{}{}", self.args.input.display(), node(name));
-        let array = Array::open(Arc::clone(&self.source), &node(name)).map_err(|error| {
+        let stored = zarrs::array::Array::open(Arc::clone(&self.source), &node(name)).map_err(|error| {
             let except = node(name);
             Failure::data(format!("{shown}: {error}: check the store, or leave the array as it is: --except {except}"))
         })?;
-        self.files(name, Some(&array))?;
-        let work = Recompress::new(array, element, self.args, &self.pool, shown)?;
-        let (settings, holds) = work.settings(self.fill)?;
-        let changed = metadata::compressed(format, metadata, &settings);
+        self.files(name, Some(&stored))?;
+        let work = Recompress::new(stored, element, self.args, &self.pool, shown)?;
+        let (settings, holds) = work.settings(bound, scaling(&array.variable.attributes), self.fill)?;
+        let mut changed = metadata::compressed(format, metadata, &settings);
+        let new = description(bound, holds, &array.variable.attributes);
+        let of_format_2 = self.describe(name, format, &mut changed, new)?;
         let file = join(name, format.file());
         self.write(&file, &changed)?;
         let written = |error: &dyn std::fmt::Display| failed(&self.args.output.display().to_string())(error);
         let metadata = ArrayMetadata::try_from(changed.to_string().as_str()).map_err(|error| written(&error))?;
-        let copy = Array::new_with_metadata(Arc::clone(&self.target), &node(name), metadata);
+        let copy = zarrs::array::Array::new_with_metadata(Arc::clone(&self.target), &node(name), metadata);
         let copy = copy.map_err(|error| written(&error))?;
         work.write(copy)?;
         self.changed.insert(file, changed);
+        self.changed.extend(of_format_2);
         Ok((size_of(&self.to.join(name), is_data)?, holds))
+    }
+
+    /// Adds attributes to an array: to its metadata, or to a file of format 2, which is returned with its name.
+    fn describe(
+        &self,
+        name: &str,
+        format: Format,
+        metadata: &mut Value,
+        new: Attributes,
+    ) -> Outcome<Option<(String, Value)>> {
+        let add = |attributes: &mut Value, new: Attributes| {
+            for (name, value) in new {
+                attributes[name] = value;
+            }
+        };
+        if new.is_empty() {
+            return Ok(None);
+        }
+        if format == Format::Three {
+            add(&mut metadata["attributes"], new);
+            return Ok(None);
+        }
+        let file = join(name, ".zattrs");
+        let mut attributes = metadata::read(&self.to.join(&file))?.unwrap_or_else(|| json!({}));
+        add(&mut attributes, new);
+        self.write(&file, &attributes)?;
+        Ok(Some((file, attributes)))
     }
 
     /// Renews the consolidated metadata of a group. What cannot be read, as it is no JSON, is left out in format 2.
@@ -267,20 +301,15 @@ impl<'a> Copy<'a> {
         fs::copy(&from, to).map_err(|error| Failure::io(from.display(), &error))?;
         Ok(())
     }
-
-    fn is_excepted(&self, name: &str) -> bool {
-        let below =
-            |except: &str| name.strip_prefix(except).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        self.args.except.iter().any(|except| below(except.trim_matches('/')))
-    }
 }
 
-fn join(folder: &str, name: &str) -> String {
+/// Returns the path of a member of a folder.
+pub fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
 /// Returns the names in a folder, in order.
-fn entries(folder: &Path) -> Outcome<Vec<String>> {
+pub fn entries(folder: &Path) -> Outcome<Vec<String>> {
     let mut names = Vec::new();
     let failed = |error| Failure::io(folder.display(), &error);
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -294,7 +323,7 @@ fn entries(folder: &Path) -> Outcome<Vec<String>> {
 }
 
 /// Returns whether a file has a chunk of an array: its name is that of the chunk whose indices are the numbers in it.
-fn is_chunk(array: &Array<FilesystemStore>, file: &str) -> bool {
+fn is_chunk(array: &StoredArray, file: &str) -> bool {
     let folder = array.path().as_str().trim_start_matches('/');
     let within = file.strip_prefix(folder).unwrap_or(file);
     let numbers = within.split(|character: char| !character.is_ascii_digit()).filter(|number| !number.is_empty());
@@ -303,12 +332,12 @@ fn is_chunk(array: &Array<FilesystemStore>, file: &str) -> bool {
 }
 
 /// Returns whether a file has no metadata, by its name.
-fn is_data(name: &str) -> bool {
+pub fn is_data(name: &str) -> bool {
     !name.starts_with(".z") && name != "zarr.json"
 }
 
 /// Returns the bytes of the files in a folder whose names are counted.
-fn size_of(folder: &Path, is_counted: impl Fn(&str) -> bool) -> Outcome<u64> {
+pub fn size_of(folder: &Path, is_counted: impl Fn(&str) -> bool) -> Outcome<u64> {
     let mut total = 0;
     for entry in WalkDir::new(folder).follow_links(true) {
         let metadata = entry.and_then(|entry| Ok((entry.metadata()?, entry)));

@@ -114,8 +114,15 @@ fn codecs(before: &Value, codec: &Value) -> Value {
 }
 
 /// Replaces the metadata of arrays in the consolidated metadata of a group at a path, which is empty or ends with `/`.
-/// `changed` has that of arrays by the names of their files. Returns whether there was any.
+/// `changed` has that of arrays by the names of their files. Returns whether there was any. Format 2 has files that may
+/// be new.
 pub fn renew(group: &mut Value, at: &str, changed: &BTreeMap<String, Value>) -> bool {
+    if group.get("zarr_consolidated_format").is_some() {
+        let of_format_2 = changed.iter().filter(|(file, _)| !file.ends_with(Format::Three.file()));
+        for (name, metadata) in of_format_2.filter_map(|(file, metadata)| Some((file.strip_prefix(at)?, metadata))) {
+            group["metadata"][name] = metadata.clone();
+        }
+    }
     let (entries, file) = match group.get("zarr_consolidated_format") {
         Some(_) => (&mut group["metadata"], ""),
         None => match group.get_mut("consolidated_metadata") {

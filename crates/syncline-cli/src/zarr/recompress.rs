@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use syncline::{Bound, Coder, Effort, ElementType, Error, Fill, MAX_FILLS};
-use syncline_core::bound::{PieceBound, Scan};
+use syncline::{Bound, Coder, Effort, ElementType, Error, Fill};
+use syncline_core::bound::{PieceBound, Scaling, Scan};
 use syncline_zarrs::{FillSetting, SynclineConfiguration};
 use zarrs::array::codec::{ShardingCodecOptions, SubchunkWriteOrder};
 use zarrs::array::{Array, ArrayBytes, ArrayError, CodecOptions, CodecSpecificOptions, unravel_index};
@@ -65,17 +65,22 @@ impl<'a> Recompress<'a> {
         Ok(Self { array, element, args, pool, at_a_time, options, shown })
     }
 
-    /// Returns the settings of the codec, and the bound that holds for all chunks. `fill` are the values that mean
-    /// missing data, if not those that the array declares.
-    pub fn settings(&self, fill: Option<&[f64]>) -> Outcome<(SynclineConfiguration, f64)> {
+    /// Returns the settings of the codec for a bound, and the bound that holds for all chunks. `scaling` is how readers
+    /// turn stored values into those that the bound refers to; `fill` are the values that mean missing data, if not
+    /// those that the array declares.
+    pub fn settings(
+        &self,
+        bound: Bound,
+        scaling: Scaling,
+        fill: Option<&[f64]>,
+    ) -> Outcome<(SynclineConfiguration, f64)> {
         let mut fills = fill.map_or_else(|| declared_fills(&self.array, self.element), <[f64]>::to_vec);
         // Infinities are restored exactly in any case, and JSON has none.
         fills.retain(|value| value.is_finite());
-        fills.truncate(MAX_FILLS);
         let ours = |error| Failure::of(&self.shown, error);
         let known = if fills.is_empty() && fill.is_none() { Fill::Auto } else { Fill::of(&fills).map_err(ours)? };
         let count = self.array.shape().iter().product();
-        let resolved = PieceBound::resolve(self.element, count, self.args.bound.bound(), known, |scan| self.pass(scan));
+        let resolved = PieceBound::resolve(self.element, count, bound, scaling, known, |scan| self.pass(scan));
         let PieceBound { bound, holds, fills } = resolved.map_err(|trouble| match trouble {
             Trouble::Error(error) => ours(error),
             Trouble::Failure(failure) => failure,
@@ -85,6 +90,8 @@ impl<'a> Recompress<'a> {
         settings.coder = self.args.coder.map(Coder::name).map(str::to_owned);
         settings.level = self.args.short_level.0.or(self.args.level);
         settings.effort = self.args.effort.filter(|_| !is_lossless).map(Effort::name).map(str::to_owned);
+        // A codec of a store is rewritable unless it says otherwise.
+        settings.rewritable = self.args.rewritable || is_lossless;
         settings.fill = match fills.as_slice() {
             _ if is_lossless => None,
             // Each chunk detects its own.

@@ -191,7 +191,7 @@ fn a_store_is_converted_and_all_else_stays() {
         let is_compressed = ["g/t/", "g/s/", "g/sparse/", "half/"].iter().any(|array| name.starts_with(array));
         assert!(name == "zarr.json" || (*bytes == after[name]) != is_compressed, "{name}");
     }
-    // Of the metadata, only the codecs change, also in what is consolidated.
+    // Of the metadata, only the codecs and the attributes that state the error change, also in what is consolidated.
     let consolidated = read_json(&shop.path("b.zarr/zarr.json"));
     assert_eq!(consolidated["attributes"]["title"], "outer");
     for (name, shape) in [("g/t", None), ("g/s", Some(json!([8, 25])))] {
@@ -202,6 +202,9 @@ fn a_store_is_converted_and_all_else_stays() {
         assert_eq!((&codec["name"], &codec["configuration"]["mode"]), (&json!("syncline"), &json!("abs")));
         assert_eq!(new["codecs"][0]["configuration"].get("chunk_shape"), shape.as_ref());
         new["codecs"] = old["codecs"].clone();
+        let error = new["attributes"]["lossy_compression_maximum_absolute_error"].as_f64().unwrap();
+        assert!((error - 1e-3 * range).abs() < 1e-6 * range && new["attributes"]["lossy_compression"] == "syncline");
+        new["attributes"] = old["attributes"].clone();
         assert_eq!(old, new);
     }
     let same = read_json(&shop.path("a.zarr/zarr.json"))["consolidated_metadata"]["metadata"]["i"].clone();
@@ -274,10 +277,13 @@ fn arrays_of_format_2_stay_in_it() {
         assert_eq!(metadata["compressor"], json!({"id": "syncline", "mode": "abs", "value": 0.01, "fill": FILL}));
         assert_eq!(metadata["dtype"], "<f8");
         assert_eq!(changed["metadata"][format!("{name}/.zarray")], metadata);
+        let attributes = read_json(&shop.path(&format!("b.zarr/{name}/.zattrs")));
+        assert_eq!(attributes["lossy_compression_maximum_absolute_error"], 0.01);
+        assert_eq!((&attributes["units"], &changed["metadata"][format!("{name}/.zattrs")]), (&json!("m"), &attributes));
     }
     let (before, after) = (files(&root), files(&shop.path("b.zarr")));
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
-    for name in ["i/.zarray", "i/0.0", "t/.zattrs", ".zgroup"] {
+    for name in ["i/.zarray", "i/0.0", "i/.zattrs", ".zgroup"] {
         assert_eq!(before[name], after[name], "{name}");
     }
     // Such as the NaN that Python writes.
@@ -285,6 +291,58 @@ fn arrays_of_format_2_stay_in_it() {
     let output = shop.run("convert a.zarr c.zarr --abs 0.01");
     assert!(String::from_utf8_lossy(&output.stderr).contains(".zmetadata: is no JSON: left out"));
     assert!(!shop.path("c.zarr/.zmetadata").exists());
+}
+
+#[test]
+fn arrays_that_describe_others_stay_and_names_have_their_bounds() {
+    let shop = Workshop::new();
+    let named = |attributes: Value| json!({"attributes": attributes, "fill_value": 0.0});
+    for (name, more) in [
+        ("t", named(json!({"coordinates": "lat lon", "missing_value": [FILL, 1e20], "scale_factor": 0.5}))),
+        ("g/u", named(json!({"grid_mapping": "map: lon"}))),
+        ("lat", named(json!({}))),
+        ("lon", named(json!({}))),
+        ("when", named(json!({"units": "hours since 2000-01-01"}))),
+        ("p", named(json!({}))),
+        ("q", named(json!({}))),
+    ] {
+        let array = create(&shop, "a.zarr", name, &metadata("float64", json!(0.0), json!([little()]), more));
+        array.store_array_subset(&array.subset_all(), &field()[..]).unwrap();
+    }
+    fs::write(shop.path("a.zarr/zarr.json"), group(json!({})).to_string()).unwrap();
+    fs::write(shop.path("a.zarr/g/zarr.json"), group(json!({})).to_string()).unwrap();
+    let said = shop.ok("convert a.zarr b.zarr --abs 0.01 --rel p=1e-3 --pw-rel g/u=1e-4 --lossless q*");
+    let said = String::from_utf8(said).unwrap();
+    for text in [
+        "/lat: copied: coordinates of /t names it",
+        "/lon: copied: grid_mapping of /g/u names it",
+        "/when: copied: a time in hours since 2000-01-01",
+        "/t: |error| <= 0.01",
+        "/g/u: |error| <= 0.0001 |value|",
+        "/q: every bit as it was",
+    ] {
+        assert!(said.contains(text), "{said}");
+    }
+    for name in ["lat", "lon", "when"] {
+        assert_eq!(files(&shop.path("a.zarr").join(name)), files(&shop.path("b.zarr").join(name)));
+    }
+    // Readers multiply by the factor, and so errors are half as large.
+    check(&field(), read::<f64>(&shop, "b.zarr", "t").into_iter(), 0.02);
+    let again = shop.run("convert b.zarr c.zarr --abs 0.01");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("/t: was compressed with an error bound before"));
+    let attributes = read_json(&shop.path("c.zarr/t/zarr.json"))["attributes"].clone();
+    assert_eq!(attributes["lossy_compression_maximum_absolute_error"], 0.02);
+    for (options, text) in [
+        ("--abs x*=1", "--abs x*=1: no floating-point array has such a name: name some of /g/u, "),
+        ("--abs t=1 --rel t=1", "are both for /t"),
+        ("--abs 1 --rel 1", "are both for all arrays"),
+        ("--abs =1", "has no name before ="),
+        ("--abs [=1", "is no pattern"),
+        ("--lossless x", "no floating-point array has such a name"),
+    ] {
+        shop.fails(&format!("convert a.zarr d.zarr {options}"), 2, text);
+    }
+    assert_eq!(shop.names(), ["a.zarr", "b.zarr", "c.zarr"]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::CudaStream;
 use parts::{check_parts, comes_back};
 use real::{Real, bytes_of, on_gpu};
-use stream::{Making, compress_by, opened, sign, try_decompress};
+use stream::{Making, compress_by, opened, sign, try_decompress, with_header};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, Header, Sections, TileSection, parse_record, table_and_trailer};

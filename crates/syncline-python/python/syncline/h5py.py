@@ -1,24 +1,68 @@
-"""Parameters of Syncline's HDF5 filter, for h5py, h5netcdf, PyTables, and HDF5's command-line tools.
+"""Syncline's HDF5 filter for h5py and h5netcdf, and its parameters for all programs that use HDF5.
 
-The filter itself is the C library ``libsyncline.so``; HDF5 finds it in the folder that ``HDF5_PLUGIN_PATH`` names.
+Importing this module makes the filter known to h5py, for reading and writing. Other packages and programs have HDF5
+libraries of their own: :func:`register` makes the filter known to that of a package such as netCDF4 or PyTables, and
+``HDF5_PLUGIN_PATH=$(python -c "import syncline.h5py; print(syncline.h5py.PLUGIN_PATH)")`` to programs such as h5dump.
 """
 
 from __future__ import annotations
 
+import ctypes
+import importlib.machinery
+import pathlib
 import struct
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, Literal
 
+from . import _core
 from ._array import Bound, Coder, Effort, check_effort
 from ._fill import fill_values
 
 #: Number of the filter, from the range that HDF5 leaves to filters that are not registered.
 FILTER_ID = 47501
 
+#: Folder that contains the filter as a plugin, for the environment variable ``HDF5_PLUGIN_PATH``. HDF5 libraries read
+#: it when they are loaded.
+PLUGIN_PATH = str(pathlib.Path(__file__).parent / "hdf5")
+
 _VERSION = 1
 _MODES = ("lossless", "abs", "rel", "psnr", "pw_rel")
 _CODERS = (None, "auto", "huffman", "lzss", "lzss+huffman")
 _EFFORTS = (None, "fast", "balanced", "best")
+_ONCE = 1 << 24
+
+
+def register(package: ModuleType) -> None:
+    """Makes the filter known to the HDF5 library of a package that has been imported, such as netCDF4 or PyTables.
+
+    For h5py, the import of this module has done it. Raises ``ValueError`` for a package that uses no HDF5 library, and
+    ``OSError`` if the library does not take the filter, or on a system without the filter, which is Windows.
+
+    >>> import h5py
+    >>> register(h5py)
+    >>> bool(h5py.h5z.filter_avail(FILTER_ID))
+    True
+    """
+    address = _core.hdf5_filter()
+    if address is None:
+        raise OSError("the HDF5 filter is available on Linux and macOS only")
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    modules = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == package.__name__]
+    for module in modules:
+        file = getattr(module, "__file__", None)
+        if not file or not file.endswith(suffixes):
+            continue
+        # A function is looked for in the libraries of an extension module, too. The GIL is kept, as by callers of HDF5.
+        function = getattr(ctypes.PyDLL(file), "H5Zregister", None)
+        if function is None:
+            continue
+        function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_int
+        if function(address) < 0:
+            raise OSError(f"the HDF5 library of {package.__name__} does not take the filter")
+        return
+    raise ValueError(f"{package.__name__} uses no HDF5 library: give a package such as netCDF4 or tables")
 
 
 def parameters(
@@ -28,11 +72,12 @@ def parameters(
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
+    rewritable: bool = True,
 ) -> tuple[int, ...]:
     """Returns the numbers that HDF5 stores with a dataset and passes to the filter (its ``cd_values``).
 
     ``fill`` is the value, or up to four, that stand for missing data; ``"file"`` takes the one that the dataset
-    declares, or else detects them.
+    declares, or else detects them. ``rewritable`` is that of :func:`filter`.
 
     >>> from syncline import Bound
     >>> parameters(Bound("abs", 1e-3))
@@ -49,7 +94,7 @@ def parameters(
     first, *others = values or (0.0,)
     # The number of fill values plus 1; 0 stands for the dataset's.
     count = 0 if isinstance(fill, str) and fill == "file" else 1 + len(values)
-    choice = _CODERS.index(coder) + 256 * (level or 0) + 65536 * _EFFORTS.index(effort)
+    choice = _CODERS.index(coder) + 256 * (level or 0) + 65536 * _EFFORTS.index(effort) + (0 if rewritable else _ONCE)
     start = (_VERSION, _MODES.index(bound.mode), *_halves(bound.value), count, *_halves(first), choice)
     return start + tuple(half for value in others for half in _halves(value))
 
@@ -64,18 +109,21 @@ def filter(
     coder: Coder | None = None,
     level: int | None = None,
     effort: Effort | None = None,
+    rewritable: bool = True,
 ) -> dict[str, Any]:
     """Returns the keywords of ``create_dataset`` for one error bound; without one, the dataset is lossless.
 
     ``rel`` and ``psnr`` refer to the values of each chunk, since HDF5 compresses one chunk at a time; ``abs`` is the
-    same for all chunks. Integers are always lossless. ``fill`` is that of :func:`parameters`; ``coder``, ``level``, and
-    ``effort`` are those of :func:`syncline.compress`.
+    same for all chunks. HDF5 rewrites a chunk when a part of it is written: with ``rewritable``, the default, each
+    element is then within ``abs`` or ``pw_rel`` of what was last written to it, and without, chunks are smaller, and
+    each time can add an error of up to the bound. Integers are always lossless. ``fill`` is that of
+    :func:`parameters`; ``coder``, ``level``, and ``effort`` are those of :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]
     47501
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    values = parameters(bound, fill=fill, coder=coder, level=level, effort=effort)
+    values = parameters(bound, fill=fill, coder=coder, level=level, effort=effort, rewritable=rewritable)
     return {"compression": FILTER_ID, "compression_opts": values}
 
 
@@ -83,3 +131,13 @@ def _halves(value: float) -> tuple[int, int]:
     """Returns the lower and the upper 32 bits of a binary64."""
     low, high = struct.unpack("<II", struct.pack("<d", value))
     return low, high
+
+
+try:
+    import h5py as _h5py
+except ImportError:
+    # The parameters are useful without it.
+    pass
+else:
+    if _core.hdf5_filter() is not None:
+        register(_h5py)

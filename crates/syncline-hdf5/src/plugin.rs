@@ -1,4 +1,5 @@
-//! The HDF5 filter plugin: a dynamically loaded filter that links no HDF5 library.
+//! The functions that HDF5 looks for in a library of `HDF5_PLUGIN_PATH`. Every library that contains this crate exports
+//! them, so that the C library is a plugin as well.
 
 #![allow(unsafe_code, reason = "functions with the names that HDF5 looks for")]
 
@@ -13,5 +14,5 @@ pub extern "C" fn H5PLget_plugin_type() -> c_int {
 /// Returns the `H5Z_class2_t` of the filter.
 #[unsafe(no_mangle)]
 pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
-    syncline_hdf5::filter::class()
+    crate::filter::class()
 }
