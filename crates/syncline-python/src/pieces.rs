@@ -21,7 +21,7 @@ pub fn resolve_piece(
     let resolve = || {
         let (element, options): (ElementType, _) = (dtype.parse()?, choices.options()?);
         let count = (data.bytes().len() / element.size()) as u64;
-        PieceBound::resolve(element, count, options.bound(), options.fill(), Scaling::default(), |mut scan: Scan| {
+        PieceBound::resolve(element, count, options.bound(), Scaling::default(), options.fill(), |mut scan: Scan| {
             scan.add(0, data.bytes());
             Ok::<_, Error>(scan)
         })

@@ -169,11 +169,11 @@ fn optional_name(text: &str) -> Result<OptionalName, String> {
 impl ConvertBoundArgs {
     /// Returns all bounds that were given.
     pub fn choices(&self) -> Vec<BoundChoice> {
-        let kinds: [(&[NamedBound], fn(f64) -> Bound); 4] =
-            [(&self.abs, Bound::Abs), (&self.rel, Bound::Rel), (&self.psnr, Bound::Psnr), (&self.pw_rel, Bound::PwRel)];
-        let lossy = kinds.into_iter().flat_map(|(given, bound)| {
+        fn of(given: &[NamedBound], bound: fn(f64) -> Bound) -> impl Iterator<Item = BoundChoice> {
             given.iter().map(move |one| BoundChoice { name: one.name.clone(), bound: bound(one.value) })
-        });
+        }
+        let lossy = of(&self.abs, Bound::Abs).chain(of(&self.rel, Bound::Rel));
+        let lossy = lossy.chain(of(&self.psnr, Bound::Psnr)).chain(of(&self.pw_rel, Bound::PwRel));
         let lossless = self.lossless.iter().map(|OptionalName(name)| (name.clone(), Bound::Lossless));
         lossy.chain(lossless.map(|(name, bound)| BoundChoice { name, bound })).collect()
     }
