@@ -1,6 +1,7 @@
 //! The target that compares all readers of a stream of several chunks.
 
 use std::io::{self, Cursor, Read};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use syncline::{
@@ -159,6 +160,11 @@ fn check_region(stream: &[u8], extents: &[u64], size: usize, elements: &[u8], at
     }
     let options = DecompressOptions::with_threads(decode_options(), 1);
     let part = decompress_region(stream, &region, &options).expect("a region of a stream that decompresses");
+    // Other extents of an empty array may be huge.
+    if region.iter().any(Range::is_empty) {
+        assert!(part.bytes().is_empty(), "the empty region {region:?} has elements");
+        return;
+    }
     let mut numbers = vec![0_u64];
     for (range, &extent) in region.iter().zip(extents) {
         numbers = numbers.iter().flat_map(|number| range.clone().map(move |at| number * extent + at)).collect();
