@@ -20,11 +20,11 @@ pub fn empty<'py>(py: Python<'py>, header: &Header) -> PyResult<Bound<'py, PyAny
 /// # Errors
 /// Those of NumPy.
 pub fn bytes_of<'py>(array: &Bound<'py, PyAny>, header: &Header) -> PyResult<Bound<'py, PyAny>> {
-    match header.element_type {
-        // NumPy makes no buffer of types that are not its own.
-        ElementType::Bf16 => array.call_method1("reshape", (-1,))?.call_method1("view", ("u1",)),
-        _ => Ok(array.clone()),
+    // NumPy makes no buffer of types that are not its own, and none with a shape of arrays without axes.
+    if header.element_type == ElementType::Bf16 || header.shape.extents().is_empty() {
+        return array.call_method1("reshape", (-1,))?.call_method1("view", ("u1",));
     }
+    Ok(array.clone())
 }
 
 /// Returns the little-endian type of NumPy for an element type.
