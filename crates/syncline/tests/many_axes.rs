@@ -85,7 +85,9 @@ fn the_stream_is_that_of_merged_axes_with_another_header() {
     for bound in [Bound::Rel(1e-3), Bound::Lossless] {
         let stream = stream_of(&values, &[2, 3, 1, 4, 9, 10, 11], bound);
         let merged = stream_of(&values, &[24, 9, 10, 11], bound);
-        assert_eq!(stream[SparseBytes::HEAD_BYTES..], merged[SparseBytes::HEAD_BYTES..]);
+        // The last checksum covers that of the header.
+        let [own, other] = [&stream, &merged].map(|bytes| &bytes[SparseBytes::HEAD_BYTES..bytes.len() - 16]);
+        assert!(own == other, "{bound:?}");
         assert_ne!(stream, merged);
         assert_eq!(inspect(&stream).unwrap().shape.to_string(), "2x3x1x4x9x10x11");
     }

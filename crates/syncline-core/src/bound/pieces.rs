@@ -102,7 +102,7 @@ fn absolute_of_stored(absolute: f64, scaling: Scaling, range: (f64, f64)) -> Res
         return Ok(absolute);
     }
     let stored = ((absolute - scaling.rounding(range)) / scaling.factor.abs()).next_down();
-    if stored > 0.0 && stored.is_finite() { Ok(stored) } else { Err(impossible(absolute, scaling)) }
+    if stored > 0.0 && stored < f64::MAX { Ok(stored) } else { Err(impossible(absolute, scaling)) }
 }
 
 /// Returns the bound of stored values, relative to each, for that of the values that are read.

@@ -95,3 +95,36 @@ pub fn check_bound<T: Real>(values: &[T], extents: &[u64], options: &CompressOpt
     }
     (stream, array)
 }
+
+/// Recomputes the checksums of the header and the chunk table, and every checksum that the table still leads to.
+pub fn repair_checksums(stream: &mut [u8]) {
+    use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+    let header = xxh3_64(&stream[..128]);
+    stream[128..136].copy_from_slice(&header.to_le_bytes());
+    let end = stream.len();
+    let word = |s: &[u8], at: usize| u64::from_le_bytes(s[at..at + 8].try_into().unwrap());
+    let (table, count) = (word(stream, end - 32) as usize, word(stream, end - 24) as usize);
+    let Some(lengths) = table.checked_add(count.saturating_mul(4)).and_then(|e| stream.get(table..e)) else { return };
+    let lengths: Vec<usize> =
+        lengths.chunks_exact(4).map(|l| u32::from_le_bytes(l.try_into().unwrap()) as usize).collect();
+    let mut hash = Xxh3Default::new();
+    hash.update(&stream[table..table + count * 4]);
+    hash.update(&stream[end - 32..end - 16]);
+    // Ties the records to the header.
+    hash.update(&header.to_le_bytes());
+    let sum = hash.digest();
+    stream[end - 16..end - 8].copy_from_slice(&sum.to_le_bytes());
+    let mut at = 144usize;
+    for length in lengths {
+        let Some(record) = at.checked_add(length).and_then(|e| stream.get_mut(at..e)) else { return };
+        if length < 32 {
+            return;
+        }
+        let mut hash = Xxh3Default::new();
+        hash.update(&record[..24]);
+        hash.update(&record[32..]);
+        let sum = hash.digest();
+        record[24..32].copy_from_slice(&sum.to_le_bytes());
+        at += length;
+    }
+}
