@@ -265,7 +265,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
 /// The section of codes cut to every length, as a hostile writer could: all of the record after it moves up.
 #[test]
 fn a_section_that_ends_early_is_an_error() {
-    let (stream, ..) = one_chunk();
+    let (stream, _, record) = one_chunk();
     let payload = HEADER + 32;
     let length = |number: usize| {
         let at = payload + 4 * number;

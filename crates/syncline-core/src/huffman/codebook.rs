@@ -144,8 +144,10 @@ const PIECE: usize = 32;
 
 /// Returns the symbols with a codeword, and its length.
 fn used(lengths: &[u8]) -> impl Iterator<Item = (usize, u8)> {
-    let pieces = (0..).step_by(PIECE).zip(lengths.chunks(PIECE));
-    let pieces = pieces.filter(|(_, piece)| piece.iter().any(|&length| length != 0));
+    let (pieces, rest) = lengths.as_chunks::<PIECE>();
+    let pieces = (0..).step_by(PIECE).zip(pieces.iter().map(|piece| (piece.as_slice(), differs(piece, 0))));
+    let pieces = pieces.filter(|(_, (_, is_used))| *is_used).map(|(first, (piece, _))| (first, piece));
+    let pieces = pieces.chain([(lengths.len() - rest.len(), rest)]);
     let symbols = pieces.flat_map(|(first, piece)| (first..).zip(piece.iter().copied()));
     symbols.filter(|&(_, length)| length != 0)
 }
@@ -153,9 +155,14 @@ fn used(lengths: &[u8]) -> impl Iterator<Item = (usize, u8)> {
 /// Returns the number of equal lengths at the start.
 fn run_len(lengths: &[u8]) -> usize {
     let first = lengths[0];
-    let whole = lengths.chunks_exact(PIECE).take_while(|piece| piece.iter().all(|&length| length == first)).count();
+    let whole = lengths.as_chunks::<PIECE>().0.iter().take_while(|piece| !differs(piece, first)).count();
     let start = whole * PIECE;
     start + lengths[start..].iter().take_while(|&&length| length == first).count()
+}
+
+/// Returns whether some length is not this one. (No search that ends early: it would not be compiled for vectors.)
+fn differs(piece: &[u8; PIECE], length: u8) -> bool {
+    piece.iter().fold(0, |bits, other| bits | (other ^ length)) != 0
 }
 
 fn write_leb128(mut number: u32, out: &mut Vec<u8>) {

@@ -107,8 +107,8 @@ fn plan_surveyed<S: Symbol>(
         }
         IndexKind::Symbol => {
             let live = survey.live.iter().filter(|&&live| live).count();
-            let shortest = codebook.lengths().iter().copied().filter(|&length| length > 0).min().unwrap_or(0);
-            index::starts_bytes(live, group_len * (codebook.longest() as usize - usize::from(shortest)))
+            let shortest = codebook.counts().iter().position(|&count| count > 0).unwrap_or(0);
+            index::starts_bytes(live, group_len * (codebook.longest() as usize - shortest))
         }
     };
     Plan { options: *options, zero_bit, survey: std::mem::take(survey), codebook, bits, before_index, index }

@@ -213,6 +213,9 @@ fn decode_planes<W: Word, S: planes::Symbol + Symbol, K: Tiles + ?Sized>(
     let planes = plane_count::<W, S>();
     debug_assert!(FIRST_PLANE + planes <= SECTIONS);
     let coded = |plane: usize| tiles.coded_planes >> plane & 1 == 1;
+    if u32::from(tiles.coded_planes) >> planes != 0 {
+        return Err(context.corrupt("it codes planes that it does not have"));
+    }
 
     let mut streams = Vec::new();
     for plane in 0..planes {
