@@ -149,8 +149,8 @@ impl Output {
 
     /// Gives the complete file its name. Until then nothing exists under that name.
     ///
-    /// With `is_only_copy`, as when the input is removed next, the file is on the disk when this returns. So is one that
-    /// replaces another, because a crash could leave neither. Others are written back as the system likes.
+    /// With `is_only_copy`, as when the input is removed next, the file is on the disk when this returns. So is one
+    /// that replaces another, because a crash could leave neither. Others are written back as the system likes.
     pub fn commit(mut self, is_only_copy: bool) -> Outcome {
         let name = self.name();
         let written = self.flush().map_err(|error| Failure::io(&name, &error));

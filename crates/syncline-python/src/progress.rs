@@ -56,8 +56,8 @@ const SMALL_BYTES: usize = 1 << 20;
 /// handlers on the main thread alone). If no thread can be started, the calling thread does the work.
 ///
 /// # Errors
-/// The exception of a signal handler or of `progress`, which cancels the work, or the one for the work's error, with the
-/// file at `path` if it reads one.
+/// The exception of a signal handler or of `progress`, which cancels the work, or the one for the work's error, with
+/// the file at `path` if it reads one.
 pub fn run<T: Send>(
     py: Python<'_>,
     bytes: usize,

@@ -129,7 +129,10 @@ def test_file_objects(tmp_path):
     with open(tmp_path / "a.syn", "rb") as opened:
         file = syncline.open(opened)
         results = []
-        threads = [threading.Thread(target=lambda z=z: results.append(np.array_equal(file[z], back[z]))) for z in range(8)]
+        def compare(z):
+            results.append(np.array_equal(file[z], back[z]))
+
+        threads = [threading.Thread(target=compare, args=(z,)) for z in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -17,7 +17,11 @@ import syncline
         ({"coder": 3}, TypeError, "coder must be a string, not 3"),
         ({"index": None}, TypeError, "index must not be None"),
         ({"rewritable": "yes"}, TypeError, "rewritable must be True or False, not 'yes'"),
-        ({"bound": "abs"}, TypeError, r"bound must be a syncline.Bound, such as syncline.Bound\('abs', 1e-3\), not 'abs'"),
+        (
+            {"bound": "abs"},
+            TypeError,
+            r"bound must be a syncline.Bound, such as syncline.Bound\('abs', 1e-3\), not 'abs'",
+        ),
         ({"abs": -1e308}, ValueError, "the error bound is -1e308, but"),
     ],
 )

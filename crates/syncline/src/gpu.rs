@@ -101,7 +101,8 @@ pub fn device(ordinal: usize) -> Result<DeviceInfo> {
 /// Adds folders in which the run-time compiler NVRTC is looked for, after the usual places.
 ///
 /// Programs that know where a package manager has put it, such as the `lib` folders of NVIDIA's Python packages, call
-/// this before the first use of a GPU. Relative paths are left out. A library named in `SYNCLINE_NVRTC` still takes precedence.
+/// this before the first use of a GPU. Relative paths are left out. A library named in `SYNCLINE_NVRTC` still takes
+/// precedence.
 pub fn search_nvrtc_in(folders: impl IntoIterator<Item = PathBuf>) {
     syncline_cuda::device::Nvrtc::search_also(folders);
 }

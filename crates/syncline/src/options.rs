@@ -136,13 +136,13 @@ impl CompressOptions {
     }
 
     /// Sets whether the array may be decompressed, changed in parts, and compressed again any number of times with the
-    /// same [`Bound::Abs`] or [`Bound::PwRel`], as stores do with the chunks of an array: each element then stays within
-    /// the bound of the value that was last written to it, because decompressed values compress to themselves. Without
-    /// this, each time may add an error of up to the bound.
+    /// same [`Bound::Abs`] or [`Bound::PwRel`], as stores do with the chunks of an array: each element then stays
+    /// within the bound of the value that was last written to it, because decompressed values compress to themselves.
+    /// Without this, each time may add an error of up to the bound.
     ///
-    /// Values are then quantized with a step that depends on the bound alone, and no tiles are interpolated, which makes
-    /// streams of smooth fields larger. [`Bound::Rel`] and [`Bound::Psnr`] refer to the range of each array that is
-    /// compressed, which changes with its elements, so that they are not kept. No effect on lossless streams.
+    /// Values are then quantized with a step that depends on the bound alone, and no tiles are interpolated, which
+    /// makes streams of smooth fields larger. [`Bound::Rel`] and [`Bound::Psnr`] refer to the range of each array that
+    /// is compressed, which changes with its elements, so that they are not kept. No effect on lossless streams.
     #[must_use]
     pub fn with_rewritable(self, rewritable: bool) -> Self {
         Self { rewritable, ..self }

@@ -237,7 +237,8 @@ impl Header {
             patterns: patterns[..pattern_count].to_vec(),
             chunk_tiles,
         };
-        // The chunk table is tied to the header by the hash, which is then the same for all that is known of the header.
+        // The chunk table is tied to the header by the hash, which is then the same for all that is known of the
+        // header.
         if header.to_bytes() != whole {
             return Err(bad("a field that is not used is not 0, or an unknown range is not the NaN of the format"));
         }

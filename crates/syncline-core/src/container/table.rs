@@ -15,8 +15,8 @@ pub const TRAILER_LEN: usize = 32;
 const END_MAGIC: [u8; 8] = *b"SYNEND\r\n";
 const PLACE: &str = "the chunk table";
 
-/// Returns the hash of the table, the first 16 bytes of the trailer, and the hash of the header, which ties the header to
-/// the records.
+/// Returns the hash of the table, the first 16 bytes of the trailer, and the hash of the header, which ties the header
+/// to the records.
 fn checksum(table: &[u8], trailer: &[u8], header_hash: u64) -> u64 {
     let mut hash = XxHash3_64::new();
     hash.write(table);

@@ -1,5 +1,5 @@
-//! The range of the values of an array. Decoders limit what they reconstruct to it, so that no value leaves the range of
-//! the data (`docs/FORMAT.md`).
+//! The range of the values of an array. Decoders limit what they reconstruct to it, so that no value leaves the range
+//! of the data (`docs/FORMAT.md`).
 
 use super::Real;
 use super::mask::TileMask;

@@ -85,8 +85,8 @@ __device__ inline Element reconstruct(const Step &step, int32_t q) {
 #endif
 }
 
-// Whether an integer is that of a fill pattern, which only elements with the pattern may have. `x` is such an element or
-// another one.
+// Whether an integer is that of a fill pattern, which only elements with the pattern may have. `x` is such an element
+// or another one.
 __device__ inline bool is_reserved(const Step &step, Element x, int32_t integer) {
     Bits back = bits_of(reconstruct(step, integer));
     back |= LOGARITHM ? bits_of(x) & SIGN_BIT : 0;

@@ -50,14 +50,14 @@ struct ValueRange {
     Element low, high;
     __device__ inline explicit ValueRange(const Values &values)
 #if DOUBLE
-        : low(values.low), high(values.high) {
-    }
+        : low(values.low), high(values.high){}
 #else
         : low(values.narrow_low), high(values.narrow_high) {
     }
 #endif
-    // Limits any value as FORMAT.md states.
-    __device__ inline Element operator()(Element x) const {
+          // Limits any value as FORMAT.md states.
+          __device__ inline Element
+          operator()(Element x) const {
         const Element raised = x > low ? x : low;
         return raised < high ? raised : high;
     }

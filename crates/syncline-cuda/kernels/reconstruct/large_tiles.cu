@@ -142,7 +142,8 @@ struct Bitmap {
     }
 };
 
-// Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole block.
+// Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole
+// block.
 template <typename Value> __device__ inline void write_tile(const Work &work, const Target &target, Value value) {
     const ValueRange range(target.values);
     const Parsed &parsed = target.parsed;

@@ -147,7 +147,8 @@ __device__ inline void interpolate(TileScratch *scratch, const PlanHead &plan, c
 }
 #endif
 
-// Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole warp.
+// Writes the elements of a tile, which `value(i)` returns, with signs, limits, and fill patterns. Called by the whole
+// warp.
 template <typename Value> __device__ inline void write_tile(const Work &work, const Target &target, Value value) {
     const ValueRange range(target.values);
     if (AXES == 3 && work.is_regular() && work.is_plain()) {

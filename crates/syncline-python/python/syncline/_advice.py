@@ -22,8 +22,8 @@ def warn(advice: tuple[Any, Any], dtype: np.dtype[Any]) -> None:
         fills = [_exact(value, dtype) for value in values]
         fill = fills[0] if len(fills) == 1 else f"[{', '.join(fills)}]"
         _warn(
-            f"fewer than 0.1 % of the values, such as {shown}, make up more than 90 % of the range that rel= refers to, "
-            f"which makes the bound coarse for all others ({low:g} to {high:g}): pass fill={fill} if it means "
+            f"fewer than 0.1 % of the values, such as {shown}, make up more than 90 % of the range that rel= refers "
+            f"to, which makes the bound coarse for all others ({low:g} to {high:g}): pass fill={fill} if it means "
             f'"no data", or use abs={bound:g}'
         )
     for fill, nearest in near:

@@ -188,10 +188,10 @@ def compress(
     smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a
     sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
 
-    With ``rewritable=True``, decompressed values compress to themselves, so that an array which is decompressed, changed
-    in part, and compressed again, any number of times, stays within ``abs`` or ``pw_rel`` of what was written last.
-    Streams are larger then. The bounds ``rel`` and ``psnr`` follow the range of the values, which changes with them:
-    :func:`resolve` gives the absolute bound instead.
+    With ``rewritable=True``, decompressed values compress to themselves, so that an array which is decompressed,
+    changed in part, and compressed again, any number of times, stays within ``abs`` or ``pw_rel`` of what was
+    written last. Streams are larger then. The bounds ``rel`` and ``psnr`` follow the range of the values, which
+    changes with them: :func:`resolve` gives the absolute bound instead.
 
     ``threads=0`` uses all cores. ``progress(done, total)`` is called with numbers of elements about ten times a second;
     an exception that it raises cancels the work.

@@ -241,7 +241,8 @@ class File:
 
     def __repr__(self) -> str:
         state = "closed " if self.closed else ""
-        return f"<{state}syncline.File {self.source!r}: {self.dtype} {self.shape}, {self.bound}, ratio {self.ratio:.2f}>"
+        contents = f"{self.dtype} {self.shape}, {self.bound}, ratio {self.ratio:.2f}"
+        return f"<{state}syncline.File {self.source!r}: {contents}>"
 
 
 def _is_readable(file: Any) -> bool:
