@@ -94,7 +94,7 @@ fn decompress_into(
     let bytes = out.bytes_mut();
     progress::run(py, bytes.len(), progress.as_ref(), None, |hook| {
         let options = decompress_options(threads, device, memory_limit)?.with_progress(hook.callback());
-        decompress_part(&StreamFile::open(stream.bytes())?, bytes, None, &options)
+        decompress_part(&StreamFile::open(&stream)?, bytes, None, &options)
     })
 }
 
@@ -110,7 +110,7 @@ fn decompress<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let stream = Input::new(stream)?;
-    let file = StreamFile::open(stream.bytes()).map_err(errors::exception)?;
+    let file = StreamFile::open(&stream).map_err(errors::exception)?;
     let array = numpy::empty(py, file.header())?;
     let mut out = Output::new(&numpy::bytes_of(&array, file.header())?)?;
     let bytes = out.bytes_mut();
@@ -143,7 +143,7 @@ fn ranges_of(region: Vec<(u64, u64)>) -> Vec<Range<u64>> {
 #[pyfunction]
 fn header<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let stream = Input::new(stream)?;
-    let file = StreamFile::open(stream.bytes()).map_err(errors::exception)?;
+    let file = StreamFile::open(&stream).map_err(errors::exception)?;
     header_fields(py, file.header(), stream.bytes().len() as u64)
 }
 

@@ -14,8 +14,8 @@ use crate::{decompress_options, header_fields, progress};
 #[pyfunction]
 pub fn inspect<'py>(py: Python<'py>, stream: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let stream = Input::new(stream)?;
-    let report = progress::run(py, usize::MAX, None, None, |_| StreamFile::open(stream.bytes())?.inspect())?;
-    let file = StreamFile::open(stream.bytes()).map_err(exception)?;
+    let report = progress::run(py, usize::MAX, None, None, |_| StreamFile::open(&stream)?.inspect())?;
+    let file = StreamFile::open(&stream).map_err(exception)?;
     let fields = header_fields(py, file.header(), report.compressed_bytes)?;
     fields.set_item("version", report.version)?;
     fields.set_item("pipeline", report.pipeline.to_string())?;
@@ -58,7 +58,7 @@ pub fn verify<'py>(
     let (data, stream) = (Input::new(data)?, Input::new(stream)?);
     let quality = progress::run(py, data.bytes().len(), None, None, |_| {
         let original = ArrayView::from_bytes(data.bytes(), dtype.parse::<ElementType>()?, Shape::new(&shape)?)?;
-        let file = StreamFile::open(stream.bytes())?;
+        let file = StreamFile::open(&stream)?;
         let options = decompress_options(threads, device, MemoryLimit(None))?;
         let decompressed = file.decompress(&options)?;
         compare(&original, &decompressed.view(), &file.header().patterns, tolerance(file.header()))

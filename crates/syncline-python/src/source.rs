@@ -73,7 +73,7 @@ impl ReadAt for Source {
     fn size(&self) -> io::Result<u64> {
         match self {
             Self::File(file, _) => file.size(),
-            Self::Memory(input) => Ok(input.bytes().len() as u64),
+            Self::Memory(input) => input.size(),
             Self::Object(object) => Ok(object.bytes),
         }
     }
@@ -81,14 +81,14 @@ impl ReadAt for Source {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Self::File(file, _) => file.read_exact_at(buffer, offset),
-            Self::Memory(input) => input.bytes().read_exact_at(buffer, offset),
+            Self::Memory(input) => input.read_exact_at(buffer, offset),
             Self::Object(object) => object.read_exact_at(buffer, offset),
         }
     }
 
     fn in_memory(&self) -> Option<&[u8]> {
         match self {
-            Self::Memory(input) => Some(input.bytes()),
+            Self::Memory(input) => input.in_memory(),
             _ => None,
         }
     }

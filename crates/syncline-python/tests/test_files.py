@@ -240,3 +240,29 @@ def test_rewritable_arrays_keep_the_bound_over_partial_writes(tmp_path):
     with syncline.Writer(tmp_path / "c.syn", array.shape, "f4", abs=1e-2, rewritable=True) as writer:
         writer.append(back)
     assert np.array_equal(syncline.load(tmp_path / "c.syn"), back)
+
+
+def test_streams_that_change_while_they_are_decompressed_are_errors_or_the_array():
+    array = np.random.default_rng(5).integers(0, 40, 200_000).astype("u2")
+    original = syncline.compress(array, coder="lzss")
+    stream = bytearray(original)
+    stop = threading.Event()
+
+    def change():
+        at = len(stream) // 2
+        while not stop.is_set():
+            stream[at : at + 64] = bytes(64)
+            stream[at : at + 64] = original[at : at + 64]
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(30):
+            try:
+                assert np.array_equal(syncline.decompress(stream), array)
+            except syncline.SynclineError:
+                pass
+    finally:
+        stop.set()
+        thread.join()
+    assert np.array_equal(syncline.decompress(stream), array)
