@@ -12,8 +12,8 @@ use syncline::ReadAt;
 
 /// The bytes of a C-contiguous object, which stay valid while the interpreter is detached.
 ///
-/// Unless the object is `bytes`, Python code on other threads can write to the memory at the same time. As a source of a
-/// stream it is then not decoded in place: each record is copied before its checksum is compared, so that a change is
+/// Unless the object is `bytes`, Python code on other threads can write to the memory at the same time. As a source of
+/// a stream it is then not decoded in place: each record is copied before its checksum is compared, so that a change is
 /// an error of the checksum.
 pub struct Input {
     buffer: PyUntypedBuffer,
