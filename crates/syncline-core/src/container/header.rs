@@ -139,8 +139,9 @@ impl Header {
 
     /// Returns the hash that the header ends with.
     pub fn hash(&self) -> u64 {
-        let bytes = self.to_bytes();
-        XxHash3_64::oneshot(&bytes[..HEADER_HASH_AT])
+        let mut hash = [0; 8];
+        hash.copy_from_slice(&self.to_bytes()[HEADER_HASH_AT..HEADER_HASH_AT + 8]);
+        u64::from_le_bytes(hash)
     }
 
     /// Returns the flags of the coders.

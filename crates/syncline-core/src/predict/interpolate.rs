@@ -119,8 +119,7 @@ impl<T: Real> Interpolation<T> {
     #[must_use]
     pub fn with_reserved(mut self, patterns: &[u64]) -> Self {
         let minus_zero = patterns.contains(&0).then(|| T::nearest(-0.0).bits());
-        let all = patterns.iter().copied().chain(minus_zero.filter(|bits| !patterns.contains(bits)));
-        for (reserved, bits) in self.reserved.iter_mut().zip(all) {
+        for (reserved, bits) in self.reserved.iter_mut().zip(patterns.iter().copied().chain(minus_zero)) {
             *reserved = T::from_bits(bits);
             self.reserved_count += 1;
         }
