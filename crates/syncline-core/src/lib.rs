@@ -19,4 +19,4 @@ pub mod pipeline;
 pub mod predict;
 pub mod quantize;
 pub mod simd;
-pub mod tokens;
+pub mod strips;

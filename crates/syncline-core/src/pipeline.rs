@@ -24,14 +24,9 @@ use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
 
 #[doc(hidden)]
-pub use lossy::{
-    CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, FEWEST_SAMPLED_TILES, QuantizedChunk, TILE_SAMPLE_STEP, TokenCosts,
-    code_token_params, reserved_patterns,
-};
+pub use lossy::reserved_patterns;
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
-#[doc(hidden)]
-pub use options::Allowed;
 pub use options::{Coder, CoderOptions, Effort};
 pub use report::{ChunkReport, inspect_chunk};
 
@@ -243,29 +238,6 @@ fn encode_coded(
     })
 }
 
-/// Returns a chunk of a quantized stream before entropy coding, for tests of other implementations.
-///
-/// # Errors
-/// The source's, or a stream that is not quantized.
-#[doc(hidden)]
-pub fn quantize_chunk(
-    header: &Header,
-    geometry: &Geometry,
-    chunk: u64,
-    source: &dyn ElementSource,
-) -> Result<QuantizedChunk> {
-    let mut scratch = EncodeScratch { tiles: geometry.chunk(chunk).collect(), ..EncodeScratch::default() };
-    match (header.pipeline, header.element_type) {
-        (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => {
-            lossy::quantize_chunk::<f32>(header, geometry, source, &mut scratch)
-        }
-        (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => {
-            lossy::quantize_chunk::<f64>(header, geometry, source, &mut scratch)
-        }
-        (pipeline, element) => Err(Error::invalid(format!("a {pipeline} stream of {element} is not quantized"))),
-    }
-}
-
 /// Decodes from a chunk's record the tiles that `sink` needs.
 ///
 /// # Errors
@@ -320,7 +292,7 @@ fn decode_tiles<K: Tiles + ?Sized>(
     }
     checksum.verify()?;
     let kind = kind?;
-    use ChunkKind::{Lossless, LzssCodes, Quantized, TokenCodes};
+    use ChunkKind::{Lossless, Quantized};
     match (kind, header.element_type, header.pipeline) {
         (Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(context, payload, sink),
@@ -328,17 +300,11 @@ fn decode_tiles<K: Tiles + ?Sized>(
             4 => lossless::decode::<u32, K>(context, payload, sink),
             _ => lossless::decode::<u64, K>(context, payload, sink),
         },
-        (LzssCodes, ..) if !header.lzss_codes => {
-            Err(context.corrupt("its codes are LZSS tokens, which the header does not announce"))
+        (Quantized, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
+            lossy::decode::<f32, K>(context, payload, scratch, sink)
         }
-        (TokenCodes, ..) if !header.token_codes => {
-            Err(context.corrupt("it has token codebooks, which the header does not announce"))
-        }
-        (Quantized | LzssCodes | TokenCodes, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            lossy::decode::<f32, K>(context, kind, payload, scratch, sink)
-        }
-        (Quantized | LzssCodes | TokenCodes, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
-            lossy::decode::<f64, K>(context, kind, payload, scratch, sink)
+        (Quantized, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
+            lossy::decode::<f64, K>(context, payload, scratch, sink)
         }
         _ => Err(context.corrupt("its kind does not fit the stream's pipeline")),
     }
@@ -392,8 +358,6 @@ pub fn encode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
     let beside = match header.pipeline {
         Pipeline::Lossless => 8,
-        // Chunks are coded in both ways at once.
-        _ if header.token_codes && header.lzss_codes => 16,
         _ => 4,
     };
     elements * (6 * header.element_type.size() as u64 + beside) + (1 << 20)

@@ -1,9 +1,7 @@
 //! Prediction inside a tile (`docs/FORMAT.md`, "Prediction"): integers to residuals and codes, and back.
 
-pub mod activity;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-pub mod codes;
 pub mod interpolate;
 pub mod lorenzo;
 pub mod orders;
@@ -12,4 +10,4 @@ mod tile;
 pub mod word;
 pub mod words;
 
-pub use tile::{Outlier, TileInfo};
+pub use tile::TileInfo;

@@ -21,12 +21,8 @@ pub const HEADER_LEN: usize = 144;
 const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
 /// Offset of the hash of all bytes of the header before it.
 pub const HEADER_HASH_AT: usize = 128;
-/// Flag: chunks may store their codes as LZSS tokens.
-const LZSS_CODES: u8 = 1;
-/// Flag: chunks may have token codebooks.
-const TOKEN_CODES: u8 = 2;
 /// Flag: tiles are large.
-const LARGE_TILES: u8 = 4;
+const LARGE_TILES: u8 = 1;
 /// The largest number of fill patterns in a header.
 pub const MAX_PATTERNS: usize = 4;
 
@@ -43,11 +39,6 @@ pub struct Header {
     pub index: IndexKind,
     /// log2 of the number of symbols in a group of the codes: 6 or 7.
     pub group_log2: u8,
-    /// Whether chunks may store their codes as LZSS tokens ([`ChunkKind::LzssCodes`](super::ChunkKind::LzssCodes)).
-    pub lzss_codes: bool,
-    /// Whether chunks may have token codebooks and interpolated tiles
-    /// ([`ChunkKind::TokenCodes`](super::ChunkKind::TokenCodes)).
-    pub token_codes: bool,
     /// Requested bound.
     pub bound: Bound,
     /// Bound that holds: an absolute error, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
@@ -58,7 +49,7 @@ pub struct Header {
     pub range: Option<(f64, f64)>,
     /// Bit patterns of elements that are masked, at most four.
     pub patterns: Vec<u64>,
-    /// Size of the tiles. Only streams with token codebooks may have large ones.
+    /// Size of the tiles. Only quantized streams may have large ones.
     pub tile_size: TileSize,
     /// Number of tiles in a chunk.
     pub chunk_tiles: u32,
@@ -78,8 +69,6 @@ impl Header {
             pipeline: resolved.pipeline,
             index,
             group_log2: Self::GROUP_LOG2,
-            lzss_codes: false,
-            token_codes: false,
             bound: resolved.bound,
             abs_bound: resolved.abs_bound,
             step: resolved.step,
@@ -119,7 +108,7 @@ impl Header {
             self.group_log2,
             self.bound.code(),
             self.patterns.len() as u8,
-            self.coders(),
+            if self.tile_size == TileSize::Large { LARGE_TILES } else { 0 },
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         out.extend_from_slice(&write_extents(self.shape));
@@ -142,14 +131,6 @@ impl Header {
         let mut hash = [0; 8];
         hash.copy_from_slice(&self.to_bytes()[HEADER_HASH_AT..HEADER_HASH_AT + 8]);
         u64::from_le_bytes(hash)
-    }
-
-    /// Returns the flags of the coders.
-    fn coders(&self) -> u8 {
-        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        flag(self.lzss_codes, LZSS_CODES)
-            | flag(self.token_codes, TOKEN_CODES)
-            | flag(self.tile_size == TileSize::Large, LARGE_TILES)
     }
 
     /// Reads and checks the header at the start of `bytes`.
@@ -190,7 +171,7 @@ impl Header {
         let group_log2 = fields.u8()?;
         let bound_kind = fields.u8()?;
         let pattern_count = fields.u8()? as usize;
-        let coders = fields.u8()?;
+        let flags = fields.u8()?;
         let chunk_tiles = fields.u32()?;
         let extents: [u8; EXTENT_BYTES] = fields.array()?;
         let [requested, abs_bound, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
@@ -204,21 +185,14 @@ impl Header {
         if has_range && !(low <= high && low.is_finite() && high.is_finite()) {
             return Err(bad("its value range is impossible"));
         }
-        let flags = LZSS_CODES | TOKEN_CODES | LARGE_TILES;
-        if pattern_count > MAX_PATTERNS || coders & !flags != 0 || !matches!(group_log2, 6 | 7) {
+        if pattern_count > MAX_PATTERNS || flags & !LARGE_TILES != 0 || !matches!(group_log2, 6 | 7) {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
             return Err(bad("it has a lossy pipeline without a step, or for an element type without lossy pipelines"));
         }
-        if coders != 0 && pipeline == Pipeline::Lossless {
-            return Err(bad("it names a coder of quantization codes, which lossless streams do not have"));
-        }
-        if coders & LARGE_TILES != 0 && coders != TOKEN_CODES | LARGE_TILES {
-            return Err(bad("it has large tiles without token codebooks, or with LZSS"));
-        }
-        if coders & TOKEN_CODES != 0 && index == IndexKind::Gap {
-            return Err(bad("it has token codebooks, which have no gap index"));
+        if flags != 0 && pipeline == Pipeline::Lossless {
+            return Err(bad("it has large tiles, which lossless streams do not have"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = read_extents(&extents, rank).ok_or_else(|| bad("impossible shape"))?;
@@ -228,9 +202,7 @@ impl Header {
             pipeline,
             index,
             group_log2,
-            lzss_codes: coders & LZSS_CODES != 0,
-            token_codes: coders & TOKEN_CODES != 0,
-            tile_size: if coders & LARGE_TILES != 0 { TileSize::Large } else { TileSize::Small },
+            tile_size: if flags & LARGE_TILES != 0 { TileSize::Large } else { TileSize::Small },
             bound,
             abs_bound,
             step,

@@ -29,21 +29,15 @@ pub enum ChunkKind {
     Raw = 0,
     /// Planes of zigzag-coded residuals.
     Lossless = 1,
-    /// Quantization codes.
+    /// Quantization codes of tiles.
     Quantized = 2,
     /// LZSS tokens of elements or residuals.
     Lzss = 3,
-    /// Quantization codes as LZSS tokens.
-    LzssCodes = 4,
-    /// Quantization codes with token codebooks, of tiles that may be interpolated.
-    TokenCodes = 5,
 }
 
 impl ChunkKind {
     fn from_code(code: u64) -> Option<Self> {
-        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss, Self::LzssCodes, Self::TokenCodes]
-            .into_iter()
-            .find(|&kind| kind as u64 == code)
+        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss].into_iter().find(|&kind| kind as u64 == code)
     }
 }
 

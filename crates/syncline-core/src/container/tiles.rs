@@ -5,12 +5,16 @@ use crate::bits::pack::{pack_values, packed_len, unpack_values};
 use crate::error::{Error, Result};
 use crate::quantize::mask::MaskKind;
 
+/// [`TileMeta::predictor`] of a tile that is interpolated.
+pub const INTERPOLATED: u8 = 3;
+
 /// Properties of a tile that the stream stores in addition to its base and codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TileMeta {
     /// All residuals are 0, no group is stored.
     pub constant: bool,
-    /// Predictor, 0 to 3, or 0 to 9 in a chunk with interpolation schemes.
+    /// In a lossless chunk, the predictor, 0 to 3. In a quantized one, the place of the predictor in the chunk's list, or
+    /// [`INTERPOLATED`].
     pub predictor: u8,
     /// Activity class, 0 to 3.
     pub class: u8,
@@ -25,16 +29,16 @@ pub struct TileMeta {
 /// Section 0 with all its tiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TileSection {
-    /// Radius of the codes, 0 for a lossless chunk.
-    pub radius: u32,
+    /// The code of the chunk's interpolation scheme, 0 if no tile is interpolated.
+    pub scheme: u8,
+    /// The Lorenzo predictors that its tiles may have.
+    pub predictors: [u8; 3],
     /// Bytes of a plane symbol, 0 for a quantized chunk.
     pub plane_bytes: u8,
     /// Bit `i`: plane `i` is Huffman-coded.
     pub coded_planes: u16,
     /// Whether tiles have classes.
     pub classes: bool,
-    /// For a chunk with token codebooks, the code of its interpolation scheme, 0 if no tile is interpolated.
-    pub scheme: Option<u32>,
     /// The tiles, in order.
     pub tiles: Vec<TileMeta>,
 }
@@ -42,7 +46,6 @@ pub struct TileSection {
 const MASKS: u8 = 1;
 const CLASSES: u8 = 2;
 const SIGNS: u8 = 4;
-const SCHEME: u8 = 8;
 
 /// Packs values of `BITS` bits, then align(4).
 fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) {
@@ -67,18 +70,14 @@ impl TileSection {
         let masks = tiles.iter().any(|t| t.mask != MaskKind::Nothing);
         let signs = tiles.iter().any(|t| t.sign != MaskKind::Nothing);
         let flags = u8::from(masks) * MASKS + u8::from(self.classes) * CLASSES + u8::from(signs) * SIGNS;
-        let flags = flags + u8::from(self.scheme.is_some()) * SCHEME;
         out.extend_from_slice(&(tiles.len() as u32).to_le_bytes());
-        out.extend_from_slice(&self.radius.to_le_bytes());
+        out.push(self.scheme);
+        out.extend_from_slice(&self.predictors);
         out.extend_from_slice(&[flags, self.plane_bytes]);
         out.extend_from_slice(&self.coded_planes.to_le_bytes());
-        out.extend_from_slice(&self.scheme.unwrap_or(0).to_le_bytes());
         let live = || tiles.iter().filter(|t| !t.constant);
         pack::<1>(out, tiles.iter().map(|t| u8::from(t.constant)));
-        match self.scheme {
-            None => pack::<2>(out, live().map(|t| t.predictor)),
-            Some(_) => pack::<4>(out, live().map(|t| t.predictor)),
-        }
+        pack::<2>(out, live().map(|t| t.predictor));
         if self.classes {
             pack::<2>(out, live().map(|t| t.class));
         }
@@ -99,13 +98,12 @@ impl TileSection {
         let bad = |what: &str| Error::corrupt(place, what);
         let mut fields = Fields::new(section, place);
         let count = fields.u32()? as usize;
-        let radius = fields.u32()?;
+        let scheme = fields.u8()?;
+        let predictors = fields.array()?;
         let flags = fields.u8()?;
         let plane_bytes = fields.u8()?;
         let coded_planes = fields.u16()?;
-        let scheme = fields.u32()?;
-        let has_scheme = flags & SCHEME != 0;
-        if count != tiles || flags & !(MASKS | CLASSES | SIGNS | SCHEME) != 0 || (scheme != 0 && !has_scheme) {
+        if count != tiles || flags & !(MASKS | CLASSES | SIGNS) != 0 {
             return Err(bad("its tile section does not fit the shape"));
         }
         // Memory: `tiles` comes from the chunk geometry and the bitmap that follows has a bit for each.
@@ -113,13 +111,8 @@ impl TileSection {
         let mut metas: Vec<TileMeta> = constant.map(|c| TileMeta { constant: c == 1, ..TileMeta::default() }).collect();
         let live = metas.iter().filter(|t| !t.constant).count();
         let live_metas = metas.iter_mut().filter(|t| !t.constant);
-        if has_scheme {
-            let predictors = unpack::<4>(&mut fields, live)?;
-            live_metas.zip(predictors).for_each(|(meta, predictor)| meta.predictor = predictor);
-        } else {
-            let predictors = unpack::<2>(&mut fields, live)?;
-            live_metas.zip(predictors).for_each(|(meta, predictor)| meta.predictor = predictor);
-        }
+        let predictors_of_tiles = unpack::<2>(&mut fields, live)?;
+        live_metas.zip(predictors_of_tiles).for_each(|(meta, predictor)| meta.predictor = predictor);
         if flags & CLASSES != 0 {
             let classes = unpack::<2>(&mut fields, live)?;
             for (meta, class) in metas.iter_mut().filter(|t| !t.constant).zip(classes) {
@@ -145,8 +138,8 @@ impl TileSection {
         if !fields.rest().is_empty() {
             return Err(bad("its tile section is too long"));
         }
-        let scheme = has_scheme.then_some(scheme);
-        Ok(Self { radius, plane_bytes, coded_planes, classes: flags & CLASSES != 0, scheme, tiles: metas })
+        let classes = flags & CLASSES != 0;
+        Ok(Self { scheme, predictors, plane_bytes, coded_planes, classes, tiles: metas })
     }
 }
 
@@ -174,9 +167,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(tiles in prop::collection::vec(meta(), 0..70), scheme in any::<Option<u32>>()) {
-            let scheme = scheme.map(|scheme| scheme % 4);
-            let section = TileSection { radius: 512, plane_bytes: 0, coded_planes: 0, classes: true, scheme, tiles };
+        fn round_trips(tiles in prop::collection::vec(meta(), 0..70), scheme in any::<u8>()) {
+            let (plane_bytes, coded_planes, predictors) = (0, 0, [1, 2, scheme]);
+            let section = TileSection { scheme, predictors, plane_bytes, coded_planes, classes: true, tiles };
             let mut bytes = Vec::new();
             section.write(&mut bytes);
             prop_assert_eq!(&TileSection::parse(&bytes, section.tiles.len(), 4, "test").unwrap(), &section);

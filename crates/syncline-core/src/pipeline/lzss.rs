@@ -5,8 +5,8 @@ mod decode;
 mod token_sections;
 mod trial;
 
-pub(super) use cost_model::{Choice, choose, coded_bits, counted_bits, sample_tiles};
-pub(super) use decode::{BlockReader, DecodeBuffers, decode};
+pub(super) use cost_model::{Choice, choose, sample_tiles};
+pub(super) use decode::{DecodeBuffers, decode};
 pub use trial::{
     LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials,
 };

@@ -7,8 +7,6 @@ use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::huffman::IndexKind;
 use crate::lzss::{LEVELS, SymbolWidth};
-use crate::predict::interpolate::Scheme;
-use crate::tokens;
 
 /// The lossless stage at the end of the pipeline.
 ///
@@ -129,29 +127,6 @@ impl FromStr for Effort {
     }
 }
 
-/// What chunks with token codebooks may have: everything, except in measurements of what a part is worth. Encoders on
-/// GPUs take no notice of it.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowed {
-    /// Lorenzo predictors. Without them, only tiles that are constant or masked completely have one.
-    pub lorenzo: bool,
-    /// Interpolation schemes, in the order of their codes.
-    pub schemes: [bool; 3],
-    /// Modes and classes of groups.
-    pub tokens: tokens::Allowed,
-}
-
-impl Allowed {
-    /// Everything.
-    pub const ALL: Self = Self { lorenzo: true, schemes: [true; 3], tokens: tokens::Allowed::ALL };
-
-    /// Returns whether a chunk may have this scheme, or none.
-    pub fn scheme(&self, scheme: Option<Scheme>) -> bool {
-        scheme.map_or(self.lorenzo, |scheme| self.schemes[scheme as usize - 1])
-    }
-}
-
 /// Parameters of the lossless stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoderOptions {
@@ -168,9 +143,6 @@ pub struct CoderOptions {
     /// interpolated then, because interpolated values are no multiples of the step. See
     /// [`resolve`](crate::bound::resolve).
     pub rewritable: bool,
-    /// The parts of a chunk with token codebooks.
-    #[doc(hidden)]
-    pub allowed: Allowed,
 }
 
 impl Default for CoderOptions {
@@ -182,23 +154,17 @@ impl Default for CoderOptions {
             level: 3,
             effort: Effort::Fast,
             rewritable: false,
-            allowed: Allowed::ALL,
         }
     }
 }
 
 impl CoderOptions {
-    /// Returns whether chunks of streams with this bound may have token codebooks.
-    pub fn token_codes(&self, bound: Bound) -> bool {
-        self.effort != Effort::Fast && bound != Bound::Lossless
-    }
-
     /// Checks the level, and that the coder and the index support streams with this bound.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the level is not 1 to 9, for LZSS alone with an error bound, or if the effort
     /// needs another index.
-    pub fn validate(&self, bound: Bound, index: IndexKind) -> Result<()> {
+    pub fn validate(&self, bound: Bound, _index: IndexKind) -> Result<()> {
         if !LEVELS.contains(&self.level) {
             return Err(Error::invalid(format!("unknown level {}: use 1 (fastest) to 9 (smallest)", self.level)));
         }
@@ -206,12 +172,6 @@ impl CoderOptions {
             return Err(Error::invalid(
                 "coder lzss is for lossless compression only: with an error bound use huffman, lzss+huffman or auto",
             ));
-        }
-        if self.token_codes(bound) && index == IndexKind::Gap {
-            return Err(Error::invalid(format!(
-                "effort {} has no index '{index}': use the index symbol or none, or the effort fast",
-                self.effort
-            )));
         }
         Ok(())
     }

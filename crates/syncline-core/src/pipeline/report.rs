@@ -2,13 +2,12 @@
 
 use super::{ChunkKind, Context, Geometry, Header};
 use crate::container::parse_record;
-use crate::container::{Sections, SparseList, TileSection};
+use crate::container::{INTERPOLATED, Sections, SparseList, TileSection};
 use crate::error::Result;
 use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Decoder, Stream, Symbol};
-use crate::predict::interpolate::INTERPOLATION;
 use crate::quantize::mask::MaskKind;
-use crate::tokens::{TokenStream, group_len};
+use crate::strips::{CodeStream, MAX_CLASSES, strips_of};
 
 /// Sizes and counts of one chunk, or their sums over several chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +25,6 @@ pub struct ChunkReport {
     pub constant_tiles: u64,
     /// Tiles with masked elements.
     pub masked_tiles: u64,
-    /// Residuals that are too large for a code and stored separately.
-    pub outliers: u64,
     /// Values that are stored without quantization.
     pub verbatim: u64,
     /// Groups of symbols.
@@ -42,12 +39,10 @@ pub struct ChunkReport {
     pub index_bytes: u64,
     /// Bytes of all other parts of the records, except raw elements.
     pub side_bytes: u64,
-    /// Chunks with token codebooks by their interpolation scheme: none, linear, cubic, cubic in planes.
-    pub schemes: [u64; 4],
+    /// Quantized chunks by the code of their interpolation scheme, 0 for none.
+    pub schemes: [u64; 9],
     /// Tiles that are interpolated.
     pub interpolated_tiles: u64,
-    /// Token codebooks by mode: values, runs of zeros, values of a larger range.
-    pub codebook_modes: [u64; 3],
     /// Number of codewords of each length, over all codebooks.
     pub code_lengths: [u64; MAX_LENGTH as usize + 1],
 }
@@ -61,7 +56,6 @@ impl ChunkReport {
         self.tiles += other.tiles;
         self.constant_tiles += other.constant_tiles;
         self.masked_tiles += other.masked_tiles;
-        self.outliers += other.outliers;
         self.verbatim += other.verbatim;
         self.groups += other.groups;
         self.free_groups += other.free_groups;
@@ -71,26 +65,24 @@ impl ChunkReport {
         self.side_bytes += other.side_bytes;
         self.interpolated_tiles += other.interpolated_tiles;
         self.schemes.iter_mut().zip(other.schemes).for_each(|(sum, count)| *sum += count);
-        self.codebook_modes.iter_mut().zip(other.codebook_modes).for_each(|(sum, count)| *sum += count);
         for (sum, count) in self.code_lengths.iter_mut().zip(other.code_lengths) {
             *sum += count;
         }
     }
 
-    fn add_tokens(&mut self, section: &[u8], tiles: &TileSection, context: &Context) -> Result<()> {
+    fn add_codes(&mut self, section: &[u8], tiles: &TileSection, context: &Context) -> Result<()> {
         let live = context.geometry.chunk(context.chunk).zip(&tiles.tiles).filter(|(_, meta)| !meta.constant);
-        let groups: usize = live.map(|(tile, _)| tile.groups(group_len(context.header.tile_size))).sum();
-        let stream = TokenStream::parse(section, groups, &context.place)?;
+        let strips = live.map(|(tile, _)| strips_of(tile.len())).sum();
+        let stream = CodeStream::parse(section, strips, if tiles.classes { MAX_CLASSES } else { 1 }, &context.place)?;
         let [codewords, codebooks, index] = stream.part_bytes();
-        self.groups += groups as u64;
-        self.free_groups += groups as u64 - u64::from(stream.live_groups());
+        self.groups += strips as u64;
+        self.free_groups += strips as u64 - u64::from(stream.live_strips());
         self.codeword_bytes += codewords;
         self.codebook_bytes += codebooks;
         self.index_bytes += index;
         self.add_code_lengths(&stream.code_length_histogram());
-        self.interpolated_tiles += tiles.tiles.iter().filter(|tile| tile.predictor == INTERPOLATION).count() as u64;
-        stream.modes().for_each(|mode| self.codebook_modes[mode as usize] += 1);
-        self.schemes[tiles.scheme.unwrap_or(0).min(3) as usize] += 1;
+        self.interpolated_tiles += tiles.tiles.iter().filter(|tile| tile.predictor == INTERPOLATED).count() as u64;
+        self.schemes[usize::from(tiles.scheme).min(8)] += 1;
         Ok(())
     }
 
@@ -134,18 +126,9 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
     report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
     report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
     let elements = geometry.chunk_elements(chunk);
-    if kind == ChunkKind::TokenCodes {
-        report.add_tokens(sections.0[3], &tiles, &context)?;
-        report.verbatim = SparseList::parse(sections.0[5], header.element_type.size(), elements, place)?.len() as u64;
-    } else if matches!(kind, ChunkKind::Quantized | ChunkKind::LzssCodes) {
-        if kind == ChunkKind::Quantized {
-            report.add_stream::<u16>(sections.0[3], place)?;
-        } else {
-            report.lzss_chunks = 1;
-            report.codeword_bytes = sections.0[3].len() as u64;
-        }
-        report.outliers = SparseList::parse(sections.0[4], 4, elements, place)?.len() as u64;
-        report.verbatim = SparseList::parse(sections.0[5], header.element_type.size(), elements, place)?.len() as u64;
+    if kind == ChunkKind::Quantized {
+        report.add_codes(sections.0[3], &tiles, &context)?;
+        report.verbatim = SparseList::parse(sections.0[4], header.element_type.size(), elements, place)?.len() as u64;
     } else {
         for (plane, section) in sections.0[2..].iter().enumerate() {
             match (tiles.coded_planes >> plane & 1, tiles.plane_bytes) {

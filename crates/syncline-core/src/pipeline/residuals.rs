@@ -53,7 +53,7 @@ impl<'m, W: Word> Residuals<'m, W> {
     /// Returns the tile section of a lossless chunk.
     pub(super) fn tile_section(&self, plane_bytes: u8, coded_planes: u16) -> TileSection {
         let tiles = self.metas.clone();
-        TileSection { radius: 0, plane_bytes, coded_planes, classes: false, scheme: None, tiles }
+        TileSection { scheme: 0, predictors: [0; 3], plane_bytes, coded_planes, classes: false, tiles }
     }
 }
 

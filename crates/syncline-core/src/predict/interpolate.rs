@@ -9,12 +9,14 @@
 mod lattice;
 mod plan;
 mod plans;
+mod scheme;
 #[cfg(test)]
 mod tests;
 mod transpose;
 
-pub use plan::{Plan, Scheme};
+pub use plan::{Plan, Point};
 pub use plans::Plans;
+pub use scheme::Scheme;
 pub use transpose::{deinterleave, interleave};
 
 use bytemuck::Pod;
@@ -24,8 +26,8 @@ use crate::geometry::MAX_TILE_ELEMENTS;
 use crate::quantize::Real;
 use crate::simd::{self, InstructionSet, Kernel};
 
-/// The predictor number of interpolated tiles, in addition to those of [`orders`](super::orders).
-pub const INTERPOLATION: u8 = 9;
+/// The most anchors of a tile: two in each row of a two-dimensional one.
+const MAX_ANCHORS: usize = 128;
 
 /// Codes of interpolated values have smaller magnitudes, so that they are exact in f32.
 const CODE_LIMIT: u32 = 1 << 22;
@@ -78,7 +80,7 @@ pub struct Source<T, const L: usize> {
 /// Output of the encoder for several tiles.
 #[derive(Clone, Debug)]
 pub struct Encoded<T, const L: usize> {
-    /// Codes in the order of the plan. The codes of excluded elements and of elements that miss the bound are 0.
+    /// Codes in the order of the strips. Those of excluded elements and of elements that miss the bound are 0.
     pub codes: Box<Lanes<i32, L>>,
     /// The reconstructed elements, in raster order.
     pub values: Box<Lanes<T, L>>,
@@ -145,7 +147,8 @@ impl<T: Real> Interpolation<T> {
         out: &mut Encoded<T, L>,
     ) {
         const { assert!(L <= 8) };
-        let lattice = &mut out.codes[..plan.anchors().len()];
+        let mut lattice = [[0; L]; MAX_ANCHORS];
+        let lattice = &mut lattice[..plan.anchors().len()];
         for (integers, &place) in lattice.iter_mut().zip(plan.anchors()) {
             *integers = source.q[usize::from(place)];
         }
@@ -159,6 +162,9 @@ impl<T: Real> Interpolation<T> {
             out.values[usize::from(place)] = std::array::from_fn(|lane| anchor(lane, integers[lane]));
         }
         lattice::difference(lattice, plan.lattice());
+        for (&code, integers) in plan.anchor_codes().iter().zip(&*lattice) {
+            out.codes[usize::from(code)] = *integers;
+        }
         if source.any_excluded || self.reserved_count > 0 {
             simd::run(Encode::<T, L, true> { by: *self, plan, source, out });
         } else {
@@ -166,12 +172,11 @@ impl<T: Real> Interpolation<T> {
         }
     }
 
-    /// Reconstructs the elements `values` of several tiles from their codes, which it changes; the inverse of
-    /// [`Self::encode`]. Accepts any codes. `anchor` returns the value of an integer of a lane.
+    /// Reconstructs the elements `values` of several tiles from their codes; the inverse of [`Self::encode`]. Accepts any codes. `anchor` returns the value of an integer of a lane.
     pub fn decode<const L: usize>(
         &self,
         plan: &Plan<T>,
-        codes: &mut Lanes<i32, L>,
+        codes: &Lanes<i32, L>,
         anchor: impl Fn(usize, i32) -> T,
         values: &mut Lanes<T, L>,
     ) {
@@ -193,10 +198,10 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
     fn run<I: InstructionSet>(self, _: I) {
         let Self { by, plan, source, out } = self;
         let Interpolation { step, inverse, bound, .. } = by;
-        let first = plan.anchors().len();
         let Encoded { codes, values, missed, any_missed } = out;
         let mut any = [0; L];
-        plan.predict(values, |place, number, predicted| {
+        plan.predict(values, |point, predicted| {
+            let place = usize::from(point.place) & (MAX_TILE_ELEMENTS - 1);
             let wanted = source.x[place];
             // The bits are set only if there are any.
             let excluded = if EXCLUDES && source.any_excluded { source.excluded[place] } else { 0 };
@@ -220,7 +225,7 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
                 bad[lane] = i32::from(!good & included);
                 any[lane] |= bad[lane];
             }
-            codes[(first + number) & (MAX_TILE_ELEMENTS - 1)] = chosen;
+            codes[usize::from(point.code) & (MAX_TILE_ELEMENTS - 1)] = chosen;
             missed[place] = bad;
             out
         });
@@ -231,7 +236,7 @@ impl<T: Real, const L: usize, const EXCLUDES: bool> Kernel for Encode<'_, T, L, 
 struct Decode<'a, T: Real, A, const L: usize> {
     step: T,
     plan: &'a Plan<T>,
-    codes: &'a mut Lanes<i32, L>,
+    codes: &'a Lanes<i32, L>,
     anchor: A,
     values: &'a mut Lanes<T, L>,
 }
@@ -242,14 +247,17 @@ impl<T: Real, A: Fn(usize, i32) -> T, const L: usize> Kernel for Decode<'_, T, A
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) {
         let Self { step, plan, codes, anchor, values } = self;
-        let first = plan.anchors().len();
-        let integers = &mut codes[..first];
+        let mut integers = [[0; L]; MAX_ANCHORS];
+        let integers = &mut integers[..plan.anchors().len()];
+        for (integers, &code) in integers.iter_mut().zip(plan.anchor_codes()) {
+            *integers = codes[usize::from(code)];
+        }
         lattice::integrate(integers, plan.lattice());
         for (integers, &place) in integers.iter().zip(plan.anchors()) {
             values[usize::from(place)] = std::array::from_fn(|lane| anchor(lane, integers[lane]));
         }
-        plan.predict(values, |_, number, predicted| {
-            let codes = &codes[(first + number) & (MAX_TILE_ELEMENTS - 1)];
+        plan.predict(values, |point, predicted| {
+            let codes = &codes[usize::from(point.code) & (MAX_TILE_ELEMENTS - 1)];
             // A code of 0 gives the prediction itself, of whatever sign.
             std::array::from_fn(|lane| match codes[lane] {
                 0 => predicted[lane],

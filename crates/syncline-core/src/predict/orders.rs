@@ -9,6 +9,12 @@ use crate::simd::{self, InstructionSet, Kernel, dispatched};
 /// Second differences along all axes.
 pub const SECOND_ORDER: u8 = 8;
 
+/// Number of predictors.
+pub const PREDICTORS: usize = SECOND_ORDER as usize + 1;
+
+/// The most predictors of a chunk.
+pub const MOST_LISTED: usize = 3;
+
 /// Returns the predictors for tiles that extend along `axes` axes, 1 to 3, in ascending order.
 pub fn predictors(axes: usize) -> impl Iterator<Item = u8> {
     (0..1 << axes).chain([SECOND_ORDER])
@@ -139,44 +145,71 @@ impl Pass {
 /// Fraction bits of costs.
 pub const COST_LOG2: u32 = 11;
 
-/// Returns the approximate number of bits of a code in units of 2^-11: the logarithm of twice its magnitude plus 1,
-/// linearly interpolated between powers of two.
+/// Codes whose cost is computed together.
+pub const COST_GROUP: usize = 4;
+
+/// Returns a factor of a cost: twice the magnitude of a code plus 1.
 #[inline(always)]
-pub fn cost(code: i32) -> u32 {
-    let twice = (code as f32).abs() * 2.0 + 1.0;
-    (twice.to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
+pub fn cost_factor(code: i32) -> f32 {
+    (code as f32).abs() * 2.0 + 1.0
 }
 
-/// Returns the sum of the costs of at most 4,096 codes.
+/// Returns the approximate number of bits, in units of 2^-11, of codes whose [`cost_factor`]s have this product: its
+/// logarithm, linearly interpolated between powers of two.
+#[inline(always)]
+pub fn product_cost(product: f32) -> u32 {
+    (product.to_bits() - 1f32.to_bits()) >> (f32::MANTISSA_DIGITS - 1 - COST_LOG2)
+}
+
+/// Returns the sum of the costs of at most 4,096 codes, in groups of four.
 #[inline(always)]
 pub fn total_cost(codes: &[i32]) -> u32 {
-    codes.iter().map(|&code| cost(code)).sum()
+    let (groups, rest) = codes.as_chunks::<COST_GROUP>();
+    let cost = |group: [i32; COST_GROUP]| {
+        let [a, b, c, d] = group.map(cost_factor);
+        product_cost(a * b * c * d)
+    };
+    let last: f32 = rest.iter().map(|&code| cost_factor(code)).product();
+    groups.iter().map(|&group| cost(group)).sum::<u32>() + product_cost(last)
 }
 
-/// Residuals of a tile under each predictor, and differences in between. Their contents before do not matter.
+/// Residuals of a tile under several predictors, and differences in between. Their contents before do not matter.
 #[derive(Clone, Debug)]
 pub struct Scratch(Vec<[i32; MAX_TILE_ELEMENTS]>);
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self(vec![[0; MAX_TILE_ELEMENTS]; 2 + SECOND_ORDER as usize])
+        Self(vec![[0; MAX_TILE_ELEMENTS]; 2])
     }
 }
 
-/// Returns the predictor with the smallest [`total_cost`], of several the one with the largest number; that cost; and
-/// the residuals. `v` has the tile's integers without the base.
+/// Returns the [`total_cost`] under each predictor for tiles that extend along `axes` axes, by its number; the maximum
+/// for those of more axes. `v` has the tile's integers without the base.
 ///
 /// # Panics
 /// `v` has not the extents' length.
-pub fn predict<'s>(v: &[i32], extent: [usize; 3], axes: usize, scratch: &'s mut Scratch) -> (u8, u32, &'s [i32]) {
-    let (predictor, cost) = simd::run(Predict { v, extent, axes, scratch });
-    (predictor, cost, &scratch.0[usize::from(predictor)][..v.len()])
+pub fn costs(v: &[i32], extent: [usize; 3], axes: usize, scratch: &mut Scratch) -> [u32; PREDICTORS] {
+    let mut costs = [u32::MAX; PREDICTORS];
+    for predictor in predictors(axes) {
+        costs[usize::from(predictor)] = predict(v, extent, &[predictor], scratch).1;
+    }
+    costs
+}
+
+/// Returns the place in the list of the predictor with the smallest [`total_cost`], the first of several; that cost; and
+/// the residuals. `v` has the tile's integers without the base.
+///
+/// # Panics
+/// `v` has not the extents' length, or the list is empty.
+pub fn predict<'s>(v: &[i32], extent: [usize; 3], list: &[u8], scratch: &'s mut Scratch) -> (u8, u32, &'s [i32]) {
+    let (place, cost) = simd::run(Predict { v, extent, list, scratch });
+    (place, cost, &scratch.0[0][..v.len()])
 }
 
 struct Predict<'a> {
     v: &'a [i32],
     extent: [usize; 3],
-    axes: usize,
+    list: &'a [u8],
     scratch: &'a mut Scratch,
 }
 
@@ -185,54 +218,20 @@ impl Kernel for Predict<'_> {
 
     #[inline(always)]
     fn run<I: InstructionSet>(self, _: I) -> (u8, u32) {
-        let Self { v, extent, axes, scratch: Scratch(all) } = self;
+        let Self { v, extent, list, scratch: Scratch(all) } = self;
         let n = v.len();
-        let strides = [1, extent[2], extent[1] * extent[2]];
-        let ends = [extent[2], strides[2], n];
-        all[0][..n].copy_from_slice(v);
-        // Each set of axes from the set without its slowest axis.
-        for axis in 0..axes {
-            let (sets, rest) = all.split_at_mut(1 << axis);
-            for (set, out) in sets.iter().zip(rest) {
-                difference_along(&set[..n], strides[axis], ends[axis], 1, &mut out[..n]);
-            }
-        }
-        let (all, between) = all.split_at_mut(1 + usize::from(SECOND_ORDER));
-        let second = &mut between[0][..n];
-        let all_axes = &mut all[usize::from(SECOND_ORDER)][..n];
-        all_axes.copy_from_slice(v);
-        for axis in 0..axes {
-            difference_along(all_axes, strides[axis], ends[axis], 1, second);
-            difference_along(second, strides[axis], ends[axis], 2, all_axes);
-        }
         let mut best = (0, u32::MAX);
-        for predictor in predictors(axes) {
-            let residuals = &mut all[usize::from(predictor)][..n];
-            for pass in passes(extent, predictor).filter(|pass| pass.at_edge) {
-                pass.difference(residuals);
-            }
+        for (place, &predictor) in (0..).zip(list) {
+            let residuals = &mut all[1][..n];
+            residuals.copy_from_slice(v);
+            difference(residuals, extent, predictor);
             let cost = total_cost(residuals);
-            if cost <= best.1 {
-                best = (predictor, cost);
+            if place == 0 || cost < best.1 {
+                best = (place, cost);
+                all.swap(0, 1);
             }
         }
         best
-    }
-}
-
-/// Writes the differences along one axis to `out`. The positions along it repeat after `period` elements, those of
-/// neighbors are `stride` apart, and the first `from` positions are copied.
-#[inline(always)]
-fn difference_along(v: &[i32], stride: usize, period: usize, from: usize, out: &mut [i32]) {
-    let start = stride.min(v.len());
-    out[..start].copy_from_slice(&v[..start]);
-    for ((out, v), before) in out[start..].iter_mut().zip(&v[start..]).zip(v) {
-        *out = v.wrapping_sub(*before);
-    }
-    // The rest crossed the lower edge of the tile.
-    let edge = (from * stride).min(period);
-    for (out, v) in out.chunks_mut(period).zip(v.chunks(period)) {
-        out[..edge].copy_from_slice(&v[..edge]);
     }
 }
 
@@ -310,24 +309,27 @@ mod tests {
         }
 
         #[test]
-        fn the_cheapest_predictor_is_taken((extent, v) in tiles(), axes in 1..4usize) {
-            let axes = axes.max(3 - extent.iter().position(|&extent| extent > 1).unwrap_or(2));
+        fn cheapest_predictor_of_a_list_is_taken((extent, v) in tiles(), list in prop::collection::vec(0..9u8, 1..4)) {
             let mut scratch = Scratch::default();
-            let (predictor, cost, residuals) = predict(&v, extent, axes, &mut scratch);
-            let costs = predictors(axes).map(|p| (total_cost(&by_definition(&v, extent, p)), std::cmp::Reverse(p)));
-            prop_assert_eq!(costs.min(), Some((cost, std::cmp::Reverse(predictor))));
-            prop_assert_eq!(residuals, by_definition(&v, extent, predictor));
+            let (place, cost, residuals) = predict(&v, extent, &list, &mut scratch);
+            let costs: Vec<u32> = list.iter().map(|&p| total_cost(&by_definition(&v, extent, p))).collect();
+            prop_assert_eq!(costs.iter().min(), Some(&cost));
+            prop_assert_eq!(costs.iter().position(|&c| c == cost), Some(usize::from(place)));
+            prop_assert_eq!(residuals, by_definition(&v, extent, list[usize::from(place)]));
         }
     }
 
     #[test]
     fn costs_are_about_bits() {
+        let cost = |code| total_cost(&[code]);
         assert_eq!((cost(0), cost(-1) >> 11, cost(i32::MIN)), (0, 1, cost(i32::MAX)));
         for code in [1, 3, 100, 77_777] {
             let exact = (2.0 * f64::from(code) + 1.0).log2() * 2048.0;
             assert!((f64::from(cost(code)) - exact).abs() < 0.09 * 2048.0);
+            let four = total_cost(&[code; 4]);
+            assert!((f64::from(four) - 4.0 * exact).abs() < 0.36 * 2048.0);
         }
         // No sum over a tile overflows.
-        assert!(cost(i32::MIN) < u32::MAX / 4096);
+        assert!(total_cost(&[i32::MIN; 4]) < u32::MAX / 4096);
     }
 }

@@ -17,14 +17,3 @@ impl<W> TileInfo<W> {
         self.activity == 0
     }
 }
-
-/// A residual too large for a code: position in the tile, and value.
-pub type Outlier = (u32, i32);
-
-/// Returns the residual at an outlier's position, where the code alone gives `coded`. It is the outlier plus the code,
-/// which is 0 unless the stream is damaged, so that a decoder may also add the outlier after summing up residuals,
-/// without looking at the code.
-#[inline(always)]
-pub fn at_outlier(coded: u32, outlier: i32, radius: u32) -> u32 {
-    coded.wrapping_add(radius).wrapping_add(outlier as u32)
-}

@@ -1,60 +1,44 @@
-//! The order in which the values of a tile are predicted, and from which neighbors.
+//! The order in which the values of a tile are predicted, from which neighbors, and where their codes are.
 
-use super::{Lanes, MAX_TILE_ELEMENTS};
+use super::{Lanes, MAX_TILE_ELEMENTS, Scheme};
 use crate::quantize::Real;
+use crate::strips::{STRIP_LEN, strips_of};
 
-/// Prediction of the values between known values. The discriminant is the scheme's code in a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Scheme {
-    /// Along each axis separately, from two neighbors.
-    Linear = 1,
-    /// The mean over all axes along which a value is between known values, from up to four neighbors along each axis.
-    Cubic = 2,
-    /// Like [`Cubic`](Self::Cubic), but separately in each plane, or in each row of a two-dimensional tile.
-    CubicInPlanes = 3,
-}
-
-impl Scheme {
-    /// All schemes, in the order of their codes.
-    pub const ALL: [Self; 3] = [Self::Linear, Self::Cubic, Self::CubicInPlanes];
-
-    /// Returns the scheme with this code in a stream.
-    pub fn from_code(code: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|&scheme| scheme as u32 == code)
-    }
-
-    /// Returns the schemes for tiles that extend along `axes` axes, 1 to 3.
-    pub fn of(axes: usize) -> &'static [Self] {
-        if axes == 1 { &Self::ALL[..2] } else { &Self::ALL }
-    }
-}
+/// Neighbors of a value.
+const MOST_NEIGHBORS: usize = 4;
 
 /// The order of the values of tiles with the same extents under one scheme.
 #[derive(Clone, Debug)]
 pub struct Plan<T> {
     lattice: [usize; 3],
     anchors: Vec<u16>,
-    points: Vec<Point>,
-    /// Neighbors of all points, one after another.
-    neighbors: Vec<(u16, T)>,
-    /// End of each stage in `points`.
-    stages: Vec<u32>,
+    /// The place of each anchor's code.
+    anchor_codes: Vec<u16>,
+    points: Vec<Point<T>>,
+    /// Number of points in each line.
+    lines: Vec<u16>,
+    is_cubic: bool,
 }
 
 /// A value that is predicted.
 #[derive(Clone, Copy, Debug)]
-struct Point {
-    place: u16,
-    neighbors: u16,
+pub struct Point<T> {
+    /// Index of the value in the tile.
+    pub place: u16,
+    /// Place of its code among those of the tile.
+    pub code: u16,
+    /// Indices of the neighbors; those of the second and third for linear schemes.
+    pub neighbors: [u16; MOST_NEIGHBORS],
+    /// Weights of the neighbors.
+    pub weights: [T; MOST_NEIGHBORS],
 }
 
-/// A value while the plan is made.
-struct Draft {
-    /// Distance to the neighbors along the axes, and the number of the stage within those of this distance.
-    stage: (std::cmp::Reverse<usize>, usize),
-    place: usize,
-    neighbors: Vec<(usize, f64)>,
+/// The values that are interpolated along one axis at one distance from their neighbors, line by line.
+struct Pass {
+    axis: usize,
+    distance: usize,
+    /// Indices in the tile of each line's points.
+    lines: Vec<Vec<usize>>,
 }
 
 impl<T: Real> Plan<T> {
@@ -66,58 +50,52 @@ impl<T: Real> Plan<T> {
         let count: usize = extent.iter().product();
         assert!((1..=MAX_TILE_ELEMENTS).contains(&count), "a tile of {extent:?}");
         // The slowest axis of the tile, whose positions are all known if it is frozen.
-        let frozen = (scheme == Scheme::CubicInPlanes).then_some(3 - axes);
-        let levels: [Vec<usize>; 3] =
-            std::array::from_fn(
-                |axis| if frozen == Some(axis) { vec![ANCHOR; extent[axis]] } else { levels(extent[axis]) },
-            );
-        let lattice = levels.each_ref().map(|axis| axis.iter().filter(|&&level| level == ANCHOR).count());
-        let positions = (0..count).map(|i| [i / extent[2] / extent[1], i / extent[2] % extent[1], i % extent[2]]);
-        let mut anchors = Vec::new();
-        let mut drafts = Vec::new();
-        for (place, position) in positions.enumerate() {
-            let of_axes: [usize; 3] = std::array::from_fn(|axis| levels[axis][position[axis]]);
-            let distance = of_axes.into_iter().min().unwrap_or(ANCHOR);
-            if distance == ANCHOR {
-                anchors.push(place as u16);
-                continue;
+        let frozen = scheme.in_planes.then_some(3 - axes);
+        let levels: [Vec<usize>; 3] = std::array::from_fn(|axis| match frozen {
+            Some(frozen) if frozen == axis => vec![ANCHOR; extent[axis]],
+            _ => levels(extent[axis]),
+        });
+        let strides = [extent[1] * extent[2], extent[2], 1];
+        let of_level = |axis: usize, wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            (0..extent[axis]).filter(|&at| wanted(levels[axis][at])).collect()
+        };
+        let anchors_along = [0, 1, 2].map(|axis| of_level(axis, &|level| level == ANCHOR));
+        let lattice = anchors_along.each_ref().map(Vec::len);
+        let anchors = places(&anchors_along, strides);
+        let passes = passes(scheme, &levels, &of_level, strides);
+        let lines_of = |pass: &Pass| -> Vec<usize> {
+            match axes {
+                // The line is as long as the tile: its values are shared among all strips.
+                1 => vec![1; pass.lines.iter().map(Vec::len).sum()],
+                _ => pass.lines.iter().map(Vec::len).collect(),
             }
-            let between: Vec<usize> = (0..3).filter(|&axis| of_axes[axis] == distance).collect();
-            let (along, stage) = match (scheme, between.last()) {
-                (Scheme::Linear, Some(&fastest)) => (vec![fastest], fastest),
-                _ => (between.clone(), between.len()),
-            };
-            let strides = [extent[1] * extent[2], extent[2], 1];
-            let share = along.len() as i64;
-            let neighbors = along.iter().flat_map(|&axis| {
-                let at = position[axis];
-                weights(at, distance, extent[axis], scheme).into_iter().map(
-                    move |(neighbor, numerator, denominator)| {
-                        let place = place - at * strides[axis] + neighbor * strides[axis];
-                        (place, numerator as f64 / (denominator * share) as f64)
-                    },
-                )
-            });
-            drafts.push(Draft { stage: (std::cmp::Reverse(distance), stage), place, neighbors: neighbors.collect() });
-        }
-        drafts.sort_by_key(|draft| draft.stage);
-        let lengths = drafts.chunk_by(|a, b| a.stage == b.stage).map(<[Draft]>::len);
-        let stages = lengths.scan(0, |end, length| {
-            *end += length as u32;
-            Some(*end)
+        };
+        let lengths: Vec<Vec<usize>> =
+            std::iter::once(vec![1; anchors.len()]).chain(passes.iter().map(lines_of)).collect();
+        let mut codes = codes_in_strips(&lengths, count).into_iter();
+        let anchor_codes = codes.by_ref().take(anchors.len()).collect();
+        let points = passes.iter().flat_map(|pass| pass.lines.iter().flatten().map(move |&place| (pass, place)));
+        let points = points.zip(codes).map(|((pass, place), code)| {
+            let stride = strides[pass.axis];
+            let at = place / stride % extent[pass.axis];
+            let near = neighbors(at, pass.distance, extent[pass.axis], scheme.is_cubic);
+            Point {
+                place: place as u16,
+                code,
+                neighbors: near.map(|(neighbor, _, _)| (place - at * stride + neighbor * stride) as u16),
+                weights: near.map(|(_, numerator, denominator)| T::nearest(numerator as f64 / denominator as f64)),
+            }
         });
         Self {
             lattice,
-            anchors,
-            stages: stages.collect(),
-            points: drafts
-                .iter()
-                .map(|draft| Point { place: draft.place as u16, neighbors: draft.neighbors.len() as u16 })
-                .collect(),
-            neighbors: drafts
-                .iter()
-                .flat_map(|draft| draft.neighbors.iter().map(|&(place, weight)| (place as u16, T::nearest(weight))))
-                .collect(),
+            anchors: anchors.iter().map(|&place| place as u16).collect(),
+            anchor_codes,
+            points: points.collect(),
+            lines: match axes {
+                1 => passes.iter().map(|pass| pass.lines.iter().map(Vec::len).sum::<usize>() as u16).collect(),
+                _ => passes.iter().flat_map(|pass| pass.lines.iter().map(|line| line.len() as u16)).collect(),
+            },
+            is_cubic: scheme.is_cubic,
         }
     }
 
@@ -131,50 +109,113 @@ impl<T: Real> Plan<T> {
         &self.anchors
     }
 
-    /// Returns the elements that are interpolated, in order: the index of each in the tile, and its neighbors with
-    /// their weights.
-    pub fn points(&self) -> impl Iterator<Item = (u16, &[(u16, T)])> {
-        let mut rest = self.neighbors.as_slice();
-        self.points.iter().map(move |point| {
-            let (neighbors, after) = rest.split_at(usize::from(point.neighbors));
-            rest = after;
-            (point.place, neighbors)
-        })
+    /// Returns the place of each anchor's code among those of the tile.
+    pub fn anchor_codes(&self) -> &[u16] {
+        &self.anchor_codes
     }
 
-    /// Returns the end of each stage among [`Self::points`]. Elements of a stage have no neighbors in the same stage,
-    /// so that they can be reconstructed in any order.
-    pub fn stages(&self) -> &[u32] {
-        &self.stages
+    /// Returns the elements that are interpolated, in an order in which each comes after its neighbors.
+    pub fn points(&self) -> &[Point<T>] {
+        &self.points
     }
 
-    /// Predicts the elements that are not anchors, in several tiles at once. Calls `value` with the index of an element
-    /// in the tile, its number among the predicted elements, and its prediction in each tile; writes the result to
-    /// `values`, which must contain the anchors.
+    /// Returns the number of points of each line, in the order of [`Self::points`]. The costs of its codes are added up
+    /// together.
+    pub fn lines(&self) -> &[u16] {
+        &self.lines
+    }
+
+    /// Predicts the elements that are not anchors, in several tiles at once. Calls `value` with each point and its
+    /// prediction in each tile; writes the result to `values`, which must contain the anchors.
     #[inline(always)]
     pub fn predict<const L: usize>(
         &self,
         values: &mut Lanes<T, L>,
-        mut value: impl FnMut(usize, usize, [T; L]) -> [T; L],
+        mut value: impl FnMut(&Point<T>, [T; L]) -> [T; L],
     ) {
         // Indices are always below the limit; the mask removes the bounds check.
         const PLACE: usize = MAX_TILE_ELEMENTS - 1;
-        let mut rest = self.neighbors.as_slice();
-        for (number, point) in self.points.iter().enumerate() {
-            let (neighbors, after) = rest.split_at(usize::from(point.neighbors));
-            rest = after;
-            // Every value has neighbors.
-            let Some((&(first, weight), others)) = neighbors.split_first() else { continue };
-            let mut sum = values[usize::from(first) & PLACE];
+        for point in &self.points {
+            let neighbor = |number: usize| values[usize::from(point.neighbors[number]) & PLACE];
+            let mut sum = neighbor(if self.is_cubic { 0 } else { 1 });
+            let weight = point.weights[if self.is_cubic { 0 } else { 1 }];
             sum.iter_mut().for_each(|value| *value = value.times(weight));
-            for &(place, weight) in others {
-                let values = &values[usize::from(place) & PLACE];
+            let others = if self.is_cubic { 1..4 } else { 2..3 };
+            for number in others {
+                let (values, weight) = (neighbor(number), point.weights[number]);
                 sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = value.mul_add(weight, *sum));
             }
-            let place = usize::from(point.place) & PLACE;
-            values[place] = value(place, number, sum);
+            values[usize::from(point.place) & PLACE] = value(point, sum);
         }
     }
+}
+
+/// Returns the passes of a scheme: from the largest distance to the smallest, and for each along one axis after another.
+fn passes(
+    scheme: Scheme,
+    levels: &[Vec<usize>; 3],
+    of_level: &dyn Fn(usize, &dyn Fn(usize) -> bool) -> Vec<usize>,
+    strides: [usize; 3],
+) -> Vec<Pass> {
+    let largest = levels.iter().flatten().copied().filter(|&level| level != ANCHOR).max().unwrap_or(0);
+    let distances = std::iter::successors(Some(largest), |distance| Some(distance / 2)).take_while(|&d| d > 0);
+    let order = scheme.order();
+    let mut passes = Vec::new();
+    for distance in distances {
+        for (turn, &axis) in order.iter().enumerate() {
+            let mut of_lines = [0, 1, 2].map(|other| match order.iter().position(|&o| o == other) {
+                // Along axes of earlier turns, values at this distance are known by now.
+                Some(other_turn) if other_turn < turn => of_level(other, &|level| level >= distance),
+                _ => of_level(other, &|level| level > distance),
+            });
+            of_lines[axis] = vec![0];
+            let along = of_level(axis, &|level| level == distance);
+            let starts = places(&of_lines, strides);
+            if along.is_empty() || starts.is_empty() {
+                continue;
+            }
+            let line = |start: &usize| along.iter().map(|at| start + at * strides[axis]).collect();
+            passes.push(Pass { axis, distance, lines: starts.iter().map(line).collect() });
+        }
+    }
+    passes
+}
+
+/// Returns the indices in a tile of all combinations of positions, ascending.
+fn places(along: &[Vec<usize>; 3], strides: [usize; 3]) -> Vec<usize> {
+    let [z, y, x] = along;
+    let rows = z.iter().flat_map(|z| y.iter().map(move |y| z * strides[0] + y * strides[1]));
+    rows.flat_map(|row| x.iter().map(move |x| row + x)).collect()
+}
+
+/// Returns the place of each code in a tile of `count` codes, given the numbers of codes in the lines of each pass, the
+/// anchors first. Each strip gets about the same share of each pass, so that strips take about the same time, and coarse
+/// passes come first in it. The lines of a pass stay whole if there is room.
+fn codes_in_strips(passes: &[Vec<usize>], count: usize) -> Vec<u16> {
+    let strips = strips_of(count);
+    let mut room: Vec<usize> = (0..strips).map(|strip| STRIP_LEN.min(count - strip * STRIP_LEN)).collect();
+    let mut shares = vec![vec![0; strips]; passes.len()];
+    for (lines, share) in passes.iter().zip(&mut shares).rev() {
+        for &line in lines {
+            let mut rest = line;
+            while rest > 0 {
+                let most = (0..strips).max_by_key(|&strip| (room[strip], std::cmp::Reverse(strip))).unwrap_or(0);
+                let taken = rest.min(room[most]);
+                share[most] += taken;
+                room[most] -= taken;
+                rest -= taken;
+            }
+        }
+    }
+    let mut next: Vec<usize> = (0..strips).map(|strip| strip * STRIP_LEN).collect();
+    let mut codes = Vec::with_capacity(count);
+    for share in &shares {
+        for (next, &share) in next.iter_mut().zip(share) {
+            codes.extend((*next..*next + share).map(|place| place as u16));
+            *next += share;
+        }
+    }
+    codes
 }
 
 /// The level of positions that are known from the start. Greater than any distance.
@@ -199,25 +240,20 @@ fn levels(extent: usize) -> Vec<usize> {
 }
 
 /// Returns the neighbors of a position along an axis, ascending, with their weights as fractions: the weights of the
-/// polynomial through the neighbors.
-fn weights(at: usize, distance: usize, extent: usize, scheme: Scheme) -> Vec<(usize, i64, i64)> {
+/// polynomial through the neighbors. A neighbor that does not exist is the one next to it with a weight of 0.
+fn neighbors(at: usize, distance: usize, extent: usize, is_cubic: bool) -> [(usize, i64, i64); MOST_NEIGHBORS] {
     let last = extent - 1;
-    let after = (at + distance).min(last);
-    let mut neighbors = vec![at - distance, after];
-    if scheme != Scheme::Linear {
-        if at >= 3 * distance {
-            neighbors.insert(0, at - 3 * distance);
-        }
-        if after < last {
-            neighbors.push((at + 3 * distance).min(last));
-        }
-    }
+    let (before, after) = (at - distance, (at + distance).min(last));
+    let far_before = at.checked_sub(3 * distance).filter(|_| is_cubic);
+    let far_after = (is_cubic && after < last).then_some((at + 3 * distance).min(last));
+    let known: Vec<usize> = [far_before, Some(before), Some(after), far_after].into_iter().flatten().collect();
     let away = |a: usize, b: usize| a as i64 - b as i64;
-    let weight = |&neighbor: &usize| {
-        let others = || neighbors.iter().copied().filter(move |&other| other != neighbor);
+    let weight = |neighbor: usize| {
+        let others = || known.iter().copied().filter(move |&other| other != neighbor);
         let numerator = others().map(|other| away(at, other)).product();
         let denominator = others().map(|other| away(neighbor, other)).product();
         (neighbor, numerator, denominator)
     };
-    neighbors.iter().map(weight).collect()
+    let far = |neighbor: Option<usize>, near: usize| neighbor.map_or((near, 0, 1), weight);
+    [far(far_before, before), weight(before), weight(after), far(far_after, after)]
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::strips::STRIP_LEN;
 
 fn extents() -> impl Strategy<Value = ([usize; 3], usize)> {
     prop_oneof![
@@ -13,43 +14,48 @@ fn extents() -> impl Strategy<Value = ([usize; 3], usize)> {
 }
 
 fn scheme() -> impl Strategy<Value = Scheme> {
-    prop::sample::select(Scheme::ALL.to_vec())
+    (1..=8u8).prop_filter_map("a code", Scheme::from_code)
 }
 
 #[test]
 fn positions_of_an_axis_come_from_coarse_to_fine() {
-    let plan = Plan::<f32>::new(Scheme::Cubic, [1, 1, 8], 1);
-    let mut order = Vec::new();
-    let mut values = [[0.0]; MAX_TILE_ELEMENTS];
-    plan.predict(&mut values, |place, number, _| {
-        assert_eq!(order.len(), number);
-        order.push(place);
-        [0.0]
-    });
+    let plan = Plan::<f32>::new(scheme_of(true, false, false), [1, 1, 8], 1);
+    let order: Vec<u16> = plan.points().iter().map(|point| point.place).collect();
     assert_eq!((plan.anchors(), order.as_slice()), (&[0u16, 7][..], &[4, 2, 6, 1, 3, 5][..]));
-    let frozen = Plan::<f32>::new(Scheme::CubicInPlanes, [8, 8, 8], 3);
+    let frozen = Plan::<f32>::new(scheme_of(true, true, true), [8, 8, 8], 3);
     assert_eq!((frozen.lattice(), frozen.anchors().len()), ([8, 2, 2], 32));
+}
+
+#[test]
+fn lines_of_whole_tiles_stay_in_one_strip() {
+    for (extent, axes) in [([8, 8, 8], 3), ([16, 16, 16], 3), ([1, 32, 32], 2), ([1, 64, 64], 2)] {
+        for scheme in (1..=8).filter_map(Scheme::from_code) {
+            let plan = Plan::<f32>::new(scheme, extent, axes);
+            let mut points = plan.points();
+            for &length in plan.lines() {
+                let (line, rest) = points.split_at(usize::from(length));
+                let codes: Vec<usize> = line.iter().map(|point| usize::from(point.code)).collect();
+                assert!(codes.windows(2).all(|pair| pair[1] == pair[0] + 1), "{extent:?} {scheme:?}: {codes:?}");
+                assert_eq!(codes.first().map(|code| code / STRIP_LEN), codes.last().map(|code| code / STRIP_LEN));
+                points = rest;
+            }
+        }
+    }
+}
+
+fn scheme_of(is_cubic: bool, x_first: bool, in_planes: bool) -> Scheme {
+    Scheme { is_cubic, x_first, in_planes }
 }
 
 proptest! {
     #[test]
-    fn stages_depend_on_stages_before((extent, axes) in extents(), scheme in scheme()) {
-        let plan = Plan::<f64>::new(scheme, extent, axes);
-        let count: usize = extent.iter().product();
-        let mut known = vec![false; count];
-        plan.anchors().iter().for_each(|&place| known[usize::from(place)] = true);
-        let points: Vec<_> = plan.points().collect();
-        let mut begin = 0;
-        for &end in plan.stages() {
-            let stage = &points[begin..end as usize];
-            prop_assert!(!stage.is_empty());
-            for (_, neighbors) in stage {
-                prop_assert!(!neighbors.is_empty() && neighbors.iter().all(|&(place, _)| known[usize::from(place)]));
-            }
-            stage.iter().for_each(|&(place, _)| known[usize::from(place)] = true);
-            begin = end as usize;
-        }
-        prop_assert!(begin == points.len() && known.iter().all(|&known| known));
+    fn every_code_has_a_place((extent, axes) in extents(), scheme in scheme()) {
+        let plan = Plan::<f32>::new(scheme, extent, axes);
+        let mut codes: Vec<u16> = plan.anchor_codes().to_vec();
+        codes.extend(plan.points().iter().map(|point| point.code));
+        codes.sort_unstable();
+        prop_assert!(codes.iter().copied().eq(0..extent.iter().product::<usize>() as u16));
+        prop_assert_eq!(plan.lines().iter().map(|&line| usize::from(line)).sum::<usize>(), plan.points().len());
     }
 
     #[test]
@@ -62,7 +68,8 @@ proptest! {
         for &place in plan.anchors() {
             (values[usize::from(place)], seen[usize::from(place)]) = ([1.0], true);
         }
-        plan.predict(&mut values, |place, _, [predicted]| {
+        plan.predict(&mut values, |point, [predicted]| {
+            let place = usize::from(point.place);
             assert!(!seen[place] && (predicted - 1.0).abs() < 1e-12, "{place}: {predicted}");
             seen[place] = true;
             [1.0]
@@ -76,11 +83,12 @@ proptest! {
             let (z, y, x) = (i / extent[2] / extent[1], i / extent[2] % extent[1], i % extent[2]);
             2.0 * z as f64 - 3.0 * y as f64 + 0.5 * x as f64
         };
-        for scheme in Scheme::ALL {
+        for scheme in (1..=8).filter_map(Scheme::from_code) {
             let plan = Plan::<f64>::new(scheme, extent, axes);
             let mut values = [[0.0]; MAX_TILE_ELEMENTS];
             plan.anchors().iter().for_each(|&i| values[usize::from(i)] = [value(i.into())]);
-            plan.predict(&mut values, |place, _, [predicted]| {
+            plan.predict(&mut values, |point, [predicted]| {
+                let place = usize::from(point.place);
                 assert!((predicted - value(place)).abs() < 1e-9);
                 [value(place)]
             });
@@ -110,7 +118,7 @@ proptest! {
         let anchor = |lane: usize, q: i32| (q as f32 + lane as f32) * step as f32;
         interpolation.encode(&plan, &source, anchor, &mut encoded);
         let mut back = lanes();
-        interpolation.decode(&plan, &mut encoded.codes.clone(), anchor, &mut back);
+        interpolation.decode(&plan, &encoded.codes, anchor, &mut back);
         for lane in 0..8 {
             // Several tiles at once are what each is alone.
             let (mut alone, mut out) = (Source::<f32, 1>::default(), Encoded::<f32, 1>::default());
@@ -145,6 +153,6 @@ proptest! {
         codes[..count].iter_mut().enumerate().for_each(|(i, v)| *v = [seed[i % seed.len()].rotate_left(i as u32)]);
         let plan = Plan::new(scheme, extent, axes);
         let mut back = lanes::<f64, 1>();
-        Interpolation::new(0.1, 0.05).decode(&plan, &mut codes, |_, q| f64::from(q), &mut back);
+        Interpolation::new(0.1, 0.05).decode(&plan, &codes, |_, q| f64::from(q), &mut back);
     }
 }

@@ -1,0 +1,136 @@
+//! A codebook for encoding, and one for decoding.
+
+use super::alphabet::{Meaning, SYMBOLS, Symbol};
+use crate::huffman::codebook::Codebook;
+
+/// Longest codeword in bits. A decoder then finds every codeword with one lookup.
+pub const MAX_LENGTH: u32 = 11;
+
+/// Codewords by symbol.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    /// The codeword times 256 plus its length; 0 for symbols without one.
+    codewords: [u32; SYMBOLS],
+}
+
+impl Encoder {
+    /// Returns the codewords of a code.
+    pub fn new(code: &Codebook) -> Self {
+        let mut codewords = [0; SYMBOLS];
+        code.fill_codewords(&mut codewords);
+        Self { codewords }
+    }
+
+    /// Returns whether a symbol has a codeword.
+    #[inline(always)]
+    pub fn has(&self, symbol: Symbol) -> bool {
+        self.codewords[symbol.number()] != 0
+    }
+
+    /// Returns the length of a codeword in bits, 0 if there is none.
+    #[inline(always)]
+    pub fn length(&self, symbol: Symbol) -> u32 {
+        self.codewords[symbol.number()] & 0xff
+    }
+
+    /// Returns the bits of a codeword and the extra bits after it, and how many there are.
+    #[inline(always)]
+    pub(super) fn bits_of(&self, symbol: Symbol, extra: u32) -> (u64, u32) {
+        let codeword = self.codewords[symbol.number()];
+        let extra_bits = symbol.extra_bits();
+        (u64::from(codeword >> 8) << extra_bits | u64::from(extra), (codeword & 0xff) + extra_bits)
+    }
+}
+
+/// What a decoder does with the symbol whose codeword is at the start of a window of bits.
+///
+/// Bits 0 to 5: bits of codeword and extra bits; 6 to 9: those of the codeword; 10 to 14: zeros in front; 15: whether a
+/// value follows; 16 to 31: for a value without extra bits, the value; else, the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry(u32);
+
+impl Entry {
+    /// That of bits that no codeword begins with.
+    pub(super) const NONE: Self = Self(0);
+
+    const HAS_VALUE: u32 = 1 << 15;
+
+    pub(super) fn new(symbol: Symbol, length: u32) -> Self {
+        let bits = length + symbol.extra_bits() | length << 6;
+        let (zeros, value) = match symbol.meaning() {
+            Meaning::Run(zeros) => (zeros, 0),
+            Meaning::Small(value) => (0, Self::HAS_VALUE | u32::from(value as u16) << 16),
+            Meaning::Sized { run, size } => (run, Self::HAS_VALUE | size << 16),
+            Meaning::Any => (0, Self::HAS_VALUE),
+        };
+        Self(bits | zeros << 10 | value)
+    }
+
+    /// Returns the number of bits of the codeword and of the extra bits.
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u32 {
+        self.0 & 0x3f
+    }
+
+    /// Returns the number of bits of the codeword, 0 for [`Self::NONE`].
+    #[inline(always)]
+    pub(super) const fn length(self) -> u32 {
+        self.0 >> 6 & 0xf
+    }
+
+    /// Returns the number of zeros.
+    #[inline(always)]
+    pub(super) const fn zeros(self) -> u32 {
+        self.0 >> 10 & 0x1f
+    }
+
+    /// Returns whether a value follows the zeros.
+    #[inline(always)]
+    pub(super) const fn has_value(self) -> bool {
+        self.0 & Self::HAS_VALUE != 0
+    }
+
+    /// Returns the value, given the extra bits at the top of a window.
+    #[inline(always)]
+    pub(super) const fn value(self, extra: u64) -> i32 {
+        let count = self.bits() - self.length();
+        let number = self.0 >> 16;
+        if count == 0 {
+            return number as u16 as i16 as i32;
+        }
+        let extra = (extra >> (64 - count)) as u32;
+        if count == 32 && number == 0 {
+            return extra as i32;
+        }
+        let magnitude = (extra >> 1) | 1 << number;
+        if extra & 1 == 1 { (magnitude as i32).wrapping_neg() } else { magnitude as i32 }
+    }
+}
+
+/// Symbols by the first [`MAX_LENGTH`] bits of a window.
+#[derive(Debug)]
+pub(super) struct Decoder(Box<[Entry; 1 << MAX_LENGTH]>);
+
+impl Decoder {
+    /// Returns the table of a code; none if a codeword is longer than [`MAX_LENGTH`] or a symbol is unknown.
+    pub(super) fn new(code: &Codebook) -> Option<Self> {
+        if code.longest() > MAX_LENGTH || code.lengths().len() > SYMBOLS {
+            return None;
+        }
+        let mut table = Box::new([Entry::NONE; 1 << MAX_LENGTH]);
+        let mut codewords = [0; SYMBOLS];
+        code.fill_codewords(&mut codewords);
+        for (symbol, codeword) in (0..).map_while(Symbol::from_number).zip(codewords).filter(|(_, c)| *c != 0) {
+            let length = codeword & 0xff;
+            let first = ((codeword >> 8) << (MAX_LENGTH - length)) as usize;
+            table[first..first + (1 << (MAX_LENGTH - length))].fill(Entry::new(symbol, length));
+        }
+        Some(Self(table))
+    }
+
+    /// Returns the entry for a window of bits, of which the first is the top one.
+    #[inline(always)]
+    pub(super) fn entry(&self, window: u64) -> Entry {
+        self.0[(window >> (64 - MAX_LENGTH)) as usize]
+    }
+}

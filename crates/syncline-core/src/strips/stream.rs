@@ -1,0 +1,287 @@
+//! The section of codes (`docs/FORMAT.md`, "Codes").
+
+use super::codebook::{Decoder, Encoder};
+use super::decode::{read_strip, read_two_strips};
+use super::encode::Strip;
+use super::{STRIP_LEN, SYMBOLS, index};
+use crate::bits::pack::pack_values;
+use crate::bits::reader::BitWords;
+use crate::container::{Fields, align};
+use crate::error::{Error, Result};
+use crate::huffman::codebook::{Codebook, LENGTHS};
+use crate::simd::{self, InstructionSet, Kernel};
+
+/// Most classes of tiles, and so codebooks, in a chunk.
+pub const MAX_CLASSES: usize = 4;
+
+/// Flag: a bitmap marks the strips that contain only zeros.
+const ZERO_STRIPS: u8 = 1;
+
+/// Encodes the strips of a chunk one after another.
+#[derive(Debug, Default)]
+pub struct StreamWriter {
+    words: Vec<u8>,
+    pending: u64,
+    filled: u32,
+    /// Bits of the strips that are not zeros only.
+    lengths: Vec<u32>,
+    /// Whether each strip is zeros only.
+    zeros: Vec<u8>,
+}
+
+impl StreamWriter {
+    /// Forgets all strips.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.lengths.clear();
+        self.zeros.clear();
+        (self.pending, self.filled) = (0, 0);
+    }
+
+    /// Appends a strip.
+    #[inline(always)]
+    pub fn push(&mut self, strip: Strip<'_>, encoder: &Encoder) {
+        let start = self.position();
+        strip.for_symbols(
+            |symbol| encoder.has(symbol),
+            |symbol, extra| {
+                let (bits, count) = encoder.bits_of(symbol, extra);
+                self.put(bits, count);
+            },
+        );
+        let bits = self.position() - start;
+        self.zeros.push(u8::from(bits == 0));
+        if bits > 0 {
+            self.lengths.push(bits as u32);
+        }
+    }
+
+    /// Appends the section: its header, the codebooks, the strips that are zeros only, the index, and the codewords.
+    pub fn write(&mut self, codebooks: &[Codebook], out: &mut Vec<u8>) {
+        let bits = self.position() as u32;
+        let has_zeros = self.zeros.contains(&1);
+        let start = out.len();
+        out.resize(start + Header::BYTES, 0);
+        codebooks.iter().for_each(|code| code.write(out));
+        let codebook_bytes = (out.len() - start - Header::BYTES) as u32;
+        align(out, 4);
+        if has_zeros {
+            pack_values::<1>(self.zeros.iter().copied(), out);
+            align(out, 4);
+        }
+        let index_start = out.len();
+        index::write(&self.lengths, out);
+        let header = Header {
+            strips: self.zeros.len() as u32,
+            live_strips: self.lengths.len() as u32,
+            codebooks: codebooks.len() as u8,
+            flags: if has_zeros { ZERO_STRIPS } else { 0 },
+            codebook_bytes,
+            bits,
+            index_bytes: (out.len() - index_start) as u32,
+        };
+        out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
+        align(out, 16);
+        let words_start = out.len();
+        out.extend_from_slice(&self.words);
+        out.extend_from_slice(&self.pending.rotate_left(32).to_le_bytes());
+        out.resize(words_start + BitWords::byte_len(bits) as usize, 0);
+    }
+
+    fn position(&self) -> u64 {
+        self.words.len() as u64 * 8 + u64::from(self.filled)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, bits: u64, count: u32) {
+        let left = bits << (64 - count);
+        let merged = self.pending | (left >> self.filled);
+        let total = self.filled + count;
+        self.pending = merged;
+        if total >= 64 {
+            self.words.extend_from_slice(&merged.rotate_left(32).to_le_bytes());
+            self.pending = (left << 1) << (63 - self.filled);
+        }
+        self.filled = total & 63;
+    }
+}
+
+/// The fixed start of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    strips: u32,
+    live_strips: u32,
+    codebooks: u8,
+    flags: u8,
+    codebook_bytes: u32,
+    bits: u32,
+    index_bytes: u32,
+}
+
+impl Header {
+    const BYTES: usize = 24;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.strips.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.live_strips.to_le_bytes());
+        bytes[8..12].copy_from_slice(&[self.codebooks, self.flags, 0, 0]);
+        bytes[12..16].copy_from_slice(&self.codebook_bytes.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.bits.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.index_bytes.to_le_bytes());
+        bytes
+    }
+}
+
+/// A section that has been read and checked, all but its codewords.
+#[derive(Debug)]
+pub struct CodeStream<'a> {
+    header: Header,
+    decoders: Vec<Decoder>,
+    lengths: [u32; LENGTHS],
+    /// Place of each strip among those that are not zeros only, `None` for a strip of zeros.
+    ranks: Vec<Option<u32>>,
+    /// The first bit of each live strip, and the end of the last one.
+    starts: Vec<u32>,
+    words: BitWords<'a>,
+    place: &'a str,
+}
+
+impl<'a> CodeStream<'a> {
+    /// Reads the section of a chunk with `strips` strips and this number of classes; `place` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] or [`Error::Corrupt`] if it is not such a section.
+    pub fn parse(section: &'a [u8], strips: usize, classes: usize, place: &'a str) -> Result<Self> {
+        let bad = |what: &str| Error::corrupt(place, format!("codes: {what}"));
+        let mut fields = Fields::new(section, place);
+        let (count, live_strips) = (fields.u32()?, fields.u32()?);
+        let (codebooks, flags, reserved) = (fields.u8()?, fields.u8()?, fields.u16()?);
+        let (codebook_bytes, bits, index_bytes) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let header = Header { strips: count, live_strips, codebooks, flags, codebook_bytes, bits, index_bytes };
+        if count as usize != strips {
+            return Err(bad("the number of strips does not fit the tiles"));
+        }
+        if usize::from(codebooks) != classes || flags & !ZERO_STRIPS != 0 || reserved != 0 {
+            return Err(bad("a field is out of range"));
+        }
+        let (decoders, lengths) = read_codebooks(fields.take(codebook_bytes as usize)?, codebooks, place)?;
+        fields.align(4)?;
+        let mut zeros: &[u8] = &[];
+        if flags & ZERO_STRIPS != 0 {
+            zeros = fields.take(strips.div_ceil(8))?;
+            fields.align(4)?;
+        }
+        // Memory: `strips` comes from the geometry of the chunk.
+        let mut next = 0;
+        let ranks: Vec<Option<u32>> = (0..strips)
+            .map(|strip| {
+                let is_zero = zeros.get(strip / 8).is_some_and(|byte| byte >> (strip % 8) & 1 != 0);
+                let rank = next;
+                next += u32::from(!is_zero);
+                (!is_zero).then_some(rank)
+            })
+            .collect();
+        if next != live_strips {
+            return Err(bad("the strips of zeros and the others do not add up"));
+        }
+        let starts = index::read(fields.take(index_bytes as usize)?, live_strips as usize, bits).map_err(bad)?;
+        fields.align(16)?;
+        let words = BitWords::new(fields.rest(), bits).ok_or_else(|| bad("wrong length of the codewords"))?;
+        Ok(Self { header, decoders, lengths, ranks, starts, words, place })
+    }
+
+    /// Decodes the strips of a tile, from number `strip` on, to one lane of `codes`, which holds zeros; the tile is of
+    /// class `class`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the codewords are not those of strips of these lengths.
+    ///
+    /// # Panics
+    /// There are no such strips.
+    #[inline]
+    pub fn read<const L: usize>(&self, strip: usize, class: u8, codes: &mut [[i32; L]], lane: usize) -> Result<()> {
+        simd::run(Read { stream: self, strip, class, codes, lane }).map_err(|number| {
+            Error::corrupt(self.place, format!("codes: strip {number} or that before has codewords that it cannot have"))
+        })
+    }
+
+    /// Computes [`Self::read`]. Returns the number of a strip whose codewords are wrong, if there is one.
+    #[inline(always)]
+    fn read_body<const L: usize>(
+        &self,
+        strip: usize,
+        class: u8,
+        codes: &mut [[i32; L]],
+        lane: usize,
+    ) -> std::result::Result<(), usize> {
+        let decoder = self.decoders.get(usize::from(class)).ok_or(strip)?;
+        let mut number = strip;
+        let mut rest = codes.chunks_mut(STRIP_LEN);
+        while let Some(first) = rest.next() {
+            let read = match (self.ranks[number], self.ranks.get(number + 1)) {
+                (Some(rank), Some(Some(_))) if rest.len() > 0 => {
+                    let second = rest.next().unwrap_or_default();
+                    number += 1;
+                    let rank = rank as usize;
+                    let bounds = [self.starts[rank], self.starts[rank + 1], self.starts[rank + 2]];
+                    read_two_strips(decoder, self.words, bounds, [first, second], lane)
+                }
+                (Some(rank), _) => {
+                    let bounds = [self.starts[rank as usize], self.starts[rank as usize + 1]];
+                    read_strip(decoder, self.words, bounds, first, lane)
+                }
+                (None, _) => Some(()),
+            };
+            read.ok_or(number)?;
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of strips that are not zeros only.
+    pub fn live_strips(&self) -> u32 {
+        self.header.live_strips
+    }
+
+    /// Returns the number of codewords of each length, over all codebooks.
+    pub fn code_length_histogram(&self) -> [u32; LENGTHS] {
+        self.lengths
+    }
+
+    /// Returns the lengths in bytes of codewords, codebooks, and index.
+    pub fn part_bytes(&self) -> [u64; 3] {
+        [self.header.bits.div_ceil(8), self.header.codebook_bytes, self.header.index_bytes].map(u64::from)
+    }
+}
+
+/// Computes [`CodeStream::read`].
+struct Read<'s, 'a, 'c, const L: usize> {
+    stream: &'s CodeStream<'a>,
+    strip: usize,
+    class: u8,
+    codes: &'c mut [[i32; L]],
+    lane: usize,
+}
+
+impl<const L: usize> Kernel for Read<'_, '_, '_, L> {
+    type Output = std::result::Result<(), usize>;
+
+    #[inline(always)]
+    fn run<I: InstructionSet>(self, _: I) -> Self::Output {
+        self.stream.read_body(self.strip, self.class, self.codes, self.lane)
+    }
+}
+
+/// Reads codebooks. Returns their tables, and how many codewords of each length they have together.
+fn read_codebooks(mut bytes: &[u8], count: u8, place: &str) -> Result<(Vec<Decoder>, [u32; LENGTHS])> {
+    let bad = |what: &str| Error::corrupt(place, format!("codes: {what}"));
+    let (mut decoders, mut lengths) = (Vec::new(), [0; LENGTHS]);
+    for _ in 0..count {
+        let (code, length) = Codebook::parse(bytes, SYMBOLS, place)?;
+        lengths.iter_mut().zip(code.counts()).for_each(|(all, count)| *all += count);
+        decoders.push(Decoder::new(&code).ok_or_else(|| bad("a codeword is too long"))?);
+        bytes = &bytes[length..];
+    }
+    if bytes.is_empty() { Ok((decoders, lengths)) } else { Err(bad("its codebooks are too long")) }
+}
