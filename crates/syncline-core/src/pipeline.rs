@@ -171,7 +171,6 @@ pub struct EncodeScratch {
 /// Memory that the decoder keeps from chunk to chunk.
 #[derive(Debug, Default)]
 pub struct DecodeScratch {
-    codes: codes::CodeBuffer<u16>,
     lzss: lzss::DecodeBuffers,
     batch: Kept,
 }

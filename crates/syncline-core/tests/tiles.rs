@@ -5,7 +5,7 @@ use syncline_core::array::Shape;
 use syncline_core::bound::{Bound, Fill, Pipeline, Resolved, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::mem::scatter::Scatter;
-use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
+use syncline_core::predict::orders;
 use syncline_core::quantize::fill::{TileFill, fill_excluded, restore_fill};
 use syncline_core::quantize::log::{restore_signs, signs};
 use syncline_core::quantize::mask::TileMask;
@@ -31,13 +31,16 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     let excluded = exact.union(&fill.foreign).union(&fill.mask);
     let verbatim = excluded.without(&fill.mask);
     fill_excluded(&mut q, tile.extent, &excluded, *previous_base);
-    let (mut codes, mut outliers) = (vec![0; x.len().next_multiple_of(64)], Vec::new());
-    let info = encode_tile(&q, tile.extent, axes, RADIUS, &mut codes, &mut outliers);
-    *previous_base = info.base;
+    let base = q[0];
+    let integers: Vec<i32> = q.iter().map(|q| q.wrapping_sub(base)).collect();
+    let list: Vec<u8> = orders::predictors(axes).collect();
+    let mut scratch = orders::Scratch::default();
+    let (place, _, codes) = orders::predict(&integers, tile.extent, &list, &mut scratch);
+    *previous_base = base;
     let (sign_kind, negative) = signs(x, &excluded);
 
-    let (mut back_q, mut back) = (vec![0; x.len()], vec![T::nearest(0.0); x.len()]);
-    decode_tile(&codes, tile.extent, info.predictor, info.base, RADIUS, &outliers, &mut back_q);
+    let (mut back_q, mut back) = (codes.to_vec(), vec![T::nearest(0.0); x.len()]);
+    orders::restore(&mut back_q, tile.extent, list[usize::from(place)], base);
     assert_eq!(q, back_q);
     if resolved.pipeline == Pipeline::Quantized {
         linear.dequantize(&back_q, &mut back);

@@ -211,8 +211,8 @@ mod tests {
 
     #[test]
     fn a_header_tells_what_it_was_made_of() {
-        use ChunkKind::{Lossless, Lzss, LzssCodes, Quantized, Raw, TokenCodes};
-        for (code, kind) in [Raw, Lossless, Quantized, Lzss, LzssCodes, TokenCodes].into_iter().enumerate() {
+        use ChunkKind::{Lossless, Lzss, Quantized, Raw};
+        for (code, kind) in [Raw, Lossless, Quantized, Lzss].into_iter().enumerate() {
             let mut record = Vec::new();
             let builder = RecordBuilder::begin(&mut record, kind, 7 << 40);
             record.extend_from_slice(&[1; 20]);
@@ -225,6 +225,6 @@ mod tests {
             header[KIND_AT + 1] = 1;
             assert_eq!(record_kind(&header), None);
         }
-        assert_eq!(ChunkKind::from_code(6), None);
+        assert_eq!(ChunkKind::from_code(4), None);
     }
 }

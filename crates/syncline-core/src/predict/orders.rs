@@ -58,8 +58,6 @@ struct Pass {
     axis: usize,
     /// The first position along the axis that is replaced by a difference.
     from: usize,
-    /// Whether the part is an edge of the tile.
-    at_edge: bool,
 }
 
 /// Returns the passes of a predictor in the order of differencing. The predictor's axes are differenced everywhere.
@@ -72,12 +70,12 @@ fn passes([nz, ny, nx]: [usize; 3], predictor: u8) -> impl Iterator<Item = Pass>
     let second = predictor == SECOND_ORDER;
     let in_use = move |axis: usize| second || predictor >> (2 - axis) & 1 != 0;
     let everywhere = X_FIRST.into_iter().filter(move |&axis| in_use(axis)).flat_map(move |axis| {
-        let pass = |from| Pass { part: extent, strides, axis, from, at_edge: false };
+        let pass = |from| Pass { part: extent, strides, axis, from };
         std::iter::once(pass(1)).chain(second.then(|| pass(2)))
     });
     let mut face: [usize; 3] = std::array::from_fn(|axis| if in_use(axis) { 1 } else { extent[axis] });
     let at_edges = X_FIRST.into_iter().filter(move |&axis| predictor != 0 && !in_use(axis)).map(move |axis| {
-        let pass = Pass { part: face, strides, axis, from: 1, at_edge: true };
+        let pass = Pass { part: face, strides, axis, from: 1 };
         face[axis] = 1;
         pass
     });

@@ -372,11 +372,6 @@ fn codeword_bits(tokens: &Tokens, params: &Params) -> u64 {
     (bits >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
 }
 
-/// The same from how often each byte comes in each plane of the tokens, of so many blocks.
-pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u64 {
-    (planes.iter().map(entropy_of_counts).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
-}
-
 /// Returns the entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in units of 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
     planes_of(bytes, stride).map(|counts| entropy_of_counts(&counts)).sum()
