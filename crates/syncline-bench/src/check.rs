@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_cuda::device::{Device, Kernel, Source, Specialization};
 use syncline_cuda::error::{CudaError, DriverContext, Result};
 
@@ -63,10 +63,10 @@ impl Check {
     /// [`CudaError::Driver`].
     pub fn poison(&self, to: &mut CudaViewMut<'_, u8>, value: u8) -> Result<()> {
         let bytes = to.len() as u64;
-        let mut launch = self.stream.launch_builder(self.fill.function());
+        let mut launch = self.fill.launch_on(&self.stream);
         launch.arg(to).arg(&bytes).arg(&value);
         // SAFETY: the kernel's parameters are (u8 *, u64, u8). It writes the view's bytes.
-        unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }.doing("poisoning")?;
+        unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }?;
         Ok(())
     }
 
@@ -83,11 +83,11 @@ impl Check {
         let bytes = a.len().min(b.len()) as u64;
         self.stream.memset_zeros(&mut self.differences).doing("clearing a counter")?;
         if bytes > 0 {
-            let mut launch = self.stream.launch_builder(self.compare.function());
+            let mut launch = self.compare.launch_on(&self.stream);
             launch.arg(a).arg(b).arg(&bytes).arg(&mut self.differences);
             // SAFETY: the kernel's parameters are (const u8 *, const u8 *, u64, u64 *). It reads bytes that both views
             // have and adds to one counter.
-            unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }.doing("comparing")?;
+            unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }?;
         }
         let found = self.stream.clone_dtoh(&self.differences).doing("reading a counter")?[0];
         Ok(found + a.len().abs_diff(b.len()) as u64)
@@ -106,10 +106,10 @@ impl Wait {
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn launch(&self) -> Result<()> {
-        let mut launch = self.stream.launch_builder(self.kernel.function());
+        let mut launch = self.kernel.launch_on(&self.stream);
         launch.arg(&WAIT_NANOSECONDS);
         // SAFETY: the kernel's parameter is a u64; it accesses no memory.
-        unsafe { launch.launch(Kernel::grid(1, 1, 0)) }.doing("waiting on the device")?;
+        unsafe { launch.launch(Kernel::grid(1, 1, 0)) }?;
         Ok(())
     }
 }

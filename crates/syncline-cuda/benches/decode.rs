@@ -142,19 +142,19 @@ impl Bench<'_> {
         })?;
         let gap = GapArray2020::<S>::new(d, 7)?;
         self.run(&format!("{name}, gap_array_2020"), parts, 7, IndexKind::Gap, LARGE, &|a, w| {
-            gap.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
+            gap.launch(&mut a.frame()?, w)
         })?;
         let gap = GapArray2022::<S>::new(d, 7, by_class)?;
         self.run(&format!("{name}, gap_array_2022"), parts, 7, IndexKind::Gap, LARGE, &|a, w| {
-            gap.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
+            gap.launch(&mut a.frame()?, w)
         })?;
         let self_sync = SelfSync2018::<S>::new(d, 7)?;
         self.run(&format!("{name}, self_sync_2018"), parts, 7, IndexKind::None, LARGE, &|a, w| {
-            self_sync.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
+            self_sync.launch(&mut a.frame()?, w)
         })?;
         let self_sync = SelfSync2022::<S>::new(d, 7, by_class)?;
         self.run(&format!("{name}, self_sync_2022"), parts, 7, IndexKind::None, LARGE, &|a, w| {
-            self_sync.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
+            self_sync.launch(&mut a.frame()?, w)
         })
     }
 

@@ -28,6 +28,7 @@ use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor};
+use syncline_cuda::timing::KernelTimes;
 
 #[path = "../tests/common/stream.rs"]
 mod streams;
@@ -116,22 +117,21 @@ impl Bench<'_> {
         let stream = compress_by(&bytes, element, extents, bound, &Making { tile_size, ..Making::default() }, &options);
         self.time(name, &stream)?;
         match element {
-            ElementType::F32 => self.steps::<f32>(&stream),
-            _ => self.steps::<f64>(&stream),
+            ElementType::F32 => self.kernels::<f32>(&stream),
+            _ => self.kernels::<f64>(&stream),
         }
     }
 
-    fn steps<T: Element + DeviceRepr + ValidAsZeroBits>(&self, bytes: &[u8]) -> Result<()> {
+    fn kernels<T: Element + DeviceRepr + ValidAsZeroBits>(&self, bytes: &[u8]) -> Result<()> {
         let info = StreamInfo::from_bytes(bytes)?;
         let input = self.stream.clone_htod(bytes).doing("copying the stream")?;
         let mut output = self.stream.alloc_zeros::<T>(info.elements() as usize).doing("allocating")?;
-        let mut decompressor = Decompressor::new(self.device, self.stream.clone(), &info)?;
+        let kernels = KernelTimes::new(&self.stream);
+        let device = self.device.clone().with_tracer(kernels.clone());
+        let mut decompressor = Decompressor::new(&device, self.stream.clone(), &info)?;
         let (input, mut output) = (input.as_view(), output.as_view_mut());
-        let steps = syncline_cuda::timing::steps(&self.stream, RUNS, |step| {
-            decompressor.decompress_observed(&input, &mut output, step)
-        })?;
-        for (step, times) in steps {
-            println!("    {step:40} {:8.1} us", times.median() * 1e6);
+        for (kernel, times) in kernels.measure(RUNS, || decompressor.decompress(&input, &mut output))? {
+            println!("    {kernel:40} {:8.1} us", times.median() * 1e6);
         }
         Ok(())
     }

@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
 use syncline_cuda::baselines::reduce_shuffle_merge_2021::{self, Method};
@@ -19,6 +18,7 @@ use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamPlan, StreamSpan,
 };
+use syncline_cuda::timing::KernelTimes;
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -35,7 +35,8 @@ fn main() -> Result<()> {
     let Some(device) = timing::open()? else { return Ok(()) };
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
-    let bench = Bench { device, stream, copy };
+    let kernels = KernelTimes::new(&stream);
+    let bench = Bench { device: device.with_tracer(kernels.clone()), stream, kernels, copy };
     println!(
         "\nGB/s of 16-bit symbols (share of C), {} MiB in streams of 2^22 and groups of 128 unless said",
         LARGE >> 20
@@ -79,6 +80,7 @@ fn inputs() -> Vec<(&'static str, Vec<u16>)> {
 struct Bench {
     device: Device,
     stream: Arc<CudaStream>,
+    kernels: Arc<KernelTimes>,
     copy: f64,
 }
 
@@ -203,32 +205,8 @@ impl Bench {
 
     /// Times each kernel of an encoder separately.
     fn parts(&self, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
-        let mut times: Vec<(&str, Vec<f64>)> = Vec::new();
-        for run in 0..RUNS.warm_up + RUNS.counted {
-            let mut last = event(&self.stream)?;
-            let mut i = 0;
-            encoder.launch_observed(
-                &mut p.arena.frame()?,
-                &EncodeInput { symbols: &p.input.as_view(), classes: None, batch: &p.batch, codebooks: &p.codebooks },
-                &mut p.encoded,
-                &mut |kernel| {
-                    let now = event(&self.stream)?;
-                    let elapsed = f64::from(last.elapsed_ms(&now).doing("reading an event")?) / 1e3;
-                    if times.len() <= i {
-                        times.push((kernel, Vec::new()));
-                    }
-                    if run >= RUNS.warm_up {
-                        times[i].1.push(elapsed);
-                    }
-                    i += 1;
-                    last = event(&self.stream)?;
-                    Ok(())
-                },
-            )?;
-        }
-        for (kernel, mut all) in times {
-            all.sort_by(f64::total_cmp);
-            self.line(&format!("  kernel {kernel} alone"), p.input.len() * 2, all[all.len() / 2]);
+        for (kernel, times) in self.kernels.measure(RUNS, || p.encode(encoder))? {
+            self.line(&format!("  {kernel} alone"), p.input.len() * 2, times.median());
         }
         Ok(())
     }
@@ -263,10 +241,6 @@ impl Prepared {
         self.encode(&Encoder::new(&bench.device, &self.format)?)?;
         self.encoded.read_plans(&bench.stream)
     }
-}
-
-fn event(stream: &Arc<CudaStream>) -> Result<cudarc::driver::CudaEvent> {
-    stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event")
 }
 
 /// Returns the median seconds of `work` on the stream.

@@ -3,8 +3,7 @@
 //!
 //! Measures from device memory to device memory with everything included: the scan for the bound's range, the host's
 //! decisions, hashes and the chunk table. Reports medians of CUDA-event times after warm-up; throughputs are of the
-//! array's bytes. Below each line are the times between the events after the kernels in microseconds, including gaps in
-//! which the device waits for the host. `tests/compress.rs` and `tests/token_codes` check the results. Arguments: the
+//! array's bytes. Below each line are the microseconds of each kernel, and of the gaps between them. `tests/compress.rs` and `tests/token_codes` check the results. Arguments: the
 //! efforts to run, such as `balanced`; `queued` for compression that a CUDA graph has captured, beside the same without
 //! a graph.
 
@@ -12,8 +11,8 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
-use cudarc::driver::{CudaEvent, CudaSlice, CudaStream};
+use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
+use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::array::{Element, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::geometry::Geometry;
@@ -22,8 +21,8 @@ use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::{DriverContext, Result};
-use syncline_cuda::observer::Observer;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, QueuedCompressor, max_compressed_len};
+use syncline_cuda::timing::KernelTimes;
 
 mod fields;
 mod timing;
@@ -38,7 +37,9 @@ fn main() -> Result<()> {
     unsafe { device.context().disable_event_tracking() };
     let stream = device.context().new_stream().doing("creating a stream")?;
     let copy = timing::copy_rate(&stream, RUNS)?;
-    let bench = Bench { device: &device, stream, copy, effort: Effort::Fast };
+    let kernels = KernelTimes::new(&stream);
+    let device = device.with_tracer(kernels.clone());
+    let bench = Bench { device: &device, stream, kernels, copy, effort: Effort::Fast };
     println!(
         "array, bound: ratio, GB/s (share of C), microseconds, workspace as a share of the array (what was foreseen); \
          by kernel"
@@ -72,7 +73,7 @@ fn main() -> Result<()> {
         bench.compress::<f32>(&[1024, 512, 512], Bound::PwRel(1e-3), smooth)?;
     }
     for effort in [Effort::Balanced, Effort::Best].into_iter().filter(|&effort| runs(effort)) {
-        let bench = Bench { effort, stream: bench.stream.clone(), ..bench };
+        let bench = Bench { effort, kernels: bench.kernels.clone(), stream: bench.stream.clone(), ..bench };
         for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
             bench.compress::<f32>(&[256, 512, 512], bound, smooth)?;
         }
@@ -89,6 +90,7 @@ fn main() -> Result<()> {
 struct Bench<'d> {
     device: &'d Device,
     stream: Arc<CudaStream>,
+    kernels: Arc<KernelTimes>,
     copy: f64,
     effort: Effort,
 }
@@ -130,7 +132,7 @@ impl Bench<'_> {
             text(graph),
             compressor.workspace_bytes() as f64 / array.len() as f64,
         );
-        self.print_parts(|observer| compressor.compress_observed(&input, &mut output.as_view_mut(), None, observer))
+        self.print_kernels(|| compressor.compress(&input, &mut output.as_view_mut(), None))
     }
 
     fn compress<T: Real + Element>(&self, extents: &[u64], bound: Bound, data: Data) -> Result<()> {
@@ -167,9 +169,9 @@ impl Bench<'_> {
                 share(compressor.workspace_bytes()),
                 share(compressor.needed_workspace(&made.header, &Geometry::new(shape))),
             );
-            self.print_parts(|observer| {
+            self.print_kernels(|| {
                 let mut view = output.as_view_mut();
-                compressor.compress_observed(&input, T::TYPE, shape, &options, &mut view, observer).map(drop)
+                compressor.compress(&input, T::TYPE, shape, &options, &mut view).map(drop)
             })?;
             if array.len() < 256 << 20 || self.effort != Effort::Fast {
                 break;
@@ -178,28 +180,11 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Prints the times between the events after the kernels of a compression in microseconds.
-    fn print_parts(&self, compress: impl FnOnce(&mut Observer<'_>) -> Result<()>) -> Result<()> {
-        let mut events: Vec<(&'static str, CudaEvent)> = Vec::new();
-        let event = || self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
-        let start = event()?;
-        compress(&mut |name| {
-            events.push((name, event()?));
-            Ok(())
-        })?;
-        self.stream.synchronize().doing("waiting")?;
-        let mut times: Vec<(&'static str, f32)> = Vec::new();
-        let mut before = &start;
-        for (name, event) in &events {
-            let microseconds = 1e3 * before.elapsed_ms(event).doing("reading an event")?;
-            match times.iter_mut().find(|time| time.0 == *name) {
-                Some(time) => time.1 += microseconds,
-                None => times.push((name, microseconds)),
-            }
-            before = event;
-        }
-        let parts: Vec<_> = times.iter().map(|(name, time)| format!("{name} {time:.0}")).collect();
-        println!("    {}", parts.join(", "));
+    /// Prints the microseconds of each kernel of a compression.
+    fn print_kernels(&self, compress: impl FnMut() -> Result<()>) -> Result<()> {
+        let times = self.kernels.measure(Runs { warm_up: 0, counted: 1 }, compress)?;
+        let parts = times.iter().map(|(name, times)| format!("{name} {:.0}", times.median() * 1e6));
+        println!("    {}", parts.collect::<Vec<_>>().join(", "));
         Ok(())
     }
 }

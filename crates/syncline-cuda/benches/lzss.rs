@@ -24,7 +24,7 @@ use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Span};
 use syncline_cuda::pipeline::{StreamInfo, max_compressed_len};
-use syncline_cuda::timing::Times;
+use syncline_cuda::timing::{KernelTimes, Times};
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -44,7 +44,8 @@ fn main() -> Result<()> {
     let Some(device) = timing::open()? else { return Ok(()) };
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
-    let bench = Bench { device, stream, copy };
+    let kernels = KernelTimes::new(&stream);
+    let bench = Bench { device: device.with_tracer(kernels.clone()), stream, kernels, copy };
     println!(
         "{} MiB in chunks of {} MiB; GB/s of uncompressed bytes (share of C); ratio of sections 2 to 6",
         LARGE >> 20,
@@ -106,6 +107,7 @@ fn inputs() -> Vec<(String, SymbolWidth, Vec<u8>)> {
 struct Bench {
     device: Device,
     stream: Arc<CudaStream>,
+    kernels: Arc<KernelTimes>,
     copy: f64,
 }
 
@@ -205,41 +207,33 @@ impl Bench {
                 let options = CoderOptions { coder: pipeline, ..CoderOptions::default() };
                 let mut compressor = LosslessCompressor::new(&self.device, &self.stream)?;
                 let mut bytes = 0;
-                let mut compress = |observer: &mut dyn FnMut(&'static str) -> Result<()>| -> Result<()> {
+                let mut compress = || {
                     let (input, mut output) = (input.as_view(), output.as_view_mut());
-                    let index = IndexKind::Symbol;
-                    let made =
-                        compressor.compress_observed(&input, element, shape, index, &options, &mut output, observer)?;
+                    let made = compressor.compress(&input, element, shape, IndexKind::Symbol, &options, &mut output)?;
                     bytes = made.bytes as usize;
                     Ok(())
                 };
-                let compressing = self.seconds(RUNS, || compress(&mut |_| Ok(())))?;
-                let compress_steps = syncline_cuda::timing::steps(&self.stream, RUNS, &mut compress)?;
+                let compressing = self.seconds(RUNS, &mut compress)?;
+                let compress_kernels = self.kernels.measure(RUNS, &mut compress)?;
 
                 let stream = output.slice(..bytes);
                 let info = StreamInfo::from_device(&self.stream, &stream)?;
                 let mut back = self.stream.clone_htod(&vec![0xA5_u8; length]).doing("poisoning")?;
                 let mut decompressor = LosslessDecompressor::new(&self.device, self.stream.clone(), &info)?;
-                let mut decompress = |observer: &mut dyn FnMut(&'static str) -> Result<()>| {
-                    decompressor.decompress_observed(&stream, &mut back.as_view_mut(), observer)
-                };
-                let decompressing = self.seconds(RUNS, || decompress(&mut |_| Ok(())))?;
-                let decompress_steps = syncline_cuda::timing::steps(&self.stream, RUNS, &mut decompress)?;
+                let mut decompress = || decompressor.decompress(&stream, &mut back.as_view_mut());
+                let decompressing = self.seconds(RUNS, &mut decompress)?;
+                let decompress_kernels = self.kernels.measure(RUNS, &mut decompress)?;
                 decompressor.check()?;
                 self.compare(part, &back)?;
                 let rate = |seconds: f64| length as f64 / seconds / 1e9;
-                let steps = |steps: Vec<(&'static str, Times)>| {
-                    let step = |(name, times): (&str, Times)| format!("{name} {:.0}", times.median() * 1e6);
-                    steps.into_iter().map(step).collect::<Vec<_>>().join(", ")
-                };
                 println!(
                     "  {:3} MiB {pipeline}: ratio {:6.2}  in {:6.1}  out {:6.1}\n    [{}]\n    [{}]",
                     length >> 20,
                     length as f64 / bytes as f64,
                     rate(compressing),
                     rate(decompressing),
-                    steps(compress_steps),
-                    steps(decompress_steps),
+                    by_kernel(&compress_kernels),
+                    by_kernel(&decompress_kernels),
                 );
             }
         }
@@ -259,17 +253,9 @@ impl Bench {
         batch: &Batch,
         encoded: &mut Encoded,
     ) -> Result<String> {
-        let event = || self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
-        let mut events = vec![("", event()?)];
-        encoder.launch_observed(&mut arena.frame()?, &input.as_view(), batch, encoded, &mut |name| {
-            events.push((name, event()?));
-            Ok(())
-        })?;
-        let part = |pair: &[(&str, cudarc::driver::CudaEvent)]| -> Result<String> {
-            let milliseconds = pair[0].1.elapsed_ms(&pair[1].1).doing("reading an event")?;
-            Ok(format!("{} {:.0}", pair[1].0.trim_start_matches("lzss_"), milliseconds * 1e3))
-        };
-        Ok(events.windows(2).map(part).collect::<Result<Vec<_>>>()?.join(", "))
+        let runs = Runs { warm_up: 0, counted: 1 };
+        let launch = || encoder.launch(&mut arena.frame()?, &input.as_view(), batch, encoded);
+        Ok(by_kernel(&self.kernels.measure(runs, launch)?))
     }
 
     fn repeated(&self, part: &[u8], length: usize) -> Result<CudaSlice<u8>> {
@@ -302,4 +288,12 @@ impl Bench {
         assert!(same, "the round trip changed the data");
         Ok(())
     }
+}
+
+/// Returns the microseconds of each kernel.
+fn by_kernel(kernels: &[(&'static str, Times)]) -> String {
+    let part = |(name, times): &(&'static str, Times)| {
+        format!("{} {:.0}", name.trim_start_matches("lzss_"), times.median() * 1e6)
+    };
+    kernels.iter().map(part).collect::<Vec<_>>().join(", ")
 }

@@ -8,12 +8,14 @@ mod cache;
 mod fetch;
 mod headers;
 mod host_function;
+mod launch;
 mod nvrtc;
 mod pinned;
 mod pool;
 mod program;
 mod programmatic_dependent_launch;
 mod side;
+mod tracer;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,12 +31,14 @@ pub use bytes::{view_bytes, view_bytes_mut};
 pub use cache::{Cache, Key};
 pub(crate) use fetch::fetch;
 pub(crate) use host_function::HostFunction;
+pub use launch::Launch;
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use pool::keep_freed_memory;
 pub use program::{Kernel, Specialization};
 pub use programmatic_dependent_launch::ProgrammaticDependentLaunch;
 pub use side::SideStream;
+pub use tracer::Tracer;
 
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -120,6 +124,7 @@ pub struct Device {
     compiler: &'static Nvrtc,
     cache: Cache,
     modules: Arc<Mutex<HashMap<Specialization, Slot>>>,
+    tracer: Option<Arc<dyn Tracer>>,
 }
 
 /// Entry of the table of loaded modules, locked while its module is compiled.
@@ -185,7 +190,13 @@ impl Device {
             architecture: compiler.architecture_for(capability).unwrap_or(capability),
             cache: cache.folder().map(PathBuf::from),
         };
-        Ok(Self { context, info, compiler, cache, modules: Arc::default() })
+        Ok(Self { context, info, compiler, cache, modules: Arc::default(), tracer: None })
+    }
+
+    /// Returns the device with a tracer, which receives the launches of kernels that are loaded through it.
+    #[must_use]
+    pub fn with_tracer(self, tracer: Arc<dyn Tracer>) -> Self {
+        Self { tracer: Some(tracer), ..self }
     }
 
     /// Returns the properties of the device and of the software that drives it.
@@ -209,7 +220,8 @@ impl Device {
         let module = self.module(specialization)?;
         let function = module.load_function(name).doing(&format!("looking for kernel {name}"))?;
         let info = &self.info;
-        Ok(Kernel::new(self.context.clone(), function, name, info.shared_memory_per_block, info.architecture))
+        let (shared_memory, tracer) = (info.shared_memory_per_block, self.tracer.clone());
+        Ok(Kernel::new(self.context.clone(), function, name, shared_memory, info.architecture, tracer))
     }
 
     fn module(&self, specialization: &Specialization) -> Result<Arc<CudaModule>> {

@@ -18,7 +18,6 @@ pub mod huffman;
 pub mod lossless;
 pub mod lzss;
 pub mod lzss_codes;
-pub mod observer;
 pub mod pipeline;
 pub mod quantize;
 pub mod reconstruct;

@@ -125,7 +125,7 @@ fn threads_share_a_device() {
         let mut arena = Arena::new(device.context().default_stream());
         let mut frame = arena.frame().unwrap();
         let mut values = frame.zeros::<u32>(32).unwrap();
-        let mut launch = frame.stream().launch_builder(kernel.function());
+        let mut launch = kernel.launch_on(frame.stream());
         launch.arg(&mut values);
         // SAFETY: one block of 32 threads writes 32 values.
         unsafe { launch.launch(Kernel::grid(1, 32, 0)) }.unwrap();

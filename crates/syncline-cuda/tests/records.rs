@@ -154,13 +154,12 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let with_classes = header.index == IndexKind::Symbol;
             let mut codes = codes.as_view_mut();
             let quantized = Codes { codes: &mut codes, classes: with_classes.then_some(&classes_view) };
-            let observer = &mut |_| Ok(());
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
             let mut record_inputs = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
             assembler
                 .upload(&stream, &mut record_inputs, &batch, &arrays.host_summaries, &arrays.sums, &arrays.extremes)
                 .unwrap();
-            let started = assembler.start(&mut frame, record_inputs, quantized, observer).unwrap();
+            let started = assembler.start(&mut frame, record_inputs, quantized).unwrap();
             let plan = BatchPlan::new(&batch, &arrays.host_summaries);
             let contents = Contents {
                 geometry: device_geometry,
@@ -180,7 +179,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let summaries = &summaries.as_view();
             let input = BatchInput { plan: &plan, summaries, bitmaps: &bitmaps, contents: &contents, tokens: None };
             let to = RecordOutput { progress: &mut progress, first, output: &mut view };
-            assembler.finish(&mut frame, started, input, &mut codes, to, observer).unwrap();
+            assembler.finish(&mut frame, started, input, &mut codes, to).unwrap();
             first += batch_chunks;
         }
         let bytes = header.to_bytes();

@@ -21,7 +21,7 @@ use syncline_core::predict::codes::RADIUS;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, DeviceRepr};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::timing::{Runs, Times};
+use syncline_cuda::timing::{KernelTimes, Runs, Times};
 
 use super::{Row, Set, Symbols, chunk_symbols};
 use crate::check::{Check, POISON, view_bytes, view_bytes_mut};
@@ -73,6 +73,7 @@ pub struct Results {
 pub struct Gpu {
     device: Device,
     stream: Arc<CudaStream>,
+    kernels: Arc<KernelTimes>,
     arena: Arena,
     check: Check,
     runs: Runs,
@@ -110,7 +111,9 @@ impl Gpu {
     pub fn open(runs: usize) -> Result<Self> {
         let runs = Runs { warm_up: 3, counted: runs.max(1) };
         let Opened { device, stream, check, copy } = Opened::new(runs)?;
-        Ok(Self { arena: Arena::new(stream.clone()), device, stream, check, runs, copy })
+        let kernels = KernelTimes::new(&stream);
+        let device = device.with_tracer(kernels.clone());
+        Ok(Self { arena: Arena::new(stream.clone()), device, stream, kernels, check, runs, copy })
     }
 
     /// Returns the names of the device and its software.

@@ -19,7 +19,7 @@ use syncline_cuda::error::DriverContext;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::pipeline::{CompressOptions, Compressed, Compressor, Decompressor, StreamInfo, max_compressed_len};
 use syncline_cuda::reconstruct::Way;
-use syncline_cuda::timing::{self, Runs, Times};
+use syncline_cuda::timing::{self, KernelTimes, Runs, Times};
 
 use super::{Original, Quality, Rate, Results, Row, Set, Steps, Value, Values, compress_on_cpu, ensure_same};
 use crate::check::{Check, POISON, view_bytes, view_bytes_mut};
@@ -42,6 +42,7 @@ pub struct Extent {
 pub struct Gpu {
     device: Device,
     stream: Arc<CudaStream>,
+    kernels: Arc<KernelTimes>,
     check: Check,
     runs: Runs,
     way: Option<Way>,
@@ -116,7 +117,9 @@ impl Gpu {
         let runs = Runs { warm_up: 3, counted: runs.max(1) };
         let copies = Copies::measure(&stream, runs)?;
         let check = Check::new(&device, stream.clone())?;
-        Ok(Self { device, stream, check, runs, way, copies })
+        let kernels = KernelTimes::new(&stream);
+        let device = device.with_tracer(kernels.clone());
+        Ok(Self { device, stream, kernels, check, runs, way, copies })
     }
 
     /// Returns the names of the device and its software.
@@ -189,8 +192,7 @@ impl Gpu {
         if extent.steps {
             let view = stream.device.as_view();
             let mut back = buffers.back.as_view_mut();
-            let times =
-                timing::steps(&self.stream, self.runs, |step| decompressor.decompress_observed(&view, &mut back, step));
+            let times = self.kernels.measure(self.runs, || decompressor.decompress(&view, &mut back));
             steps("decompress", times.with_context(decompressing)?);
         }
 
@@ -293,9 +295,9 @@ impl Gpu {
     ) -> Result<Vec<(&'static str, Times)>> {
         let Buffers { shape, input, output, .. } = buffers;
         let mut compressor = Compressor::new(&self.device, &self.stream)?;
-        Ok(timing::steps(&self.stream, self.runs, |step| {
+        Ok(self.kernels.measure(self.runs, || {
             let (input, output) = (&input.as_view(), &mut output.as_view_mut());
-            compressor.compress_observed(input, T::TYPE, *shape, options, output, step).map(|_| ())
+            compressor.compress(input, T::TYPE, *shape, options, output).map(|_| ())
         })?)
     }
 

@@ -6,11 +6,11 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-use cudarc::driver::{DeviceRepr, PushKernelArg};
+use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, IndexKind, Symbol};
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{DriverContext, Result};
+use crate::error::Result;
 use crate::huffman::decode::prepare::Preparation;
 use crate::huffman::decode::{Decoding, FORMATS, TABLE_BITS, constants};
 
@@ -62,7 +62,7 @@ impl<S: Symbol + DeviceRepr> CuSz2020<S> {
         let chunks = if by_index == 1 { sizes.index_blocks } else { sizes.streams };
         if chunks > 0 {
             let map = scratch.map.as_view();
-            let mut launch = frame.stream().launch_builder(self.kernel.function());
+            let mut launch = self.kernel.launch_on(frame.stream());
             launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&sizes.streams);
             launch.arg(&decoding.batch.codebooks).arg(&decoding.batch.symbols).arg(decoding.classes).arg(&map);
             launch.arg(&decoding.batch.totals).arg(&by_index);
@@ -71,7 +71,7 @@ impl<S: Symbol + DeviceRepr> CuSz2020<S> {
             // *, const u16 *, const u8 *, const u32 *, const BatchTotals *, u32, u32 *, u32 *, u8 *). `Decoding::check`
             // has compared the descriptors with the buffers; positions are bounded by the stream's bits, and groups by
             // its groups.
-            unsafe { launch.launch(Kernel::grid(chunks.div_ceil(THREADS), THREADS, 0)) }.doing("decoding")?;
+            unsafe { launch.launch(Kernel::grid(chunks.div_ceil(THREADS), THREADS, 0)) }?;
         }
         self.preparation.after(frame, &mut decoding, &scratch)
     }

@@ -8,11 +8,11 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-use cudarc::driver::{DeviceRepr, PushKernelArg};
+use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, Symbol};
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{DriverContext, Result};
+use crate::error::Result;
 use crate::huffman::decode::prepare::{Preparation, Scratch};
 use crate::huffman::decode::subsequences::EntryPoints;
 use crate::huffman::decode::{Decoding, FORMATS, SEQUENCE, TABLE_BITS, constants};
@@ -68,7 +68,7 @@ impl SinglePass {
         let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
         let entry_points = entry_points.map(|points| (points.entries.as_view(), points.counts.as_view()));
         let stream = frame.stream().clone();
-        let mut launch = stream.launch_builder(self.kernel.function());
+        let mut launch = self.kernel.launch_on(&stream);
         launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&sizes.streams);
         launch.arg(&decoding.batch.codebooks).arg(&tables).arg(&decoding.batch.symbols).arg(&map);
         match &entry_points {
@@ -82,7 +82,7 @@ impl SinglePass {
         // kernel reads words and gaps within the bounds of the descriptors (`Decoding::check`) and writes symbols up to
         // the number of coded groups, to groups of the stream. The entry points are null only for the kernel that does
         // not read them. A block looks back only at blocks that took their sequences earlier, which therefore run.
-        unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("decoding")?;
+        unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }?;
         Ok(())
     }
 }
@@ -106,23 +106,14 @@ impl<S: Symbol + DeviceRepr> GapArray2020<S> {
         Ok(Self { preparation, kernel: SinglePass::new::<S>(device, group_log2, false)?, group_log2 })
     }
 
-    /// Decodes the batch on the frame's stream, without waiting for it. Calls `step` with the name of each step once it
-    /// is queued, so that a benchmark can record events.
+    /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch) and of `step`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        mut decoding: Decoding<'_, '_, S>,
-        step: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
+    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch).
+    pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::Gap, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
-        step("tables")?;
         self.kernel.launch(frame, &mut decoding, &mut scratch, None)?;
-        step("decoding and writing")?;
-        self.preparation.after(frame, &mut decoding, &scratch)?;
-        step("checksums")
+        self.preparation.after(frame, &mut decoding, &scratch)
     }
 }

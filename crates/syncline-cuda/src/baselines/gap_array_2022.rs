@@ -38,25 +38,16 @@ impl<S: Symbol + DeviceRepr> GapArray2022<S> {
         })
     }
 
-    /// Decodes the batch on the frame's stream, without waiting for it. Calls `step` with the name of each step once it
-    /// is queued, so that a benchmark can record events.
+    /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch) and of `step`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        mut decoding: Decoding<'_, '_, S>,
-        step: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
+    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch).
+    pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::Gap, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, true, true, 0)?;
-        step("tables")?;
         let mut entry_points = EntryPoints::new(frame, &decoding.batch.sizes)?;
         self.counting.count(frame, &decoding, &scratch, &mut entry_points)?;
-        step("output index")?;
-        self.writer.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;
-        self.preparation.after(frame, &mut decoding, &scratch)?;
-        step("checksums")
+        self.writer.write(frame, &mut decoding, &mut scratch, &entry_points)?;
+        self.preparation.after(frame, &mut decoding, &scratch)
     }
 }

@@ -38,26 +38,18 @@ impl<S: Symbol + DeviceRepr> SelfSync2022<S> {
         })
     }
 
-    /// Decodes the batch on the frame's stream, without waiting for it. Calls `step` with the name of each step once it
-    /// is queued, so that a benchmark can record events.
+    /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch) and of `step`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        mut decoding: Decoding<'_, '_, S>,
-        step: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
+    /// The errors of [`Indexed::launch`](crate::huffman::decode::Indexed::launch).
+    pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::SelfSync, self.group_log2)?;
         let flags = Synchronizer::flags(&decoding.batch.sizes);
         let mut scratch = self.preparation.before(frame, &mut decoding, true, true, flags)?;
-        step("tables")?;
         if decoding.batch.sizes.sequences > 0 {
-            let entry_points = self.synchronizer.find_entry_points(frame, &decoding, &mut scratch, step)?;
-            self.writer.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;
+            let entry_points = self.synchronizer.find_entry_points(frame, &decoding, &mut scratch)?;
+            self.writer.write(frame, &mut decoding, &mut scratch, &entry_points)?;
         }
-        self.preparation.after(frame, &mut decoding, &scratch)?;
-        step("checksums")
+        self.preparation.after(frame, &mut decoding, &scratch)
     }
 }

@@ -11,13 +11,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::Symbol;
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::decode::prepare::Scratch;
-use crate::huffman::decode::subsequences::{EntryPoints, Step, one_wave, resident};
+use crate::huffman::decode::subsequences::{EntryPoints, one_wave, resident};
 use crate::huffman::decode::{Decoding, FORMATS, SEQUENCE, constants};
 
 const SOURCE: Source = source!("baselines/shared_memory_tuning_2022/decode.cu");
@@ -136,7 +136,6 @@ impl TunedWriter {
         decoding: &mut Decoding<'_, '_, S>,
         scratch: &mut Scratch<'_>,
         entry_points: &EntryPoints<'_>,
-        step: Step<'_>,
     ) -> Result<()> {
         let sizes = decoding.batch.sizes;
         if sizes.streams == 0 {
@@ -150,32 +149,29 @@ impl TunedWriter {
         let stream = frame.stream().clone();
         let counts = entry_points.counts.as_view();
         if sequences > 0 {
-            let mut launch = stream.launch_builder(self.counts.function());
+            let mut launch = self.counts.launch_on(&stream);
             launch.arg(&decoding.batch.descriptors).arg(&sizes.streams).arg(&counts).arg(&decoding.batch.totals);
             launch.arg(&mut sequence_counts);
             let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &sizes);
             // SAFETY: the kernel's parameters are (const StreamDescriptor *, u32, const u8 *, const BatchTotals *, u32
             // *), with a count for each subsequence and a sum for each sequence.
-            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("adding up sequences")?;
+            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }?;
         }
         let sequence_counts = sequence_counts.as_view();
-        let mut launch = stream.launch_builder(self.starts.function());
+        let mut launch = self.starts.launch_on(&stream);
         launch.arg(&decoding.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *decoding.status);
         // SAFETY: the kernel's parameters are (const StreamDescriptor *, const u32 *, u32 *, u32 *), with a block and a
         // status word for each stream, and a count and a start for each sequence.
-        unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }.doing("adding up streams")?;
-        step("output index")?;
+        unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }?;
         if sequences == 0 {
             return Ok(());
         }
-        let mut launch = stream.launch_builder(self.order.function());
+        let mut launch = self.order.launch_on(&stream);
         launch.arg(&sequence_counts).arg(&decoding.batch.totals).arg(&mut order).arg(&mut class_ends);
         // SAFETY: the kernel's parameters are (const u32 *, const BatchTotals *, u32 *, u32 *), with a count and a
         // place for each sequence, and an end for each class. Every sequence has one class.
-        unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }.doing("sorting sequences by class")?;
-        step("tuning")?;
-        self.write_classes(frame, decoding, scratch, entry_points, [&starts, &order, &class_ends])?;
-        step("decoding and writing")
+        unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }?;
+        self.write_classes(frame, decoding, scratch, entry_points, [&starts, &order, &class_ends])
     }
 
     /// Launches the classes, each on its own stream: these wait for the caller's stream before, and the caller's stream
@@ -216,7 +212,7 @@ impl TunedWriter {
             }
             let own_class = class as u32;
             let room = bytes / self.symbol_bytes;
-            let mut launch = own_stream.launch_builder(kernel.function());
+            let mut launch = kernel.launch_on(&own_stream);
             before.iter().for_each(|pointer| {
                 launch.arg(pointer);
             });
@@ -232,7 +228,7 @@ impl TunedWriter {
             // frame's stream is done, and that stream waits for this launch below. The kernel reads words within the
             // bounds of the descriptors, which `Decoding::check` compared with the buffers, and writes symbols only up
             // to the number of live groups, to groups of the stream. The shared memory holds `room` symbols.
-            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }.doing("decoding a class")?;
+            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }?;
             Ok(())
         };
         let queued: Result<()> = self.buffers.iter().enumerate().rev().try_for_each(queue);

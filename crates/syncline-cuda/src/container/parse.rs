@@ -11,7 +11,7 @@ mod status;
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::huffman::MAX_CLASSES;
 
 pub use format::Format;
@@ -25,7 +25,7 @@ pub(crate) use status::{STATUS_HASH, STATUS_TOKEN_STREAM, STATUS_TOKENS};
 
 use super::structs::{DeviceRecords, MAX_CHUNKS, ParsedChunk};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::SINGLE_LONG_ENTRIES;
 use crate::huffman::decode::parse::parse_constants;
@@ -127,11 +127,11 @@ impl RecordParser {
         let mut starts = frame.slice::<u64>(records.lengths.len())?;
         let mut lengths = frame.slice::<u32>(records.lengths.len())?;
         let count = records.lengths.len() as u32;
-        let mut launch = stream.launch_builder(self.places.function());
+        let mut launch = self.places.launch_on(&stream);
         launch.arg(&device_records).arg(&count).arg(&mut starts).arg(&mut lengths);
         let grid = Kernel::grid(count.div_ceil(LOCATE_THREADS), LOCATE_THREADS, 0);
         // SAFETY: the kernel's parameters are (Records, u32, u64 *, u32 *). Both slices have one entry per record.
-        unsafe { launch.launch(grid) }.doing("locating records")?;
+        unsafe { launch.launch(grid) }?;
         Ok(RecordLocations { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
@@ -168,7 +168,7 @@ impl RecordParser {
         let mut memory = ParseMemory::new(frame, format, geometry, batch, bitmap_count, classes, reused)?;
         let results = memory.argument(&stream, format);
         let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
-        let mut launch = stream.launch_builder(self.parse.function());
+        let mut launch = self.parse.launch_on(&stream);
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results).arg(&hashing);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
@@ -177,7 +177,7 @@ impl RecordParser {
         // so that they live as long as the returned value, and cleared those that `cleared_bytes` counts. Records are
         // read only within `input_bytes`. `Hashing::argument` allocated the sums of hashes and checked the sizes of
         // progress and results.
-        unsafe { launch.launch(grid) }.doing("parsing records")?;
+        unsafe { launch.launch(grid) }?;
         memory.into_parsed(frame, format, &bounds, classes)
     }
 
@@ -195,12 +195,12 @@ impl RecordParser {
         let ending = parsed.batch_finish(stream, result)?;
         let chunks = parsed.tiles.chunks.as_view();
         let codes = parsed.code_status.as_view();
-        let mut launch = stream.launch_builder(self.finish.function());
+        let mut launch = self.finish.launch_on(&stream);
         launch.arg(&ending).arg(&parsed.tiles.chunk_count).arg(&chunks).arg(&codes);
         // SAFETY: the kernel's parameters are (BatchFinish, u32, const ParsedChunk *, const u32 *). There are a chunk,
         // a status and a word of the result per chunk, and at most `FINISH_THREADS` chunks; `bitmap_status` has
         // `bitmaps` words per chunk. The memory to clear is a multiple of 4 bytes of `parsed`, or none.
-        unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }.doing("combining statuses").map(drop)
+        unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{CudaContext, CudaFunction, LaunchConfig};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
 
 use super::headers::included;
-use super::{Key, Nvrtc, Source, Version};
+use super::{Key, Launch, Nvrtc, Source, Tracer, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// `--fmad=false` evaluates float arithmetic as written, so that results equal those of the CPU. Line information has
@@ -66,6 +66,7 @@ pub struct Kernel {
     shared_memory_limit: u32,
     /// Architecture that the kernel was compiled for.
     architecture: u32,
+    tracer: Option<Arc<dyn Tracer>>,
 }
 
 /// The first architecture that supports programmatic dependent launch.
@@ -78,8 +79,22 @@ impl Kernel {
         name: &'static str,
         shared_memory_limit: u32,
         architecture: u32,
+        tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
-        Self { context, function, name, shared_memory_limit, architecture }
+        Self { context, function, name, shared_memory_limit, architecture, tracer }
+    }
+
+    /// Prepares a launch on `stream` without arguments.
+    pub fn launch_on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Launch<'a> {
+        Launch::new(self, stream)
+    }
+
+    /// Runs `launch`, and reports it to the device's tracer.
+    pub(super) fn traced(&self, stream: &Arc<CudaStream>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Some(tracer) = &self.tracer else { return launch() };
+        tracer.before(self.name, stream)?;
+        launch()?;
+        tracer.after(self.name, stream)
     }
 
     /// Returns whether `grid_dependency_wait` has an effect in this kernel.

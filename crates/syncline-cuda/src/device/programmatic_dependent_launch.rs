@@ -114,10 +114,12 @@ impl<'a> ProgrammaticDependentLaunch<'a> {
             numAttrs: attributes.len() as u32,
         };
         let function = self.kernel.function().cu_function();
-        // SAFETY: configuration, attributes and parameters live until the call returns, and the driver has copied them
-        // by then. The caller guarantees that the kernel's accesses are valid.
-        unsafe { cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
-            .result()
-            .doing(&doing())
+        self.kernel.traced(self.stream, || {
+            // SAFETY: configuration, attributes and parameters live until the call returns, and the driver has copied
+            // them by then. The caller guarantees that the kernel's accesses are valid.
+            unsafe { cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
+                .result()
+                .doing(&doing())
+        })
     }
 }

@@ -20,7 +20,6 @@ use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, Frame, Pinned, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::observer::Observer;
 use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, max_compressed_len};
 
 /// Maximum bytes of elements in a batch.
@@ -92,25 +91,6 @@ impl<'d> LosslessCompressor<'d> {
         options: &CoderOptions,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Compressed> {
-        self.compress_observed(input, element_type, shape, index, options, output, &mut |_| Ok(()))
-    }
-
-    /// Compresses an array as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
-    /// launches, so that benches can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::compress`] and of `observer`.
-    #[expect(clippy::too_many_arguments, reason = "those of `compress`, and the observer")]
-    pub fn compress_observed(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        element_type: ElementType,
-        shape: Shape,
-        index: IndexKind,
-        options: &CoderOptions,
-        output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
-    ) -> Result<Compressed> {
         check_array(input, element_type, shape)?;
         let (resolved, geometry) = (Resolved::lossless(), Geometry::new(shape));
         let header = Header::new(element_type, shape, index, &resolved);
@@ -120,7 +100,7 @@ impl<'d> LosslessCompressor<'d> {
         }
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
         let job = Job { header: &header, geometry: &geometry, options, slab: &slab };
-        let lengths = self.records(job, 0..geometry.chunks(), HEADER_LEN as u64, output, observer)?;
+        let lengths = self.records(job, 0..geometry.chunks(), HEADER_LEN as u64, output)?;
         let end = HEADER_LEN as u64 + lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
         let table = table_and_trailer(&header, &lengths);
         let needed = end + table.len() as u64;
@@ -134,7 +114,6 @@ impl<'d> LosslessCompressor<'d> {
         put(0, &header.to_bytes())?;
         put(end, &table)?;
         self.stream.synchronize().doing("waiting for compression")?;
-        observer("table")?;
         Ok(Compressed { bytes: needed, header, resolved })
     }
 
@@ -153,7 +132,7 @@ impl<'d> LosslessCompressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<ChunkRecords> {
         let job = Job { header, geometry, options, slab };
-        let lengths = self.records(job, chunks, 0, output, &mut |_| Ok(()))?;
+        let lengths = self.records(job, chunks, 0, output)?;
         self.stream.synchronize().doing("waiting for compression")?;
         Ok(ChunkRecords { lengths, errors: ErrorSummary::default() })
     }
@@ -165,7 +144,6 @@ impl<'d> LosslessCompressor<'d> {
         chunks: Range<u64>,
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Vec<u32>> {
         if !is_supported(job.options.coder) {
             return Err(CudaError::Unsupported(format!(
@@ -181,7 +159,6 @@ impl<'d> LosslessCompressor<'d> {
         self.prepare(job)?;
         let step = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.chunks_in(self.batch_bytes, 0));
         let samples = self.samples(job, &chunks)?;
-        observer("samples")?;
         // The host chooses the coding of the next batches' chunks while the device works on a batch.
         let mut choices = samples.choose(job);
         let mut lengths = Vec::new();
@@ -189,8 +166,7 @@ impl<'d> LosslessCompressor<'d> {
         for batch in batches_of(&chunks, step) {
             let own = (batch.start - chunks.start) as usize..(batch.end - chunks.start) as usize;
             let choices = choices.wait(own)?;
-            observer("host: choice")?;
-            let own = self.batch(job, batch, &choices, at, output, observer)?;
+            let own = self.batch(job, batch, &choices, at, output)?;
             at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
             lengths.extend(own);
         }
@@ -225,7 +201,6 @@ impl<'d> LosslessCompressor<'d> {
         choices: &[LzssChoice],
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Vec<u32>> {
         let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
         let stream = self.stream.clone();
@@ -233,7 +208,6 @@ impl<'d> LosslessCompressor<'d> {
         job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
         let mut frame = self.arena.frame()?;
         let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;
-        observer("tile order")?;
 
         let mut summaries = vec![TileSummary::default(); choices.len()];
         let mut predicted = None;
@@ -241,7 +215,6 @@ impl<'d> LosslessCompressor<'d> {
             let prediction = predict(&mut frame, tiles, &batch, slots, choices)?;
             summaries = fetch(&stream, &prediction.0.summaries, "reading sums over tiles")?;
             predicted = Some(prediction);
-            observer("prediction")?;
         }
 
         // Finds the tokens of all chunks.
@@ -262,9 +235,9 @@ impl<'d> LosslessCompressor<'d> {
             }
         };
         let sources: Vec<Source> = choices.iter().enumerate().map(source).collect();
-        let mut found = self.tokens.find(&mut frame, &sources, observer)?;
+        let mut found = self.tokens.find(&mut frame, &sources)?;
         let laid_out = match job.options.coder {
-            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, job.header.index, &mut found, observer)?),
+            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, job.header.index, &mut found)?),
             _ => None,
         };
 
@@ -299,17 +272,14 @@ impl<'d> LosslessCompressor<'d> {
             let at = place + record.tokens_at();
             places.place(&stream, tokens, &mut found, laid_out.as_ref(), output_pointer, at);
         }
-        observer("host: layout")?;
 
         // Writes the records.
         if let Some((predicted, _)) = &mut predicted {
             let places = frame.upload(&tile_places)?;
             tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
-            observer("tile sections")?;
         }
-        self.tokens.write(&stream, &mut found, laid_out, &places, output, observer)?;
+        self.tokens.write(&stream, &mut found, laid_out, &places, output)?;
         layout.sign(&mut frame, &self.hasher, output)?;
-        observer("hash")?;
         Ok(layout.lengths)
     }
 }

@@ -98,7 +98,6 @@ impl<S: Symbol> PlaneEncoder<S> {
         frame: &mut Frame<'a>,
         input: &CudaView<'_, S>,
         planes: &[StreamSpan],
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOut<'a>> {
         // The encoder gives each stream of a batch as much memory as the largest needs.
         let most_groups = planes.iter().map(|plane| plane.groups).max().unwrap_or(0);
@@ -119,9 +118,8 @@ impl<S: Symbol> PlaneEncoder<S> {
             *is_taken = true;
             batch.list(&stream, &spans, &[])?;
             self.builder.launch(frame, input, None, batch, codebooks)?;
-            launched("codebooks")?;
             let input = EncodeInput { symbols: input, classes: None, batch, codebooks };
-            let layout = self.encoder.lay_out(frame, &input, encoded, launched)?;
+            let layout = self.encoder.lay_out(frame, &input, encoded)?;
             plans.read(encoded.plans())?;
             parts.push(Part { planes: numbers, buffers: number, layout });
         }
@@ -174,7 +172,6 @@ impl<S: Symbol> PlaneEncoder<S> {
         laid_out: LaidOut<'_>,
         places: &[u64],
         output: &mut CudaViewMut<'_, u8>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         for mut part in laid_out.parts {
             let BatchBuffers { codebooks, encoded, .. } = &mut self.batch_buffers[part.buffers];
@@ -182,7 +179,7 @@ impl<S: Symbol> PlaneEncoder<S> {
             own.resize(encoded.offsets().len(), NO_OFFSET);
             stream.memcpy_htod(&own, encoded.offsets_mut()).doing("placing streams")?;
             let target = StreamTarget { output, overlap: None };
-            self.encoder.write(stream, &mut part.layout, codebooks, encoded, target, launched)?;
+            self.encoder.write(stream, &mut part.layout, codebooks, encoded, target)?;
         }
         Ok(())
     }
@@ -224,7 +221,6 @@ impl WordEncoder {
         input: &CudaView<'_, u16>,
         planes: &[StreamSpan],
         greatest: &[u32],
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<WordsLaidOut<'a>> {
         let mut laid_out = WordsLaidOut {
             plans: vec![StreamPlan::default(); planes.len()],
@@ -243,7 +239,7 @@ impl WordEncoder {
                 none => none.insert(PlaneEncoder::new(&self.device, self.index, ALPHABETS[i])?),
             };
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
-            *own = Some(encoder.lay_out(frame, input, &spans, launched)?);
+            *own = Some(encoder.lay_out(frame, input, &spans)?);
         }
         Ok(laid_out)
     }
@@ -266,12 +262,11 @@ impl WordEncoder {
         laid_out: WordsLaidOut<'_>,
         places: &[u64],
         output: &mut CudaViewMut<'_, u8>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         for ((numbers, own), encoder) in laid_out.by_alphabet.into_iter().zip(&mut self.encoders) {
             if let (Some(own), Some(encoder)) = (own, encoder) {
                 let places: Vec<u64> = numbers.iter().map(|&number| places[number]).collect();
-                encoder.write(stream, own, &places, output, launched)?;
+                encoder.write(stream, own, &places, output)?;
             }
         }
         Ok(())

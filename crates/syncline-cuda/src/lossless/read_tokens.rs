@@ -16,7 +16,6 @@ use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::Result;
 use crate::huffman::decode::StreamLocation;
 use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
-use crate::observer::Observer;
 
 /// Bits of a chunk's status: its Huffman streams are damaged, or its tokens are.
 pub(crate) const STATUS_PLANES: u32 = 1;
@@ -73,7 +72,6 @@ impl TokenDecoder {
         input: &CudaView<'_, u8>,
         chunks: &[Tokens<'_>],
         noted: &mut CudaViewMut<'_, u32>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         // Locates the sections of tokens, which are joined from planes if they are stored as planes.
@@ -117,7 +115,6 @@ impl TokenDecoder {
         // Chunks with damaged planes are excluded from decoding tokens, because their sections are incomplete.
         self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
         self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)?;
-        observer("huffman")?;
         let pointers = Pointers {
             input: input.device_ptr(&stream).0,
             bytes: decoded_bytes.device_ptr(&stream).0,
@@ -129,7 +126,6 @@ impl TokenDecoder {
             .flat_map(|(tokens, own)| own.iter().filter_map(|section| pointers.join(section, tokens.chunk)))
             .collect();
         self.pieces.join(frame, &joins, &noted.as_view())?;
-        observer("join")?;
 
         let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<DecodeSpan>)> = BTreeMap::new();
         for (tokens, own) in chunks.iter().zip(&sections) {
@@ -161,7 +157,7 @@ impl TokenDecoder {
             decoder.launch_at_addresses(frame, &lzss_batch, &noted.as_view(), &mut status)?;
             self.pieces.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
         }
-        observer("lzss")
+        Ok(())
     }
 }
 

@@ -2,14 +2,14 @@
 
 #![allow(unsafe_code)]
 
-use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut};
 use syncline_core::huffman::IndexKind;
 
 use super::structs::RecordHeader;
 use super::tiles::Tiles;
 use crate::container::parsed::CHUNK_TOKENS;
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{DriverContext, Result};
+use crate::error::Result;
 use crate::geometry::ChunkBatch;
 
 const SOURCE: Source = source!("lossless/record_headers.cu");
@@ -108,7 +108,7 @@ impl RecordHeaderParser {
             starts: frame.slice(count)?,
         };
         let index = index as u32;
-        let mut launch = stream.launch_builder(self.0.function());
+        let mut launch = self.0.launch_on(&stream);
         launch.arg(tiles.geometry()).arg(batch).arg(records.input).arg(records.places).arg(records.lengths);
         launch.arg(records.hashes).arg(&index);
         launch.arg(&mut heads.metas).arg(&mut heads.bases).arg(&mut heads.starts).arg(&mut heads.heads);
@@ -116,7 +116,7 @@ impl RecordHeaderParser {
         // u32, u8 *, word_t *, u32 *, RecordHeader *). The caller guarantees a record in the input, its length and its
         // hash for each chunk. The slices above have a header for each chunk and a meta, a base and a start for each
         // tile.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading records")?;
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }?;
         Ok(heads)
     }
 }

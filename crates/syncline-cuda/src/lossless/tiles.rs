@@ -6,13 +6,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 
 use super::structs::{ChunkSource, SampleTile, TileSummary};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{DriverContext, Result};
+use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 const SOURCE: Source = source!("lossless/tiles.cu");
@@ -160,14 +160,13 @@ impl Tiles {
         }
         let mut slots = frame.slice::<u8>(batch.chunks() as usize * self.slot_bytes as usize)?;
         if batch.tiles() > 0 {
-            let mut launch = stream.launch_builder(self.gather.function());
+            let mut launch = self.gather.launch_on(&stream);
             launch.arg(&self.geometry).arg(batch).arg(&slab.bytes).arg(&slab.first_element);
             launch.arg(&self.slot_bytes).arg(&mut slots);
             // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const word_t *, u64, u64, u8 *). The caller
             // has checked that the slab contains the batch's elements. It is aligned to elements, as all allocations
             // and slabs are. A slot has room for the elements of any chunk.
-            unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-                .doing("putting tiles in order")?;
+            unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }?;
         }
         let (pointer, _) = slots.device_ptr(&stream);
         Ok((Slots { pointer, stride: self.slot_bytes }, slots))
@@ -199,7 +198,7 @@ impl Tiles {
         }
         let count = list.len() as u32;
         let mut list = frame.upload(&list)?;
-        let mut launch = stream.launch_builder(self.sample.function());
+        let mut launch = self.sample.launch_on(&stream);
         launch
             .arg(&self.geometry)
             .arg(&mut list)
@@ -209,7 +208,7 @@ impl Tiles {
             .arg(&mut sample);
         // SAFETY: the kernel's parameters are (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *). The
         // caller has checked that the slab contains the tiles' elements; the sample has room for each tile.
-        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;
+        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }?;
         Ok(sample)
     }
 
@@ -232,21 +231,20 @@ impl Tiles {
         if tiles == 0 {
             return Ok(predicted);
         }
-        let mut launch = stream.launch_builder(self.predict.function());
+        let mut launch = self.predict.launch_on(&stream);
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
         launch.arg(&mut predicted.metas).arg(&mut predicted.bases);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, u8 *, word_t
         // *). The slots have the elements of all chunks; there are a meta and a base for each tile, and a word of
         // `chosen` for each chunk.
-        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("predicting tiles")?;
-        let mut launch = stream.launch_builder(self.scan.function());
+        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }?;
+        let mut launch = self.scan.launch_on(&stream);
         launch.arg(&self.geometry).arg(batch).arg(chosen).arg(&mut predicted.metas).arg(&mut predicted.bases);
         launch.arg(&mut predicted.starts).arg(&mut predicted.summaries);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *,
         // TileSummary *). The arrays are those of the kernel above, with a start for each tile and a summary for each
         // chunk.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }.doing("adding up tiles")?;
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }?;
         Ok(predicted)
     }
 
@@ -264,14 +262,13 @@ impl Tiles {
         if batch.tiles() == 0 {
             return Ok(residuals);
         }
-        let mut launch = stream.launch_builder(self.residuals.function());
+        let mut launch = self.residuals.launch_on(&stream);
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
         launch.arg(&mut predicted.metas).arg(&mut predicted.starts).arg(&mut residuals);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, const u8 *,
         // const u32 *, u8 *). `predict` computed the arrays for the same batch; a chunk has no more residuals than
         // elements.
-        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("writing residuals")?;
+        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }?;
         Ok(residuals)
     }
 
@@ -285,15 +282,13 @@ impl Tiles {
         places: &CudaView<'_, u64>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
-        let mut launch = stream.launch_builder(self.sections.function());
+        let mut launch = self.sections.launch_on(&stream);
         launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
         launch.arg(places).arg(output);
         // SAFETY: the kernel's parameters are (ChunkBatch, const u8 *, const word_t *, const TileSummary *, const u64
         // *, u8 *). There is an offset for each chunk, and the kernel writes as many bytes as the summaries state,
         // which the caller has checked.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
-            .doing("writing tiles' sections")
-            .map(drop)
     }
 
     /// Writes tiles of a batch, numbered from its first, to the array's elements from number `first_element` on. Chunks
@@ -315,7 +310,7 @@ impl Tiles {
         if tiles.is_empty() {
             return Ok(());
         }
-        let mut launch = stream.launch_builder(self.scatter.function());
+        let mut launch = self.scatter.launch_on(&stream);
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(&tiles.start).arg(&tiles.end).arg(sources);
         launch.arg(statuses).arg(metas).arg(bases).arg(starts).arg(output).arg(&first_element);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u32 *,
@@ -323,7 +318,5 @@ impl Tiles {
         // source has all elements or residuals that the starts of its tiles count, which parsing has computed. The
         // caller has checked that the output contains the tiles' elements.
         unsafe { launch.launch(Kernel::grid((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("writing tiles")
-            .map(drop)
     }
 }

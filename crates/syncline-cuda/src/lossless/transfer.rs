@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 
 use super::structs::{CopyRange, CountedPlane, Patch, PlaneJoin};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
@@ -92,11 +92,11 @@ impl Pieces {
             return Ok(());
         }
         let list = stream.clone_htod(&copies.0).doing("listing copies")?;
-        let mut launch = stream.launch_builder(self.copy.function());
+        let mut launch = self.copy.launch_on(&stream);
         launch.arg(&list);
         // SAFETY: the kernel's parameter is (const CopyRange *), with a block for each range; `Copies::add` requires
         // valid addresses.
-        unsafe { launch.launch(Kernel::grid(copies.0.len() as u32, THREADS, 0)) }.doing("copying pieces").map(drop)
+        unsafe { launch.launch(Kernel::grid(copies.0.len() as u32, THREADS, 0)) }
     }
 
     /// Writes patches that lie in the output.
@@ -112,11 +112,11 @@ impl Pieces {
         assert!(patches.end() <= output.len() as u64, "the records were laid out within the output");
         let list = stream.clone_htod(&patches.0).doing("listing patches")?;
         let count = patches.0.len() as u32;
-        let mut launch = stream.launch_builder(self.patch.function());
+        let mut launch = self.patch.launch_on(&stream);
         launch.arg(&list).arg(&count).arg(output);
         // SAFETY: the kernel's parameters are (const Patch *, u32, u8 *). The patches lie in the output, as checked
         // above.
-        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("writing patches").map(drop)
+        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }
     }
 
     /// Counts the occurrences of each byte value in each of some planes, which lie in `bytes`. Waits for the device.
@@ -134,13 +134,13 @@ impl Pieces {
         let stream = frame.stream().clone();
         let mut list = frame.upload(planes)?;
         let mut counts = frame.zeros::<u32>(planes.len() * 256)?;
-        let mut launch = stream.launch_builder(self.count.function());
+        let mut launch = self.count.launch_on(&stream);
         launch.arg(bytes).arg(&mut list).arg(&mut counts);
         let mut grid = Kernel::grid(planes.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(COUNTED).min(1 << 15) as u32;
         // SAFETY: the kernel's parameters are (const u8 *, const Plane *, u32 *). The planes lie in the bytes, as
         // checked above, and there are 256 counts for each.
-        unsafe { launch.launch(grid) }.doing("counting bytes")?;
+        unsafe { launch.launch(grid) }?;
         let counts = fetch(&stream, &counts, "reading counts")?;
         Ok(counts.as_chunks::<256>().0.to_vec())
     }
@@ -155,13 +155,13 @@ impl Pieces {
         assert!(joins.iter().all(|join| (join.chunk as usize) < noted.len()), "every chunk has a word");
         let stream = frame.stream().clone();
         let mut list = frame.upload(joins)?;
-        let mut launch = stream.launch_builder(self.join.function());
+        let mut launch = self.join.launch_on(&stream);
         launch.arg(&mut list).arg(noted);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
         // SAFETY: the kernel's parameters are (const PlaneJoin *, const u32 *), with several blocks for each join. Each
         // chunk has a word, as checked above. Values are aligned to their size, and planes to that of their symbols.
-        unsafe { launch.launch(grid) }.doing("joining planes").map(drop)
+        unsafe { launch.launch(grid) }
     }
 
     /// Sets the bits `code` in the status word of the chunk of each stream whose status is not 0. `chunks` has the
@@ -181,10 +181,10 @@ impl Pieces {
         assert!(statuses.len() >= chunks.len() && chunks.iter().all(|&chunk| (chunk as usize) < of_chunks.len()));
         let stream = frame.stream().clone();
         let mut list = frame.upload(chunks)?;
-        let mut launch = stream.launch_builder(self.note.function());
+        let mut launch = self.note.launch_on(&stream);
         launch.arg(statuses).arg(&mut list).arg(&count).arg(&code).arg(of_chunks);
         // SAFETY: the kernel's parameters are (const u32 *, const u32 *, u32, u32, u32 *). There are as many statuses
         // as chunk indices, and the indices are below the length of `of_chunks`, as checked above.
-        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("noting statuses").map(drop)
+        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }
     }
 }

@@ -17,7 +17,6 @@ use crate::device::{Device, Frame, Pinned, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
 use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
-use crate::observer::Observer;
 
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]
@@ -187,12 +186,7 @@ impl TokenEncoder {
     }
 
     /// Finds the tokens of at least one chunk. Waits for the device.
-    pub fn find<'a>(
-        &mut self,
-        frame: &mut Frame<'a>,
-        sources: &[Source],
-        observer: &mut Observer<'_>,
-    ) -> Result<FoundTokens<'a>> {
+    pub fn find<'a>(&mut self, frame: &mut Frame<'a>, sources: &[Source]) -> Result<FoundTokens<'a>> {
         let stream = frame.stream().clone();
         let mut by_kind: BTreeMap<(CUdeviceptr, SymbolWidth, u8), Vec<usize>> = BTreeMap::new();
         for (number, source) in sources.iter().enumerate() {
@@ -216,7 +210,7 @@ impl TokenEncoder {
             let spans: Vec<Span> = numbers.iter().map(span).collect();
             let batch = Batch::new(&stream, width, level, Form::Sections, &spans)?;
             let mut plans = device_plans.slice_mut(first_plan..first_plan + numbers.len());
-            let found = encoder.find_at(frame, base, &batch, &mut plans, observer)?;
+            let found = encoder.find_at(frame, base, &batch, &mut plans)?;
             let end = first_plan + numbers.len();
             groups.push(Group { batch, found, first_plan, encoder: (width, level), sources: numbers });
             first_plan = end;
@@ -276,11 +270,9 @@ impl TokenEncoder {
         frame: &mut Frame<'a>,
         index: IndexKind,
         found: &mut FoundTokens<'a>,
-        observer: &mut Observer<'_>,
     ) -> Result<LaidOutPlanes<'a>> {
         let stream = frame.stream().clone();
         let Split { planes, bytes, words, greatest, byte_list, word_list } = self.split(frame, found)?;
-        observer("planes")?;
         let on_host = match self.greatest.take().filter(|on_host| on_host.len() >= greatest.len()) {
             Some(on_host) => self.greatest.insert(on_host.on(&stream)?),
             None => self.greatest.insert(Pinned::new(&stream, greatest.len().next_power_of_two())?),
@@ -294,7 +286,7 @@ impl TokenEncoder {
             Some(encoder) => self.bytes.insert(encoder),
             None => self.bytes.insert(PlaneEncoder::new(&self.device, index, 1 << 8)?),
         };
-        let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list), observer)?;
+        let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list))?;
         // The planes of bytes keep the device busy until the largest symbols of the other planes are known.
         let mut of_streams = vec![0; word_list.streams.len()];
         let order = found.groups.iter().flat_map(|group| &group.sources);
@@ -307,7 +299,7 @@ impl TokenEncoder {
             Some(encoder) => self.words.insert(encoder),
             None => self.words.insert(WordEncoder::new(&self.device, index)),
         };
-        let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams, observer)?;
+        let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams)?;
         byte_encoder.wait(&mut of_bytes)?;
         word_encoder.wait(&mut of_words)?;
         Ok(LaidOutPlanes { planes, bytes, words, of_bytes, of_words })
@@ -321,15 +313,13 @@ impl TokenEncoder {
         laid_out: Option<LaidOutPlanes<'_>>,
         places: &TokenPlaces,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         self.pieces.patch(stream, &places.patches, output)?;
         self.pieces.copy(stream, &places.copies)?;
-        observer("patches and copies")?;
         if let Some(LaidOutPlanes { of_bytes, of_words, .. }) = laid_out {
             if let (Some(bytes), Some(words)) = (&mut self.bytes, &mut self.words) {
-                bytes.write(stream, of_bytes, &places.byte_places, output, observer)?;
-                words.write(stream, of_words, &places.word_places, output, observer)?;
+                bytes.write(stream, of_bytes, &places.byte_places, output)?;
+                words.write(stream, of_words, &places.word_places, output)?;
             }
             return Ok(());
         }
@@ -341,6 +331,6 @@ impl TokenEncoder {
             let Group { batch, found, .. } = group;
             encoder.write_sections(stream, batch, found, &plans, &own.as_view(), output)?;
         }
-        observer("sections")
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::structs::DecodeSection;
@@ -320,7 +320,7 @@ impl Decoder {
         let (chunks, blocks) = (batch.chunks, batch.blocks);
         let noted: CUdeviceptr = noted.map_or(0, |noted| noted.device_ptr(&stream).0);
         let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
-        let mut launch = stream.launch_builder(self.starts.function());
+        let mut launch = self.starts.launch_on(&stream);
         launch
             .arg(&input)
             .arg(&batch.sections)
@@ -332,7 +332,7 @@ impl Decoder {
         // SAFETY: the kernel's parameters are (const u8 *, const DecodeSection *, u32, u32, const u32 *, Start *, u32
         // *). The indices of status words are below the length of `noted`, if that is given. The counts of all blocks
         // lie in the input, as checked above; there is a start for each block, and a status for each chunk.
-        unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
+        unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }?;
         if blocks == 0 {
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl Decoder {
         let is_usual = batch.least_min_match >= self.params.min_match.into();
         let few = self.few.as_ref().filter(|_| is_usual && blocks < self.from);
         let kernel = few.map_or(&self.many, |(_, kernel)| kernel);
-        let mut launch = stream.launch_builder(kernel.function());
+        let mut launch = kernel.launch_on(&stream);
         launch.arg(&input).arg(&batch.sections).arg(&chunks);
         let grid = match few {
             Some((shape, _)) => Kernel::grid(blocks, shape.threads, shape.work_bytes()),
@@ -355,7 +355,7 @@ impl Decoder {
         // kernel of warps has a u32 before the starts. The first kernel has compared the counts with the lengths of the
         // sections, which lie in the input, and the blocks of chunks with an error are skipped. Outputs lie in the
         // output buffer. A thread block has room for the maximum number of matches.
-        unsafe { launch.launch(grid) }.doing("decoding LZSS tokens")?;
+        unsafe { launch.launch(grid) }?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::sections::{Batch, Encoded, Form};
@@ -13,7 +13,7 @@ use super::structs::{PlaneStarts, SectionPlan, WORD_PLANES};
 use super::{constants, match_constants, params};
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 
 const LINKED: Source = source!("lzss/encode.cu");
 const SECTIONS: Source = source!("lzss/sections.cu");
@@ -199,39 +199,21 @@ impl Encoder {
         batch: &Batch,
         encoded: &mut Encoded,
     ) -> Result<()> {
-        self.launch_observed(frame, input, batch, encoded, &mut |_| Ok(()))
-    }
-
-    /// Encodes as [`Self::launch`] does, and calls `launched` with a kernel's name after each launch, so that benches
-    /// can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::launch`] and of `launched`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        input: &CudaView<'_, u8>,
-        batch: &Batch,
-        encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
         let stream = frame.stream().clone();
         let (chunks, prefix) = (batch.chunks, batch.form.prefix());
-        let mut found = self.find(frame, input, batch, &mut encoded.plans.as_view_mut(), launched)?;
+        let mut found = self.find(frame, input, batch, &mut encoded.plans.as_view_mut())?;
 
         let room = encoded.bytes.len() as u64;
-        let mut launch = stream.launch_builder(self.places.function());
+        let mut launch = self.places.launch_on(&stream);
         launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
         // SAFETY: the kernel's parameters are (u32, u64, SectionPlan *, u64 *, u32 *). There are a plan and a length
         // for each chunk, and one more place than chunks.
-        unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
-        launched(self.places.name())?;
+        unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }?;
 
         let (plans, places) = (encoded.plans.as_view(), encoded.places.as_view());
         self.write_sections(&stream, batch, &mut found, &plans, &places, &mut encoded.bytes.as_view_mut())?;
-        launched(self.write.name())?;
 
-        let mut launch = stream.launch_builder(self.edges.function());
+        let mut launch = self.edges.launch_on(&stream);
         launch
             .arg(&batch.sections)
             .arg(&chunks)
@@ -242,15 +224,13 @@ impl Encoder {
         let grid = Kernel::grid(chunks.div_ceil(SECTION_THREADS / 32), SECTION_THREADS, 0);
         // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const SectionPlan *, const u64 *, u32, u8
         // *), with the same arrays as above.
-        unsafe { launch.launch(grid) }.doing("writing LZSS parameters")?;
-        launched(self.edges.name())?;
+        unsafe { launch.launch(grid) }?;
 
         if batch.form == Form::Records {
             let (starts, lengths) = (encoded.places.slice(..chunks as usize), encoded.lengths.as_view());
             let pieces =
                 Pieces { starts: &starts, lengths: &lengths, longest: batch.longest, excluded: ExcludedRange::RECORD };
             self.hasher.sign(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
-            launched("container_hash")?;
         }
         Ok(())
     }
@@ -262,13 +242,12 @@ impl Encoder {
         input: &CudaView<'_, u8>,
         batch: &Batch,
         plans: &mut CudaViewMut<'_, SectionPlan>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Found<'a>> {
         if (input.len() as u64) < batch.input_bytes {
             return Err(CudaError::invalid("the chunks go past the end of the input"));
         }
         let pointer = input.device_ptr(frame.stream()).0;
-        self.find_at(frame, pointer, batch, plans, launched)
+        self.find_at(frame, pointer, batch, plans)
     }
 
     /// Finds tokens as [`Self::find`] does. Offsets count from an address; the caller guarantees that the bytes exist.
@@ -278,7 +257,6 @@ impl Encoder {
         input: CUdeviceptr,
         batch: &Batch,
         plans: &mut CudaViewMut<'_, SectionPlan>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Found<'a>> {
         let stream = frame.stream().clone();
         let problems = [
@@ -297,19 +275,17 @@ impl Encoder {
             let grid = if self.shape.in_shared { blocks } else { blocks.min(self.resident) };
             let scratch = if self.shape.in_shared { 0 } else { grid as usize * self.shape.work_bytes() as usize };
             let mut scratch = frame.slice::<u8>(scratch)?;
-            let mut launch = stream.launch_builder(self.tokens.function());
+            let mut launch = self.tokens.launch_on(&stream);
             launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks);
             launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
             // SAFETY: the parameters of both kernels are (const u8 *, const EncodeSection *, u32, u32, u8 *, Counts *,
             // u8 *). Sections lie in the input, as checked above. Each data block has a slot of the size that the
             // source asserts, and two words of counts. Each thread block has its working memory, in shared memory or in
             // the scratch memory.
-            unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
-                .doing("finding LZSS tokens")?;
-            launched(self.tokens.name())?;
+            unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }?;
         }
 
-        let mut launch = stream.launch_builder(self.layout.function());
+        let mut launch = self.layout.launch_on(&stream);
         launch
             .arg(&batch.sections)
             .arg(&chunks)
@@ -321,8 +297,7 @@ impl Encoder {
         // SAFETY: the kernel's parameters are (const EncodeSection *, u32, u32, u32, const Counts *, Start *,
         // SectionPlan *). There are counts and a start for each data block, and a plan for each chunk, as checked
         // above.
-        unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
-        launched(self.layout.name())?;
+        unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }?;
         Ok(Found { slots, counts, starts })
     }
 
@@ -341,13 +316,13 @@ impl Encoder {
             return Ok(());
         }
         let prefix = batch.form.prefix();
-        let mut launch = stream.launch_builder(self.write.function());
+        let mut launch = self.write.launch_on(&stream);
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(places).arg(&prefix).arg(&mut found.slots).arg(output);
         // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const Counts *, const Start *, const
         // SectionPlan *, const u64 *, u32, const u8 *, u8 *). Chunks whose sections do not fit the output have a status
         // or no place, and are skipped. The parts of the data blocks are adjacent within their sections.
-        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
+        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
     }
 
     /// Moves tokens to the planes of their chunks, each padded with zeros to a whole group. `greatest` has
@@ -371,15 +346,13 @@ impl Encoder {
         if planes.len() != batch.chunks as usize || greatest.len() != batch.chunks as usize * WORD_PLANES {
             return Err(CudaError::invalid("planes were laid out for another batch"));
         }
-        let mut launch = stream.launch_builder(self.planes.function());
+        let mut launch = self.planes.launch_on(&stream);
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
         // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const Counts *, const Start *, const
         // SectionPlan *, const PlaneStarts *, const u8 *, u8 *, u16 *, u32 *). The caller has laid out the planes one
         // after another according to the plans.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
-            .doing("splitting LZSS tokens")
-            .map(drop)
     }
 }
 

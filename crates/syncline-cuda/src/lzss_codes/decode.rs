@@ -4,15 +4,14 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 use syncline_core::huffman::IndexKind;
 
 use crate::container::parse::{ParsedRecords, Records, STATUS_TOKENS};
 use crate::device::{Arena, Device, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::ChunkBatch;
 use crate::lossless::{RecordHeader, TokenDecoder, Tokens};
-use crate::observer::Observer;
 
 const SOURCE: Source = source!("lzss_codes/decode.cu");
 const THREADS: u32 = 512;
@@ -63,7 +62,6 @@ impl CodeTokens {
         batch: &ChunkBatch,
         parsed: &mut ParsedRecords<'_>,
         codes: &mut CudaViewMut<'_, u16>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let mut frame = self.arena.frame()?;
         let stream = frame.stream().clone();
@@ -82,14 +80,13 @@ impl CodeTokens {
         let mut device_places = frame.upload(&places)?;
         let mut heads = frame.slice::<RecordHeader>(chunks)?;
         let index = self.index as u32;
-        let mut launch = stream.launch_builder(self.parse.function());
+        let mut launch = self.parse.launch_on(&stream);
         launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
         // SAFETY: the kernel's parameters are (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *), with an
         // offset, a parsed chunk and a header for each chunk. For chunks whose status is 0, parsing has ensured that
         // the record and its section of codes lie in the input.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }?;
         let heads = fetch(&stream, &heads, "reading what records have")?;
-        observer("lzss_codes_parse")?;
         if !heads.iter().any(RecordHeader::has_codes) {
             return Ok(());
         }
@@ -108,17 +105,16 @@ impl CodeTokens {
                 Tokens { head, chunk: chunk as u32, record, target, bytes: head.elements.into() }
             })
             .collect();
-        self.tokens.decode(&mut frame, records.input, &tokens, &mut failed, observer)?;
+        self.tokens.decode(&mut frame, records.input, &tokens, &mut failed)?;
 
         let failed = failed.as_view();
         let slots = batch.slots();
-        let mut launch = stream.launch_builder(self.widen.function());
+        let mut launch = self.widen.launch_on(&stream);
         launch.arg(&mut bytes).arg(&slot).arg(&failed).arg(&slots).arg(parsed.tiles.chunks_mut()).arg(codes);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = slot.div_ceil(WIDENED).clamp(1, 1 << 15) as u32;
         // SAFETY: the kernel's parameters are (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *). Bytes and
         // codes have a slot for each chunk that holds all of its groups.
-        unsafe { launch.launch(grid) }.doing("widening codes")?;
-        observer("lzss_codes_widen")
+        unsafe { launch.launch(grid) }
     }
 }

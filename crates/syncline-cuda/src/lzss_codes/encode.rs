@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{
     CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, Coder, CoderOptions, TokenCosts, code_token_params,
@@ -16,10 +16,9 @@ use super::structs::NarrowCounts;
 use crate::container::record::TokenLists;
 use crate::container::structs::TokenParts;
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
-use crate::observer::Observer;
 use crate::quantize::{ChunkSummary, Quantized, Quantizer, SideLists, SideOffsets};
 use crate::workers;
 
@@ -142,29 +141,28 @@ impl CodeEncoder {
         if tiles == 0 {
             return Ok(narrow);
         }
-        let mut launch = stream.launch_builder(self.narrow.function());
+        let mut launch = self.narrow.launch_on(&stream);
         launch.arg(geometry).arg(&batch).arg(&mut quantized.metas).arg(&mut quantized.first_groups);
         launch.arg(&mut quantized.codes).arg(&mut narrow.codes).arg(&mut narrow.outliers);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u16 *, const u32 *, const u16 *, u8 *, u16
         // *). There are a meta, a first group and a count for each tile, and for each chunk a slot that holds its
         // tiles' groups.
-        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("narrowing codes")?;
-        let mut launch = stream.launch_builder(self.places.function());
+        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }?;
+        let mut launch = self.places.launch_on(&stream);
         launch.arg(geometry).arg(&batch).arg(&mut quantized.summaries).arg(&mut quantized.offsets);
         launch.arg(&mut narrow.outliers).arg(&mut narrow.offsets).arg(&mut narrow.narrowed);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkSummary *, const SideOffsets *, u16 *,
         // SideOffsets *, NarrowCounts *), with one entry for each chunk or tile.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("placing outliers")?;
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }?;
         if sample_slot > 0 {
-            let mut launch = stream.launch_builder(self.sample.function());
+            let mut launch = self.sample.launch_on(&stream);
             launch.arg(&mut narrow.codes).arg(&slot).arg(&sample_slot).arg(&mut narrow.narrowed);
             launch.arg(&mut narrow.sample);
             let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
             grid.grid_dim.1 = sample_slot.div_ceil(SAMPLED).clamp(1, 1 << 15) as u32;
             // SAFETY: the kernel's parameters are (const u8 *, u64, u64, const NarrowCounts *, u8 *). Each chunk has
             // slots, and no more codes are read than the chunk has.
-            unsafe { launch.launch(grid) }.doing("taking samples of codes")?;
+            unsafe { launch.launch(grid) }?;
         }
         Ok(narrow)
     }
@@ -183,7 +181,6 @@ impl CodeEncoder {
         summaries: &[ChunkSummary],
         code_lengths: &[u32],
         (index, options): (IndexKind, &CoderOptions),
-        observer: &mut Observer<'_>,
     ) -> Result<Option<CodedBatch<'a>>> {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
@@ -207,10 +204,9 @@ impl CodeEncoder {
             })
             .collect();
         let chunks = match options.coder {
-            Coder::Auto => self.worth_trying(&mut frame.nested(), &costs, options, &narrow, observer)?,
+            Coder::Auto => self.worth_trying(&mut frame.nested(), &costs, options, &narrow)?,
             _ => costs.iter().map(|(chunk, _)| *chunk).collect(),
         };
-        observer("host: choice")?;
         if chunks.is_empty() {
             return Ok(None);
         }
@@ -227,7 +223,6 @@ impl CodeEncoder {
             &mut narrow.outliers,
             &offsets,
         )?;
-        observer("lzss_codes_gather")?;
         let base = narrow.codes.device_ptr(&stream).0;
         let source = |&chunk: &usize| TokenSource {
             base,
@@ -239,8 +234,8 @@ impl CodeEncoder {
             chunk: batch.first_chunk() + chunk as u64,
         };
         let sources: Vec<TokenSource> = chunks.iter().map(source).collect();
-        let mut found = self.tokens.find(frame, &sources, observer)?;
-        let laid_out = self.tokens.lay_out(frame, index, &mut found, observer)?;
+        let mut found = self.tokens.find(frame, &sources)?;
+        let laid_out = self.tokens.lay_out(frame, index, &mut found)?;
         let sections = sections(&found, Some(&laid_out));
         let mut parts = vec![TokenParts::default(); narrowed.len()];
         let mut first_outlier = 0;
@@ -253,7 +248,6 @@ impl CodeEncoder {
             parts[chunk].bytes = sections.payload_bytes() as u32;
         }
         let device_parts = frame.upload(&parts)?;
-        observer("host: layout")?;
         Ok(Some(CodedBatch {
             lists: CodedLists { parts: device_parts, positions, residuals },
             tokens: CodedTokens { chunks, sections, found, laid_out: Some(laid_out) },
@@ -268,7 +262,6 @@ impl CodeEncoder {
         costs: &[(usize, TokenCosts)],
         options: &CoderOptions,
         narrow: &NarrowCodes<'_>,
-        observer: &mut Observer<'_>,
     ) -> Result<Vec<usize>> {
         if costs.is_empty() {
             return Ok(Vec::new());
@@ -288,7 +281,7 @@ impl CodeEncoder {
             chunk: *chunk as u64,
         };
         let sources: Vec<TokenSource> = costs.iter().map(source).collect();
-        let mut found = self.tokens.find(frame, &sources, observer)?;
+        let mut found = self.tokens.find(frame, &sources)?;
         let counts = self.tokens.count(frame, &mut found)?;
         let (tried, options) = (costs.to_vec(), *options);
         // The estimates take logarithms of all counts, so they are distributed to worker threads.
@@ -313,7 +306,6 @@ impl CodeEncoder {
         coded: &mut CodedTokens<'_>,
         chunk_places: &[Option<u64>],
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let laid_out = coded.laid_out.take();
         let mut places = TokenPlaces::new(&coded.found, laid_out.as_ref());
@@ -324,6 +316,6 @@ impl CodeEncoder {
                 places.place_payload(stream, tokens, &mut coded.found, laid_out.as_ref(), pointer, at);
             }
         }
-        self.tokens.write(stream, &mut coded.found, laid_out, &places, output, observer)
+        self.tokens.write(stream, &mut coded.found, laid_out, &places, output)
     }
 }

@@ -22,7 +22,6 @@ use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
 use crate::lzss_codes::CodeEncoder;
-use crate::observer::Observer;
 use crate::pipeline::{check_array, check_output};
 use crate::quantize::{BoundScan, ChunkSummary, PendingScan, Quantizer};
 
@@ -188,28 +187,10 @@ impl<'d> Compressor<'d> {
         options: &CompressOptions,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Compressed> {
-        self.compress_observed(input, element_type, shape, options, output, &mut |_| Ok(()))
-    }
-
-    /// Compresses an array as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
-    /// launches, so that benches can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::compress`] and of `observer`.
-    pub fn compress_observed(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        element_type: ElementType,
-        shape: Shape,
-        options: &CompressOptions,
-        output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
-    ) -> Result<Compressed> {
         let begun = self.begin_scan(input, element_type, shape, options)?;
         if self.lossless.token_codes(options.bound) {
             let resolved = self.finish_scan(begun, input)?;
-            observer("scan")?;
-            return self.compress_token_codes(input, (element_type, shape), options, resolved, output, observer);
+            return self.compress_token_codes(input, (element_type, shape), options, resolved, output);
         }
         // The host computes the geometry while the device scans the array.
         let geometry = Geometry::new(shape);
@@ -237,9 +218,8 @@ impl<'d> Compressor<'d> {
             && self.quantizer.as_ref().is_some_and(|quantizer| quantizer.can_start_before_bound(&header, &geometry));
         let (mut resolved, batches) = if is_early {
             let batches = prepared?;
-            observer("scan")?;
             let mut pending = Pending { begun: Some(begun), input, resolved: None };
-            let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, Some(&mut pending))?;
+            let made = self.stream(&mut header, &geometry, &batches, &slab, output, Some(&mut pending))?;
             let resolved = pending.resolved.ok_or_else(|| CudaError::invalid("no bound was resolved"))?;
             if let Some((bytes, _)) = made {
                 return Ok(Compressed { bytes, header, resolved });
@@ -247,7 +227,6 @@ impl<'d> Compressor<'d> {
             (resolved, batches)
         } else {
             let resolved = self.finish_scan(begun, input)?;
-            observer("scan")?;
             (resolved, prepared?)
         };
         let goal = match options.bound {
@@ -260,7 +239,7 @@ impl<'d> Compressor<'d> {
                 return Err(CudaError::Lossless("no quantization step serves this bound".into()));
             }
             let mut header = header_of(&resolved);
-            let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, None)?;
+            let made = self.stream(&mut header, &geometry, &batches, &slab, output, None)?;
             let (bytes, errors) = made.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
             match goal.and_then(|goal| goal.next(element_type, &resolved, &errors, attempt)) {
                 None => return Ok(Compressed { bytes, header, resolved }),
@@ -325,13 +304,12 @@ impl<'d> Compressor<'d> {
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<ChunkRecords> {
-        let observer = &mut |_| Ok(());
         let records = if header.token_codes {
-            let records = self.token_records(header, geometry, chunks, slab, 0, output, observer)?;
+            let records = self.token_records(header, geometry, chunks, slab, 0, output)?;
             self.stream.synchronize().doing("waiting for compression")?;
             records
         } else {
-            self.chunk_records(header, geometry, chunks, slab, output, observer)?
+            self.chunk_records(header, geometry, chunks, slab, output)?
         };
         Ok(ChunkRecords { errors: records.total(), lengths: records.lengths })
     }
@@ -344,12 +322,11 @@ impl<'d> Compressor<'d> {
         chunks: Range<u64>,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         let batches = self.batches_of(header, geometry, chunks)?;
         // These elements were not scanned, so -0.0 may occur.
         self.minus_zeros = true;
-        let errors = self.records(&mut header.clone(), geometry, &batches, slab, 0, output, observer, None)?;
+        let errors = self.records(&mut header.clone(), geometry, &batches, slab, 0, output, None)?;
         let errors = errors.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
         let Some(progress) = &mut self.progress else { return Err(CudaError::invalid("no stream was begun")) };
         let (outcome, lengths) = progress.records(batches.chunks())?;
@@ -369,21 +346,19 @@ impl<'d> Compressor<'d> {
         batches: &Batches,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
         pending: Option<&mut Pending<'_>>,
     ) -> Result<Option<(u64, ErrorSummary)>> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
             return Err(CudaError::NoRoom { needed: max_compressed_len(header.element_type, header.shape), available });
         }
-        let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, observer, pending)?;
+        let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, pending)?;
         let Some(errors) = errors else { return Ok(None) };
         let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
             return Err(CudaError::invalid("no stream was begun"));
         };
         let end = header.to_bytes();
         assembler.finish_stream(&self.stream, progress, StreamEnd::Known(&end), batches.chunks(), output)?;
-        observer("container_table")?;
         let outcome = progress.outcome()?;
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available });
@@ -411,7 +386,6 @@ impl<'d> Compressor<'d> {
         slab: &Slab<'_>,
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
         mut pending: Option<&mut Pending<'_>>,
     ) -> Result<Option<Vec<ErrorSummary>>> {
         check_output(&self.stream, output)?;
@@ -422,7 +396,7 @@ impl<'d> Compressor<'d> {
         let mut errors = Vec::new();
         for (first, batch) in batches.numbered() {
             let most = batches.most_chunks() as u32;
-            let of_batch = self.batch(header, batch, most, first, slab, output, observer, pending.take())?;
+            let of_batch = self.batch(header, batch, most, first, slab, output, pending.take())?;
             let Some(of_batch) = of_batch else { return Ok(None) };
             errors.extend(of_batch);
         }

@@ -27,7 +27,6 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
 use crate::lzss_codes::CodeTokens;
-use crate::observer::Observer;
 use crate::reconstruct::{InterpolationPlans, Reconstructor, Way};
 use crate::token_codes::TokenCodes;
 
@@ -261,21 +260,6 @@ impl Decompressor {
         input: &CudaView<'_, u8>,
         output: &mut CudaViewMut<'_, E>,
     ) -> Result<()> {
-        self.decompress_observed(input, output, &mut |_| Ok(()))
-    }
-
-    /// Decompresses the whole array as [`Self::decompress`] does, and calls `observer` with a name after groups of
-    /// launches, so that benches can record events. Hashing is part of the first step; for long records it runs
-    /// concurrently, and the last step waits for it.
-    ///
-    /// # Errors
-    /// The errors of [`Self::decompress`] and of `observer`.
-    pub fn decompress_observed<E: Element + DeviceRepr>(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, E>,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
         let tiles = 0..self.info.geometry().tiles();
         if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.elements() {
             return Err(CudaError::invalid(format!(
@@ -286,7 +270,7 @@ impl Decompressor {
                 output.len()
             )));
         }
-        self.tiles(input, 0, tiles, output, 0, observer)
+        self.tiles(input, 0, tiles, output, 0)
     }
 
     /// Queues the decompression of the tiles with these numbers without waiting for it. `input` contains the stream
@@ -304,7 +288,7 @@ impl Decompressor {
         output: &mut CudaViewMut<'_, E>,
         first_element: u64,
     ) -> Result<()> {
-        self.tiles(input, input_offset, tiles, output, first_element, &mut |_| Ok(()))
+        self.tiles(input, input_offset, tiles, output, first_element)
     }
 
     fn tiles<E: Element + DeviceRepr>(
@@ -314,7 +298,6 @@ impl Decompressor {
         tiles: Range<u64>,
         output: &mut CudaViewMut<'_, E>,
         first_element: u64,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         if E::TYPE != self.info.header().element_type {
             return Err(CudaError::invalid(format!(
@@ -332,7 +315,7 @@ impl Decompressor {
             self.scratch.clear_statuses()?;
         }
         for batch in &*batches {
-            self.decompress_batch(input, input_offset, batch, tiles.clone(), &mut output, first_element, observer)?;
+            self.decompress_batch(input, input_offset, batch, tiles.clone(), &mut output, first_element)?;
         }
         Ok(())
     }
@@ -365,7 +348,6 @@ impl Decompressor {
         tiles: Range<u64>,
         output: &mut CudaViewMut<'_, u8>,
         first_element: u64,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let (Batch { geometry, lengths }, chunks) = (batch, batch.chunks());
         let bytes = self.info.bytes_of(chunks.clone());
@@ -407,7 +389,6 @@ impl Decompressor {
             Some(kept),
             hashing,
         )?;
-        observer("container_parse")?;
         let mut result = statuses.slice_mut(own);
         let rest = || -> Result<bool> {
             if beside {
@@ -435,7 +416,6 @@ impl Decompressor {
                     status: &mut parsed.bitmap_status.slice_mut(..),
                 };
                 decoder.launch(&mut frame, work)?;
-                observer("bitmaps")?;
             }
             let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
             let tokens = self.tokens.as_mut().map(|tokens| (tokens, records, geometry));
@@ -451,7 +431,6 @@ impl Decompressor {
                 output,
                 reconstruction,
                 ending,
-                observer,
             )
         };
         let done = rest();
@@ -466,6 +445,6 @@ impl Decompressor {
             self.parser.finish(&stream, &mut parsed, &mut result)?;
         }
         *kept_is_clear = true;
-        observer("container_parse_finish")
+        Ok(())
     }
 }

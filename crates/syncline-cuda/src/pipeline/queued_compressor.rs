@@ -21,7 +21,6 @@ use crate::container::table::StreamEnd;
 use crate::device::{Arena, Device};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::observer::Observer;
 use crate::quantize::{QueuedBound, QueuedQuantizer, STATUS_LOSSLESS, STATUS_OTHER_CONSTANTS};
 
 /// Compresses arrays of one type and shape on one stream, without waiting for the device. The streams are those of
@@ -167,21 +166,6 @@ impl<'d> QueuedCompressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         size: Option<&mut CudaViewMut<'_, u64>>,
     ) -> Result<()> {
-        self.compress_observed(input, output, size, &mut |_| Ok(()))
-    }
-
-    /// Queues a compression as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
-    /// launches, so that benches can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::compress`] and of `observer`.
-    pub fn compress_observed(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, u8>,
-        size: Option<&mut CudaViewMut<'_, u64>>,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
         check_array(input, self.element_type, self.shape)?;
         check_output(&self.stream, output)?;
         if size.as_ref().is_some_and(|size| size.is_empty()) {
@@ -194,11 +178,10 @@ impl<'d> QueuedCompressor<'d> {
         self.room = available;
         self.progress.restart(HEADER_LEN as u64)?;
         self.bound.queue(input)?;
-        observer("scan")?;
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
         let batches: Vec<(u64, ChunkBatch)> = self.batches.numbered().map(|(first, batch)| (first, *batch)).collect();
         for (first, batch) in batches {
-            self.batch(&batch, first, &slab, output, observer)?;
+            self.batch(&batch, first, &slab, output)?;
         }
         let end = QueuedEnd {
             header: self.bound.header(),
@@ -206,8 +189,7 @@ impl<'d> QueuedCompressor<'d> {
             size: size.map_or(0, |size| size.device_ptr_mut(&self.stream).0),
         };
         let (end, chunks) = (StreamEnd::Queued(end), self.batches.chunks());
-        self.assembler.finish_stream(&self.stream, &mut self.progress, end, chunks, output)?;
-        observer("container_table")
+        self.assembler.finish_stream(&self.stream, &mut self.progress, end, chunks, output)
     }
 
     /// Waits for the stream, and returns the size in bytes of what the last compression made.
@@ -242,7 +224,6 @@ impl<'d> QueuedCompressor<'d> {
         first: u64,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let stream = self.stream.clone();
         let Self { bound, quantizer, assembler, progress, control, arena, .. } = self;
@@ -256,20 +237,17 @@ impl<'d> QueuedCompressor<'d> {
         let records = record_inputs.argument(&stream, Some(clear), None)?;
         let step = bound.step(first == 0);
         let mut quantized = quantizer.quantize(&mut frame, slab, batch, &mut control, records, &step)?;
-        observer("quantize")?;
         if step.follows_scan {
             bound.join()?;
         }
         let status = bound.status();
         let mut lists = quantizer.list(&mut frame, &mut quantized, listed, status)?;
-        observer("quantize_list")?;
         quantizer.gather(&frame, slab, &mut quantized, &mut lists, &bound.step(false))?;
-        observer("quantize_gather")?;
 
         let classes = quantized.group_classes.as_view();
         let classes = (self.index == IndexKind::Symbol).then_some(&classes);
         let codes = Codes { codes: &mut quantized.codes, classes };
-        let started = assembler.start(&mut frame, record_inputs, codes, observer)?;
+        let started = assembler.start(&mut frame, record_inputs, codes)?;
         let side = &lists.side;
         let bitmaps = Bitmaps { masks: Some(side.masks.as_view()), signs: Some(side.signs.as_view()) };
         let record_lists = Lists {
@@ -290,7 +268,7 @@ impl<'d> QueuedCompressor<'d> {
         let (codes, summaries) = (&mut quantized.codes, &quantized.summaries.as_view());
         let input = BatchInput { plan: &plan, summaries, bitmaps: &bitmaps, contents: &contents, tokens: None };
         let to = RecordOutput { progress, first, output };
-        assembler.finish_queued(&mut frame, started, input, codes, to, listed.streams, observer)
+        assembler.finish_queued(&mut frame, started, input, codes, to, listed.streams)
     }
 }
 

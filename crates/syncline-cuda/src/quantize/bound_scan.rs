@@ -5,7 +5,7 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::bound::scan::{BlockStats, Samples, ScanResult};
 use syncline_core::bound::{Bound, Fill, Scan};
@@ -315,7 +315,7 @@ impl BoundScan {
         let first_sample = first.next_multiple_of(stride) - first;
         results.number += 1;
         let host = results.report.device_pointer();
-        let mut launch = stream.launch_builder(kernel.function());
+        let mut launch = kernel.launch_on(&stream);
         launch.arg(elements).arg(&length);
         match self.element {
             ElementType::F32 => launch.arg(&excluded).arg(&narrow_limit),
@@ -330,7 +330,7 @@ impl BoundScan {
         // `length` elements, which the view holds. `partials` has room for `self.blocks` blocks, and the grid
         // has no more. It writes one `ScanReport` to page-locked memory, which the host reads only after the
         // report's number has changed.
-        unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
+        unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }?;
         // Recorded once the host waits: an event would delay the start of a kernel that is launched early behind the
         // scan.
         results.event_recorded = false;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 
 use super::quantized::Quantized;
 use super::quantizer::Quantizer;
@@ -57,7 +57,7 @@ impl GatherArguments<'_> {
         slab: &Slab<'_>,
         (geometry, batch, constants): (&DeviceGeometry, &ChunkBatch, Constants<'_>),
     ) -> Result<()> {
-        let mut launch = stream.launch_builder(kernel.function());
+        let mut launch = kernel.launch_on(&stream);
         launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
         constants.add_to(&mut launch);
         launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
@@ -68,7 +68,7 @@ impl GatherArguments<'_> {
         // elements, as the caller has checked. Counts come from the kernels that quantize, or from the caller of
         // `gather_outliers`; they add up to the chunks' counts, from which all callers allocated the lists, or for the
         // largest of which.
-        unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
+        unsafe { launch.launch(grid) }?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaViewMut, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::bound::Bound;
 use syncline_core::geometry::Geometry;
@@ -23,7 +23,7 @@ use super::step::{Constants, KernelVariant};
 use super::structs::{BatchLists, RecordInputsArgument, SideListPointers};
 use super::wide::{MAX_LISTED, launch_wide};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 const SOURCE: Source = source!("quantize/list.cu");
@@ -185,12 +185,12 @@ impl QueuedQuantizer {
             status,
             streams: streams.into(),
         };
-        let mut launch = stream.launch_builder(self.list.function());
+        let mut launch = self.list.launch_on(&stream);
         launch.arg(&self.device_geometry).arg(&batch).arg(&mut quantized.summaries).arg(&arrays);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, ChunkSummary *, BatchLists). There are a summary
         // and a start for each chunk of the batch, and at least as many entries in each list of streams; as many wide
         // chunks if there are wide streams. One word for the status.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("listing the parts of chunks")?;
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
         Ok(lists)
     }
 

@@ -1,6 +1,6 @@
 //! The quantizer's constants, from the header of a stream.
 
-use cudarc::driver::{CudaView, LaunchArgs, PushKernelArg};
+use cudarc::driver::CudaView;
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{Header, MAX_PATTERNS};
@@ -10,6 +10,7 @@ use syncline_core::quantize::log::StepLog;
 use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
 
 use super::structs::Step;
+use crate::device::Launch;
 use crate::error::{CudaError, Result};
 
 /// The properties of a stream that kernels are compiled for.
@@ -35,7 +36,7 @@ pub(super) enum Constants<'c> {
 
 impl<'c> Constants<'c> {
     /// Adds the argument of `kernels/quantize/step_argument.cuh` to a launch.
-    pub fn add_to<'a>(self, launch: &mut LaunchArgs<'a>)
+    pub fn add_to<'a>(self, launch: &mut Launch<'a>)
     where
         'c: 'a,
     {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
@@ -22,7 +22,7 @@ use super::structs::{
     ChunkSummary, InterpolationStep, Outputs, RecordInputsArgument, SideListPointers, SideOffsets, Step, TokenOutputs,
 };
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::reconstruct::InterpolationPlans;
 
@@ -240,7 +240,7 @@ impl TokenQuantizer {
         };
         let mut verbatim = frame.zeros::<u32>(streams)?;
         let (tiles, plans) = (tiles as u32, self.plans.argument(&stream));
-        let mut launch = stream.launch_builder(kernel.function());
+        let mut launch = kernel.launch_on(&stream);
         launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
         launch.arg(&self.constants).arg(&plans).arg(&tiles);
         launch.arg(&mut codes.codes).arg(&mut codes.groups).arg(&mut verbatim);
@@ -250,7 +250,7 @@ impl TokenQuantizer {
         // Plans, u32, i32 *, u32 *, u32 *). `check` proved that the slab holds the batch's elements. Codes and groups
         // have room for `tiles` tiles of each stream, and there is a count for each stream. The plans are those of
         // this tiling, and `self` outlives the work of the frame's stream.
-        unsafe { launch.launch(grid) }.doing("coding a sample")?;
+        unsafe { launch.launch(grid) }?;
         Ok(Some(SampleCodes { codes, verbatim }))
     }
 
@@ -304,7 +304,7 @@ impl TokenQuantizer {
             codes: out.codes.codes.device_ptr_mut(&stream).0,
         };
         let plans = self.plans.argument(&stream);
-        let mut launch = stream.launch_builder(self.codes.function());
+        let mut launch = self.codes.launch_on(&stream);
         launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
         launch.arg(&self.constants).arg(&plans).arg(schemes).arg(&token_outputs);
         let grid = Kernel::grid(batch.tiles().div_ceil(warps(self.variant)), warps(self.variant) * 32, 0);
@@ -312,7 +312,7 @@ impl TokenQuantizer {
         // Plans, const u32 *, TokenOutputs). `check` proved that the slab holds the batch's elements. There is a scheme
         // for each chunk, and an entry for each tile in each output; all chunks before the last have as many tiles as
         // the first. The plans are those of this tiling, and `self` outlives the work of the frame's stream.
-        unsafe { launch.launch(grid) }.doing("quantizing for token codebooks")?;
+        unsafe { launch.launch(grid) }?;
         let to =
             FinishOutputs { offsets: &mut out.offsets, group_classes: None, summaries: &mut out.summaries, records };
         self.finish.launch(&stream, self.device_geometry, *batch, false, outputs, to)?;

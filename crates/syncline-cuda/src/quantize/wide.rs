@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView};
 use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::quantized::Quantized;
@@ -29,7 +29,7 @@ pub(super) fn launch_wide(
     chunks: &CudaView<'_, u32>,
     outputs: &Outputs,
 ) -> Result<()> {
-    let mut launch = stream.launch_builder(kernel.function());
+    let mut launch = kernel.launch_on(&stream);
     launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
     constants.add_to(&mut launch);
     launch.arg(chunks).arg(outputs);
@@ -38,7 +38,7 @@ pub(super) fn launch_wide(
     // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step or const Step *, const u32
     // *, Outputs). The listed chunks are below `batch.chunks()`, the caller has checked that the slab holds their
     // elements, and their codes go to the slots that the kernel of radius 512 used.
-    unsafe { launch.launch(grid) }.doing("rewriting codes with the wide radius").map(drop)
+    unsafe { launch.launch(grid) }
 }
 
 impl Quantizer {

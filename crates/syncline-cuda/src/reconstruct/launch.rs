@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr};
 use syncline_core::container::Header;
 use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
@@ -18,7 +18,7 @@ use super::{
 use crate::container::parsed::sums_len;
 use crate::container::structs::{BatchFinish, MAX_CHUNKS};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{BatchView, SINGLE_LONG_ENTRIES, TABLE_BITS};
 
@@ -254,7 +254,7 @@ impl Reconstructor {
                 let blocks =
                     u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
                 let request = Request { parts, ..request };
-                let mut launch = stream.launch_builder(kernel.function());
+                let mut launch = kernel.launch_on(&stream);
                 launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
                 launch.arg(codes).arg(work.output);
                 let grid = Kernel::grid(blocks, CODES_THREADS, self.format.rows_bytes(true) * warps);
@@ -262,13 +262,13 @@ impl Reconstructor {
                 // Element *). The parsing kernel has validated the results for chunks whose status is 0. Groups are
                 // bounded by the slots, for which `check` has ensured that there are codes, and the output contains the
                 // elements of the tiles. The shared memory holds the rows of each warp.
-                unsafe { launch.launch(grid) }.doing("reconstructing")?;
+                unsafe { launch.launch(grid) }?;
                 Ok(false)
             }
             (Kernels::Decoded(_, Some(kernel)), Codes::TokenCodes { codes, slots, plans }) => {
                 let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
                 let plans = plans.argument(&stream);
-                let mut launch = stream.launch_builder(kernel.function());
+                let mut launch = kernel.launch_on(&stream);
                 launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
                 launch.arg(codes).arg(&slots).arg(&plans).arg(work.output);
                 let (tiles_of_block, threads) = match self.geometry.tile_size() {
@@ -284,7 +284,7 @@ impl Reconstructor {
                 // accepts interpolation only with schemes that have plans, in streams with plans, whose elements have
                 // the type of this stream's, as `check` has ensured. Groups are bounded by the slots, for which `check`
                 // has ensured that there are codes, and the output contains the elements of the tiles.
-                unsafe { launch.launch(grid) }.doing("reconstructing from token codes")?;
+                unsafe { launch.launch(grid) }?;
                 Ok(false)
             }
             _ => Err(CudaError::invalid(

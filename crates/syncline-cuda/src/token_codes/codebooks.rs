@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DevicePtr};
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths};
@@ -14,7 +14,7 @@ use syncline_core::tokens::{Mode, STREAM_HEADER_BYTES, StreamCounts, stream_head
 use super::statistics::{self, StreamChoice};
 use super::structs::{ChunkCodebooks, SymbolCounts, TokenCodebook, TokenSizes};
 use crate::device::{Device, Frame, Kernel, fetch};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::huffman::codebook::{CODE_BITS, COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder};
 use crate::workers::run_tasks;
 
@@ -173,14 +173,14 @@ impl TokenCodebooksBuilder {
         let listed: Vec<ChunkCodebooks> = (0..).zip(&choices).map(|(stream, choice)| listed(stream, choice)).collect();
         let listed = frame.upload(&listed)?;
         let mut sums = frame.zeros::<u32>(streams * MAX_CLASSES * COUNTS_STRIDE)?;
-        let mut launch = stream.launch_builder(self.sum.function());
+        let mut launch = self.sum.launch_on(&stream);
         let (counts_view, listed_view) = (counts.as_view(), listed.as_view());
         launch.arg(&counts_view).arg(&listed_view).arg(&mut sums);
         let mut grid = Kernel::grid(MAX_CLASSES as u32, statistics::THREADS, 0);
         grid.grid_dim.1 = streams as u32;
         // SAFETY: the kernel's parameters are (const SymbolCounts *, const ChunkCodebooks *, u32 *). There are counts
         // of each class, a list entry for each stream, and sums for each class, whose alphabet is at most as large.
-        unsafe { launch.launch(grid) }.doing("adding up counts of symbols")?;
+        unsafe { launch.launch(grid) }?;
         // A chunk has at most 2^22 codes, and less than twice as many tokens.
         let made = self.builder.build(frame, &mut sums)?;
         let modes = choices.into_iter().map(|choice| choice.modes).collect();

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::tokens::{self, Mode};
@@ -12,11 +12,10 @@ use syncline_core::tokens::{self, Mode};
 use super::structs::{TokenMemory, TokenStream};
 use crate::container::parse::{ParsedRecords, STATUS_TOKEN_STREAM};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::parse::parse_constants;
 use crate::huffman::decode::structs::CodebookDescriptor;
-use crate::observer::Observer;
 
 const SOURCE: Source = source!("token_codes/decode.cu");
 const THREADS: u32 = 256;
@@ -121,7 +120,6 @@ impl TokenCodes {
         batch: &ChunkBatch,
         tiles: Range<u64>,
         parsed: &mut ParsedRecords<'_>,
-        observer: &mut Observer<'_>,
     ) -> Result<DecodedCodes<'a>> {
         let stream = frame.stream().clone();
         let (chunks, slots) = (batch.chunks() as usize, self.slots as usize);
@@ -145,28 +143,27 @@ impl TokenCodes {
             slots: self.slots,
             rank_stride: self.rank_stride(),
         };
-        let mut launch = stream.launch_builder(self.parse.function());
+        let mut launch = self.parse.launch_on(&stream);
         launch.arg(input).arg(parsed.tiles.chunks_mut()).arg(&memory);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = MAX_CLASSES as u32 + 1;
         // SAFETY: the kernel's parameters are (const u8 *, ParsedChunk *, TokenMemory). For chunks whose status is 0,
         // parsing has ensured that the section of codes lies in the input, and that there are as many groups as tiles
         // have, for which `slots` has room. The frame's memory lives until the kernels have run.
-        unsafe { launch.launch(grid) }.doing("parsing token streams")?;
-        observer("token_codes_parse")?;
+        unsafe { launch.launch(grid) }?;
 
-        let mut launch = stream.launch_builder(self.clear.function());
+        let mut launch = self.clear.launch_on(&stream);
         launch.arg(parsed.tiles.chunks_mut()).arg(&self.slots).arg(&self.group_log2).arg(&mut codes);
         let mut grid = Kernel::grid(CLEARING_BLOCKS, THREADS, 0);
         grid.grid_dim.1 = batch.chunks();
         // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, u32, i32 *). A chunk has at most `slots`
         // groups, for which `codes` has room.
-        unsafe { launch.launch(grid) }.doing("clearing codes")?;
+        unsafe { launch.launch(grid) }?;
 
         let lanes = self.geometry.tiles().min(self.geometry.chunk_tiles().into()) as u32 * self.tile_groups;
         let argument = parsed.tiles.parsed(None).argument(&stream);
         let first_chunk = batch.first_chunk();
-        let mut launch = stream.launch_builder(self.decode.function());
+        let mut launch = self.decode.launch_on(&stream);
         launch.arg(input).arg(&self.geometry).arg(&argument).arg(&first_chunk).arg(&tiles.start).arg(&tiles.end);
         launch.arg(&self.tile_groups).arg(&memory).arg(parsed.tiles.chunks_mut()).arg(&mut codes);
         let mut grid = Kernel::grid(lanes.div_ceil(DECODE_THREADS), DECODE_THREADS, DECODE_BYTES);
@@ -176,8 +173,7 @@ impl TokenCodes {
         // Words beyond the last one of a stream are not read, and no group's lane writes more codes than a group has.
         // `codes` has room for `slots` groups of each chunk, which are cleared, and the shared memory for all tables of
         // a chunk and for the words of all lanes.
-        unsafe { launch.launch(grid) }.doing("decoding token streams")?;
-        observer("token_codes_decode")?;
+        unsafe { launch.launch(grid) }?;
         Ok(DecodedCodes { codes, slots: self.slots })
     }
 }

@@ -3,14 +3,14 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::bits::reader::BitWords;
 use syncline_core::tokens::GROUP_LEN;
 
 use super::codebooks::{Head, StreamPart, TokenCodebooks};
 use super::structs::{ChunkCodebooks, TokenGroups, TokenLayout, TokenSizes};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::huffman::codebook::CODE_BITS;
 use crate::huffman::encode::NO_OFFSET;
 use crate::quantize::TileCodes;
@@ -111,18 +111,17 @@ impl TokenCodeEncoder {
             chunks: tiles.streams,
         };
         let codebook_view = codebooks.listed.as_view();
-        let mut launch = stream.launch_builder(self.sizes.function());
+        let mut launch = self.sizes.launch_on(&stream);
         launch.arg(&groups).arg(&codebook_view).arg(&codebooks.tables).arg(&mut sizes);
         // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, u32 *). There are 256
         // codes for each group, codebooks for each chunk, and a table entry for each symbol of each codebook's mode,
         // which represents the codes of its groups.
-        unsafe { launch.launch(Kernel::grid((places as u32).div_ceil(WARPS), THREADS, 0)) }
-            .doing("measuring groups")?;
-        let mut launch = stream.launch_builder(self.lay_out.function());
+        unsafe { launch.launch(Kernel::grid((places as u32).div_ceil(WARPS), THREADS, 0)) }?;
+        let mut launch = self.lay_out.launch_on(&stream);
         launch.arg(&groups).arg(&mut sizes).arg(&layout);
         // SAFETY: the kernel's parameters are (TokenGroups, const u32 *, TokenLayout). Each array of the layout has the
         // room that a chunk of `slots` live groups takes; bitmaps and classes are 0.
-        unsafe { launch.launch(Kernel::grid(tiles.streams, LAY_OUT_THREADS, 0)) }.doing("laying out token streams")?;
+        unsafe { launch.launch(Kernel::grid(tiles.streams, LAY_OUT_THREADS, 0)) }?;
         let sizes = fetch(&stream, &of_streams, "reading sizes")?;
         let heads = codebooks.heads(frame, &sizes)?;
         let streams = (0..).zip(sizes.iter().zip(heads));
@@ -153,7 +152,7 @@ impl TokenCodeEncoder {
         let places: Vec<u64> = places.iter().map(|place| place.unwrap_or(NO_OFFSET)).collect();
         let places = frame.upload(&places)?;
         let (places, codebooks) = (places.as_view(), laid_out.codebooks.as_view());
-        let mut launch = stream.launch_builder(self.write.function());
+        let mut launch = self.write.launch_on(&stream);
         launch
             .arg(&laid_out.groups)
             .arg(&codebooks)
@@ -166,7 +165,7 @@ impl TokenCodeEncoder {
         // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, TokenLayout, const
         // u64 *, u8 *). `lay_out` allocated and filled what they refer to, in memory of the same arena's frame. The
         // words of a stream end where its layout says, for which the output has room, as checked above.
-        unsafe { launch.launch(grid) }.doing("writing token streams").map(drop)
+        unsafe { launch.launch(grid) }
     }
 }
 

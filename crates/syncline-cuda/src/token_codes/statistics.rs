@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::tokens::{GROUP_LEN, Mode};
 
 use super::structs::{ModeBits, SymbolCounts, WideClass, WideSet};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 use crate::huffman::codebook::COUNTS_STRIDE;
 use crate::quantize::TileCodes;
 
@@ -128,27 +128,27 @@ impl Statistics {
         let mut counts = frame.zeros::<SymbolCounts>(count * MAX_CLASSES)?;
         let mut estimates = frame.slice::<ModeBits>(count * SETS)?;
 
-        let mut launch = stream.launch_builder(self.classify.function());
+        let mut launch = self.classify.launch_on(&stream);
         launch.arg(&mut tiles.groups).arg(&slots).arg(&mut classes).arg(&mut live_groups);
         // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *). There are `slots` groups for each
         // stream, as checked above, and room for its classes and its number of live groups.
-        unsafe { launch.launch(Kernel::grid(streams, CLASSIFY_THREADS, 0)) }.doing("classifying groups")?;
+        unsafe { launch.launch(Kernel::grid(streams, CLASSIFY_THREADS, 0)) }?;
 
         let shared = (MAX_CLASSES * size_of::<SymbolCounts>()) as u32;
-        let mut launch = stream.launch_builder(self.count.function());
+        let mut launch = self.count.launch_on(&stream);
         launch.arg(&mut tiles.codes).arg(&mut tiles.groups).arg(&slots).arg(&mut classes).arg(&mut counts);
         let mut grid = Kernel::grid(slots.div_ceil(THREADS / 32 * GROUPS_OF_WARP), THREADS, shared);
         grid.grid_dim.1 = streams;
         // SAFETY: the kernel's parameters are (const i32 *, const u32 *, u32, const u8 *, SymbolCounts *). There are
         // 256 codes for each group, as checked above, and counts for each class of each stream, which are 0.
-        unsafe { launch.launch(grid) }.doing("counting symbols")?;
+        unsafe { launch.launch(grid) }?;
 
-        let mut launch = stream.launch_builder(self.estimate.function());
+        let mut launch = self.estimate.launch_on(&stream);
         launch.arg(&mut counts).arg(&mut estimates);
         let mut grid = Kernel::grid(SETS as u32, THREADS, 0);
         grid.grid_dim.1 = streams;
         // SAFETY: the kernel's parameters are (const SymbolCounts *, ModeBits *), with the lengths allocated above.
-        unsafe { launch.launch(grid) }.doing("estimating modes")?;
+        unsafe { launch.launch(grid) }?;
 
         let estimates = fetch(&stream, &estimates, "reading estimates")?;
         let live_groups = fetch(&stream, &live_groups, "reading numbers of groups")?;
@@ -194,19 +194,19 @@ impl Statistics {
         let mut wide_counts = frame.zeros::<u32>(round.classes.len() * WIDE_ALPHABET)?;
         let mut bits = frame.slice::<u64>(round.sets.len())?;
         let slots = tiles.slots;
-        let mut launch = stream.launch_builder(self.count_wide.function());
+        let mut launch = self.count_wide.launch_on(&stream);
         launch.arg(&mut tiles.codes).arg(&mut tiles.groups).arg(&slots).arg(classes).arg(&listed).arg(&mut wide_counts);
         let mut grid = Kernel::grid(slots.div_ceil(THREADS / 32 * GROUPS_OF_WARP), THREADS, 0);
         grid.grid_dim.1 = round.classes.len() as u32;
         // SAFETY: the kernel's parameters are (const i32 *, const u32 *, u32, const u8 *, const WideClass *, u32 *).
         // The listed streams exist, and there are counts of the whole alphabet for each listed class. Its codes all
         // have symbols in the mode, as the counts of those that have none say.
-        unsafe { launch.launch(grid) }.doing("counting symbols")?;
-        let mut launch = stream.launch_builder(self.estimate_wide.function());
+        unsafe { launch.launch(grid) }?;
+        let mut launch = self.estimate_wide.launch_on(&stream);
         launch.arg(counts).arg(&mut wide_counts).arg(&sets).arg(&mut bits);
         // SAFETY: the kernel's parameters are (const SymbolCounts *, const u32 *, const WideSet *, u64 *). The sets are
         // of streams that exist, and their entries are those of listed classes.
-        unsafe { launch.launch(Kernel::grid(round.sets.len() as u32, THREADS, 0)) }.doing("estimating modes")?;
+        unsafe { launch.launch(Kernel::grid(round.sets.len() as u32, THREADS, 0)) }?;
         let bits = fetch(&stream, &bits, "reading estimates")?;
         let wide = if keeps_counts { fetch(&stream, &wide_counts, "reading counts")? } else { Vec::new() };
         Ok((bits, wide))

@@ -69,16 +69,15 @@ impl<S: Symbol + DeviceRepr> AnyDecoder<S> {
 
     pub fn launch(&self, arena: &mut Arena, decoding: Decoding<'_, '_, S>) -> syncline_cuda::Result<()> {
         let mut frame = arena.frame().unwrap();
-        let step = &mut |_| Ok(());
         match self {
             Self::Indexed(d) => d.launch(&mut frame, decoding),
             Self::Gap(d) => d.launch(&mut frame, decoding),
             Self::SelfSync(d) => d.launch(&mut frame, decoding),
             Self::CuSz2020(d) => d.launch(&mut frame, decoding),
-            Self::SelfSync2018(d) => d.launch_observed(&mut frame, decoding, step),
-            Self::GapArray2020(d) => d.launch_observed(&mut frame, decoding, step),
-            Self::SelfSync2022(d) => d.launch_observed(&mut frame, decoding, step),
-            Self::GapArray2022(d) => d.launch_observed(&mut frame, decoding, step),
+            Self::SelfSync2018(d) => d.launch(&mut frame, decoding),
+            Self::GapArray2020(d) => d.launch(&mut frame, decoding),
+            Self::SelfSync2022(d) => d.launch(&mut frame, decoding),
+            Self::GapArray2022(d) => d.launch(&mut frame, decoding),
         }
     }
 }

@@ -36,8 +36,23 @@ pub struct Phases {
     pub overall: f64,
 }
 
-/// Callback for each step, called with its name once it is queued.
-pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> syncline_cuda::Result<()>;
+/// Returns the paper's name of the phase in which a kernel runs, or the name of an additional phase of our decoders.
+fn phase(kernel: &'static str) -> &'static str {
+    match kernel {
+        "prepare_batch" => "tables",
+        "self_sync_segments" => "in sequences",
+        "self_sync_join" => "between sequences",
+        "compose_functions" | "compose_walk" => "composing",
+        "subsequences_count"
+        | "subsequences_scan"
+        | "shared_memory_tuning_2022_count"
+        | "shared_memory_tuning_2022_scan" => "output index",
+        "shared_memory_tuning_2022_sort" => "tuning",
+        "subsequences_write" | "gap_array_2020_decode" | "shared_memory_tuning_2022_write" => "decoding and writing",
+        "prepare_verify" => "checksums",
+        other => other,
+    }
+}
 
 /// One of the measured decoders.
 pub(super) enum AnyDecoder<S> {
@@ -52,21 +67,16 @@ pub(super) enum AnyDecoder<S> {
 }
 
 impl<S: Code> AnyDecoder<S> {
-    pub fn launch(
-        &self,
-        frame: &mut Frame<'_>,
-        decoding: Decoding<'_, '_, S>,
-        step: Step<'_>,
-    ) -> syncline_cuda::Result<()> {
+    pub fn launch(&self, frame: &mut Frame<'_>, decoding: Decoding<'_, '_, S>) -> syncline_cuda::Result<()> {
         match self {
             Self::Indexed(decoder) => decoder.launch(frame, decoding),
-            Self::Gap(decoder) => decoder.launch_observed(frame, decoding, step),
-            Self::SelfSync(decoder) => decoder.launch_observed(frame, decoding, step),
+            Self::Gap(decoder) => decoder.launch(frame, decoding),
+            Self::SelfSync(decoder) => decoder.launch(frame, decoding),
             Self::CuSz2020(decoder) => decoder.launch(frame, decoding),
-            Self::SelfSync2018(decoder) => decoder.launch_observed(frame, decoding, step),
-            Self::GapArray2020(decoder) => decoder.launch_observed(frame, decoding, step),
-            Self::SelfSync2022(decoder) => decoder.launch_observed(frame, decoding, step),
-            Self::GapArray2022(decoder) => decoder.launch_observed(frame, decoding, step),
+            Self::SelfSync2018(decoder) => decoder.launch(frame, decoding),
+            Self::GapArray2020(decoder) => decoder.launch(frame, decoding),
+            Self::SelfSync2022(decoder) => decoder.launch(frame, decoding),
+            Self::GapArray2022(decoder) => decoder.launch(frame, decoding),
         }
     }
 }
@@ -176,12 +186,11 @@ impl Gpu {
         })
     }
 
-    /// Launches a decoder on prepared streams. `step` is called after each of its steps.
+    /// Launches a decoder on prepared streams.
     fn decode<S: Code>(
         &mut self,
         prepared: &mut Prepared<'_, S>,
         decoder: &AnyDecoder<S>,
-        step: Step<'_>,
     ) -> syncline_cuda::Result<()> {
         let decoding = Decoding {
             input: &prepared.input,
@@ -190,12 +199,12 @@ impl Gpu {
             output: &mut prepared.output.as_view_mut(),
             status: &mut prepared.status.as_view_mut(),
         };
-        decoder.launch(&mut self.arena.frame()?, decoding, step)
+        decoder.launch(&mut self.arena.frame()?, decoding)
     }
 
     fn time_decoder<S: Code>(&mut self, prepared: &mut Prepared<'_, S>, decoder: &AnyDecoder<S>) -> Result<Times> {
         let (stream, runs) = (self.stream.clone(), self.runs);
-        Ok(timing::seconds(&stream, runs, || self.decode(prepared, decoder, &mut |_| Ok(())))?)
+        Ok(timing::seconds(&stream, runs, || self.decode(prepared, decoder))?)
     }
 
     /// Measures calls that alternate between copies of input, descriptors and output. All outputs are checked.
@@ -212,7 +221,7 @@ impl Gpu {
         for copy in &mut copies {
             self.check.poison(&mut view_bytes_mut(&mut copy.output), POISON)?;
         }
-        let seconds = self.time_alternating(&mut copies, |gpu, copy| gpu.decode(copy, decoder, &mut |_| Ok(())))?;
+        let seconds = self.time_alternating(&mut copies, |gpu, copy| gpu.decode(copy, decoder))?;
         copies.iter().try_for_each(|copy| self.check_output(input, copy))?;
         Ok(seconds.rates(input.bytes()))
     }
@@ -225,7 +234,7 @@ impl Gpu {
         decoder: &AnyDecoder<S>,
     ) -> Result<()> {
         self.check.poison(&mut view_bytes_mut(&mut prepared.output), POISON)?;
-        self.decode(prepared, decoder, &mut |_| Ok(()))?;
+        self.decode(prepared, decoder)?;
         self.check_output(input, prepared)
     }
 
@@ -246,14 +255,20 @@ impl Gpu {
         name: &str,
         decoder: &AnyDecoder<S>,
     ) -> Result<Phases> {
-        let (stream, runs) = (self.stream.clone(), self.runs);
-        let steps = timing::steps(&stream, runs, |step| self.decode(prepared, decoder, step))?;
+        let (kernels, runs) = (self.kernels.clone(), self.runs);
+        let mut steps: Vec<(&str, f64)> = Vec::new();
+        for (kernel, times) in kernels.measure(runs, || self.decode(prepared, decoder))? {
+            match steps.iter_mut().find(|(step, _)| *step == phase(kernel)) {
+                Some((_, seconds)) => *seconds += times.median(),
+                None => steps.push((phase(kernel), times.median())),
+            }
+        }
         let bytes = input.bytes() as f64 / 1e9;
-        let all: f64 = steps.iter().map(|(_, times)| times.median()).sum();
+        let all: f64 = steps.iter().map(|(_, seconds)| seconds).sum();
         Ok(Phases {
             set: input.set.clone(),
             method: name.to_owned(),
-            steps: steps.iter().map(|(step, times)| ((*step).to_owned(), bytes / times.median())).collect(),
+            steps: steps.iter().map(|(step, seconds)| ((*step).to_owned(), bytes / seconds)).collect(),
             overall: bytes / all,
         })
     }

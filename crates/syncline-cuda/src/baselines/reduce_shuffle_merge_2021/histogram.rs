@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 
 use crate::device::{Device, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
@@ -159,12 +159,12 @@ impl<S: Symbol> Histogram<S> {
         let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(u64::from((self.blocks / alphabet_parts).max(1))) as u32;
         let mut grid = Kernel::grid(blocks, threads, self.layout.shared_memory());
         grid.grid_dim.1 = alphabet_parts;
-        let mut launch = stream.launch_builder(self.kernel.function());
+        let mut launch = self.kernel.launch_on(&stream);
         launch.arg(symbols).arg(&length).arg(&mut counts);
         // SAFETY: the kernel's parameters are (const u8 *, u64, u64 *). It reads the `length` symbols of the view and
         // adds to `bins + 1` counts, which `try_slice_mut` has checked. Counters of entries past `bins` stay 0 and are
         // not added.
-        unsafe { launch.launch(grid) }.doing("launching the histogram")?;
+        unsafe { launch.launch(grid) }?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "kernel launches")]
 
-use cudarc::driver::{CudaView, PushKernelArg};
+use cudarc::driver::CudaView;
 use syncline_core::huffman::lengths;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     static_shared_bytes,
 };
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{DriverContext, Result};
+use crate::error::Result;
 
 const SOURCE: Source = source!("huffman/codebook/block.cu");
 const FLOOR_TREES: Source = source!("huffman/codebook/floor_trees.cu");
@@ -101,7 +101,7 @@ impl BlockBuilder {
         let mut floor_trees = frame.slice::<u8>(count as usize * floor_trees_bytes(self.symbols) as usize)?;
         let mut arrived = frame.counters(count as usize)?;
         let (codewords, symbols, summary) = codebooks.arrays_mut();
-        let mut launch = stream.launch_builder(self.codebook.function());
+        let mut launch = self.codebook.launch_on(&stream);
         launch.arg(counts).arg(&mut *codewords).arg(&mut *symbols).arg(&mut *summary);
         launch.arg(&blocks_per_codebook).arg(&mut needs_floors).arg(&mut arrived).arg(&mut floor_trees);
         let grid = Kernel::grid(count * blocks_per_codebook, self.threads, self.memory);
@@ -110,11 +110,11 @@ impl BlockBuilder {
         // `needs_floors` and `arrived`, and FLOOR_TREES_BYTES. `CodebookBuilder::launch` and `DeviceCodebooks::new`
         // check these lengths; the slices above have the others. `counters` returns zeros, and the kernel restores
         // them.
-        unsafe { launch.launch(grid) }.doing("launching the codebook kernel")?;
+        unsafe { launch.launch(grid) }?;
         if blocks_per_codebook > 1 {
             return Ok(());
         }
-        let mut launch = stream.launch_builder(self.floor_trees.function());
+        let mut launch = self.floor_trees.launch_on(&stream);
         launch.arg(&mut needs_floors).arg(&count).arg(&mut floor_trees);
         launch.arg(codewords).arg(symbols).arg(summary);
         let blocks = (u64::from(count) * u64::from(lengths::FLOORS)).min(self.resident_floor_trees.into()) as u32;
@@ -123,7 +123,7 @@ impl BlockBuilder {
         // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *, u16 *, u32 *). For each codebook it reads
         // a word, and, if that is not 0, the FLOOR_TREES_BYTES that the first kernel has filled, and writes SYMBOLS
         // codewords and symbols and a summary. FLOOR_TREE_BYTES of shared memory are given.
-        unsafe { launch.launch(grid) }.doing("launching the floor trees of the length limit").map(drop)
+        unsafe { launch.launch(grid) }
     }
 }
 

@@ -3,13 +3,13 @@
 
 #![allow(unsafe_code, reason = "kernel launches")]
 
-use cudarc::driver::{CudaView, PushKernelArg};
+use cudarc::driver::CudaView;
 
 use super::{
     BlockLayout, CANDIDATE_TREES, CANDIDATE_TREES_BYTES, CONTROL_BYTES, DeviceCodebooks, SUMMARY_WORDS, constants,
 };
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::{CudaError, Result};
 
 const SOURCE: Source = source!("huffman/codebook/cooperative.cu");
 const TREES: Source = source!("huffman/codebook/cooperative_trees.cu");
@@ -154,14 +154,14 @@ impl CooperativeBuilder {
             let (codewords, symbols, summary) = codebooks.arrays_mut();
             let (mut codewords, mut symbols) = (codewords.slice_mut(own.clone()), symbols.slice_mut(own));
             let mut summary = summary.slice_mut(codebook * SUMMARY_WORDS..(codebook + 1) * SUMMARY_WORDS);
-            let mut launch = stream.launch_builder(self.sort.function());
+            let mut launch = self.sort.launch_on(&stream);
             launch.arg(&counts).arg(&mut memory).arg(&mut control).arg(&mut sums);
             // SAFETY: the kernel's parameters are (const u64 *, u8 *, Control *, u64 *). It reads SYMBOLS counts, lays
             // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and a `SortResult` after
             // them.
             // `counters` returns zeros, and the third kernel restores them. `new` has checked that all blocks are
             // resident, as the cooperative launch requires.
-            unsafe { launch.launch_cooperative(cooperative_grid) }.doing("launching the codebook's sort")?;
+            unsafe { launch.launch_cooperative(cooperative_grid) }?;
             let launch =
                 ProgrammaticDependentLaunch::new(&self.trees, &stream).writes(&mut memory).writes(&mut control);
             let launch = launch.reads(&sums).writes(&mut spill).writes(&mut trees);
@@ -169,13 +169,13 @@ impl CooperativeBuilder {
             // of the first kernel, SPILL_BYTES for each block, and CANDIDATE_TREES_BYTES. It has SHARED_BYTES of shared
             // memory, and waits for the first kernel before it reads or writes.
             unsafe { launch.launch(tree_grid) }?;
-            let mut launch = stream.launch_builder(self.write.function());
+            let mut launch = self.write.launch_on(&stream);
             launch.arg(&mut trees).arg(&mut sums).arg(&mut memory).arg(&mut control);
             launch.arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
             // SAFETY: the kernel's parameters are (const CandidateTrees *, const u64 *, u8 *, Control *, u32 *, u16 *,
             // u32 *): the results of the kernels above, SYMBOLS codewords, up to SYMBOLS symbols, and SUMMARY_WORDS
             // words. `new` has checked that all blocks are resident.
-            unsafe { launch.launch_cooperative(cooperative_grid) }.doing("launching the codebook's codewords")?;
+            unsafe { launch.launch_cooperative(cooperative_grid) }?;
         }
         Ok(())
     }

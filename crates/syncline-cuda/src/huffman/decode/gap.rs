@@ -44,28 +44,11 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
     ///
     /// # Errors
     /// The errors of [`Indexed::launch`](super::Indexed::launch).
-    pub fn launch(&self, frame: &mut Frame<'_>, decoding: Decoding<'_, '_, S>) -> Result<()> {
-        self.launch_observed(frame, decoding, &mut |_| Ok(()))
-    }
-
-    /// Decodes the batch as [`Self::launch`] does, and calls `step` with the name of each step once it is queued, so
-    /// that a benchmark can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::launch`] and of `step`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        mut decoding: Decoding<'_, '_, S>,
-        step: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
+    pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::Gap, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, true, false, 0)?;
-        step("tables")?;
         let mut entry_points = EntryPoints::new(frame, &decoding.batch.sizes)?;
         self.decoder.count(frame, &decoding, &scratch, &mut entry_points)?;
-        step("output index")?;
-        self.decoder.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;
-        step("checksums")
+        self.decoder.write(frame, &mut decoding, &mut scratch, &entry_points)
     }
 }

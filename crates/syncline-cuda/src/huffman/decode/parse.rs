@@ -4,7 +4,7 @@
 
 use std::marker::PhantomData;
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::{BatchSizes, BatchView};
@@ -206,7 +206,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             };
             let stream = frame.stream().clone();
             stream.memset_zeros(status).doing("clearing statuses")?;
-            let mut launch = stream.launch_builder(self.kernel.function());
+            let mut launch = self.kernel.launch_on(&stream);
             launch.arg(input).arg(&device_limits).arg(places).arg(&count);
             launch.arg(&mut descriptors).arg(&mut codebooks).arg(&mut symbols).arg(&mut marks).arg(&mut totals);
             launch.arg(&mut *status).arg(&mut done);
@@ -217,7 +217,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             // for each stream, a descriptor for each codebook that a stream can have, and symbols and marks for its
             // alphabet. The kernel reads streams within the input, as the limits state, which also bound the contents
             // of descriptors. `done`, sums and status are 0.
-            unsafe { launch.launch(grid) }.doing("parsing streams")?;
+            unsafe { launch.launch(grid) }?;
         }
         Ok(BatchView {
             descriptors: descriptors.into_view(),

@@ -8,7 +8,7 @@ use syncline_core::huffman::{Decoder, Symbol};
 use super::batch::BatchSizes;
 use super::compose::{self, ComposeScratch, Composer};
 use super::prepare::{Preparation, Scratch};
-use super::subsequences::{EntryPoints, Step, SubsequenceDecoder, SubsequenceTuning, one_wave, resident};
+use super::subsequences::{EntryPoints, SubsequenceDecoder, SubsequenceTuning, one_wave, resident};
 use super::{Decoding, FORMATS, SEQUENCE, TABLE_BITS, constants};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
@@ -96,7 +96,6 @@ impl Synchronizer {
         frame: &mut Frame<'a>,
         decoding: &Decoding<'_, '_, S>,
         scratch: &mut Scratch<'_>,
-        step: Step<'_>,
     ) -> Result<EntryPoints<'a>> {
         let sizes = decoding.batch.sizes;
         let mut entry_points = EntryPoints::new(frame, &sizes)?;
@@ -104,7 +103,7 @@ impl Synchronizer {
         // End of each segment, in bits after its last subsequence.
         let mut exits = frame.slice::<u8>((sizes.sequences * (SEQUENCE / SEGMENT)) as usize)?;
         let blocks = one_wave(self.resident, &sizes);
-        for (kernel, phase) in [(&self.synchronize, "in sequences"), (&self.join, "between sequences")] {
+        for kernel in [&self.synchronize, &self.join] {
             let (tables, failed) = scratch.counts_and_cleared()?;
             let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream()).reads(decoding.input);
             let launch =
@@ -117,10 +116,8 @@ impl Synchronizer {
             // a count for each subsequence, and each stream starts with a whole sequence. There is an exit for each
             // segment, each joined by one thread, and a flag for each stream and one more.
             unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }?;
-            step(phase)?;
         }
         self.composer.find_entry_points(frame, decoding, scratch, &mut compose, &mut entry_points)?;
-        step("composing")?;
         Ok(entry_points)
     }
 }
@@ -161,33 +158,18 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ///
     /// # Errors
     /// The errors of [`Indexed::launch`](super::Indexed::launch).
-    pub fn launch(&self, frame: &mut Frame<'_>, decoding: Decoding<'_, '_, S>) -> Result<()> {
-        self.launch_observed(frame, decoding, &mut |_| Ok(()))
-    }
-
-    /// Decodes the batch as [`Self::launch`] does, and calls `step` with the name of each step once it is queued, so
-    /// that a benchmark can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::launch`] and of `step`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        mut decoding: Decoding<'_, '_, S>,
-        step: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
+    pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
         decoding.check(frame, Decoder::SelfSync, self.group_log2)?;
         let sizes = decoding.batch.sizes;
         let has_codewords = sizes.sequences > 0;
         let flags = Synchronizer::flags(&sizes);
         let mut scratch = self.preparation.before(frame, &mut decoding, true, !has_codewords, flags)?;
-        step("tables")?;
         if has_codewords {
-            let entry_points = self.synchronizer.find_entry_points(frame, &decoding, &mut scratch, step)?;
-            self.decoder.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;
+            let entry_points = self.synchronizer.find_entry_points(frame, &decoding, &mut scratch)?;
+            self.decoder.write(frame, &mut decoding, &mut scratch, &entry_points)?;
         } else {
             self.preparation.after(frame, &mut decoding, &scratch)?;
         }
-        step("checksums")
+        Ok(())
     }
 }

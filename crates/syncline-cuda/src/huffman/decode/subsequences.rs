@@ -33,9 +33,6 @@ const WARP_SEQUENCE_COST: u32 = 4096;
 const DENSE_WARP_SEQUENCE_COST: u32 = 512;
 const DENSE_WARP_SEQUENCE: u32 = 1024;
 
-/// Callback for each step of a launch, called with the step's name once the step is queued.
-pub(crate) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
-
 /// Launch parameters that affect speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubsequenceTuning {
@@ -201,7 +198,6 @@ impl SubsequenceDecoder {
         decoding: &mut Decoding<'_, '_, S>,
         scratch: &mut Scratch<'_>,
         entry_points: &EntryPoints<'_>,
-        step: Step<'_>,
     ) -> Result<()> {
         let sizes = decoding.batch.sizes;
         if sizes.streams == 0 {
@@ -217,7 +213,6 @@ impl SubsequenceDecoder {
         // and a status word for each stream, a count for each subsequence, and a sum for each 32 of them, into which
         // whole sequences divide.
         unsafe { launch.launch(Kernel::grid(sizes.streams, self.tuning.threads, 0)) }?;
-        step("output index")?;
 
         let room = self.room();
         let launch = ProgrammaticDependentLaunch::new(&self.write, &stream)
@@ -234,7 +229,6 @@ impl SubsequenceDecoder {
         // u32 *, u8 *). The kernel reads words within the bounds of the descriptors, which `Decoding::check` compared
         // with the buffers, and writes symbols only up to the number of live groups, to groups of the stream. The
         // shared memory holds a table, and a buffer of `room` symbols for each warp.
-        unsafe { launch.launch(grid) }?;
-        step("decoding and writing")
+        unsafe { launch.launch(grid) }
     }
 }

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DriverError, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DriverError};
 
 use super::batch::Batch;
 use super::format::Format;
@@ -320,12 +320,12 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         if !self.format.classes {
             return Ok(());
         }
-        let mut launch = stream.launch_builder(choose.function());
+        let mut launch = choose.launch_on(&stream);
         let codewords = codebooks.codebooks.codewords();
         launch.arg(counts).arg(&codewords).arg(&codebooks.summaries).arg(&mut codebooks.used);
         // SAFETY: the kernel's parameters are (const u64 *, const u32 *, const u32 *, u32 *). A block reads its
         // stream's CODEBOOKS * ALPHABET counts and codewords and CODEBOOKS summaries, and writes one word.
-        unsafe { launch.launch(Kernel::grid(codebooks.streams, THREADS, 0)) }.doing("choosing codebooks").map(drop)
+        unsafe { launch.launch(Kernel::grid(codebooks.streams, THREADS, 0)) }
     }
 
     fn launch_serialize(&self, frame: &mut Frame<'_>, codebooks: &mut BatchCodebooks) -> Result<()> {
@@ -333,11 +333,11 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         let count = codebooks.codebooks.count();
         let mut runs = frame.slice::<u32>(count as usize * self.format.alphabet as usize)?;
         let codewords = codebooks.codebooks.codewords();
-        let mut launch = stream.launch_builder(self.serialize.function());
+        let mut launch = self.serialize.launch_on(&stream);
         launch.arg(&codewords).arg(&mut runs).arg(&mut codebooks.summaries).arg(&mut codebooks.bytes);
         // SAFETY: the kernel's parameters are (const u32 *, u32 *, u32 *, u8 *). Block i reads the i-th ALPHABET
         // codewords and writes the i-th ALPHABET runs, two words, and ALPHABET + 4 bytes.
-        unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("serializing codebooks")?;
+        unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }?;
         Ok(())
     }
 }

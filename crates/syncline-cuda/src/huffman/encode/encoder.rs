@@ -144,40 +144,25 @@ impl<S: Symbol> Encoder<S> {
     /// [`CudaError::InvalidArgument`] if lengths or formats do not match; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`].
     pub fn launch(&self, frame: &mut Frame<'_>, input: &EncodeInput<'_, S>, encoded: &mut Encoded) -> Result<()> {
-        self.launch_observed(frame, input, encoded, &mut |_| Ok(()))
-    }
-
-    /// Encodes as [`Self::launch`] does, and calls `launched` with the kernel's name after each launch, for timing.
-    ///
-    /// # Errors
-    /// The errors of [`Self::launch`] and of `launched`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        input: &EncodeInput<'_, S>,
-        encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
         let stream = frame.stream().clone();
-        let mut laid_out = self.lay_out(frame, input, encoded, launched)?;
+        let mut laid_out = self.lay_out(frame, input, encoded)?;
         let Encoded { bytes, plans, offsets, .. } = encoded;
         let target = StreamTarget { output: &mut bytes.as_view_mut(), overlap: None };
-        self.write_streams(&stream, &mut laid_out, input.codebooks, (plans, offsets), target, launched)
+        self.write_streams(&stream, &mut laid_out, input.codebooks, (plans, offsets), target)
     }
 
     /// Encodes the segments and plans the layout of every stream. [`Encoded::offsets`] places the streams one after
     /// another; later work on the same CUDA stream may change them before [`Self::write`].
     ///
     /// # Errors
-    /// The errors of [`Self::launch_observed`].
+    /// The errors of [`Self::launch`].
     pub(crate) fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
         input: &EncodeInput<'_, S>,
         encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOutStreams<'a>> {
-        self.lay_out_at(frame, input, None, encoded, launched)
+        self.lay_out_at(frame, input, None, encoded)
     }
 
     /// Returns whether segments can replace their symbols: no codeword is longer than a symbol, and nothing reads the
@@ -200,14 +185,13 @@ impl<S: Symbol> Encoder<S> {
         classes: Option<&CudaView<'_, u8>>,
         (batch, codebooks): (&Batch, &BatchCodebooks),
         encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOutStreams<'a>> {
         if !self.can_encode_in_place() {
             return Err(CudaError::invalid("streams of this format cannot replace their symbols"));
         }
         let (address, _) = symbols.device_ptr_mut(frame.stream());
         let input = EncodeInput { symbols: &symbols.as_view(), classes, batch, codebooks };
-        self.lay_out_at(frame, &input, Some(address), encoded, launched)
+        self.lay_out_at(frame, &input, Some(address), encoded)
     }
 
     fn lay_out_at<'a>(
@@ -216,7 +200,6 @@ impl<S: Symbol> Encoder<S> {
         input: &EncodeInput<'_, S>,
         in_place: Option<CUdeviceptr>,
         encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOutStreams<'a>> {
         let stream = frame.stream().clone();
         let &EncodeInput { symbols, classes, batch, codebooks } = input;
@@ -266,7 +249,6 @@ impl<S: Symbol> Encoder<S> {
         // size of each codebook. The kernel waits before it reads. In place, a segment is written after the symbols
         // that have been read, because no codeword is longer than a symbol.
         unsafe { launch.launch(Kernel::grid(blocks, kernel.threads, kernel.shared_memory)) }?;
-        launched(kernels.segments.name())?;
 
         let launch =
             ProgrammaticDependentLaunch::new(&kernels.layout, &stream).reads(&batch.spans).value(codebook_arrays);
@@ -282,7 +264,6 @@ impl<S: Symbol> Encoder<S> {
         // launch, or the kernel that waits for them, resets them. The kernel waits for the segments before it reads
         // their results.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
-        launched(kernels.layout.name())?;
 
         if let Some(gap_array) = &kernels.gap_array {
             let launch = ProgrammaticDependentLaunch::new(gap_array, &stream)
@@ -295,7 +276,6 @@ impl<S: Symbol> Encoder<S> {
             // gap lies within its stream's codewords or at their end, for which `Scratch::new` has allocated memory.
             // The kernel waits at its start.
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
-            launched(gap_array.name())?;
         }
         let spans = batch.spans.device_ptr(&stream).0;
         Ok(LaidOutStreams {
@@ -322,10 +302,9 @@ impl<S: Symbol> Encoder<S> {
         codebooks: &BatchCodebooks,
         encoded: &mut Encoded,
         target: StreamTarget<'_, '_>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let Encoded { offsets, plans, .. } = encoded;
-        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target, launched)
+        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target)
     }
 
     fn write_streams(
@@ -335,7 +314,6 @@ impl<S: Symbol> Encoder<S> {
         codebooks: &BatchCodebooks,
         (plans, offsets): (&mut CudaSlice<StreamPlan>, &CudaSlice<u64>),
         target: StreamTarget<'_, '_>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let mut kernels = self.kernels.iter().map(|(_, kernels)| kernels);
         let kernels = kernels.find(|kernels| kernels.description == laid_out.kernel).filter(|_| {
@@ -364,8 +342,7 @@ impl<S: Symbol> Encoder<S> {
         // const StreamInput *, u32, const u64 *, const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32). A stream is
         // written only if it lies within `output_bytes`. The recorded lengths are those of this encoder if the kernel
         // reads them. The kernel waits at its start, or for the signal that the caller guarantees.
-        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
-        launched(kernels.write.name())
+        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }
     }
 }
 

@@ -12,7 +12,6 @@ use crate::container::assemble::{BatchInput, BatchPlan, Bitmaps, Codes, RecordOu
 use crate::container::record::{Contents, Lists};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::observer::Observer;
 use crate::quantize::{BoundScan, ChunkSummary, DeviceStep};
 
 impl Pending<'_> {
@@ -52,7 +51,6 @@ impl Compressor<'_> {
         first: u64,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
         pending: Option<&mut Pending<'_>>,
     ) -> Result<Option<Vec<ErrorSummary>>> {
         let (Some(assembler), Some(quantizer), Some(progress), Some(host), Some(control)) =
@@ -74,7 +72,6 @@ impl Compressor<'_> {
         let mut quantized = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, records, step.as_ref())?;
         host.written()?;
         control.used = false;
-        observer("quantize")?;
         if let (Some(pending), Some(scan)) = (pending, scan) {
             let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header, self.lossless.rewritable)?;
             // Needed if the batch has to be quantized again with the host's bound.
@@ -91,23 +88,20 @@ impl Compressor<'_> {
         let classes = quantized.group_classes.as_view();
         let classes = (header.index == IndexKind::Symbol).then_some(&classes);
         let codes = Codes { codes: &mut quantized.codes, classes };
-        let started = assembler.start(&mut frame, record_inputs, codes, observer)?;
+        let started = assembler.start(&mut frame, record_inputs, codes)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(batch, summaries);
         if !plan.wide.is_empty() {
             quantizer.widen(&mut frame, slab, &mut quantized, summaries)?;
-            observer("quantize_wide")?;
         }
         let mut side = quantizer.gather(&mut frame, slab, &mut quantized, summaries)?;
-        observer("quantize_gather")?;
         let mut coded = None;
         if let (Some(tokens), Some(narrow)) = (&mut tokens, narrow) {
             let lengths = assembler.code_lengths(&self.stream)?;
             let how = (header.index, &self.lossless);
             let (quantized, side) = (&mut quantized, &mut side);
-            coded = tokens
-                .encode(&mut frame, quantizer, slab, quantized, narrow, side, summaries, &lengths, how, observer)?;
+            coded = tokens.encode(&mut frame, quantizer, slab, quantized, narrow, side, summaries, &lengths, how)?;
         }
         let lists = Lists {
             outlier_positions: side.outlier_positions.as_view(),
@@ -131,8 +125,8 @@ impl Compressor<'_> {
             (Some(encoder), Some(coded)) => {
                 let tokens = &mut coded.tokens;
                 token_lists = coded.lists.view();
-                write = |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>, observer: &mut Observer<'_>| {
-                    encoder.write(stream, tokens, places, output, observer)
+                write = |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>| {
+                    encoder.write(stream, tokens, places, output)
                 };
                 Some(TokenCodes { lists: &token_lists, write: &mut write })
             }
@@ -141,7 +135,7 @@ impl Compressor<'_> {
         let input =
             BatchInput { plan: &plan, summaries: device_summaries, bitmaps: &bitmaps, contents: &contents, tokens };
         let to = RecordOutput { progress, first, output };
-        assembler.finish(&mut frame, started, input, codes, to, observer)?;
+        assembler.finish(&mut frame, started, input, codes, to)?;
         let error = |summary: &ChunkSummary| ErrorSummary {
             squared_error: summary.squared_error.into(),
             counted: summary.counted,

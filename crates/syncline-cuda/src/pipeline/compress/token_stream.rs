@@ -15,7 +15,6 @@ use super::{CompressOptions, Compressed, Compressor, total};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
 use crate::lossless::{Copies, Transfer};
-use crate::observer::Observer;
 use crate::pipeline::check_output;
 
 /// Size of a batch's elements in bytes if each chunk is coded in two ways, for which there is memory of its own.
@@ -52,7 +51,6 @@ impl Compressor<'_> {
         options: &CompressOptions,
         mut resolved: Resolved,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Compressed> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
@@ -76,7 +74,7 @@ impl Compressor<'_> {
                 ..Header::new(element_type, shape, options.index, &resolved)
             };
             let chunks = 0..geometry.chunks();
-            let records = self.token_records(&header, &geometry, chunks, &slab, HEADER_LEN as u64, output, observer)?;
+            let records = self.token_records(&header, &geometry, chunks, &slab, HEADER_LEN as u64, output)?;
             if let Some(tightened) =
                 goal.as_ref().and_then(|goal| goal.next(element_type, &resolved, &records.total(), attempt))
             {
@@ -94,7 +92,6 @@ impl Compressor<'_> {
                 self.stream.memcpy_htod(bytes, place).doing("writing the chunk table")?;
             }
             self.stream.synchronize().doing("waiting for compression")?;
-            observer("container_table")?;
             return Ok(Compressed { bytes: needed, header, resolved });
         }
     }
@@ -109,7 +106,6 @@ impl Compressor<'_> {
         slab: &Slab<'_>,
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         check_output(&self.stream, output)?;
         if header.index != IndexKind::Symbol {
@@ -137,8 +133,8 @@ impl Compressor<'_> {
         for first in chunks.clone().step_by(step as usize) {
             let batch = first..chunks.end.min(first + step);
             let own = match &mut compared {
-                None => self.token_batch(geometry, batch, slab, at, output, observer)?,
-                Some(compared) => self.compare(header, geometry, batch, slab, compared, at, output, observer)?,
+                None => self.token_batch(geometry, batch, slab, at, output)?,
+                Some(compared) => self.compare(header, geometry, batch, slab, compared, at, output)?,
             };
             at += own.bytes();
             records.extend(own);
@@ -154,12 +150,11 @@ impl Compressor<'_> {
         slab: &Slab<'_>,
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         let Some(compressor) = &mut self.token_compressor else {
             return Err(CudaError::invalid("no stream was begun"));
         };
-        compressor.batch(&mut self.arena.frame()?, geometry, chunks, slab, at, output, observer)
+        compressor.batch(&mut self.arena.frame()?, geometry, chunks, slab, at, output)
     }
 
     /// Allocates memory for the records of both codings of `chunks` chunks.
@@ -183,13 +178,10 @@ impl Compressor<'_> {
         compared: &mut Compared,
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
-        let tokens =
-            self.token_batch(geometry, chunks.clone(), slab, 0, &mut compared.tokens.as_view_mut(), observer)?;
+        let tokens = self.token_batch(geometry, chunks.clone(), slab, 0, &mut compared.tokens.as_view_mut())?;
         let others_header = Header { token_codes: false, ..header.clone() };
-        let others =
-            self.chunk_records(&others_header, geometry, chunks, slab, &mut compared.others.as_view_mut(), observer)?;
+        let others = self.chunk_records(&others_header, geometry, chunks, slab, &mut compared.others.as_view_mut())?;
         let mut chosen = BatchRecords::default();
         let mut copies = Copies::default();
         let mut from = [compared.tokens.device_ptr(&self.stream).0, compared.others.device_ptr(&self.stream).0];
@@ -211,7 +203,6 @@ impl Compressor<'_> {
             return Err(CudaError::NoRoom { needed: end, available: output.len() as u64 });
         }
         Transfer::new(self.device)?.copy(&self.stream, &copies)?;
-        observer("transfer_copy")?;
         Ok(chosen)
     }
 

@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::geometry::ChunkBatch;
 use crate::huffman::decode::Decoding;
 use crate::lzss_codes::CodeTokens;
-use crate::observer::Observer;
 use crate::pipeline::code_decoder::CodeDecoder;
 use crate::reconstruct::{Codes, InterpolationPlans, Reconstruction, Reconstructor};
 use crate::token_codes::{DecodedCodes, TokenCodes};
@@ -37,7 +36,6 @@ pub(super) fn reconstruct<'a>(
     output: &mut CudaViewMut<'_, u8>,
     part: Part,
     ending: BatchFinish,
-    observer: &mut Observer<'_>,
 ) -> Result<bool> {
     let mut target = Target { reconstructor, input, output, part, ending };
     let ended = {
@@ -54,22 +52,19 @@ pub(super) fn reconstruct<'a>(
                 status: &mut parsed.code_status.slice_mut(..),
             };
             decoder.launch(&mut frame, work)?;
-            observer("decode")?;
             if let Some((tokens, records, batch)) = tokens {
-                tokens.decode(records, batch, parsed, &mut codes, observer)?;
+                tokens.decode(records, batch, parsed, &mut codes)?;
             }
             decoded = Some(codes.into_view());
         }
         target.launch(&mut frame, parsed, decoded.as_ref().map(Codes::Decoded))?
     };
-    observer("reconstruct")?;
     if let Some((decoder, plans, batch)) = token_codes {
         let mut frame = frame.nested();
         let tiles = target.part.tiles.clone();
-        let DecodedCodes { codes, slots } = decoder.decode(&mut frame, input, batch, tiles, parsed, observer)?;
+        let DecodedCodes { codes, slots } = decoder.decode(&mut frame, input, batch, tiles, parsed)?;
         let codes = codes.into_view();
         target.launch(&mut frame, parsed, Some(Codes::TokenCodes { codes: &codes, slots, plans }))?;
-        observer("reconstruct_token_codes")?;
     }
     Ok(ended)
 }
