@@ -12,9 +12,9 @@ use syncline_core::pipeline::max_compressed_len;
 
 use super::token_codes::{self, BatchRecords, TokenCompressor};
 use super::{CompressOptions, Compressed, Compressor, total};
+use crate::device::{Copies, Transfer};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
-use crate::lossless::{Copies, Transfer};
 use crate::observer::Observer;
 use crate::pipeline::check_output;
 
