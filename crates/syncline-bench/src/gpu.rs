@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use syncline_cuda::HEADERS;
 use syncline_cuda::cudarc::driver::CudaStream;
 use syncline_cuda::device::Device;
 use syncline_cuda::timing::{self, Runs};
@@ -30,7 +31,7 @@ impl Opened {
     /// # Errors
     /// There is no GPU, or it cannot be used.
     pub fn new(runs: Runs) -> Result<Self> {
-        let device = Device::open(0)?;
+        let device = Device::open(0, &HEADERS)?;
         let stream = device.context().default_stream();
         let copy = timing::copy_rate(&stream, COPY_BYTES, runs)?;
         let check = Check::new(&device, stream.clone())?;

@@ -12,17 +12,17 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
 use syncline_core::pipeline::{Coder, CoderOptions};
+use syncline_cuda::baselines::gpulz_2023;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
-use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Span};
+use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Span};
 use syncline_cuda::pipeline::{StreamInfo, max_compressed_len};
 use syncline_cuda::timing::{KernelTimes, Times};
 
@@ -128,13 +128,13 @@ impl Bench {
 
         // The published kernel compares with the whole window, which takes too long for long windows.
         let published = if level <= 4 {
-            let encoder = Encoder::new(&self.device, width, level, Method::Gpulz2023)?;
+            let encoder = gpulz_2023::encoder(&self.device, width, level)?;
             let runs = Runs { warm_up: 0, counted: 1 };
             Some(self.seconds(runs, || encoder.launch(&mut arena.frame()?, &input.as_view(), &batch, &mut encoded))?)
         } else {
             None
         };
-        let encoder = Encoder::new(&self.device, width, level, Method::Linked)?;
+        let encoder = Encoder::new(&self.device, width, level)?;
         let poison = vec![0xA5_u8; encoded.bytes().len()];
         self.stream.memcpy_htod(&poison, encoded.bytes_mut()).doing("poisoning")?;
         let seconds =

@@ -20,6 +20,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [
         cusz_2020::specializations(),
         gap_array_2020::specializations(),
+        gpulz_2023::specializations(shared_memory),
         reduce_shuffle_merge_2021::specializations(shared_memory),
         shared_memory_tuning_2022::specializations(shared_memory),
     ]

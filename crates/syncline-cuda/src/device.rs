@@ -16,6 +16,7 @@ mod program;
 mod programmatic_dependent_launch;
 mod side;
 mod tracer;
+mod transfer;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,6 +31,7 @@ pub use arena::{Arena, Cleared, Frame};
 pub use bytes::{view_bytes, view_bytes_mut};
 pub use cache::{Cache, Key};
 pub(crate) use fetch::fetch;
+pub use headers::{ConstantHeader, Headers, StructHeader};
 pub(crate) use host_function::HostFunction;
 pub use launch::Launch;
 pub use nvrtc::{Nvrtc, Source, Version};
@@ -39,10 +41,14 @@ pub use program::{Kernel, Specialization};
 pub use programmatic_dependent_launch::ProgrammaticDependentLaunch;
 pub use side::SideStream;
 pub use tracer::Tracer;
+pub use transfer::specializations;
+pub(crate) use transfer::{Copies, CountedPlane, Patches, PlaneJoin, STRUCTS, Transfer};
 
 use crate::error::{CudaError, DriverContext, Result};
 
-/// Includes a file of the folder of kernels as a [`Source`].
+/// Includes a file of the calling crate's folder `kernels` as a [`Source`].
+#[doc(hidden)]
+#[macro_export]
 macro_rules! source {
     ($name:literal) => {
         $crate::device::Source {
@@ -51,7 +57,7 @@ macro_rules! source {
         }
     };
 }
-pub(crate) use source;
+pub use crate::source;
 
 /// Properties of a device and of the software that drives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +128,7 @@ pub struct Device {
     context: Arc<CudaContext>,
     info: DeviceInfo,
     compiler: &'static Nvrtc,
+    headers: &'static Headers,
     cache: Cache,
     modules: Arc<Mutex<HashMap<Specialization, Slot>>>,
     tracer: Option<Arc<dyn Tracer>>,
@@ -150,20 +157,21 @@ impl Device {
         }
     }
 
-    /// Opens GPU number `ordinal`. Compiled kernels are cached as the environment says ([`Cache::from_environment`]).
+    /// Opens GPU number `ordinal` for kernels that include `headers`. Compiled kernels are cached as the environment
+    /// says ([`Cache::from_environment`]).
     ///
     /// # Errors
     /// The errors of [`Self::count`]; [`CudaError::NoDevice`] if there are fewer GPUs, [`CudaError::NoCompiler`]
     /// without NVRTC.
-    pub fn open(ordinal: usize) -> Result<Self> {
-        Self::open_with_cache(ordinal, Cache::from_environment())
+    pub fn open(ordinal: usize, headers: &'static Headers) -> Result<Self> {
+        Self::open_with_cache(ordinal, headers, Cache::from_environment())
     }
 
-    /// Opens GPU number `ordinal` with the given cache of compiled kernels.
+    /// Opens GPU number `ordinal` for kernels that include `headers`, with the given cache of compiled kernels.
     ///
     /// # Errors
     /// The errors of [`Self::open`].
-    pub fn open_with_cache(ordinal: usize, cache: Cache) -> Result<Self> {
+    pub fn open_with_cache(ordinal: usize, headers: &'static Headers, cache: Cache) -> Result<Self> {
         let driver = driver_version()?;
         let count = Self::count()?;
         if ordinal >= count {
@@ -190,7 +198,7 @@ impl Device {
             architecture: compiler.architecture_for(capability).unwrap_or(capability),
             cache: cache.folder().map(PathBuf::from),
         };
-        Ok(Self { context, info, compiler, cache, modules: Arc::default(), tracer: None })
+        Ok(Self { context, info, compiler, headers, cache, modules: Arc::default(), tracer: None })
     }
 
     /// Returns the device with a tracer, which receives the launches of kernels that are loaded through it.
@@ -235,14 +243,14 @@ impl Device {
         if let Some(module) = slot.as_ref() {
             return Ok(module.clone());
         }
-        let key = specialization.key(self.info.architecture, self.compiler.version());
+        let key = specialization.key(self.headers, self.info.architecture, self.compiler.version());
         let load = |image| self.context.load_module(Ptx::from_binary(image));
         // A cached image that the driver rejects is treated as damaged and compiled again.
         let cached = self.cache.get(key).and_then(|image| load(image).ok());
         let module = match cached {
             Some(module) => module,
             None => {
-                let image = specialization.compile(self.compiler, self.info.architecture)?;
+                let image = specialization.compile(self.compiler, self.headers, self.info.architecture)?;
                 self.cache.put(key, &image);
                 load(image).doing(&format!("loading {}", specialization.source.name))?
             }

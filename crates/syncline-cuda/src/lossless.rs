@@ -13,7 +13,6 @@ mod record_headers;
 mod records;
 pub(crate) mod structs;
 mod tiles;
-mod transfer;
 mod write_tokens;
 
 pub use compress::{LosslessCompressor, is_supported};
@@ -22,7 +21,6 @@ pub use decompress::LosslessDecompressor;
 pub(crate) use read_tokens::{TokenDecoder, Tokens};
 pub(crate) use records::TokenSections;
 pub(crate) use structs::RecordHeader;
-pub(crate) use transfer::{Copies, Pieces as Transfer};
 pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
 
 use crate::device::Specialization;
@@ -32,5 +30,5 @@ pub fn specializations() -> Vec<Specialization> {
     let of_elements = [1, 2, 4, 8]
         .into_iter()
         .flat_map(|bytes| [tiles::specialization(bytes), record_headers::specialization(bytes)]);
-    of_elements.chain([transfer::specialization()]).collect()
+    of_elements.collect()
 }

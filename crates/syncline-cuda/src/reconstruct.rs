@@ -8,7 +8,6 @@
 
 mod arguments;
 mod launch;
-mod plans;
 mod strips;
 pub(crate) mod structs;
 
@@ -22,12 +21,12 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
 pub use launch::{Reconstructor, fuses};
-pub use plans::InterpolationPlans;
 
 use crate::container::parsed::Parsed;
 use crate::device::{Source, Specialization, source};
 use crate::error::{CudaError, Result};
 use crate::huffman::decode::{BatchView, PAIRED_SHARE, SINGLE_LONG_ENTRIES, code_constants};
+use crate::predict::InterpolationPlans;
 
 const SOURCE: Source = source!("reconstruct/reconstruct.cu");
 const STRIPS_SOURCE: Source = source!("reconstruct/strips.cu");

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use syncline_cuda::HEADERS;
 use syncline_cuda::device::{Nvrtc, Source, Specialization, Version};
 use syncline_cuda::error::CudaError;
 
@@ -68,6 +69,7 @@ fn every_specialization_compiles() {
             continue;
         }
         let specializations = [
+            syncline_cuda::device::specializations(),
             syncline_cuda::huffman::specializations(shared_memory),
             syncline_cuda::baselines::specializations(shared_memory),
             syncline_cuda::lzss::specializations(shared_memory),
@@ -90,7 +92,8 @@ fn every_specialization_compiles() {
     let next = AtomicUsize::new(0);
     let compile_next = || {
         while let Some((architecture, specialization)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let image = specialization.compile(compiler, *architecture).unwrap_or_else(|error| panic!("{error}"));
+            let image =
+                specialization.compile(compiler, &HEADERS, *architecture).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(&image[..4], b"\x7fELF", "a cubin is an ELF file");
         }
     };
@@ -105,10 +108,10 @@ fn every_specialization_compiles() {
 fn a_kernel_that_does_not_compile_is_an_error_with_its_log() {
     let Some(compiler) = compiler() else { return };
     let source = Source { name: "wrong.cu", text: "__global__ void wrong() { undeclared = 1; }" };
-    let error = Specialization { source, constants: vec![] }.compile(compiler, 80).unwrap_err();
+    let error = Specialization { source, constants: vec![] }.compile(compiler, &HEADERS, 80).unwrap_err();
     let CudaError::Compile { source_name, arch, log } = error else { panic!("{error}") };
     assert_eq!((source_name.as_str(), arch.as_str()), ("wrong.cu", "sm_80"));
     assert!(log.contains("undeclared"), "{log}");
     let source = Source { name: "zero.cu", text: "\0" };
-    assert!(Specialization { source, constants: vec![] }.compile(compiler, 80).is_err());
+    assert!(Specialization { source, constants: vec![] }.compile(compiler, &HEADERS, 80).is_err());
 }

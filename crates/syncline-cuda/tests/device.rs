@@ -4,8 +4,9 @@
 
 mod common;
 
+use syncline_cuda::HEADERS;
+use syncline_cuda::cudarc::driver::DriverError;
 use syncline_cuda::cudarc::driver::sys::CUresult;
-use syncline_cuda::cudarc::driver::{DriverError, PushKernelArg};
 use syncline_cuda::device::{Arena, Cache, Device, Kernel, Source, Specialization};
 use syncline_cuda::error::{CudaError, DriverContext};
 
@@ -14,12 +15,12 @@ fn absence_is_a_typed_error() {
     // Whatever this machine has, nothing may panic, and errors must say what to do.
     match Device::count() {
         Ok(count) => {
-            let error = Device::open(count).unwrap_err();
+            let error = Device::open(count, &HEADERS).unwrap_err();
             assert!(matches!(error, CudaError::NoDevice { ordinal, .. } if ordinal == count), "{error}");
         }
         Err(error) => {
             assert!(matches!(error, CudaError::NoDriver | CudaError::DriverTooOld { .. } | CudaError::Driver { .. }));
-            assert!(Device::open(0).is_err());
+            assert!(Device::open(0, &HEADERS).is_err());
             if matches!(error, CudaError::NoDriver) {
                 assert!(error.to_string().contains("install an NVIDIA driver"), "{error}");
             }
@@ -43,12 +44,12 @@ fn a_cache_that_cannot_be_written_is_told() {
     let Some(device) = common::device() else { return };
     let file = std::env::temp_dir().join(format!("syncline-device-test-file-{}", std::process::id()));
     std::fs::write(&file, b"no folder").unwrap();
-    let opened = Device::open_with_cache(device.info().ordinal, Cache::new(Some(file.clone()))).unwrap();
+    let opened = Device::open_with_cache(device.info().ordinal, &HEADERS, Cache::new(Some(file.clone()))).unwrap();
     let info = opened.info().to_string();
     std::fs::remove_file(&file).unwrap();
     let told = format!("kernels cannot be cached in {} (", file.display());
     assert!(info.contains(&told), "{info}");
-    let opened = Device::open_with_cache(device.info().ordinal, Cache::new(None)).unwrap();
+    let opened = Device::open_with_cache(device.info().ordinal, &HEADERS, Cache::new(None)).unwrap();
     assert!(opened.info().to_string().ends_with("kernels are not cached"), "{}", opened.info());
 }
 
@@ -69,7 +70,7 @@ fn compiled_kernels_are_cached() {
                 std::fs::write(entry.unwrap().path(), b"not a kernel").unwrap();
             }
         }
-        let opened = Device::open_with_cache(0, Cache::new(Some(folder.clone()))).unwrap();
+        let opened = Device::open_with_cache(0, &HEADERS, Cache::new(Some(folder.clone()))).unwrap();
         opened.kernel(&specialization, "fill").unwrap();
         opened.kernel(&specialization, "fill").unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "{round}");

@@ -13,8 +13,8 @@ use syncline::{
 };
 
 use syncline_bench::lossy::{Set, Values};
-use syncline_cuda::Device;
 use syncline_cuda::device::Pinned;
+use syncline_cuda::{Device, HEADERS};
 
 /// Arguments of `host`.
 #[derive(Args)]
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn copies() -> Result<()> {
     const BYTES: usize = 64 << 20;
     const COPIES: usize = 32;
-    let device = Device::open(0)?;
+    let device = Device::open(0, &HEADERS)?;
     let stream = device.context().new_stream()?;
     let mut memory = stream.alloc_zeros::<u8>(BYTES)?;
     let mut buffer = Pinned::<u8>::new(&stream, BYTES)?;

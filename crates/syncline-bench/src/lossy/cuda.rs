@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use syncline::{Bound, Shape};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::geometry::Geometry;
+use syncline_cuda::HEADERS;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DeviceRepr};
 use syncline_cuda::device::{Device, Pinned};
 use syncline_cuda::error::DriverContext;
@@ -109,7 +110,7 @@ impl Gpu {
     /// # Errors
     /// There is no GPU, or it cannot be used.
     pub fn open(runs: usize, way: Option<Way>) -> Result<Self> {
-        let device = Device::open(0)?;
+        let device = Device::open(0, &HEADERS)?;
         // SAFETY: all memory is used on one stream, except the decompressor's own memory, whose use it orders with
         // events.
         unsafe { device.context().disable_event_tracking() };

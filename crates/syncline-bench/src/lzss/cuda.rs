@@ -14,10 +14,12 @@ use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use syncline_core::container::ALIGNMENT;
 use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
+use syncline_cuda::HEADERS;
+use syncline_cuda::baselines::gpulz_2023;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, SectionPlan, Span};
+use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, SectionPlan, Span};
 use syncline_cuda::timing::{self, Runs, Times};
 
 use super::{PUBLISHED, Row, STAGE, Set};
@@ -57,16 +59,13 @@ pub struct Loaded<'s> {
 /// There is no GPU, or a kernel does not compile.
 pub fn compile(grid: &[(SymbolWidth, u8)], published: bool) -> Result<()> {
     let pairs = || grid.par_iter();
-    let encoders = pairs().map(|pair| (*pair, Some(Method::Linked)));
-    let decoders = pairs().map(|pair| (*pair, None));
-    let baselines = pairs().filter(|_| published).map(|pair| (*pair, Some(Method::Gpulz2023)));
-    encoders.chain(decoders).chain(baselines).try_for_each(|((width, level), method)| {
-        let device = Device::open(0)?;
-        match method {
-            Some(method) => Encoder::new(&device, width, level, method).map(|_| ()),
-            None => Decoder::new(&device, width, level).map(|_| ()),
-        }
-    })?;
+    type Compile = fn(&Device, SymbolWidth, u8) -> syncline_cuda::Result<()>;
+    let encoder: Compile = |device, width, level| Encoder::new(device, width, level).map(drop);
+    let decoder: Compile = |device, width, level| Decoder::new(device, width, level).map(drop);
+    let baseline: Compile = |device, width, level| gpulz_2023::encoder(device, width, level).map(drop);
+    let all = [Some(encoder), Some(decoder), published.then_some(baseline)].into_par_iter().flatten();
+    all.flat_map(|compile| pairs().map(move |&(width, level)| (compile, width, level)))
+        .try_for_each(|(compile, width, level)| compile(&Device::open(0, &HEADERS)?, width, level))?;
     Ok(())
 }
 
@@ -139,7 +138,7 @@ impl Gpu {
         let mut encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
         self.check.poison(&mut encoded.bytes_mut().as_view_mut(), POISON)?;
 
-        let encoder = Encoder::new(&self.device, width, level, Method::Linked)?;
+        let encoder = Encoder::new(&self.device, width, level)?;
         let (arena, input) = (&mut self.arena, loaded.input.as_view());
         let compression = timing::seconds(&self.stream, self.runs, || {
             encoder.launch(&mut arena.frame()?, &input, &batch, &mut encoded)
@@ -177,7 +176,7 @@ impl Gpu {
         };
         let mut rows = vec![row(STAGE, &compression, Some(&decompression))];
         if published {
-            let encoder = Encoder::new(&self.device, width, level, Method::Gpulz2023)?;
+            let encoder = gpulz_2023::encoder(&self.device, width, level)?;
             let mut again = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
             let arena = &mut self.arena;
             let times = timing::seconds(&self.stream, SLOW, || {

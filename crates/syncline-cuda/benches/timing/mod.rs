@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use syncline_cuda::HEADERS;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::Result;
@@ -16,7 +17,7 @@ pub const SMALL: usize = 10 << 20;
 
 /// Opens GPU 0. Without a GPU, returns `None` and prints a line, or returns an error if a GPU is required.
 pub fn open() -> Result<Option<Device>> {
-    match Device::open(0) {
+    match Device::open(0, &HEADERS) {
         Ok(device) => {
             println!("{}", device.info());
             Ok(Some(device))

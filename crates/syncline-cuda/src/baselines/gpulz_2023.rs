@@ -4,11 +4,27 @@
 //!
 //! Each thread compares its position with every position of the window, and one thread walks along the tokens. The
 //! rule for the best match and the sections are those of Syncline's format, and laying out and moving tokens (kernels
-//! II and III of the paper) are Syncline's own. [`Encoder`](crate::lzss::Encoder) launches
-//! `kernels/baselines/gpulz_2023/encode.cu` if it is created with
-//! [`Method::Gpulz2023`](crate::lzss::Method::Gpulz2023).
+//! II and III of the paper) are Syncline's own. [`encoder`] creates an [`Encoder`] that launches
+//! `kernels/baselines/gpulz_2023/encode.cu`.
 
-use crate::device::{Source, source};
+use syncline_core::lzss::{Params, SymbolWidth};
 
-pub(crate) const SOURCE: Source = source!("baselines/gpulz_2023/encode.cu");
-pub(crate) const KERNEL: &str = "gpulz_2023_encode";
+use crate::device::{Device, Specialization, source};
+use crate::error::Result;
+use crate::lzss::{Encoder, KINDS, TokenSearch};
+
+const SEARCH: TokenSearch =
+    TokenSearch { source: source!("baselines/gpulz_2023/encode.cu"), kernel: "gpulz_2023_encode" };
+
+/// Creates an encoder for symbols of `width` at a level from 1 to 9.
+///
+/// # Errors
+/// The errors of [`Encoder::new`].
+pub fn encoder(device: &Device, width: SymbolWidth, level: u8) -> Result<Encoder> {
+    Encoder::with_search(device, width, level, SEARCH)
+}
+
+/// Returns the specializations for the compile check.
+pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
+    KINDS.map(|(width, level)| SEARCH.specialization(&Params::new(width, level), shared_memory)).to_vec()
+}

@@ -13,10 +13,9 @@ use super::record::Contents;
 use super::stream_coder::{StreamCoder, lay_out_optional};
 use super::structs::{ChunkParts, RecordPlan};
 use super::write::RecordWriter;
-use crate::device::{Device, Frame};
+use crate::device::{Copies, Device, Frame, Transfer};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::encode::{LaidOutStreams, NO_OFFSET, StreamPlan};
-use crate::lossless::{Copies, Transfer};
 use crate::quantize::{ChunkSummary, TileSums};
 use crate::token_codes::{LaidOutTokens, StreamLayout, TokenCodeEncoder};
 

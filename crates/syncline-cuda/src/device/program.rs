@@ -5,8 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
 
-use super::headers::included;
-use super::{Key, Launch, Nvrtc, Source, Tracer, Version};
+use super::{Headers, Key, Launch, Nvrtc, Source, Tracer, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// `--fmad=false` evaluates float arithmetic as written, so that results equal those of the CPU. Line information has
@@ -35,20 +34,20 @@ impl Specialization {
         OPTIONS.into_iter().chain(more.split_whitespace()).map(str::to_owned).chain(constants).collect()
     }
 
-    /// Compiles the source to a cubin for `sm_<architecture>`.
+    /// Compiles the source, which may include `headers`, to a cubin for `sm_<architecture>`.
     ///
     /// # Errors
     /// [`CudaError::Compile`] with the compiler's log.
-    pub fn compile(&self, compiler: &Nvrtc, architecture: u32) -> Result<Vec<u8>> {
-        compiler.compile(self.source, &included(self.source), &self.options(), architecture)
+    pub fn compile(&self, compiler: &Nvrtc, headers: &Headers, architecture: u32) -> Result<Vec<u8>> {
+        compiler.compile(self.source, &headers.included(self.source), &self.options(), architecture)
     }
 
     /// Returns the key of the compiled image in the disk cache. It depends on everything that the compiler reads and on
     /// nothing else, so that a changed header only recompiles the kernels that include it.
-    pub fn key(&self, architecture: u32, compiler: Version) -> Key {
+    pub fn key(&self, headers: &Headers, architecture: u32, compiler: Version) -> Key {
         let options = self.options().join(" ");
         let target = format!("sm_{architecture} nvrtc {compiler}");
-        let headers = included(self.source);
+        let headers = headers.included(self.source);
         let headers = headers.iter().flat_map(|header| [header.name, header.text]);
         let parts = [self.source.name, self.source.text, &options, &target];
         Key::new(parts.into_iter().chain(headers).map(str::as_bytes))
@@ -164,19 +163,21 @@ impl Kernel {
 mod tests {
     use super::*;
 
+    static HEADERS: Headers = Headers::new(&[Source { name: "common.cuh", text: "" }], &[], &[]);
+
     #[test]
     fn key_depends_on_everything_compiled() {
         let one = Specialization { source: Source { name: "a.cu", text: "text" }, constants: vec![("BINS", 256)] };
         let version = Version { major: 12, minor: 9 };
-        let key = one.key(90, version);
-        assert_eq!(key, one.clone().key(90, version));
-        assert_ne!(key, one.key(80, version));
-        assert_ne!(key, one.key(90, Version { major: 13, minor: 0 }));
-        assert_ne!(key, Specialization { constants: vec![("BINS", 512)], ..one.clone() }.key(90, version));
+        let key = one.key(&HEADERS, 90, version);
+        assert_eq!(key, one.clone().key(&HEADERS, 90, version));
+        assert_ne!(key, one.key(&HEADERS, 80, version));
+        assert_ne!(key, one.key(&HEADERS, 90, Version { major: 13, minor: 0 }));
+        assert_ne!(key, Specialization { constants: vec![("BINS", 512)], ..one.clone() }.key(&HEADERS, 90, version));
         let source = Source { name: "a.cu", text: "text " };
-        assert_ne!(key, Specialization { source, ..one.clone() }.key(90, version));
+        assert_ne!(key, Specialization { source, ..one.clone() }.key(&HEADERS, 90, version));
         let source = Source { name: "a.cu", text: "#include \"common.cuh\"\ntext" };
-        assert_ne!(key, Specialization { source, ..one }.key(90, version));
+        assert_ne!(key, Specialization { source, ..one }.key(&HEADERS, 90, version));
     }
 
     #[test]

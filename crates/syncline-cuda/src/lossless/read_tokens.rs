@@ -10,9 +10,8 @@ use syncline_core::lzss::SymbolWidth;
 use super::planes::{GROUP, PlaneDecoder};
 use super::record_headers::FIRST_PLANES;
 use super::records::{BLOCKS, PARAMETER_BYTES};
-use super::structs::{HeaderPlane, PlaneJoin, RecordHeader};
-use super::transfer::Pieces;
-use crate::device::{Arena, Device, Frame, SideStream};
+use super::structs::{HeaderPlane, RecordHeader};
+use crate::device::{Arena, Device, Frame, PlaneJoin, SideStream, Transfer};
 use crate::error::Result;
 use crate::huffman::decode::StreamLocation;
 use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
@@ -39,7 +38,7 @@ pub(crate) struct Tokens<'h> {
 pub(crate) struct TokenDecoder {
     device: Device,
     index: IndexKind,
-    pieces: Pieces,
+    transfer: Transfer,
     /// Created on first use, because their kernels take a while to compile.
     bytes: Option<PlaneDecoder<u8>>,
     words: Option<PlaneDecoder<u16>>,
@@ -51,11 +50,11 @@ pub(crate) struct TokenDecoder {
 impl TokenDecoder {
     /// Creates a decoder for streams with this index.
     pub fn new(device: &Device, index: IndexKind) -> Result<Self> {
-        let (pieces, side) = (Pieces::new(device)?, SideStream::new(device.context())?);
+        let (transfer, side) = (Transfer::new(device)?, SideStream::new(device.context())?);
         Ok(Self {
             device: device.clone(),
             index,
-            pieces,
+            transfer,
             bytes: None,
             words: None,
             decoders: HashMap::new(),
@@ -113,8 +112,8 @@ impl TokenDecoder {
         }
         made?;
         // Chunks with damaged planes are excluded from decoding tokens, because their sections are incomplete.
-        self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
-        self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)?;
+        self.transfer.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
+        self.transfer.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)?;
         let pointers = Pointers {
             input: input.device_ptr(&stream).0,
             bytes: decoded_bytes.device_ptr(&stream).0,
@@ -125,7 +124,7 @@ impl TokenDecoder {
         let joins: Vec<PlaneJoin> = joins
             .flat_map(|(tokens, own)| own.iter().filter_map(|section| pointers.join(section, tokens.chunk)))
             .collect();
-        self.pieces.join(frame, &joins, &noted.as_view())?;
+        self.transfer.join(frame, &joins, &noted.as_view())?;
 
         let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<DecodeSpan>)> = BTreeMap::new();
         for (tokens, own) in chunks.iter().zip(&sections) {
@@ -155,7 +154,7 @@ impl TokenDecoder {
             let lzss_batch = DecodeBatch::of_chunks(&stream, width, level, &spans, &of_chunks)?;
             let mut status = frame.slice::<u32>(spans.len())?;
             decoder.launch_at_addresses(frame, &lzss_batch, &noted.as_view(), &mut status)?;
-            self.pieces.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
+            self.transfer.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
         }
         Ok(())
     }

@@ -10,13 +10,11 @@ use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
-use super::structs::CountedPlane;
 use super::tiles::NO_PLACE;
-use super::transfer::{Copies, Patches, Pieces};
-use crate::device::{Device, Frame, Pinned, fetch};
+use crate::device::{Copies, CountedPlane, Device, Frame, Patches, Pinned, Transfer, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
-use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
+use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
 
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]
@@ -170,7 +168,7 @@ impl TokenPlaces {
 #[derive(Debug)]
 pub(crate) struct TokenEncoder {
     device: Device,
-    pieces: Pieces,
+    transfer: Transfer,
     /// Created on first use, because their kernels take a while to compile.
     encoders: HashMap<(SymbolWidth, u8), Encoder>,
     bytes: Option<PlaneEncoder<u8>>,
@@ -181,8 +179,15 @@ pub(crate) struct TokenEncoder {
 
 impl TokenEncoder {
     pub fn new(device: &Device) -> Result<Self> {
-        let pieces = Pieces::new(device)?;
-        Ok(Self { device: device.clone(), pieces, encoders: HashMap::new(), bytes: None, words: None, greatest: None })
+        let transfer = Transfer::new(device)?;
+        Ok(Self {
+            device: device.clone(),
+            transfer,
+            encoders: HashMap::new(),
+            bytes: None,
+            words: None,
+            greatest: None,
+        })
     }
 
     /// Finds the tokens of at least one chunk. Waits for the device.
@@ -200,7 +205,7 @@ impl TokenEncoder {
             let encoder = match self.encoders.entry((width, level)) {
                 std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
                 std::collections::hash_map::Entry::Vacant(entry) => {
-                    entry.insert(Encoder::new(&self.device, width, level, Method::Linked)?)
+                    entry.insert(Encoder::new(&self.device, width, level)?)
                 }
             };
             let span = |&number: &usize| {
@@ -256,7 +261,7 @@ impl TokenEncoder {
         let split = self.split(frame, found)?;
         let planes = split.planes.iter().flat_map(|planes| planes.bytes.iter().flatten());
         let list: Vec<_> = planes.map(|&Plane { start, count, .. }| CountedPlane { start, count }).collect();
-        let mut counts = self.pieces.count(frame, &split.bytes.as_view(), &list)?.into_iter();
+        let mut counts = self.transfer.count(frame, &split.bytes.as_view(), &list)?.into_iter();
         let own = |(planes, plan): (&ChunkPlanes, &SectionPlan)| {
             let number = planes.bytes.iter().map(Vec::len).sum();
             (counts.by_ref().take(number).collect(), plan.blocks as usize)
@@ -314,8 +319,8 @@ impl TokenEncoder {
         places: &TokenPlaces,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
-        self.pieces.patch(stream, &places.patches, output)?;
-        self.pieces.copy(stream, &places.copies)?;
+        self.transfer.patch(stream, &places.patches, output)?;
+        self.transfer.copy(stream, &places.copies)?;
         if let Some(LaidOutPlanes { of_bytes, of_words, .. }) = laid_out {
             if let (Some(bytes), Some(words)) = (&mut self.bytes, &mut self.words) {
                 bytes.write(stream, of_bytes, &places.byte_places, output)?;

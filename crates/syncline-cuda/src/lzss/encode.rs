@@ -15,7 +15,6 @@ use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
-const LINKED: Source = source!("lzss/encode.cu");
 const SECTIONS: Source = source!("lzss/sections.cu");
 
 /// Threads of a block of the kernels that lay out and move tokens.
@@ -29,15 +28,23 @@ const LONG_HASH_BITS: u32 = 12;
 /// 32-bit words of `Start` in lzss/sections.cu.
 const START_WORDS: usize = 3;
 
-/// How matches are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
+/// A kernel that finds tokens. It takes the parameters of `lzss_tokens` in `lzss/encode.cu` and is compiled with the
+/// same constants, so that another kernel with the same rule for the best match can replace that one.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenSearch {
+    pub source: Source,
+    pub kernel: &'static str,
+}
+
+impl TokenSearch {
     /// Follows links between positions that start with equal symbols; tokens are selected in parallel.
-    Linked,
-    /// Compares with every position of the window; one thread selects tokens:
-    /// [`gpulz_2023`](crate::baselines::gpulz_2023).
-    #[cfg(feature = "baselines")]
-    Gpulz2023,
+    const LINKED: Self = Self { source: source!("lzss/encode.cu"), kernel: "lzss_tokens" };
+
+    /// Returns the specialization for one width and level, for the check that all of them compile.
+    pub fn specialization(&self, params: &Params, shared_memory: u32) -> Specialization {
+        Shape::new(params, shared_memory).specialization(self.source)
+    }
 }
 
 /// Constants that affect speed but not the tokens.
@@ -103,26 +110,18 @@ impl Shape {
         self.symbols() / 8 + self.params.block_bytes() as u32 + 64
     }
 
-    fn specialization(&self, method: Method) -> Specialization {
+    fn specialization(&self, source: Source) -> Specialization {
         let mut constants = constants(&self.params, self.threads);
         constants.extend(match_constants(&self.params));
         constants.extend([
             ("IN_SHARED", self.in_shared.into()),
             ("WORK_BYTES_IN_RUST", self.work_bytes().into()),
             ("SLOT_BYTES_IN_RUST", self.slot_bytes().into()),
+            ("HASH_BITS", self.hash_bits.into()),
+            ("LINK_WARPS", self.link_warps.into()),
+            ("BLOCKS", self.blocks.into()),
         ]);
-        match method {
-            #[cfg(feature = "baselines")]
-            Method::Gpulz2023 => Specialization { source: crate::baselines::gpulz_2023::SOURCE, constants },
-            Method::Linked => {
-                constants.extend([
-                    ("HASH_BITS", self.hash_bits.into()),
-                    ("LINK_WARPS", self.link_warps.into()),
-                    ("BLOCKS", self.blocks.into()),
-                ]);
-                Specialization { source: LINKED, constants }
-            }
-        }
+        Specialization { source, constants }
     }
 
     fn sections_specialization(&self) -> Specialization {
@@ -134,12 +133,7 @@ impl Shape {
 
 pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
     let shape = Shape::new(params, shared_memory);
-    vec![
-        shape.specialization(Method::Linked),
-        #[cfg(feature = "baselines")]
-        shape.specialization(Method::Gpulz2023),
-        shape.sections_specialization(),
-    ]
+    vec![shape.specialization(TokenSearch::LINKED.source), shape.sections_specialization()]
 }
 
 /// Finds the tokens of chunks' bytes.
@@ -162,14 +156,15 @@ impl Encoder {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
-    pub fn new(device: &Device, width: SymbolWidth, level: u8, method: Method) -> Result<Self> {
+    pub fn new(device: &Device, width: SymbolWidth, level: u8) -> Result<Self> {
+        Self::with_search(device, width, level, TokenSearch::LINKED)
+    }
+
+    /// Creates an encoder as [`Self::new`] does, with another kernel that finds the tokens.
+    #[doc(hidden)]
+    pub fn with_search(device: &Device, width: SymbolWidth, level: u8, search: TokenSearch) -> Result<Self> {
         let shape = Shape::new(&params(width, level)?, device.info().shared_memory_per_block);
-        let name = match method {
-            Method::Linked => "lzss_tokens",
-            #[cfg(feature = "baselines")]
-            Method::Gpulz2023 => crate::baselines::gpulz_2023::KERNEL,
-        };
-        let tokens = device.kernel(&shape.specialization(method), name)?;
+        let tokens = device.kernel(&shape.specialization(search.source), search.kernel)?;
         tokens.allow_shared_memory(shape.shared_memory())?;
         let resident = tokens.blocks_per_multiprocessor(shape.threads, shape.shared_memory())?.max(1);
         let sections = shape.sections_specialization();

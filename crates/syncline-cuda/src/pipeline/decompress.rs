@@ -27,7 +27,8 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
 use crate::lzss_codes::CodeTokens;
-use crate::reconstruct::{InterpolationPlans, Reconstructor, Way};
+use crate::predict::InterpolationPlans;
+use crate::reconstruct::{Reconstructor, Way};
 use crate::token_codes::TokenCodes;
 
 /// Maximum number of elements of a batch of chunks if one kernel decodes and reconstructs. The second constant applies

@@ -24,7 +24,7 @@ use super::structs::{
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
-use crate::reconstruct::InterpolationPlans;
+use crate::predict::InterpolationPlans;
 
 const SOURCE: Source = source!("quantize/token_codes.cu");
 /// log2 of the codes in a group.

@@ -9,13 +9,13 @@ pub mod streams;
 use std::io::Write;
 use std::sync::OnceLock;
 
-use syncline_cuda::Device;
+use syncline_cuda::{Device, HEADERS};
 
 /// Returns GPU 0, which is opened once per process. Without a GPU, returns `None` and prints one line, or fails if
 /// `SYNCLINE_REQUIRE_CUDA` is 1.
 pub fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
-    let open = || match Device::open(0) {
+    let open = || match Device::open(0, &HEADERS) {
         Ok(device) => Some(device),
         Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
             panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")

@@ -13,10 +13,12 @@ use syncline_core::container::{ChunkKind, RecordBuilder, SectionWriter};
 use syncline_core::lzss::{
     BlockCounts, EncodeScratch, Params, SLACK, SymbolWidth, TokenParts, Tokens, decode_block, encode,
 };
+use syncline_cuda::baselines::gpulz_2023;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::Result;
 use syncline_cuda::lzss::{
-    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, SectionPlan, Span, status_text,
+    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, SectionPlan, Span, status_text,
 };
 
 /// Chunks of one width and level on the device, with core's results.
@@ -67,13 +69,16 @@ impl Case {
     }
 }
 
+/// A function that creates an encoder for a width and a level.
+type NewEncoder = fn(&Device, SymbolWidth, u8) -> Result<Encoder>;
+
 /// Encodes a case on the device and compares every chunk's sections.
-fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (Encoded, Vec<SectionPlan>, Vec<u64>) {
+fn check_encoder(device: &Device, case: &Case, new: NewEncoder, what: &str) -> (Encoded, Vec<SectionPlan>, Vec<u64>) {
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
     let input = stream.clone_htod(&case.input()).unwrap();
     let batch = Batch::new(&stream, width, level, Form::Sections, &case.spans).unwrap();
-    let encoder = Encoder::new(device, width, level, method).unwrap();
+    let encoder = new(device, width, level).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes() + 64).unwrap();
     let poison = vec![0xA5_u8; encoded.bytes().len()];
     stream.memcpy_htod(&poison, encoded.bytes_mut()).unwrap();
@@ -150,8 +155,8 @@ fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[Decod
     })
 }
 
-fn check_both(device: &Device, case: &Case, method: Method, what: &str) {
-    let (encoded, plans, places) = check_encoder(device, case, method, what);
+fn check_both(device: &Device, case: &Case, new: NewEncoder, what: &str) {
+    let (encoded, plans, places) = check_encoder(device, case, new, what);
     let spans = decode_spans(case, &plans, &places);
     for (output, status) in decode_on(device, case, encoded.bytes(), &spans) {
         check_decoded(case, &output, &status, what);
@@ -194,10 +199,10 @@ fn levels(width: SymbolWidth, levels: std::ops::RangeInclusive<u8>) {
         let length = block + unless_tiny(block / 2, 200) + 5;
         let kinds = kinds.map(|&kind| bytes(kind, length, u64::from(level)));
         if unless_tiny(true, level / 2 % 2 == 0) {
-            check_both(device, &Case::new(width, level, kinds.collect()), Method::Linked, "kinds");
+            check_both(device, &Case::new(width, level, kinds.collect()), Encoder::new, "kinds");
         }
         if unless_tiny(true, level / 2 % 2 == 1) {
-            check_both(device, &Case::new(width, level, edge_chunks(block, level.into())), Method::Linked, "edges");
+            check_both(device, &Case::new(width, level, edge_chunks(block, level.into())), Encoder::new, "edges");
         }
     }
 }
@@ -252,13 +257,13 @@ fn published_form_writes_the_same() {
         let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 3)).step_by(pick(1, unless_tiny(3, KINDS.len())));
         let kinds = kinds.map(|&kind| bytes(kind, unless_tiny(20_000, 1_500), 77));
         if unless_tiny(true, level % 3 != 0) {
-            check_encoder(device, &Case::new(width, level, kinds.collect()), Method::Gpulz2023, "published");
+            check_encoder(device, &Case::new(width, level, kinds.collect()), gpulz_2023::encoder, "published");
         }
         if unless_tiny(true, level % 3 == 0) {
             // This method compares with the whole window at every position, so the input is small.
             let mut edges = edge_chunks(1 << 14, 5);
             edges.retain(|chunk| unless_tiny(true, chunk.len() < 1 << 13));
-            check_encoder(device, &Case::new(width, level, edges), Method::Gpulz2023, "published");
+            check_encoder(device, &Case::new(width, level, edges), gpulz_2023::encoder, "published");
         }
     }
 }
@@ -272,7 +277,7 @@ fn many_blocks() {
         [(SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::One, 2), (SymbolWidth::Eight, 5)]
     {
         let chunks = kinds.iter().zip(lengths).map(|(&kind, length)| bytes(kind, length, 9));
-        check_both(device, &Case::new(width, level, chunks.collect()), Method::Linked, "many blocks");
+        check_both(device, &Case::new(width, level, chunks.collect()), Encoder::new, "many blocks");
     }
 }
 
@@ -299,7 +304,7 @@ fn records_are_core_s() {
         }
         let input = stream.clone_htod(&case.input()).unwrap();
         let batch = Batch::new(&stream, width, level, Form::Records, &case.spans).unwrap();
-        let encoder = Encoder::new(device, width, level, Method::Linked).unwrap();
+        let encoder = Encoder::new(device, width, level).unwrap();
         let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
         let poison = vec![0xA5_u8; encoded.bytes().len()];
         stream.memcpy_htod(&poison, encoded.bytes_mut()).unwrap();
@@ -326,12 +331,12 @@ fn small_of_every_path() {
     {
         let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 4)).step_by(pick(1, 4));
         let chunks = kinds.map(|&kind| bytes(kind, 17_003, 4)).chain([vec![], vec![1]]);
-        check_both(device, &Case::new(width, level, chunks.collect()), Method::Linked, "small");
+        check_both(device, &Case::new(width, level, chunks.collect()), Encoder::new, "small");
     }
     check_encoder(
         device,
         &Case::new(SymbolWidth::Two, 2, vec![bytes(Kind::Codes, 17_003, 4)]),
-        Method::Gpulz2023,
+        gpulz_2023::encoder,
         "small",
     );
 }
@@ -343,7 +348,7 @@ fn too_little_room_is_noticed() {
     let case = Case::new(SymbolWidth::Two, 3, vec![bytes(Kind::Noise, 50_000, 1), bytes(Kind::Noise, 50_000, 2)]);
     let input = stream.clone_htod(&case.input()).unwrap();
     let batch = Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &case.spans).unwrap();
-    let encoder = Encoder::new(device, SymbolWidth::Two, 3, Method::Linked).unwrap();
+    let encoder = Encoder::new(device, SymbolWidth::Two, 3).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 60_000).unwrap();
     encoder.launch(&mut Arena::new(stream.clone()).frame().unwrap(), &input.as_view(), &batch, &mut encoded).unwrap();
     assert!(encoded.read_plans(&stream).unwrap_err().to_string().contains("chunk 1"));
@@ -353,7 +358,7 @@ fn too_little_room_is_noticed() {
 fn wrong_arguments_are_refused() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
-    assert!(Encoder::new(device, SymbolWidth::Two, 0, Method::Linked).is_err());
+    assert!(Encoder::new(device, SymbolWidth::Two, 0).is_err());
     assert!(Decoder::new(device, SymbolWidth::Two, 10).is_err());
     let span = Span { offset: 0, bytes: 100, min_match: 2, chunk: 0 };
     let batch = |span| Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &[span]);
@@ -367,7 +372,7 @@ fn wrong_arguments_are_refused() {
     let input = stream.clone_htod(&[0_u8; 112]).unwrap();
     let mut arena = Arena::new(stream.clone());
     let mut launch = |level, view: &cudarc::driver::CudaView<'_, u8>| {
-        let encoder = Encoder::new(device, SymbolWidth::Two, level, Method::Linked).unwrap();
+        let encoder = Encoder::new(device, SymbolWidth::Two, level).unwrap();
         encoder.launch(&mut arena.frame().unwrap(), view, &batch, &mut encoded)
     };
     assert!(launch(3, &input.as_view()).is_ok());

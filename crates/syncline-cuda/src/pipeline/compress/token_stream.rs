@@ -12,9 +12,9 @@ use syncline_core::pipeline::max_compressed_len;
 
 use super::token_codes::{self, BatchRecords, TokenCompressor};
 use super::{CompressOptions, Compressed, Compressor, total};
+use crate::device::{Copies, Transfer};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
-use crate::lossless::{Copies, Transfer};
 use crate::pipeline::check_output;
 
 /// Size of a batch's elements in bytes if each chunk is coded in two ways, for which there is memory of its own.

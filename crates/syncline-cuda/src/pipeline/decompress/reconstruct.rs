@@ -12,7 +12,8 @@ use crate::geometry::ChunkBatch;
 use crate::huffman::decode::Decoding;
 use crate::lzss_codes::CodeTokens;
 use crate::pipeline::code_decoder::CodeDecoder;
-use crate::reconstruct::{Codes, InterpolationPlans, Reconstruction, Reconstructor};
+use crate::predict::InterpolationPlans;
+use crate::reconstruct::{Codes, Reconstruction, Reconstructor};
 use crate::token_codes::{DecodedCodes, TokenCodes};
 
 /// The part of the array that is reconstructed.

@@ -1,17 +1,20 @@
-//! Launches `kernels/lossless/transfer.cu`.
+//! Launches `kernels/device/transfer.cu`: copies, patches, counts and joins ranges of device memory.
 
 #![allow(unsafe_code)]
+
+mod structs;
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 
-use super::structs::{CopyRange, CountedPlane, Patch, PlaneJoin};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
+use self::structs::{CopyRange, Patch};
+pub(crate) use self::structs::{CountedPlane, PlaneJoin, STRUCTS};
+use super::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{DriverContext, Result};
 
-const SOURCE: Source = source!("lossless/transfer.cu");
+const SOURCE: Source = source!("device/transfer.cu");
 const THREADS: u32 = 256;
 /// Maximum number of bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;
@@ -20,8 +23,13 @@ const COUNTED: u64 = 16 << 10;
 /// Approximate number of values that a block joins.
 const JOINED: u32 = 8 << 10;
 
-pub(super) fn specialization() -> Specialization {
+fn specialization() -> Specialization {
     Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
+}
+
+/// Returns the specializations of the device layer's own kernels, for the check that all of them compile.
+pub fn specializations() -> Vec<Specialization> {
+    vec![specialization()]
 }
 
 /// A list of ranges of device memory that one launch copies.
@@ -38,7 +46,7 @@ impl Copies {
 
 /// A list of small writes from the host that one launch carries out.
 #[derive(Debug, Default)]
-pub(super) struct Patches(Vec<Patch>);
+pub(crate) struct Patches(Vec<Patch>);
 
 impl Patches {
     /// Adds bytes for the output from offset `at` on.
@@ -65,7 +73,7 @@ impl Patches {
 
 /// Copies, patches, counts and joins ranges of device memory.
 #[derive(Debug, Clone)]
-pub(crate) struct Pieces {
+pub(crate) struct Transfer {
     copy: Kernel,
     patch: Kernel,
     join: Kernel,
@@ -73,7 +81,7 @@ pub(crate) struct Pieces {
     count: Kernel,
 }
 
-impl Pieces {
+impl Transfer {
     pub fn new(device: &Device) -> Result<Self> {
         let kernel = |name| device.kernel(&specialization(), name);
         Ok(Self {
@@ -100,7 +108,7 @@ impl Pieces {
     }
 
     /// Writes patches that lie in the output.
-    pub(super) fn patch(
+    pub(crate) fn patch(
         &self,
         stream: &Arc<CudaStream>,
         patches: &Patches,
@@ -120,7 +128,7 @@ impl Pieces {
     }
 
     /// Counts the occurrences of each byte value in each of some planes, which lie in `bytes`. Waits for the device.
-    pub(super) fn count(
+    pub(crate) fn count(
         &self,
         frame: &mut Frame<'_>,
         bytes: &CudaView<'_, u8>,
@@ -147,7 +155,7 @@ impl Pieces {
 
     /// Joins planes, except those of chunks whose word of `noted` is not 0. The addresses must be valid as for
     /// [`Self::copy`].
-    pub(super) fn join(&self, frame: &mut Frame<'_>, joins: &[PlaneJoin], noted: &CudaView<'_, u32>) -> Result<()> {
+    pub(crate) fn join(&self, frame: &mut Frame<'_>, joins: &[PlaneJoin], noted: &CudaView<'_, u32>) -> Result<()> {
         let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
         if most == 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 // Copies, patches, joins and counts ranges of device memory.
 //
 // THREADS  threads of a block
-#include "lossless/structs.cuh"
+#include "device/structs.cuh"
 
 template <typename Part> __device__ inline void copy_parts(const CopyRange &piece) {
     const Part *from = reinterpret_cast<const Part *>(piece.from);

@@ -80,7 +80,7 @@ impl InterpolationPlans {
     }
 
     /// Returns whether the plans are those of elements of type f64.
-    pub(super) fn is_double(&self) -> bool {
+    pub(crate) fn is_double(&self) -> bool {
         matches!(self.pairs, Pairs::Double(_))
     }
 
