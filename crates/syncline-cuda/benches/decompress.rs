@@ -17,7 +17,6 @@ use syncline_core::array::{Element, ElementType};
 use syncline_core::bound::Bound;
 use syncline_core::container::HEADER_LEN;
 use syncline_core::geometry::TileSize;
-use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{CoderOptions, Effort};
 use syncline_cuda::container::MAX_CHUNKS;
 use syncline_cuda::container::hash::{ExcludedRange, Hasher, Pieces};
@@ -57,16 +56,14 @@ fn main() -> Result<()> {
         "field", "bits", "MiB", "us", "of C", "graph us", "of C", "parse", "hash", "rebuild", "finish"
     );
     let wave = |wavelength: f64, noise: f64| Field { wavelength, noise, flat: 0.0 };
-    bench.field("hurricane, 3-D f32", &[100, 500, 500], wave(60.0, 0.3), ElementType::F32, IndexKind::Symbol)?;
-    bench.field("smooth, 3-D f32", &[1024, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::Symbol)?;
-    bench.field("smooth, 3-D f64", &[512, 512, 512], wave(60.0, 0.3), ElementType::F64, IndexKind::Symbol)?;
-    bench.field("rough, 1-D f32", &[1 << 28], wave(300.0, 4.0), ElementType::F32, IndexKind::Symbol)?;
+    bench.field("hurricane, 3-D f32", &[100, 500, 500], wave(60.0, 0.3), ElementType::F32)?;
+    bench.field("smooth, 3-D f32", &[1024, 512, 512], wave(60.0, 0.3), ElementType::F32)?;
+    bench.field("smooth, 3-D f64", &[512, 512, 512], wave(60.0, 0.3), ElementType::F64)?;
+    bench.field("rough, 1-D f32", &[1 << 28], wave(300.0, 4.0), ElementType::F32)?;
     let empty = Field { wavelength: 60.0, noise: 2.0, flat: 0.9 };
-    bench.field("nearly empty, 3-D f32", &[1024, 512, 512], empty, ElementType::F32, IndexKind::Symbol)?;
-    bench.field("gap index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::Gap)?;
-    bench.field("no index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::None)?;
+    bench.field("nearly empty, 3-D f32", &[1024, 512, 512], empty, ElementType::F32)?;
     let planes = (timing::SMALL / 4 / 65_536) as u64;
-    bench.field("small, 3-D f32", &[planes, 256, 256], wave(60.0, 0.3), ElementType::F32, IndexKind::Symbol)?;
+    bench.field("small, 3-D f32", &[planes, 256, 256], wave(60.0, 0.3), ElementType::F32)?;
     for (tile_size, name) in [(TileSize::Small, "token codes"), (TileSize::Large, "token codes, large tiles")] {
         let balanced = |axes, extents, field, element| {
             bench.balanced(&format!("{name}, {axes} {element}"), extents, field, element, tile_size)
@@ -90,12 +87,12 @@ struct Bench<'d> {
 }
 
 impl Bench<'_> {
-    fn field(&self, name: &str, extents: &[u64], field: Field, element: ElementType, index: IndexKind) -> Result<()> {
+    fn field(&self, name: &str, extents: &[u64], field: Field, element: ElementType) -> Result<()> {
         if !self.wanted.is_empty() && !self.wanted.iter().any(|part| name.contains(part.as_str())) {
             return Ok(());
         }
         let bytes = field.bytes(extents, element);
-        let making = Making { index, ..Making::default() };
+        let making = Making::default();
         self.time(name, &compress(&bytes, element, extents, Bound::Abs(Field::BOUND), &making))
     }
 

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::array::{ElementType, Shape};
-use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
 use syncline_core::pipeline::{Coder, CoderOptions};
 use syncline_cuda::baselines::gpulz_2023;
@@ -209,7 +208,7 @@ impl Bench {
                 let mut bytes = 0;
                 let mut compress = || {
                     let (input, mut output) = (input.as_view(), output.as_view_mut());
-                    let made = compressor.compress(&input, element, shape, IndexKind::Symbol, &options, &mut output)?;
+                    let made = compressor.compress(&input, element, shape, &options, &mut output)?;
                     bytes = made.bytes as usize;
                     Ok(())
                 };

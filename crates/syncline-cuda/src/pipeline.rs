@@ -1,7 +1,6 @@
 //! Compression of whole arrays in device memory, and decompression of whole streams.
 
 mod batches;
-mod code_decoder;
 mod compress;
 mod decompress;
 mod info;

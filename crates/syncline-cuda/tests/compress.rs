@@ -10,7 +10,6 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::IndexKind;
 use syncline_core::huffman::sample::Sample;
 use syncline_core::pipeline::CoderOptions;
 use syncline_cuda::Device;
@@ -23,8 +22,8 @@ use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
 const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
 
 fn options_of(options: &Options) -> CompressOptions {
-    let Options { bound, fill, index, group_log2, .. } = *options;
-    CompressOptions { bound, fill, index, group_log2 }
+    let Options { bound, fill, group_log2, .. } = *options;
+    CompressOptions { bound, fill, group_log2 }
 }
 
 /// Compares the device's stream with the CPU's, with several batch sizes, each into memory filled with a pattern.
@@ -115,16 +114,15 @@ fn small_arrays_of_every_kind() {
             .with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0))
             .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
             .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
-        let gap = Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Psnr(70.0)) };
-        let unindexed = Options { index: IndexKind::None, ..Options::new(Bound::PwRel(1e-2)) };
+        let small_groups = Options { group_log2: 6, ..Options::new(Bound::Psnr(70.0)) };
         let mut share = Share::all().if_tiny(3, number);
         for (field, options) in [
             (&field, Options::new(Bound::Rel(1e-3))),
-            (&field, gap),
+            (&field, small_groups),
             (&rough, Options::new(Bound::Abs(1e-6))),
             (&holes, Options::new(Bound::Abs(1e-3))),
             (&rough, Options::new(Bound::Abs(1e-4))),
-            (&holes, unindexed),
+            (&holes, Options::new(Bound::PwRel(1e-2))),
         ] {
             if share.takes() {
                 check(device, field, &options);
@@ -186,10 +184,8 @@ fn large_streams_are_counted_in_samples() {
         let rare = smooth.clone().with("rare codes", |i| (i % 50_021 == 77 && unseen(i)).then_some(0.3));
         let outliers = smooth.clone().with("rare outliers", |i| (i % 30_011 == 7 && unseen(i)).then_some(60.0));
         let hidden = smooth.clone().with("nothing counted", |i| Some(2.5 + f64::from(unseen(i) && i % group == 9)));
-        for index in pick(&[IndexKind::Symbol, IndexKind::Gap, IndexKind::None][..], &[IndexKind::Symbol]) {
-            for field in [&smooth, &rare, &outliers, &hidden] {
-                check(device, field, &Options { index: *index, group_log2, ..Options::new(Bound::Abs(1e-3)) });
-            }
+        for field in [&smooth, &rare, &outliers, &hidden] {
+            check(device, field, &Options { group_log2, ..Options::new(Bound::Abs(1e-3)) });
         }
     }
 }
@@ -277,7 +273,7 @@ fn lines_one_after_another() {
 }
 
 #[test]
-fn every_bound_index_and_group() {
+fn every_bound_and_group() {
     let Some(device) = common::device() else { return };
     let mut share = Share::one_in(5);
     for element in ELEMENTS {
@@ -291,11 +287,9 @@ fn every_bound_index_and_group() {
             Bound::PwRel(1e-2),
             Bound::PwRel(1e-4),
         ] {
-            for index in IndexKind::ALL {
-                for group_log2 in [6, 7] {
-                    if (group_log2 == 7 || bound == Bound::Rel(1e-2)) && share.takes() {
-                        check(device, &field, &Options { index, group_log2, ..Options::new(bound) });
-                    }
+            for group_log2 in [6, 7] {
+                if (group_log2 == 7 || bound == Bound::Rel(1e-2)) && share.takes() {
+                    check(device, &field, &Options { group_log2, ..Options::new(bound) });
                 }
             }
         }
@@ -320,7 +314,7 @@ fn raw_wide_and_sparse() {
             (&noisy, plain(1e-6)),
             (&noisy, plain(1e-5)),
             (&noisy, plain(1e-4)),
-            (&noisy, Options { index: IndexKind::Gap, group_log2: 6, ..plain(1e-5) }),
+            (&noisy, Options { group_log2: 6, ..plain(1e-5) }),
             (&spikes, plain(1e-3)),
         ] {
             if share.takes() {
@@ -342,8 +336,7 @@ fn masks_and_signs() {
             let field = Field::smooth(element, extents, 0.01)
                 .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
                 .with("fill", |i| fill.contains(&i).then_some(-9999.0));
-            let given =
-                Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };
+            let given = Options { fill: Fill::Value(-9999.0), ..Options::new(Bound::PwRel(1e-3)) };
             let unfilled = Options { fill: Fill::None, ..Options::new(Bound::Psnr(80.0)) };
             for options in [Options::new(Bound::Rel(1e-3)), Options::new(Bound::PwRel(1e-2)), given, unfilled] {
                 if share.takes() {

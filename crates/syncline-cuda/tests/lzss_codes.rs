@@ -19,7 +19,6 @@ use stream::{Making, compress_by, opened, sign, try_decompress, with_header};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};
-use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
 use syncline_core::pipeline::{Allowed, Coder, CoderOptions, Effort};
 use syncline_cuda::cudarc;
@@ -115,25 +114,25 @@ const SHAPES: [&[u64]; 8] = [&[50_000], &[1], &[33, 32, 17], &[230, 300], &[2, 3
 /// For racecheck: a tenth of the elements, with the same numbers of axes.
 const TINY_SHAPES: [&[u64]; 8] = [&[9000], &[1], &[17, 20, 17], &[70, 90], &[2, 3, 25, 40], &[4097], &[], &[5, 1, 333]];
 
-/// Tests every rank, bound, index and group size. Returns the number of chunks that had tokens.
+/// Tests every rank, bound and group size. Returns the number of chunks that had tokens.
 fn every_shape<T: Real>(mut share: Share) -> usize {
     let Some((device, stream)) = device() else { return usize::MAX };
     let mut coded = 0;
     for extents in unless_tiny(SHAPES, TINY_SHAPES) {
         for (wild, lossless) in [(false, ALWAYS), (true, ALWAYS), (true, AUTO)] {
             let bytes = bytes_of::<T>(&patches(extents, 3, wild));
-            for (bound, index, group_log2, chunk_tiles) in [
-                (Bound::Abs(0.01), IndexKind::Symbol, 7, None),
-                (Bound::Abs(0.01), IndexKind::Gap, 7, Some(20)),
-                (Bound::PwRel(0.05), IndexKind::Symbol, 7, Some(20)),
-                (Bound::Rel(1e-4), IndexKind::None, 6, Some(7)),
+            for (bound, group_log2, chunk_tiles) in [
+                (Bound::Abs(0.01), 7, None),
+                (Bound::Abs(0.01), 7, Some(20)),
+                (Bound::PwRel(0.05), 7, Some(20)),
+                (Bound::Rel(1e-4), 6, Some(7)),
             ] {
                 if !share.takes() {
                     continue;
                 }
                 // Each combination of axes and group size has its own kernels, which take seconds to compile.
                 let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
-                let making = Making { fill: Fill::Auto, index, group_log2, chunk_tiles, ..Making::default() };
+                let making = Making { fill: Fill::Auto, group_log2, chunk_tiles, ..Making::default() };
                 let made = compress_by(&bytes, T::TYPE, extents, bound, &making, &lossless);
                 if stream::is_lossy(&made) {
                     coded += coded_chunks(&made);
@@ -161,10 +160,10 @@ fn streams_of_f64_come_back() {
     assert!(coded > pick(60, 0), "{coded}");
 }
 
-fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: CoderOptions) {
+fn small(extents: &[u64], bound: Bound, lossless: CoderOptions) {
     let Some((device, stream)) = device() else { return };
     let bytes = bytes_of::<f32>(&patches(extents, 3, true));
-    let making = Making { index, chunk_tiles: Some(unless_tiny(4, 10)), ..Making::default() };
+    let making = Making { chunk_tiles: Some(unless_tiny(4, 10)), ..Making::default() };
     let made = compress_by(&bytes, ElementType::F32, extents, bound, &making, &lossless);
     comes_back::<f32>(device, &stream, &made, &format!("{extents:?}, {bound:?}"));
     same_bytes(device, &stream, &bytes, &made, &lossless);
@@ -175,14 +174,14 @@ fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: CoderOptions
 #[test]
 fn small_cubes() {
     let extents = unless_tiny([9, 20, 33], [9, 17, 20]);
-    small(&extents, IndexKind::Symbol, Bound::Abs(0.01), ALWAYS);
-    small(&extents, IndexKind::Gap, Bound::PwRel(0.05), AUTO);
+    small(&extents, Bound::Abs(0.01), ALWAYS);
+    small(&extents, Bound::PwRel(0.05), AUTO);
 }
 
 #[test]
 fn small_planes_and_lines() {
-    small(&unless_tiny([70, 90], [40, 70]), IndexKind::None, Bound::Abs(0.01), ALWAYS);
-    small(&unless_tiny([9_000], [5_000]), IndexKind::Symbol, Bound::Abs(0.01), ALWAYS);
+    small(&unless_tiny([70, 90], [40, 70]), Bound::Abs(0.01), ALWAYS);
+    small(&unless_tiny([9_000], [5_000]), Bound::Abs(0.01), ALWAYS);
 }
 
 fn every_level(symbol: SymbolWidth, mut share: Share) {
@@ -283,12 +282,8 @@ fn small_streams() -> Vec<Vec<u8>> {
     let extents = [17, 20, 40];
     let bytes = bytes_of::<f32>(&patches(&extents, 4, true));
     let mut all = Vec::new();
-    for (index, bound, level) in [
-        (IndexKind::Symbol, Bound::Abs(0.01), 3),
-        (IndexKind::Gap, Bound::PwRel(0.05), 5),
-        (IndexKind::None, Bound::Abs(0.01), 1),
-    ] {
-        let making = Making { index, chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
+    for (bound, level) in [(Bound::Abs(0.01), 3), (Bound::PwRel(0.05), 5), (Bound::Abs(0.01), 1)] {
+        let making = Making { chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
         let lossless = CoderOptions { level, ..ALWAYS };
         let made = compress_by(&bytes, ElementType::F32, &extents, bound, &making, &lossless);
         assert!(coded_chunks(&made) > 0);

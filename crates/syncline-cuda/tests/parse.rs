@@ -40,14 +40,13 @@ enum Any<S> {
 
 impl<S: Symbol + DeviceRepr> Any<S> {
     /// Returns all decoders, each with the index kind that the parser receives.
-    fn all(device: &Device, group_log2: u32) -> Vec<(Option<IndexKind>, Self)> {
+    fn all(device: &Device, group_log2: u32) -> Vec<(IndexKind, Self)> {
         vec![
-            (Some(IndexKind::Symbol), Self::Indexed(Indexed::new(device, group_log2).unwrap())),
-            (Some(IndexKind::Symbol), Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
-            (Some(IndexKind::Gap), Self::Gap(Gap::new(device, group_log2).unwrap())),
-            (Some(IndexKind::None), Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
-            (Some(IndexKind::None), Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
-            (None, Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
+            (IndexKind::Symbol, Self::Indexed(Indexed::new(device, group_log2).unwrap())),
+            (IndexKind::Symbol, Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
+            (IndexKind::Gap, Self::Gap(Gap::new(device, group_log2).unwrap())),
+            (IndexKind::None, Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
+            (IndexKind::None, Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
         ]
     }
 }
@@ -176,8 +175,8 @@ fn round_trips<S: Symbol + DeviceRepr>(device: &Device) {
     for group_log2 in [6, 7] {
         for (index, decoder) in Any::<S>::all(device, group_log2) {
             let parser = Parser::new(device, group_log2, index).unwrap();
-            let cases = cases::<S>(index.unwrap_or(IndexKind::Gap), 1 << group_log2);
-            if index == Some(IndexKind::Symbol) {
+            let cases = cases::<S>(index, 1 << group_log2);
+            if index == IndexKind::Symbol {
                 let four = Stream::<S>::parse(&cases.last().unwrap().on_device, "test").unwrap();
                 assert_eq!(four.codebooks().len(), 4, "a case has several codebooks");
             }
@@ -221,8 +220,7 @@ fn damaged_streams_are_detected_or_decode_correctly() {
     let mut random = Random(99);
     for (index, decoder) in Any::<u16>::all(device, 6) {
         let parser = Parser::new(device, 6, index).unwrap();
-        for good in cases::<u16>(index.unwrap_or(IndexKind::None), 64).into_iter().filter(|c| c.on_device.len() < 3000)
-        {
+        for good in cases::<u16>(index, 64).into_iter().filter(|c| c.on_device.len() < 3000) {
             let length = good.on_device.len();
             let mut damaged = Vec::new();
             for _ in 0..pick(60, 6) {
@@ -296,7 +294,7 @@ fn with_books(good: &Case<u16>, book: &[u8]) -> Case<u16> {
 /// The CPU and the device agree on codebooks with runs that no encoder writes, for all of a stream's codebooks.
 fn check_runs(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any<u16>) {
     let mut arena = Arena::new(device.context().default_stream());
-    let parser = Parser::<u16>::new(device, 6, Some(index)).unwrap();
+    let parser = Parser::<u16>::new(device, 6, index).unwrap();
     let stream = Stream::<u16>::parse(&good.on_device, "test").unwrap();
     let mut random = Random(5);
     let count = pick(3000, 300);

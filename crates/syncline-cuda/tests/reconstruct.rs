@@ -1,4 +1,4 @@
-//! Reconstruction equals the CPU's bit for bit for every type, rank, bound, index and shape, including masks, signs,
+//! Reconstruction equals the CPU's bit for bit for every type, rank, bound and shape, including masks, signs,
 //! outliers and verbatim values.
 
 mod common;
@@ -344,14 +344,12 @@ fn strips_of_one_value() {
 }
 
 #[test]
-fn gap_index_and_none() {
+fn codes_in_memory_give_the_same_elements() {
     let Some(device) = common::device() else { return };
     let mut tester = Tester::new(device);
-    for index in [IndexKind::Gap, IndexKind::None] {
-        for extents in [&[19, 33, 50][..], &[133, 91], &[5001]] {
-            let making = Making { index, chunk_tiles: Some(13), ..Making::default() };
-            tester.check(Kind::Smooth, ElementType::F32, extents, Bound::Abs(1e-2), &making, &[Way::Decoded]);
-        }
+    for extents in [&[19, 33, 50][..], &[133, 91], &[5001]] {
+        let making = Making { chunk_tiles: Some(13), ..Making::default() };
+        tester.check(Kind::Smooth, ElementType::F32, extents, Bound::Abs(1e-2), &making, &[Way::Decoded]);
     }
 }
 

@@ -140,17 +140,18 @@ pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
 
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
 pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
+    let no_index = options.index() != IndexKind::Symbol;
     match (options.bound(), options.backend()) {
-        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) => None,
-        (Bound::Lossless, Backend::Cuda(_)) => Some(format!(
+        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) && !no_index => None,
+        (Bound::Lossless, Backend::Cuda(_)) if !is_on_gpu(options.coder()) => Some(format!(
             "lossless compression with the coder {} runs on the CPU: GPUs have lzss and lzss+huffman",
             options.coder()
         )),
-        (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
-        _ if options.tile_size() != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
-        _ if options.effort() != Effort::Fast && options.index() != IndexKind::Symbol => {
-            Some("GPUs compress with token codebooks only with the index symbol".into())
+        (Bound::Lossless, Backend::Auto | Backend::Cpu) => {
+            Some("lossless compression runs on the CPU unless a GPU is requested".into())
         }
+        _ if no_index => Some("streams without an index are compressed on the CPU".into()),
+        _ if options.tile_size() != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
         _ => None,
     }
 }
@@ -176,9 +177,7 @@ pub(crate) fn decode_obstacle(
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
-        _ if header.token_codes && header.index != IndexKind::Symbol => {
-            "token codebooks without an index are decompressed on the CPU"
-        }
+        _ if header.index != IndexKind::Symbol => "streams without an index are decompressed on the CPU",
         Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
         _ => return Ok(None),
     };
@@ -221,8 +220,10 @@ mod tests {
         assert!(decode_obstacle(Backend::Auto, &lossy, Decoder::Auto, true, || Ok(false)).unwrap().is_none());
         let no_index = Header { index: IndexKind::None, ..lossy };
         assert!(decode_obstacle(Backend::Auto, &no_index, Decoder::Auto, true, || Ok(false)).unwrap().is_some());
-        let balanced = of(Bound::Abs(1.0), Coder::Huffman).with_effort(Effort::Balanced).with_backend(cuda);
-        assert!(encode_obstacle(&balanced.with_index(IndexKind::None)).is_some());
+        for (bound, coder) in [(Bound::Abs(1.0), Coder::Huffman), (Bound::Lossless, Coder::LzssHuffman)] {
+            let no_index = of(bound, coder).with_index(IndexKind::None).with_backend(cuda);
+            assert!(encode_obstacle(&no_index).is_some());
+        }
     }
 
     #[test]

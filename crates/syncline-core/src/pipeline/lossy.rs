@@ -370,7 +370,7 @@ fn write_bitmaps(
         return sections.skip();
     }
     let options =
-        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::None, zero_bit_symbol: Some(0) };
+        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::Symbol, zero_bit_symbol: Some(0) };
     sections.section(out, |out| huffman::encode(bitmaps, &[], &options, huffman, out));
 }
 

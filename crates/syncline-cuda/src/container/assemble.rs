@@ -32,7 +32,7 @@ const BITMAP_GROUP_LOG2: u8 = 6;
 
 /// The format of streams of bitmaps.
 pub(super) const BITMAP_FORMAT: Format =
-    Format { symbol_bytes: 1, group_log2: BITMAP_GROUP_LOG2, alphabet: 256, classes: false, index: IndexKind::None };
+    Format { symbol_bytes: 1, group_log2: BITMAP_GROUP_LOG2, alphabet: 256, classes: false, index: IndexKind::Symbol };
 
 /// The streams that only some chunks of a batch have, listed by the host from the summaries.
 #[derive(Debug, Default)]

@@ -87,13 +87,12 @@ impl<'d> LosslessCompressor<'d> {
         input: &CudaView<'_, u8>,
         element_type: ElementType,
         shape: Shape,
-        index: IndexKind,
         options: &CoderOptions,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Compressed> {
         check_array(input, element_type, shape)?;
         let (resolved, geometry) = (Resolved::lossless(), Geometry::new(shape));
-        let header = Header::new(element_type, shape, index, &resolved);
+        let header = Header::new(element_type, shape, IndexKind::Symbol, &resolved);
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
             return Err(CudaError::NoRoom { needed: max_compressed_len(element_type, shape), available });
@@ -151,7 +150,7 @@ impl<'d> LosslessCompressor<'d> {
                 job.options.coder
             )));
         }
-        job.options.validate(Bound::Lossless, job.header.index)?;
+        job.options.validate(Bound::Lossless, IndexKind::Symbol)?;
         check_output(&self.stream, output)?;
         if chunks.start > chunks.end || chunks.end > job.geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", job.geometry.chunks())));
@@ -237,7 +236,7 @@ impl<'d> LosslessCompressor<'d> {
         let sources: Vec<Source> = choices.iter().enumerate().map(source).collect();
         let mut found = self.tokens.find(&mut frame, &sources)?;
         let laid_out = match job.options.coder {
-            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, job.header.index, &mut found)?),
+            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, &mut found)?),
             _ => None,
         };
 

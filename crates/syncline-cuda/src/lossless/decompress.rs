@@ -123,20 +123,21 @@ impl LosslessDecompressor {
     /// Creates a decompressor for the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for streams that are not lossless; errors of [`Device::kernel`];
+    /// [`CudaError::Unsupported`] for streams that are not lossless or have no index; errors of [`Device::kernel`];
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         let header = info.header();
         if header.pipeline != Pipeline::Lossless {
             return Err(CudaError::Unsupported(format!("{} streams are not lossless", header.pipeline)));
         }
+        info.check_index()?;
         let chunks = info.geometry().chunks() as usize;
         let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
         let tiles = Tiles::new(device, header.element_type, info.geometry())?;
         Ok(Self {
             heads: RecordHeaderParser::new(device, tiles.element_bytes())?,
             hasher: Hasher::new(device)?,
-            tokens: TokenDecoder::new(device, header.index)?,
+            tokens: TokenDecoder::new(device)?,
             arena: Arena::new(stream),
             statuses: statuses.allocating(chunks as u64 * 4)?,
             chunks_in_batch: chunks_in_batch(info, &tiles, BATCH_BYTES),

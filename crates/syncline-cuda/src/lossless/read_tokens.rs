@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr};
-use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
 
 use super::planes::{GROUP, PlaneDecoder};
@@ -37,7 +36,6 @@ pub(crate) struct Tokens<'h> {
 #[derive(Debug)]
 pub(crate) struct TokenDecoder {
     device: Device,
-    index: IndexKind,
     transfer: Transfer,
     /// Created on first use, because their kernels take a while to compile.
     bytes: Option<PlaneDecoder<u8>>,
@@ -48,12 +46,10 @@ pub(crate) struct TokenDecoder {
 }
 
 impl TokenDecoder {
-    /// Creates a decoder for streams with this index.
-    pub fn new(device: &Device, index: IndexKind) -> Result<Self> {
+    pub fn new(device: &Device) -> Result<Self> {
         let (transfer, side) = (Transfer::new(device)?, SideStream::new(device.context())?);
         Ok(Self {
             device: device.clone(),
-            index,
             transfer,
             bytes: None,
             words: None,
@@ -87,10 +83,10 @@ impl TokenDecoder {
         let mut byte_status = frame.slice::<u32>(byte_streams.places.len())?;
         let mut word_status = frame.slice::<u32>(word_streams.places.len())?;
         if self.words.is_none() && !word_streams.places.is_empty() {
-            self.words = Some(PlaneDecoder::new(&self.device, self.index)?);
+            self.words = Some(PlaneDecoder::new(&self.device)?);
         }
         if self.bytes.is_none() && !byte_streams.places.is_empty() {
-            self.bytes = Some(PlaneDecoder::new(&self.device, self.index)?);
+            self.bytes = Some(PlaneDecoder::new(&self.device)?);
         }
         let words = self.words.as_ref().filter(|_| !word_streams.places.is_empty());
         let bytes = self.bytes.as_ref().filter(|_| !byte_streams.places.is_empty());

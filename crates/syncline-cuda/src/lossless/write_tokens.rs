@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
-use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
@@ -270,12 +269,7 @@ impl TokenEncoder {
     }
 
     /// Splits tokens into planes, and lays these out as Huffman streams with this index. Waits for the device.
-    pub fn lay_out<'a>(
-        &mut self,
-        frame: &mut Frame<'a>,
-        index: IndexKind,
-        found: &mut FoundTokens<'a>,
-    ) -> Result<LaidOutPlanes<'a>> {
+    pub fn lay_out<'a>(&mut self, frame: &mut Frame<'a>, found: &mut FoundTokens<'a>) -> Result<LaidOutPlanes<'a>> {
         let stream = frame.stream().clone();
         let Split { planes, bytes, words, greatest, byte_list, word_list } = self.split(frame, found)?;
         let on_host = match self.greatest.take().filter(|on_host| on_host.len() >= greatest.len()) {
@@ -287,9 +281,9 @@ impl TokenEncoder {
             let span = |&(first_group, groups)| StreamSpan { first_group, groups, free_symbol: 0 };
             list.streams.iter().map(span).collect()
         };
-        let byte_encoder = match self.bytes.take().filter(|encoder| encoder.index() == index) {
-            Some(encoder) => self.bytes.insert(encoder),
-            None => self.bytes.insert(PlaneEncoder::new(&self.device, index, 1 << 8)?),
+        let byte_encoder = match &mut self.bytes {
+            Some(encoder) => encoder,
+            none => none.insert(PlaneEncoder::new(&self.device, 1 << 8)?),
         };
         let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list))?;
         // The planes of bytes keep the device busy until the largest symbols of the other planes are known.
@@ -300,10 +294,7 @@ impl TokenEncoder {
                 plane.stream.into_iter().for_each(|stream| of_streams[stream] = greatest);
             }
         }
-        let word_encoder = match self.words.take().filter(|encoder| encoder.index() == index) {
-            Some(encoder) => self.words.insert(encoder),
-            None => self.words.insert(WordEncoder::new(&self.device, index)),
-        };
+        let word_encoder = self.words.get_or_insert_with(|| WordEncoder::new(&self.device));
         let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams)?;
         byte_encoder.wait(&mut of_bytes)?;
         word_encoder.wait(&mut of_words)?;

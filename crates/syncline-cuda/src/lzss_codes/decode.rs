@@ -28,7 +28,6 @@ pub(super) fn specialization(group_log2: u32) -> Specialization {
 #[derive(Debug)]
 pub(crate) struct CodeTokens {
     group_log2: u32,
-    index: IndexKind,
     parse: Kernel,
     widen: Kernel,
     tokens: TokenDecoder,
@@ -36,15 +35,14 @@ pub(crate) struct CodeTokens {
 }
 
 impl CodeTokens {
-    /// Creates a decoder for streams with this index and groups of `1 << group_log2` codes, working on `stream`.
-    pub fn new(device: &Device, stream: &Arc<CudaStream>, index: IndexKind, group_log2: u32) -> Result<Self> {
+    /// Creates a decoder for streams with groups of `1 << group_log2` codes, working on `stream`.
+    pub fn new(device: &Device, stream: &Arc<CudaStream>, group_log2: u32) -> Result<Self> {
         let specialization = specialization(group_log2);
         Ok(Self {
             group_log2,
-            index,
             parse: device.kernel(&specialization, "lzss_codes_parse")?,
             widen: device.kernel(&specialization, "lzss_codes_widen")?,
-            tokens: TokenDecoder::new(device, index)?,
+            tokens: TokenDecoder::new(device)?,
             arena: Arena::new(stream.clone()),
         })
     }
@@ -79,7 +77,7 @@ impl CodeTokens {
         let places: Vec<u64> = records.lengths.iter().map(place).collect();
         let mut device_places = frame.upload(&places)?;
         let mut heads = frame.slice::<RecordHeader>(chunks)?;
-        let index = self.index as u32;
+        let index = IndexKind::Symbol as u32;
         let mut launch = self.parse.launch_on(&stream);
         launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
         // SAFETY: the kernel's parameters are (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *), with an

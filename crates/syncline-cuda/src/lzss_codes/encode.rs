@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut};
-use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{
     CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, Coder, CoderOptions, TokenCosts, code_token_params,
 };
@@ -180,7 +179,7 @@ impl CodeEncoder {
         lists: &mut SideLists<'_>,
         summaries: &[ChunkSummary],
         code_lengths: &[u32],
-        (index, options): (IndexKind, &CoderOptions),
+        options: &CoderOptions,
     ) -> Result<Option<CodedBatch<'a>>> {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
@@ -235,7 +234,7 @@ impl CodeEncoder {
         };
         let sources: Vec<TokenSource> = chunks.iter().map(source).collect();
         let mut found = self.tokens.find(frame, &sources)?;
-        let laid_out = self.tokens.lay_out(frame, index, &mut found)?;
+        let laid_out = self.tokens.lay_out(frame, &mut found)?;
         let sections = sections(&found, Some(&laid_out));
         let mut parts = vec![TokenParts::default(); narrowed.len()];
         let mut first_outlier = 0;

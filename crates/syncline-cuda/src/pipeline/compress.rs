@@ -40,16 +40,14 @@ pub struct CompressOptions {
     pub bound: Bound,
     /// Which values are fill values: these do not count in the range and are stored exactly.
     pub fill: Fill,
-    /// The kind of index in the streams of codes.
-    pub index: IndexKind,
     /// log2 of the number of codes in a group: 6 or 7.
     pub group_log2: u8,
 }
 
 impl CompressOptions {
-    /// Returns the defaults with this bound: detected fill values, the symbol index, and the default group size.
+    /// Returns the defaults with this bound: detected fill values, and the default group size.
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: Header::GROUP_LOG2 }
+        Self { bound, fill: Fill::Auto, group_log2: Header::GROUP_LOG2 }
     }
 }
 
@@ -197,7 +195,7 @@ impl<'d> Compressor<'d> {
         let form = Form {
             element_bytes: element_type.size() as u32,
             group_log2: options.group_log2,
-            index: options.index,
+            index: IndexKind::Symbol,
             lzss_codes: self.lossless.coder.lzss_codes(),
             measured: matches!(options.bound, Bound::Psnr(_)),
         };
@@ -208,7 +206,7 @@ impl<'d> Compressor<'d> {
         let header_of = |resolved: &Resolved| Header {
             group_log2: options.group_log2,
             lzss_codes: form.lzss_codes,
-            ..Header::new(element_type, shape, options.index, resolved)
+            ..Header::new(element_type, shape, IndexKind::Symbol, resolved)
         };
         let mut header = header_of(&unresolved);
         let is_early = matches!(options.bound, Bound::Abs(_) | Bound::Rel(_))
@@ -272,7 +270,7 @@ impl<'d> Compressor<'d> {
     ) -> Result<PendingScan> {
         check_array(input, element_type, shape)?;
         options.bound.validate(element_type)?;
-        self.lossless.validate(options.bound, options.index)?;
+        self.lossless.validate(options.bound, IndexKind::Symbol)?;
         if options.bound == Bound::Lossless {
             return Err(CudaError::Lossless("the bound asked for is lossless".into()));
         }

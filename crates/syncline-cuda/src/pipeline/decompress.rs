@@ -15,7 +15,6 @@ use scratch::{Scratch, Sizes};
 
 use super::StreamInfo;
 use super::batches::Batch;
-use super::code_decoder::CodeDecoder;
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::container::parse::{
     BITMAP_GROUP_LOG2, Format, Hashing, RecordLocations, RecordParser, Records, STATUS_HASH, chunk_status_text,
@@ -25,7 +24,7 @@ use crate::container::structs::MAX_CHUNKS;
 use crate::device::{Arena, Device, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
-use crate::huffman::decode::{Decoding, SelfSync, workspace};
+use crate::huffman::decode::{Decoding, Indexed, workspace};
 use crate::lzss_codes::CodeTokens;
 use crate::predict::InterpolationPlans;
 use crate::reconstruct::{Reconstructor, Way};
@@ -60,8 +59,9 @@ pub struct Decompressor {
     format: Format,
     geometry: DeviceGeometry,
     parser: RecordParser,
-    decoder: CodeDecoder,
-    bitmaps: Option<SelfSync<u8>>,
+    /// The decoder of codes, unless the reconstructor decodes them itself.
+    decoder: Option<Indexed<u16>>,
+    bitmaps: Option<Indexed<u8>>,
     /// The token decoder, if chunks may have their codes as LZSS tokens.
     tokens: Option<CodeTokens>,
     /// The decoder of token streams and the plans of interpolation, if chunks may have token codebooks.
@@ -123,15 +123,18 @@ impl Decompressor {
             None => Reconstructor::new(device, header, info.geometry())?,
         };
         let way = reconstructor.way();
-        let decoder = CodeDecoder::new(device, format.index(), header.group_log2.into(), way.decodes())?;
+        let decoder = match way.decodes() {
+            true => None,
+            false => Some(Indexed::new(device, header.group_log2.into())?),
+        };
         let bitmaps = match format.bitmap_kinds() {
             0 => None,
-            _ => Some(SelfSync::new(device, BITMAP_GROUP_LOG2)?),
+            _ => Some(Indexed::new(device, BITMAP_GROUP_LOG2)?),
         };
         let group_log2 = header.group_log2.into();
         let Reused { scratch, tokens, plans } = former.map_or_else(Reused::default, |former| former.reused(info));
         let tokens = match tokens {
-            None if header.lzss_codes => Some(CodeTokens::new(device, &stream, header.index, group_log2)?),
+            None if header.lzss_codes => Some(CodeTokens::new(device, &stream, group_log2)?),
             tokens => tokens,
         };
         let token_codes = match (header.token_codes, plans) {
@@ -186,7 +189,7 @@ impl Decompressor {
     /// Returns the device memory of which a decompressor for another stream can make use.
     fn reused(self, info: &StreamInfo) -> Reused {
         let (own, other) = (self.info.header(), info.header());
-        let same_tokens = other.lzss_codes && (own.index, own.group_log2) == (other.index, other.group_log2);
+        let same_tokens = other.lzss_codes && own.group_log2 == other.group_log2;
         let same_plans = self.info.geometry() == info.geometry()
             && (own.pipeline, own.element_type) == (other.pipeline, other.element_type);
         Reused {
@@ -222,16 +225,16 @@ impl Decompressor {
             let record_bytes = lengths.iter().map(|&length| u64::from(length)).sum();
             let count = batch.chunks() as usize;
             let codes = self.format.code_bounds(batch, record_bytes, 0);
-            let mut bytes = self.format.workspace(batch, !self.decoder.is_fused());
+            let mut bytes = self.format.workspace(batch, self.decoder.is_some());
             bytes += Arena::bytes_for::<u8>(1) + self.reconstructor.workspace(batch.chunks(), batch.slots());
             let mut of_codes = 0;
-            if let Some(kind) = self.decoder.kind() {
-                of_codes = workspace(kind, &codes.sizes()?);
+            if self.decoder.is_some() {
+                of_codes = workspace(Decoder::Indexed, &codes.sizes()?);
                 of_codes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
             }
             if self.bitmaps.is_some() {
                 let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
-                bytes += workspace(Decoder::SelfSync, &bounds.sizes()?);
+                bytes += workspace(Decoder::Indexed, &bounds.sizes()?);
             }
             if let Some((token_codes, _)) = &self.token_codes {
                 of_codes = of_codes.max(token_codes.workspace(batch.chunks()));
@@ -378,7 +381,7 @@ impl Decompressor {
         *kept_is_clear = false;
         let kinds = self.format.bitmap_kinds() as usize;
         let kept = kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
-        let classes = !self.decoder.is_fused();
+        let classes = self.decoder.is_some();
         let hashing = (!beside).then_some(Hashing { longest, progress: &mut progress, differs: &mut differs });
         let mut parsed = self.parser.parse(
             &mut frame,
@@ -423,7 +426,7 @@ impl Decompressor {
             let token_codes = self.token_codes.as_ref().map(|(decoder, plans)| (decoder, plans, geometry));
             reconstruct(
                 &mut frame,
-                &self.decoder,
+                self.decoder.as_ref(),
                 tokens,
                 token_codes,
                 &self.reconstructor,

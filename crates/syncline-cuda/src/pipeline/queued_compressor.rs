@@ -34,7 +34,6 @@ pub struct QueuedCompressor<'d> {
     stream: Arc<CudaStream>,
     element_type: ElementType,
     shape: Shape,
-    index: IndexKind,
     batches: Batches,
     /// Tiles of the largest chunk.
     chunk_tiles: u32,
@@ -85,16 +84,15 @@ impl<'d> QueuedCompressor<'d> {
         batch_bytes: u64,
     ) -> Result<Self> {
         check_array(model, element_type, shape)?;
-        let CompressOptions { bound, fill, index, group_log2 } = *options;
+        let CompressOptions { bound, fill, group_log2 } = *options;
         let unresolved = Resolved { pipeline: Pipeline::Quantized, bound, ..Resolved::lossless() };
-        let header = Header { group_log2, ..Header::new(element_type, shape, index, &unresolved) };
+        let header = Header { group_log2, ..Header::new(element_type, shape, IndexKind::Symbol, &unresolved) };
         let geometry = Geometry::new(shape);
         let bound = QueuedBound::new(device, stream, header.clone(), fill, rewritable)?;
         let batches = Batches::new(Form::of(&header), &geometry, 0..geometry.chunks(), batch_bytes.max(1))?;
         let most_chunks = batches.most_chunks();
         let quantizer = |bitmaps| {
-            let form = (index, group_log2);
-            let made = QueuedQuantizer::new(device, element_type, options.bound, form, &geometry, bitmaps)?;
+            let made = QueuedQuantizer::new(device, element_type, options.bound, group_log2, &geometry, bitmaps)?;
             let words = made.control_words(most_chunks);
             Ok::<_, CudaError>((made, stream.alloc_zeros(words).allocating(4 * words as u64)?))
         };
@@ -106,12 +104,11 @@ impl<'d> QueuedCompressor<'d> {
             stream: stream.clone(),
             element_type,
             shape,
-            index,
             chunk_tiles: u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as u32,
             parts: QueuedParts { wide: false, bitmaps },
             bound,
             quantizer: first_quantizer,
-            assembler: Assembler::new(device, index, group_log2, element_type.size() as u32)?,
+            assembler: Assembler::new(device, IndexKind::Symbol, group_log2, element_type.size() as u32)?,
             progress: Progress::new(stream, batches.chunks())?,
             control,
             arena: Arena::new(stream.clone()),
@@ -245,8 +242,7 @@ impl<'d> QueuedCompressor<'d> {
         quantizer.gather(&frame, slab, &mut quantized, &mut lists, &bound.step(false))?;
 
         let classes = quantized.group_classes.as_view();
-        let classes = (self.index == IndexKind::Symbol).then_some(&classes);
-        let codes = Codes { codes: &mut quantized.codes, classes };
+        let codes = Codes { codes: &mut quantized.codes, classes: Some(&classes) };
         let started = assembler.start(&mut frame, record_inputs, codes)?;
         let side = &lists.side;
         let bitmaps = Bitmaps { masks: Some(side.masks.as_view()), signs: Some(side.signs.as_view()) };

@@ -10,7 +10,6 @@ use cudarc::driver::{CudaViewMut, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::bound::Bound;
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::IndexKind;
 
 use super::codes::{CodesArguments, CodesKernel};
 use super::finish::{FinishKernel, FinishOutputs};
@@ -91,7 +90,7 @@ impl QueuedQuantizer {
         device: &Device,
         element: ElementType,
         bound: Bound,
-        (index, group_log2): (IndexKind, u8),
+        group_log2: u8,
         geometry: &Geometry,
         patterns: bool,
     ) -> Result<Self> {
@@ -102,7 +101,7 @@ impl QueuedQuantizer {
             element_bytes,
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry, group_log2),
-            with_classes: index == IndexKind::Symbol,
+            with_classes: true,
             codes: if patterns { vec![codes(false)?, codes(true)?] } else { vec![codes(false)?] },
             finish: FinishKernel::new(device)?,
             scalar_tile: ScalarTileKernels::new(device, variant(true), true)?,

@@ -24,14 +24,13 @@ impl ElementSource for Bytes<'_> {
 pub struct Options {
     pub bound: Bound,
     pub fill: Fill,
-    pub index: IndexKind,
     pub group_log2: u8,
     pub rewritable: bool,
 }
 
 impl Options {
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7, rewritable: false }
+        Self { bound, fill: Fill::Auto, group_log2: 7, rewritable: false }
     }
 }
 
@@ -90,7 +89,7 @@ impl Field {
 
     /// Returns the header of the stream for a resolved bound.
     pub fn header(&self, options: &Options, resolved: &Resolved) -> Header {
-        Header { group_log2: options.group_log2, ..Header::new(self.element, self.shape, options.index, resolved) }
+        Header { group_log2: options.group_log2, ..Header::new(self.element, self.shape, IndexKind::Symbol, resolved) }
     }
 
     /// Returns the CPU's stream with this header, and its error summary.

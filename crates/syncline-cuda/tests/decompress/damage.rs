@@ -18,13 +18,8 @@ fn small_streams() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let extents = [17, 20, 40];
     let values = field(&extents, 4, true);
-    for (index, bound) in [
-        (IndexKind::Symbol, Bound::Abs(0.05)),
-        (IndexKind::Symbol, Bound::PwRel(0.05)),
-        (IndexKind::Gap, Bound::Abs(0.05)),
-        (IndexKind::None, Bound::Abs(0.05)),
-    ] {
-        let making = Making { index, chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
+    for bound in [Bound::Abs(0.05), Bound::Abs(0.02), Bound::PwRel(0.05)] {
+        let making = Making { chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
         all.push(compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &making));
     }
     all

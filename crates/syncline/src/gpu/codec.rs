@@ -10,6 +10,7 @@ use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
+use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::max_compressed_len;
 use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_cuda::error::DriverContext;
@@ -268,6 +269,10 @@ impl Codec {
         if options.tile_size() != Some(TileSize::Small) {
             return Err(CudaError::Unsupported("GPUs compress with small tiles only: use the CPU for others".into()));
         }
+        if options.index() != IndexKind::Symbol {
+            let text = "streams without an index are not compressed on the GPU: use the CPU";
+            return Err(CudaError::Unsupported(text.into()));
+        }
         let lossless = options.bound() == Bound::Lossless;
         if lossless && !syncline_cuda::lossless::is_supported(options.coder()) {
             return Err(CudaError::Unsupported(format!(
@@ -286,15 +291,14 @@ impl Codec {
                 none => none.insert(LosslessCompressor::new(self.device, &self.stream)?),
             };
             let coder = &options.coder_options();
-            compressor.compress(&input.as_view(), element_type, shape, options.index(), coder, &mut output.view())
+            compressor.compress(&input.as_view(), element_type, shape, coder, &mut output.view())
         } else {
             let compressor = match &mut self.lossy {
                 Some(compressor) => compressor,
                 none => none.insert(Compressor::new(self.device, &self.stream)?),
             };
             compressor.set_lossless(options.coder_options());
-            let device_options =
-                DeviceOptions { fill: options.fill(), index: options.index(), ..DeviceOptions::new(options.bound()) };
+            let device_options = DeviceOptions { fill: options.fill(), ..DeviceOptions::new(options.bound()) };
             compressor.compress(&input.as_view(), element_type, shape, &device_options, &mut output.view())
         };
         self.settle(result)

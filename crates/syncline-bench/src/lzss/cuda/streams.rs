@@ -2,7 +2,7 @@
 //! without codes as LZSS tokens.
 
 use anyhow::{Context, Result, ensure};
-use syncline::{Bound, Coder, ElementType, IndexKind, Shape};
+use syncline::{Bound, Coder, ElementType, Shape};
 use syncline_core::pipeline::CoderOptions;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
@@ -46,7 +46,7 @@ impl Gpu {
         let mut length = 0;
         let compression = timing::seconds(&stream, self.runs, || {
             let output = &mut output.as_view_mut();
-            length = compressor.compress(input, element, shape, IndexKind::Symbol, &options, output)?.bytes;
+            length = compressor.compress(input, element, shape, &options, output)?.bytes;
             Ok(())
         })?;
         let made = output.slice(..length as usize);

@@ -267,11 +267,11 @@ impl Bitmaps {
             };
         }
         let stream = Stream::<u8>::parse(section, &context.place)?;
-        if stream.symbols() != length {
+        if stream.symbols() != length || stream.index_kind() != IndexKind::Symbol || stream.needs_classes() {
             return Err(context.corrupt("its bitmaps do not fit its tiles"));
         }
         let mut bytes = vec![0; length];
-        stream.decoder(huffman::Decoder::Chunked, &[])?.decode(&mut bytes, 1)?;
+        stream.decoder(huffman::Decoder::Indexed, &[])?.decode(&mut bytes, 1)?;
         Ok(Self { bytes, starts })
     }
 

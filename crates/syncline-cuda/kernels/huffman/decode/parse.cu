@@ -1,6 +1,6 @@
 // Prepares a batch of streams for the decoders on the device: descriptors, codebooks, and symbols in canonical order.
 //
-// INDEX                  the index kind of the streams; 3: any
+// INDEX                  the index kind of the streams
 // BITMAP_BLOCK_GROUPS    groups that a block of prepare_batch maps
 #include "huffman/decode/parse.cuh"
 
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         at.groups <= limits.groups && at.out * SYMBOL_BYTES % 16 == 0 &&
                         at.out <= limits.output_symbols && room <= limits.output_symbols - at.out &&
                         (CODEBOOKS == 1 || (at.classes <= limits.classes && at.groups <= limits.classes - at.classes));
-    const StreamBounds bounds{at.offset, inside ? at.length : 0, at.groups, SYMBOL_BYTES, GROUP_LOG2, INDEX};
+    const StreamBounds bounds{at.offset, inside ? at.length : 0, at.groups, SYMBOL_BYTES, GROUP_LOG2, INDEX, CODEBOOKS};
     const uint32_t slot = number * CODEBOOKS;
     const CodebookOutput to{codebooks + slot,   slot,   symbols,
                             number * ALPHABETS, STRIDE, marks + uint64_t(number) * ALPHABETS};

@@ -6,7 +6,7 @@
 using format::MAX_CODEBOOKS;
 using format::STREAM_HEADER_BYTES;
 constexpr uint32_t MAX_STREAM_SYMBOLS = 1u << 23; // per stream
-constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2, INDEX_ANY = 3;
+constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2;
 
 // Bits of a stream's status word, in addition to those of huffman/decode/decode.cuh.
 constexpr uint32_t STATUS_HEADER = 16, STATUS_CODEBOOK = 32, STATUS_CAPACITY = 64;
@@ -18,7 +18,8 @@ struct StreamBounds {
     uint32_t most_groups; // capacity of the output, in groups
     uint32_t symbol_bytes;
     uint32_t group_log2;
-    uint32_t index_kind; // required kind; INDEX_ANY: any, but only one codebook
+    uint32_t index_kind;
+    uint32_t most_codebooks;
 };
 
 // The header of a stream, and the offsets of its parts from the start of the stream.
@@ -58,11 +59,10 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     header.codebook_bytes = second.w;
     header.index_bytes = third.x;
     const uint64_t live_symbols = uint64_t(header.live) << bounds.group_log2;
-    const bool several = bounds.index_kind == INDEX_SYMBOL;
     const bool wrong =
-        group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
-        (bounds.index_kind != INDEX_ANY && header.index_kind != bounds.index_kind) || header.codebooks == 0 ||
-        header.codebooks > (several ? MAX_CODEBOOKS : 1) || (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) ||
+        group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes ||
+        header.index_kind != bounds.index_kind || header.codebooks == 0 ||
+        header.codebooks > bounds.most_codebooks || (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) ||
         header.longest > LONGEST || flags > 1 || third.y != 0 ||
         uint64_t(header.groups) << bounds.group_log2 > MAX_STREAM_SYMBOLS || header.live > header.groups ||
         (header.has_zero_bit_groups != 0) == (header.live == header.groups) ||

@@ -10,7 +10,7 @@ use super::{BITMAP_GROUP_LOG2, BOOKS, ParsedChunk};
 use crate::container::parsed::sums_len;
 use crate::device::Arena;
 use crate::geometry::ChunkBatch;
-use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds, most_codebooks};
 use crate::huffman::decode::structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 
 /// Properties of a stream that parsing needs, from its header.
@@ -60,7 +60,8 @@ impl Format {
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         BatchBounds {
             streams: batch.chunks(),
-            index: Some(self.index),
+            codebooks: most_codebooks(self.index),
+            index: self.index,
             group_log2: self.group_log2,
             groups: batch.slots(),
             bytes: record_bytes,
@@ -75,7 +76,8 @@ impl Format {
         let streams = batch.chunks() * self.bitmap_kinds();
         BatchBounds {
             streams,
-            index: None,
+            codebooks: 1,
+            index: IndexKind::Symbol,
             group_log2: BITMAP_GROUP_LOG2,
             groups: (self.bitmap_stride >> BITMAP_GROUP_LOG2) as u32,
             bytes: record_bytes,

@@ -25,9 +25,6 @@ const STAGED: u32 = 1 << 12;
 pub(crate) const ALPHABET: usize = 1 << 16;
 /// Number of 8-bit symbols.
 pub(crate) const BYTE_ALPHABET: usize = 1 << 8;
-/// `INDEX_ANY` of the kernel, which accepts any index.
-const ANY_INDEX: u64 = 3;
-
 /// Constants for kernels that include `huffman/decode/parse.cuh`.
 pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
@@ -44,17 +41,21 @@ pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32
     all
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, index: Option<IndexKind>) -> Specialization {
+/// Returns the maximum number of codebooks of a stream.
+pub(crate) fn most_codebooks(index: IndexKind) -> u32 {
+    if index == IndexKind::Symbol { MAX_CLASSES as u32 } else { 1 }
+}
+
+fn specialization(symbol_bytes: usize, group_log2: u32, index: IndexKind) -> Specialization {
     let mut constants = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
-    constants.push(("INDEX", index.map_or(ANY_INDEX, |index| index as u64)));
+    constants.push(("INDEX", index as u64));
     Specialization { source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let kinds = [None, Some(IndexKind::None), Some(IndexKind::Gap), Some(IndexKind::Symbol)];
     let of = |index| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, index));
-    kinds.into_iter().flat_map(of).collect()
+    IndexKind::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Limits of all locations. A stream that exceeds them is treated as damaged.
@@ -74,7 +75,9 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchBounds {
     pub streams: u32,
-    pub index: Option<IndexKind>,
+    /// Maximum number of codebooks of each stream.
+    pub codebooks: u32,
+    pub index: IndexKind,
     pub group_log2: u32,
     /// Maximum groups of a stream.
     pub groups: u32,
@@ -89,11 +92,6 @@ pub(crate) struct BatchBounds {
 const PAIRED_BITS: u64 = 3;
 
 impl BatchBounds {
-    /// Returns the maximum number of codebooks of each stream.
-    pub fn codebooks(&self) -> u32 {
-        if self.index == Some(IndexKind::Symbol) { MAX_CLASSES as u32 } else { 1 }
-    }
-
     /// Returns the maximum number of sequences.
     fn sequences(&self) -> u64 {
         self.bytes * 8 / u64::from(SUBSEQUENCE_BITS * SEQUENCE) + u64::from(self.streams)
@@ -114,8 +112,8 @@ impl BatchBounds {
         let pairs = self.bytes * 8 <= PAIRED_BITS * symbols;
         Ok(BatchSizes {
             streams: self.streams,
-            codebooks: each(self.codebooks())?,
-            max_codebooks: self.codebooks(),
+            codebooks: each(self.codebooks)?,
+            max_codebooks: self.codebooks,
             group_log2: self.group_log2,
             mapped_groups: each(self.groups)?,
             index_blocks: each(self.groups.div_ceil(INDEX_BLOCK))?,
@@ -129,7 +127,7 @@ impl BatchBounds {
             input_bytes: self.input_bytes,
             output_symbols: self.output_symbols,
             classes: self.classes,
-            index: self.index,
+            index: Some(self.index),
         })
     }
 }
@@ -138,18 +136,18 @@ impl BatchBounds {
 #[derive(Debug, Clone)]
 pub struct Parser<S> {
     kernel: Kernel,
-    index: Option<IndexKind>,
+    index: IndexKind,
     group_log2: u32,
     symbol: PhantomData<S>,
 }
 
 impl<S: Symbol + DeviceRepr> Parser<S> {
-    /// Creates a parser of streams with groups of `2^group_log2` symbols and this index kind; `None` accepts any index,
-    /// but only one codebook. Streams with several codebooks must have at most 2^14 symbols in each alphabet.
+    /// Creates a parser of streams with groups of `2^group_log2` symbols and this index kind. Streams with several
+    /// codebooks must have at most 2^14 symbols in each alphabet.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
-    pub fn new(device: &Device, group_log2: u32, index: Option<IndexKind>) -> Result<Self> {
+    pub fn new(device: &Device, group_log2: u32, index: IndexKind) -> Result<Self> {
         if !matches!(group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
@@ -178,6 +176,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         let count = u32::try_from(places.len()).map_err(|_| CudaError::invalid("too many streams for one batch"))?;
         let bounds = BatchBounds {
             streams: count,
+            codebooks: most_codebooks(self.index),
             index: self.index,
             group_log2: self.group_log2,
             groups: limits.groups,
@@ -188,10 +187,10 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             input_bytes: 0,
         };
         let sizes = bounds.sizes()?;
-        let alphabets = if S::BYTES == 1 { BYTE_ALPHABET * bounds.codebooks() as usize } else { ALPHABET };
+        let alphabets = if S::BYTES == 1 { BYTE_ALPHABET * bounds.codebooks as usize } else { ALPHABET };
         let at_least_one = places.len().max(1);
         let mut descriptors = frame.slice::<StreamDescriptor>(at_least_one)?;
-        let mut codebooks = frame.slice::<CodebookDescriptor>(at_least_one * bounds.codebooks() as usize)?;
+        let mut codebooks = frame.slice::<CodebookDescriptor>(at_least_one * bounds.codebooks as usize)?;
         let mut symbols = frame.slice::<u16>(at_least_one * alphabets)?;
         let mut marks = frame.slice::<u8>(at_least_one * alphabets)?;
         let mut totals = frame.zeros::<BatchTotals>(1)?;
@@ -211,7 +210,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             launch.arg(&mut descriptors).arg(&mut codebooks).arg(&mut symbols).arg(&mut marks).arg(&mut totals);
             launch.arg(&mut *status).arg(&mut done);
             let mut grid = Kernel::grid(count, PARSE_THREADS, 0);
-            grid.grid_dim.1 = bounds.codebooks();
+            grid.grid_dim.1 = bounds.codebooks;
             // SAFETY: the kernel's parameters are (const u8 *, Limits, const StreamLocation *, u32, StreamDescriptor *,
             // CodebookDescriptor *, u16 *, u8 *, BatchTotals *, u32 *, u32 *). There are a descriptor and a status word
             // for each stream, a descriptor for each codebook that a stream can have, and symbols and marks for its

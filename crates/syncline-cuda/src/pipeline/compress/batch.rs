@@ -5,7 +5,6 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 use syncline_core::bound::{ErrorSummary, resolve};
 use syncline_core::container::Header;
-use syncline_core::huffman::IndexKind;
 
 use super::{Compressor, Pending};
 use crate::container::assemble::{BatchInput, BatchPlan, Bitmaps, Codes, RecordOutput, TokenCodes};
@@ -86,8 +85,7 @@ impl Compressor<'_> {
             None => None,
         };
         let classes = quantized.group_classes.as_view();
-        let classes = (header.index == IndexKind::Symbol).then_some(&classes);
-        let codes = Codes { codes: &mut quantized.codes, classes };
+        let codes = Codes { codes: &mut quantized.codes, classes: Some(&classes) };
         let started = assembler.start(&mut frame, record_inputs, codes)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
@@ -99,7 +97,7 @@ impl Compressor<'_> {
         let mut coded = None;
         if let (Some(tokens), Some(narrow)) = (&mut tokens, narrow) {
             let lengths = assembler.code_lengths(&self.stream)?;
-            let how = (header.index, &self.lossless);
+            let how = &self.lossless;
             let (quantized, side) = (&mut quantized, &mut side);
             coded = tokens.encode(&mut frame, quantizer, slab, quantized, narrow, side, summaries, &lengths, how)?;
         }

@@ -71,7 +71,7 @@ impl Compressor<'_> {
                 group_log2: options.group_log2,
                 lzss_codes: self.lossless.coder.lzss_codes(),
                 token_codes: true,
-                ..Header::new(element_type, shape, options.index, &resolved)
+                ..Header::new(element_type, shape, IndexKind::Symbol, &resolved)
             };
             let chunks = 0..geometry.chunks();
             let records = self.token_records(&header, &geometry, chunks, &slab, HEADER_LEN as u64, output)?;
@@ -108,10 +108,6 @@ impl Compressor<'_> {
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<BatchRecords> {
         check_output(&self.stream, output)?;
-        if header.index != IndexKind::Symbol {
-            let text = "GPUs make token codebooks with the index symbol only: use the CPU for others";
-            return Err(CudaError::Unsupported(text.into()));
-        }
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
         }

@@ -9,9 +9,8 @@ use crate::container::structs::BatchFinish;
 use crate::device::Frame;
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
-use crate::huffman::decode::Decoding;
+use crate::huffman::decode::{Decoding, Indexed};
 use crate::lzss_codes::CodeTokens;
-use crate::pipeline::code_decoder::CodeDecoder;
 use crate::predict::InterpolationPlans;
 use crate::reconstruct::{Codes, Reconstruction, Reconstructor};
 use crate::token_codes::{DecodedCodes, TokenCodes};
@@ -28,7 +27,7 @@ pub(super) struct Part {
 #[expect(clippy::too_many_arguments, reason = "what is decoded, how, and where to")]
 pub(super) fn reconstruct<'a>(
     frame: &mut Frame<'a>,
-    decoder: &CodeDecoder,
+    decoder: Option<&Indexed<u16>>,
     tokens: Option<(&mut CodeTokens, Records<'_>, &ChunkBatch)>,
     token_codes: Option<(&TokenCodes, &InterpolationPlans, &ChunkBatch)>,
     reconstructor: &Reconstructor,
@@ -43,7 +42,7 @@ pub(super) fn reconstruct<'a>(
         // The codes' memory is available again when they are reconstructed.
         let mut frame = frame.nested();
         let mut decoded = None;
-        if !decoder.is_fused() {
+        if let Some(decoder) = decoder {
             let mut codes = frame.slice::<u16>(parsed.codes.output_symbols())?;
             let work = Decoding {
                 input: &input.slice(..),
