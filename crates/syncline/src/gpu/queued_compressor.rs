@@ -71,8 +71,11 @@ impl QueuedCompressor {
         check_not_captured(&stream).map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
         let model = unsafe { borrow::<u8>(&stream, model, model.len) };
-        let device_options =
-            DeviceOptions { fill: options.fill(), index: options.index(), ..DeviceOptions::new(options.bound()) };
+        let device_options = DeviceOptions {
+            fill: options.fill(),
+            index: options.advanced().index,
+            ..DeviceOptions::new(options.bound())
+        };
         let what = (element_type, shape);
         let inner = pipeline::QueuedCompressor::new(
             device,
@@ -91,7 +94,7 @@ impl QueuedCompressor {
     }
 
     /// Queues the compression of the array at `input`, in C order, on the stream of the caller. The stream is written
-    /// to the start of `output`, for which [`max_compressed_len`](crate::max_compressed_len) bytes are always enough.
+    /// to the start of `output`, for which [`compress_bound`](crate::compress_bound) bytes are always enough.
     /// The unsigned 64-bit word at `size`, if given, receives its size in bytes; 0 if there is none, for which
     /// [`QueuedCompressor::check`] has the reason.
     ///
