@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use syncline::{ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, TileSize};
+use syncline::{Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, TileSize};
 use syncline_core::container::{Header, table_and_trailer};
 use syncline_core::error::Result as CoreResult;
 use syncline_core::geometry::{Geometry, Tile, Window};
@@ -96,7 +96,9 @@ fn measure_values<T: Float>(set: &Set, values: &[T], relative: f64) -> Result<Ve
     let view = ArrayView::new(values, &set.extents)?;
     let by_library = |tile_size| -> Result<Vec<u8>> {
         let options = CompressOptions::new(Bound::Rel(relative)).with_effort(Effort::Balanced).with_threads(1);
-        let options = options.with_backend(Backend::Cpu).with_coder(Coder::Huffman).with_tile_size(Some(tile_size));
+        let options = options
+            .with_backend(Backend::Cpu)
+            .with_advanced(Advanced::default().with_coder(Coder::Huffman).with_tile(Some(tile_size)));
         Ok(syncline::compress(&view, &options)?)
     };
     let (small, large) = (by_library(TileSize::Small)?, by_library(TileSize::Large)?);

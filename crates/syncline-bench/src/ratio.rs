@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, Element, IndexKind, TileSize,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, Element, IndexKind,
+    TileSize,
 };
 
 use crate::lossy::{Set, Values};
@@ -129,7 +130,8 @@ fn measure_values<T: Float>(set: &Set, values: &[T], relative: f64, others: &mut
     let mut meaning = None;
     for Variant { name, effort, coder, tile_size, index } in VARIANTS {
         let options = CompressOptions::new(Bound::Rel(relative)).with_effort(effort).with_backend(Backend::Cpu);
-        let options = options.with_coder(coder).with_tile_size(tile_size).with_index(index);
+        let options =
+            options.with_advanced(Advanced::default().with_coder(coder).with_tile(tile_size).with_index(index));
         let stream = syncline::compress(&view, &options)?;
         let found = Meaning::of(&stream)?;
         let back = syncline::decompress(&stream, &DecompressOptions::default())?.to_vec::<T>()?;

@@ -142,7 +142,7 @@ typedef struct syncline_context syncline_context;
 
 // Compresses and decompresses arrays in the memory of one GPU. It keeps its workspace in device memory from call to
 // call. Use it in one thread at a time.
-typedef struct syncline_cuda_codec syncline_cuda_codec;
+typedef struct syncline_cuda_compressor syncline_cuda_compressor;
 
 // Is called with the number of processed and of all elements. A result other than 0 cancels the work. It may be called
 // from other threads than the caller's, from one at a time.
@@ -353,18 +353,18 @@ size_t syncline_verify(struct syncline_context *context,
                        const struct syncline_decompress_options *options);
 
 // Opens GPU number `device` in its primary context. Returns NULL after an error, whose message is in `context`. Free
-// the codec with `syncline_cuda_free_codec`.
-struct syncline_cuda_codec *syncline_cuda_create_codec(struct syncline_context *context,
+// the codec with `syncline_cuda_free_compressor`.
+struct syncline_cuda_compressor *syncline_cuda_create_compressor(struct syncline_context *context,
                                                        int device);
 
 // Frees a codec after its work is done. NULL is allowed.
-void syncline_cuda_free_codec(struct syncline_cuda_codec *codec);
+void syncline_cuda_free_compressor(struct syncline_cuda_compressor *codec);
 
 // Compresses an array in device memory to `output`, device memory of `capacity` bytes that is aligned to 16 bytes.
 // `stream` is a CUstream or cudaStream_t; NULL is the legacy default stream. The work is ordered after everything
 // queued on `stream`, and the call returns when the result is complete. Returns the size of the stream or an error.
 size_t syncline_cuda_compress(struct syncline_context *context,
-                              struct syncline_cuda_codec *codec,
+                              struct syncline_cuda_compressor *codec,
                               void *output,
                               size_t capacity,
                               const void *data,
@@ -379,7 +379,7 @@ size_t syncline_cuda_compress(struct syncline_context *context,
 // array. The work is ordered after everything queued on `cuda_stream`, and the call returns when the result is
 // complete. Returns `output_size` or an error. After an error, the contents of `output` are unspecified.
 size_t syncline_cuda_decompress(struct syncline_context *context,
-                                struct syncline_cuda_codec *codec,
+                                struct syncline_cuda_compressor *codec,
                                 void *output,
                                 size_t output_size,
                                 const void *stream,

@@ -18,7 +18,6 @@ use crate::container::{
 };
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, TileSize, Window};
-use crate::huffman::Decoder;
 use crate::mem::kept::Kept;
 use crate::mem::scatter::ChunkSink;
 use crate::mem::uninit::{UninitBytes, Written};
@@ -275,11 +274,10 @@ pub fn decode_chunk<'s, 'm: 's>(
     geometry: &Geometry,
     chunk: u64,
     record: &[u8],
-    decoder: Decoder,
     scratch: &mut DecodeScratch,
     destination: impl Into<Destination<'s, 'm>>,
 ) -> Result<()> {
-    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
+    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}") };
     decode_to(&context, record, scratch, destination.into())
 }
 
@@ -350,7 +348,6 @@ struct Context<'a> {
     geometry: &'a Geometry,
     chunk: u64,
     place: String,
-    decoder: Decoder,
 }
 
 impl Context<'_> {
@@ -373,7 +370,7 @@ pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
 
 /// Returns the largest length in bytes of a stream of an array of this type and shape. Raw chunks keep it within 1 % +
 /// 1 KiB of the array's length.
-pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
+pub fn compress_bound(element_type: ElementType, shape: Shape) -> u64 {
     let bytes = shape.len().saturating_mul(element_type.size() as u64);
     let chunks = TileSize::ALL.map(|size| Geometry::with_tiles(shape, size).chunks());
     max_stream_len(bytes, chunks[0].max(chunks[1]))

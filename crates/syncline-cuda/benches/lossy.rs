@@ -21,7 +21,7 @@ use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::{DriverContext, Result};
-use syncline_cuda::pipeline::{CompressOptions, Compressor, QueuedCompressor, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, QueuedCompressor, compress_bound};
 use syncline_cuda::timing::KernelTimes;
 
 mod fields;
@@ -100,7 +100,7 @@ impl Bench<'_> {
     fn queued<T: Real + Element>(&self, extents: &[u64], bound: Bound, data: Data) -> Result<()> {
         let (shape, stream) = (Shape::new(extents)?, &self.stream);
         let (array, _) = fields::generate::<T>(stream, extents, data)?;
-        let room = max_compressed_len(T::TYPE, shape) as usize;
+        let room = compress_bound(T::TYPE, shape) as usize;
         let mut output: CudaSlice<u8> = stream.alloc_zeros(room).doing("allocating")?;
         let options = CompressOptions { fill: Fill::None, ..CompressOptions::new(bound) };
         let input = array.as_view();
@@ -138,7 +138,7 @@ impl Bench<'_> {
     fn compress<T: Real + Element>(&self, extents: &[u64], bound: Bound, data: Data) -> Result<()> {
         let shape = Shape::new(extents)?;
         let (array, _) = fields::generate::<T>(&self.stream, extents, data)?;
-        let room = max_compressed_len(T::TYPE, shape) as usize;
+        let room = compress_bound(T::TYPE, shape) as usize;
         // SAFETY: every bit pattern of `u8` is valid, and only written bytes are read.
         let mut output: CudaSlice<u8> = unsafe { self.stream.alloc(room) }.doing("allocating")?;
         let options = CompressOptions::new(bound);

@@ -22,7 +22,7 @@ use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Span};
-use syncline_cuda::pipeline::{StreamInfo, max_compressed_len};
+use syncline_cuda::pipeline::{StreamInfo, compress_bound};
 use syncline_cuda::timing::{KernelTimes, Times};
 
 #[path = "../tests/common/mod.rs"]
@@ -200,7 +200,7 @@ impl Bench {
         for length in [STREAM, SMALL] {
             let input = self.repeated(part, length)?;
             let shape = Shape::new(&[(length / width.bytes()) as u64])?;
-            let room = max_compressed_len(element, shape) as usize;
+            let room = compress_bound(element, shape) as usize;
             let mut output = self.stream.clone_htod(&vec![0xA5_u8; room]).doing("poisoning")?;
             for pipeline in [Coder::Lzss, Coder::LzssHuffman] {
                 let options = CoderOptions { coder: pipeline, ..CoderOptions::default() };

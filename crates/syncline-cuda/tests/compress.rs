@@ -17,7 +17,7 @@ use syncline_cuda::cudarc::driver::CudaStream;
 use syncline_cuda::device::Tracer;
 use syncline_cuda::error::{CudaError, Result};
 use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
-use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, compress_bound};
 
 const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
 
@@ -31,7 +31,7 @@ fn check(device: &Device, field: &Field, options: &Options) {
     let stream = device.context().default_stream();
     let what = format!("{}, {options:?}", field.name);
     let expected = field.stream(options);
-    let room = max_compressed_len(field.element, field.shape) as usize;
+    let room = compress_bound(field.element, field.shape) as usize;
     // A PSNR bound may take several attempts, of which the last need not be the longest.
     let written = if matches!(options.bound, Bound::Psnr(_)) { room } else { expected.len() };
     let upload = stream.clone_htod(&[field.bytes.as_slice(), &[0; 16]].concat()).unwrap();
@@ -222,7 +222,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
     let constant = smooth.clone().with("constant", |_| Some(2.5));
     let shape = smooth.shape;
-    let room = max_compressed_len(element, shape) as usize;
+    let room = compress_bound(element, shape) as usize;
     for (first, bound) in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)].into_iter().enumerate() {
         if !share.takes() {
             continue;

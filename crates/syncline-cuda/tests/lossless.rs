@@ -392,7 +392,7 @@ fn whole_streams() {
             let expected = case.stream(&case.records(&bytes));
             let input = stream.clone_htod(&bytes).unwrap();
             let shape = Shape::new(extents).unwrap();
-            let room = syncline_cuda::pipeline::max_compressed_len(case.element, shape);
+            let room = syncline_cuda::pipeline::compress_bound(case.element, shape);
             let mut output = stream.alloc_zeros::<u8>(room as usize).unwrap();
             let mut compressor = LosslessCompressor::new(device, &stream).unwrap();
             let mut compress = |length: usize, output: &mut cudarc::driver::CudaSlice<u8>| {

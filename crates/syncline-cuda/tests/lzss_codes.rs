@@ -25,7 +25,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
-use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, compress_bound};
 
 const AUTO: CoderOptions = CoderOptions {
     coder: Coder::Auto,
@@ -232,7 +232,7 @@ fn whole(extents: &[u64], bound: Bound) {
         let shape = Shape::new(extents).unwrap();
         let options = CompressOptions { fill: Fill::None, ..CompressOptions::new(bound) };
         let input = stream.clone_htod(&[&bytes[..], &[POISON; 16]].concat()).unwrap();
-        let mut output = stream.alloc_zeros::<u8>(max_compressed_len(ElementType::F32, shape) as usize).unwrap();
+        let mut output = stream.alloc_zeros::<u8>(compress_bound(ElementType::F32, shape) as usize).unwrap();
         let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(lossless);
         let (input, output_view) = (input.slice(..bytes.len()), &mut output.as_view_mut());
         let made = compressor.compress(&input, ElementType::F32, shape, &options, output_view).unwrap();

@@ -14,7 +14,7 @@ use syncline_core::bound::{Bound, Fill, Pipeline};
 use syncline_core::geometry::Geometry;
 use syncline_cuda::Device;
 use syncline_cuda::error::CudaError;
-use syncline_cuda::pipeline::{CompressOptions, QueuedCompressor, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, QueuedCompressor, compress_bound};
 
 use common::streams::{Field, Options};
 use common::{pick, unless_tiny};
@@ -48,7 +48,7 @@ struct Buffers {
 
 impl Buffers {
     fn new(stream: &Arc<CudaStream>, field: &Field) -> Self {
-        let room = max_compressed_len(field.element, field.shape) as usize;
+        let room = compress_bound(field.element, field.shape) as usize;
         Self {
             stream: stream.clone(),
             input: stream.clone_htod(&field.bytes).unwrap(),

@@ -108,7 +108,7 @@ def main() -> None:
     print(f"{device.name}, PyTorch {torch.__version__}, {size:,} bytes of float32 {shape}, rel={rel}, effort={effort}")
 
     compressor = syncline.cuda.Compressor(device.ordinal, rel=rel, effort=effort)
-    room = torch.empty(syncline.max_compressed_len("f4", tuple(tensor.shape)), dtype=torch.uint8, device="cuda")
+    room = torch.empty(syncline.compress_bound("f4", tuple(tensor.shape)), dtype=torch.uint8, device="cuda")
     stream = compressor.compress(tensor)
     out = torch.empty_like(tensor)
     decompressor = syncline.cuda.Decompressor(stream)

@@ -370,24 +370,24 @@ def test_inspect():
     stream = syncline.compress(array, abs=0.1)
     parts = syncline.inspect(stream)
     assert parts["tiles"] == 4 and parts["compressed_bytes"] == len(stream) and parts["mode"] == "abs"
-    assert len(stream) <= syncline.max_compressed_len("f4", array.shape)
+    assert len(stream) <= syncline.compress_bound("f4", array.shape)
 
 
 def test_errors_have_their_types():
     stream = bytearray(syncline.compress(field((500, 500)), abs=0.1))
-    with pytest.raises(syncline.NotSyncline):
+    with pytest.raises(syncline.NotSynclineError):
         syncline.decompress(b"PK\3\4" + bytes(500))
-    with pytest.raises(syncline.NotSyncline):
+    with pytest.raises(syncline.NotSynclineError):
         syncline.header(b"")
-    with pytest.raises((syncline.Truncated, syncline.Corrupt)):
+    with pytest.raises((syncline.TruncatedError, syncline.CorruptError)):
         syncline.decompress(stream[:-9])
     stream[len(stream) // 2] ^= 1
-    with pytest.raises(syncline.Corrupt) as error:
+    with pytest.raises(syncline.CorruptError) as error:
         syncline.decompress(stream)
     assert isinstance(error.value, ValueError) and isinstance(error.value, syncline.SynclineError)
     again = pickle.loads(pickle.dumps(error.value))
-    assert type(again) is syncline.Corrupt and str(again) == str(error.value)
-    for kind in (syncline.GpuError, syncline.Truncated, syncline.UnsupportedVersion):
+    assert type(again) is syncline.CorruptError and str(again) == str(error.value)
+    for kind in (syncline.GpuError, syncline.TruncatedError, syncline.UnsupportedVersionError):
         assert type(pickle.loads(pickle.dumps(kind("x")))) is kind
     assert issubclass(syncline.GpuError, RuntimeError)
 

@@ -274,7 +274,7 @@ def test_memory_lives_as_long_as_its_last_user(gpu):
 
 def test_a_compressor_keeps_working(gpu):
     compressor = Compressor(abs=0.1)
-    room = to_device(np.zeros(syncline.max_compressed_len("f4", (30, 40)), "u1"))
+    room = to_device(np.zeros(syncline.compress_bound("f4", (30, 40)), "u1"))
     other = to_device(syncline.compress(field((9, 8), "f8"), abs=0.1))
     for scale in (1, 2):
         array = field() * np.float32(scale)
@@ -392,7 +392,7 @@ class Graph(CapturedStream):
 def test_graphs_capture_compression(gpu):
     fields = [field(), 3 * field(), field()[::-1].copy()]
     there, size = to_device(fields[0]), to_device(np.zeros(1, "i8"))
-    room = to_device(np.zeros(syncline.max_compressed_len("f4", (30, 40)), "u1"))
+    room = to_device(np.zeros(syncline.compress_bound("f4", (30, 40)), "u1"))
     graph = Graph()
     compressor = QueuedCompressor(there, rel=1e-3, stream=graph)
     assert (compressor.dtype, compressor.shape, compressor.device) == ("f32", (30, 40), 0)
@@ -451,7 +451,7 @@ def test_what_cannot_be_queued_raises(gpu):
 def test_exchange_functions_name_the_stream(gpu, monkeypatch):
     array, compressor = field(), Compressor(abs=0.1)
     there = Exchanged(to_device(array))
-    room = Exchanged(to_device(np.zeros(syncline.max_compressed_len("f4", array.shape), "u1")))
+    room = Exchanged(to_device(np.zeros(syncline.compress_bound("f4", array.shape), "u1")))
     expected = syncline.compress(array, abs=0.1)
     made = compressor.compress(there, out=room)
     assert made.to_bytes() == expected

@@ -142,7 +142,7 @@ def test_file_objects(tmp_path):
         file[0]
     with open(tmp_path / "a.syn", encoding="latin-1") as text, pytest.raises(TypeError, match="binary"):
         syncline.open(text)
-    with pytest.raises(syncline.NotSyncline):
+    with pytest.raises(syncline.NotSynclineError):
         syncline.open(io.BytesIO(b"PK" * 200))
     with pytest.raises(syncline.SynclineError):
         syncline.open(io.BytesIO(stream[:-5]))

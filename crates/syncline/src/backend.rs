@@ -6,7 +6,7 @@ use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
 use syncline_core::geometry::TileSize;
-use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
 use crate::devices::{Backend, CudaDevices};
@@ -140,7 +140,7 @@ pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
 
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
 pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
-    let no_index = options.index() != IndexKind::Symbol;
+    let no_index = options.advanced().index != IndexKind::Symbol;
     match (options.bound(), options.backend()) {
         (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) && !no_index => None,
         (Bound::Lossless, Backend::Cuda(_)) if !is_on_gpu(options.coder()) => Some(format!(
@@ -151,7 +151,7 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
             Some("lossless compression runs on the CPU unless a GPU is requested".into())
         }
         _ if no_index => Some("streams without an index are compressed on the CPU".into()),
-        _ if options.tile_size() != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
+        _ if options.advanced().tile != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
         _ => None,
     }
 }
@@ -167,12 +167,10 @@ pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &CoderOptions) -> 
 pub(crate) fn decode_obstacle(
     backend: Backend,
     header: &Header,
-    decoder: Decoder,
     contiguous: bool,
     has_planes: impl FnOnce() -> Result<bool>,
 ) -> Result<Option<String>> {
     let text = match header.pipeline {
-        _ if decoder != Decoder::Auto => "the requested decoder runs on the CPU",
         _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
@@ -189,11 +187,13 @@ mod tests {
     use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
 
+    use crate::Advanced;
+
     use super::*;
 
     #[test]
     fn what_only_the_cpu_does_goes_there() {
-        let of = |bound, coder| CompressOptions::new(bound).with_coder(coder);
+        let of = |bound, coder| CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(coder));
         let obstacle = |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let obstacle = obstacle(backend, Coder::Lzss);
@@ -206,23 +206,25 @@ mod tests {
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Huffman] {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
+                let with = |tile| options.clone().with_advanced(options.advanced().with_tile(tile));
                 assert!(encode_obstacle(&options).is_none());
-                assert!(encode_obstacle(&options.clone().with_tile_size(None)).is_some());
-                assert!(encode_obstacle(&options.with_tile_size(Some(TileSize::Large))).is_some());
+                assert!(encode_obstacle(&with(None)).is_some());
+                assert!(encode_obstacle(&with(Some(TileSize::Large))).is_some());
             }
         }
         let shape = Shape::new(&[1]).unwrap();
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());
-        let decode = |backend, planes| decode_obstacle(backend, &header, Decoder::Auto, true, || Ok(planes)).unwrap();
+        let decode = |backend, planes| decode_obstacle(backend, &header, true, || Ok(planes)).unwrap();
         assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, token_codes: true, ..header.clone() };
-        assert!(decode_obstacle(Backend::Auto, &lossy, Decoder::Auto, true, || Ok(false)).unwrap().is_none());
+        assert!(decode_obstacle(Backend::Auto, &lossy, true, || Ok(false)).unwrap().is_none());
         let no_index = Header { index: IndexKind::None, ..lossy };
-        assert!(decode_obstacle(Backend::Auto, &no_index, Decoder::Auto, true, || Ok(false)).unwrap().is_some());
+        assert!(decode_obstacle(Backend::Auto, &no_index, true, || Ok(false)).unwrap().is_some());
         for (bound, coder) in [(Bound::Abs(1.0), Coder::Huffman), (Bound::Lossless, Coder::LzssHuffman)] {
-            let no_index = of(bound, coder).with_index(IndexKind::None).with_backend(cuda);
-            assert!(encode_obstacle(&no_index).is_some());
+            let with_index = of(bound, coder).with_backend(cuda);
+            let no_index = with_index.advanced().with_index(IndexKind::None);
+            assert!(encode_obstacle(&with_index.with_advanced(no_index)).is_some());
         }
     }
 

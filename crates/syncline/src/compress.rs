@@ -9,7 +9,7 @@ use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::mem;
-use syncline_core::pipeline::{self, EncodeScratch, encode_chunk, max_compressed_len};
+use syncline_core::pipeline::{self, EncodeScratch, compress_bound, encode_chunk};
 
 use crate::backend::{Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
 use crate::devices::Backend;
@@ -64,12 +64,12 @@ pub fn compress_with_summary(array: &ArrayView, options: &CompressOptions) -> Re
 }
 
 /// Compresses an array in memory into a buffer of the caller. The stream is the first [`Summary::compressed_bytes`]
-/// bytes of `out`; the contents of the other bytes are unspecified. [`max_compressed_len`] bytes are always enough.
+/// bytes of `out`; the contents of the other bytes are unspecified. [`compress_bound`] bytes are always enough.
 ///
 /// ```
-/// use syncline::{ArrayView, CompressOptions, compress_into, max_compressed_len};
+/// use syncline::{ArrayView, CompressOptions, compress_into, compress_bound};
 /// let view = ArrayView::new(&[7u16; 1000], &[1000])?;
-/// let mut out = vec![0; max_compressed_len(view.element_type(), view.shape()) as usize];
+/// let mut out = vec![0; compress_bound(view.element_type(), view.shape()) as usize];
 /// let summary = compress_into(&view, &mut out, &CompressOptions::default())?;
 /// out.truncate(summary.compressed_bytes as usize);
 /// assert!(out.len() < 500);
@@ -85,7 +85,7 @@ pub fn compress_into(array: &ArrayView, out: &mut [u8], options: &CompressOption
     match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut rest) {
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::WriteZero => Err(Error::invalid(format!(
             "the output has {capacity} bytes, which is too short for the stream: {} bytes are always enough",
-            max_compressed_len(array.element_type(), array.shape())
+            compress_bound(array.element_type(), array.shape())
         ))),
         result => result,
     }
@@ -245,7 +245,7 @@ pub(crate) fn header_for(
     tile_size: TileSize,
     resolved: &Resolved,
 ) -> Header {
-    let header = Header::new(element_type, shape, options.index(), resolved);
+    let header = Header::new(element_type, shape, options.advanced().index, resolved);
     if header.pipeline == Pipeline::Lossless {
         return header;
     }
@@ -376,7 +376,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let goal = PsnrGoal::new(target, &resolved);
         // A small stream is kept in memory until its PSNR is known. A large one is made twice instead, so that memory
         // stays bounded.
-        let most = max_compressed_len(self.header.element_type, self.header.shape);
+        let most = compress_bound(self.header.element_type, self.header.shape);
         let least = pipeline::encode_memory(&self.header, &self.geometry);
         let fits = self.options.memory_limit().is_none_or(|limit| most.saturating_add(least) <= limit);
         let keeps = most <= 2 * WAITING_BYTES && fits;

@@ -35,8 +35,9 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     options: &CompressOptions,
     resolved: &Resolved,
 ) -> Result<TileSize> {
-    let bound = match (options.tile_size(), resolved.pipeline) {
+    let bound = match (options.advanced().tile, resolved.pipeline) {
         (Some(size), _) => return Ok(size),
+        (None, _) if options.effort() == Effort::Fast => return Ok(TileSize::Small),
         (None, Pipeline::Lossless) => return Ok(TileSize::Small),
         (None, Pipeline::LogQuantized) => options.bound(),
         (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
@@ -48,7 +49,7 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     };
     let inner = options_of_sample(options, bound, fill);
     let bytes = |size, coder| -> Result<usize> {
-        let inner = inner.clone().with_tile_size(Some(size)).with_coder(coder);
+        let inner = inner.clone().with_advanced(inner.advanced().with_tile(Some(size)).with_coder(coder));
         Ok(compress(&sample.view(), &inner)?.len())
     };
     let (small, large) = (bytes(TileSize::Small, options.coder())?, bytes(TileSize::Large, Coder::Huffman)?);

@@ -5,7 +5,7 @@ mod common;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Bound, CompressOptions, Decoder, DecompressOptions, Effort, Element, Fill, IndexKind, compress,
+    Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, Element, Fill, IndexKind, compress,
     decompress,
 };
 
@@ -86,27 +86,16 @@ fn f64_holds_every_bound_on_every_shape() {
 }
 
 #[test]
-fn every_index_kind_and_decoder_gives_the_same_values() {
+fn values_hold_the_bound_with_every_index() {
     let shape = [19, 70, 45];
     let mut values: Vec<f32> = smooth(&shape, 3).into_iter().map(|v| v as f32).collect();
     values[100..4000].fill(f32::NAN);
     for index in INDEX_KINDS {
         for bound in [Bound::Rel(1e-3), Bound::Rel(1e-6), Bound::PwRel(1e-2), Bound::Lossless] {
-            let options = CompressOptions::new(bound).with_index(index).with_effort(Effort::Fast);
-            let (stream, expected) = check_bound(&values, &shape, &options);
-            for decoder in [Decoder::Chunked, Decoder::SelfSync, Decoder::Gap, Decoder::Indexed] {
-                let options = DecompressOptions::default().with_decoder(decoder);
-                match decompress(&stream, &options) {
-                    Ok(array) => assert!(array == expected, "{decoder} on {index}"),
-                    // A decoder that needs an index says so when the stream has another.
-                    Err(e) => {
-                        let needs = matches!((decoder, index), (Decoder::Gap, IndexKind::None | IndexKind::Symbol))
-                            || matches!((decoder, index), (Decoder::Indexed, IndexKind::None | IndexKind::Gap))
-                            || matches!((decoder, index), (Decoder::SelfSync, IndexKind::Symbol));
-                        assert!(needs, "{decoder} on {index}: {e}");
-                    }
-                }
-            }
+            let options = CompressOptions::new(bound)
+                .with_advanced(Advanced::default().with_index(index))
+                .with_effort(Effort::Fast);
+            check_bound(&values, &shape, &options);
         }
     }
 }
@@ -119,8 +108,10 @@ fn integers<T: Element + PartialEq + std::fmt::Debug>(make: impl Fn(u64, u64) ->
             let values: Vec<T> = (0..count).map(|i| make(i * 3, rng.next() % noise)).collect();
             let view = ArrayView::new(&values, &shape).unwrap();
             for index in INDEX_KINDS {
-                let stream = compress(&view, &CompressOptions::default().with_index(index)).unwrap();
-                assert!(stream.len() as u64 <= syncline::max_compressed_len(T::TYPE, view.shape()));
+                let stream =
+                    compress(&view, &CompressOptions::default().with_advanced(Advanced::default().with_index(index)))
+                        .unwrap();
+                assert!(stream.len() as u64 <= syncline::compress_bound(T::TYPE, view.shape()));
                 let back = decompress(&stream, &DecompressOptions::default()).unwrap();
                 assert!(back.to_vec::<T>().unwrap() == values, "{} {shape:?} noise {noise} {index}", T::TYPE);
             }
@@ -286,7 +277,9 @@ proptest! {
         index in prop::sample::select(INDEX_KINDS.to_vec()),
     ) {
         let values: Vec<f32> = smooth(&extents, 7).into_iter().map(|v| v as f32).collect();
-        let (stream, whole) = check_bound(&values, &extents, &CompressOptions::new(Bound::Rel(1e-3)).with_index(index));
+        let options = CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Fast);
+        let options = options.with_advanced(Advanced::default().with_index(index));
+        let (stream, whole) = check_bound(&values, &extents, &options);
         let whole = whole.to_vec::<f32>().unwrap();
         let region: Vec<_> = extents.iter().zip(&cuts).map(|(&e, &(a, b))| {
             let (a, b) = ((a * e as f64) as u64, (b * (e + 1) as f64) as u64);

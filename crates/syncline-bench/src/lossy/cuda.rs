@@ -18,7 +18,7 @@ use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DeviceRe
 use syncline_cuda::device::{Device, Pinned};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::geometry::Slab;
-use syncline_cuda::pipeline::{CompressOptions, Compressed, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressed, Compressor, Decompressor, StreamInfo, compress_bound};
 use syncline_cuda::reconstruct::Way;
 use syncline_cuda::timing::{self, KernelTimes, Runs, Times};
 
@@ -365,7 +365,7 @@ impl<'s, T: Value> Buffers<'s, T> {
         let shape = Shape::new(&set.extents)?;
         let bytes: &[u8] = bytemuck::cast_slice(values);
         ensure!(!bytes.is_empty(), "there are no values");
-        let room = max_compressed_len(T::TYPE, shape) as usize;
+        let room = compress_bound(T::TYPE, shape) as usize;
         let mut host = Pinned::<u8>::new(stream, bytes.len())?;
         host.fill()?.copy_from_slice(bytes);
         let mut input = allocate::<u8>(stream, bytes.len())?;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, ElementType, Shape, SymbolWidth, compress,
-    decompress,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, ElementType, Shape, SymbolWidth,
+    compress, decompress,
 };
 
 use syncline_cuda::timing::Times;
@@ -51,7 +51,8 @@ impl Codec {
     /// Returns one of our coders; if `symbol` is `None`, the coder chooses the symbol width of each chunk.
     pub fn ours(element: ElementType, pipeline: Coder, level: u8, symbol: Option<SymbolWidth>) -> Self {
         let options = CompressOptions::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
-        let options = options.with_coder(pipeline).with_level(level).with_symbol(symbol);
+        let options =
+            options.with_advanced(Advanced::default().with_coder(pipeline).with_level(level).with_symbol(symbol));
         let uses_lzss = pipeline != Coder::Huffman;
         let encode = move |bytes: &[u8]| {
             let shape = Shape::new(&[(bytes.len() / element.size()) as u64])?;

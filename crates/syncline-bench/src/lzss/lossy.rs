@@ -10,8 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, IndexKind, SymbolWidth, compress,
-    decompress,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, IndexKind, SymbolWidth,
+    compress, decompress,
 };
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, Stream, encode};
 
@@ -159,8 +159,9 @@ impl Case<'_> {
 
     fn lzss(&self, level: u8) -> Result<Row> {
         let options = CompressOptions::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
-        let options = options.with_coder(Coder::LzssHuffman).with_level(level);
-        let options = options.with_symbol(Some(SymbolWidth::Two));
+        let options = options.with_advanced(
+            Advanced::default().with_coder(Coder::LzssHuffman).with_level(level).with_symbol(Some(SymbolWidth::Two)),
+        );
         let extent = [self.codes.len() as u64];
         let encode = || Ok(compress(&ArrayView::new(self.codes, &extent)?, &options)?);
         let stream: Vec<u8> = encode()?;
@@ -186,7 +187,7 @@ impl Case<'_> {
 
     fn whole(&self, name: &str, pipeline: Coder) -> Result<Row> {
         let options = CompressOptions::new(Bound::Rel(BOUND)).with_backend(Backend::Cpu).with_threads(1);
-        let options = options.with_coder(pipeline).with_effort(Effort::Fast);
+        let options = options.with_advanced(Advanced::default().with_coder(pipeline)).with_effort(Effort::Fast);
         let extents: Vec<u64> = self.field.extents.iter().map(|&extent| extent as u64).collect();
         let encode = || Ok(compress(&ArrayView::new(&self.field.values, &extents)?, &options)?);
         let stream: Vec<u8> = encode()?;

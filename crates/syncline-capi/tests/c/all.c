@@ -317,13 +317,13 @@ static void test_damaged_streams(void) {
     free(made);
 }
 
-/* Without a GPU, creating a codec is an error with a message. */
+/* Without a GPU, creating a compressor is an error with a message. */
 static void test_device(void) {
-    syncline_cuda_codec *codec = syncline_cuda_create_codec(context, 0);
-    CHECK(codec != NULL || strlen(syncline_error_message(context)) > 0);
-    syncline_cuda_free_codec(codec);
-    syncline_cuda_free_codec(NULL);
-    CHECK(syncline_cuda_create_codec(context, -1) == NULL);
+    syncline_cuda_compressor *compressor = syncline_cuda_create_compressor(context, 0);
+    CHECK(compressor != NULL || strlen(syncline_error_message(context)) > 0);
+    syncline_cuda_free_compressor(compressor);
+    syncline_cuda_free_compressor(NULL);
+    CHECK(syncline_cuda_create_compressor(context, -1) == NULL);
     size_t result = syncline_cuda_compress(context, NULL, NULL, 0, NULL, 0, SYNCLINE_F32, shape, 3, NULL, NULL);
     CHECK(syncline_error_code(result) == SYNCLINE_ERROR_INVALID_ARGUMENT);
     result = syncline_cuda_decompress(context, NULL, NULL, 0, NULL, 0, NULL);

@@ -4,11 +4,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use syncline::{
-    Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, MAX_FILLS, Summary, compress_from,
-};
+use syncline::{Backend, Bound, CompressOptions, ElementType, Fill, FillPattern, MAX_FILLS, Summary, compress_from};
 
-use crate::args::{CompressArgs, FillChoice, Resources, Talk, TileChoice};
+use crate::args::{CompressArgs, FillChoice, Resources, Talk};
 use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
 use crate::hdf5;
@@ -55,33 +53,24 @@ fn warn_of_useless(args: &CompressArgs, options: &CompressOptions, talk: Talk) {
     if talk.quiet {
         return;
     }
-    // The environment speaks for all commands.
-    let unset = |name: &str| std::env::var_os(name).is_none();
-    let level = args.short_level.0.is_some() || args.level.is_some() && unset("SYNCLINE_LEVEL");
     let lossless = options.bound() == Bound::Lossless;
     let fill = args.fill.iter().any(|fill| matches!(fill, FillChoice::Value(_)));
-    let without_lzss = options.coder() == Coder::Huffman;
     for (is_useless, text) in [
-        (without_lzss && level, "the level has no effect without LZSS: add --coder auto"),
-        (without_lzss && args.symbol.is_some(), "--symbol has no effect without LZSS: add --coder auto"),
-        (
-            lossless && args.effort.is_some() && unset("SYNCLINE_EFFORT"),
-            "--effort has no effect with --lossless: use --coder and --level",
-        ),
-        (lossless && args.tile.is_some() && unset("SYNCLINE_TILE"), "--tile has no effect with --lossless"),
         (
             args.rewritable && matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)),
             "--rewritable keeps only the bounds --abs and --pw-rel through later writes: others depend on the range of \
              the values, which a write may change",
         ),
         (lossless && fill, "--fill has no effect with --lossless, which keeps every value exactly"),
-        (
-            options.coder() == Coder::Lzss && args.index.is_some() && unset("SYNCLINE_INDEX"),
-            "--index has no effect with the coder lzss, which uses no Huffman codes",
-        ),
     ] {
         if is_useless {
             message::warn(text);
+        }
+    }
+    // The environment speaks for all commands.
+    if std::env::var_os("SYNCLINE_ADVANCED").is_none() {
+        for (key, when) in options.advanced_without_effect() {
+            message::warn(format_args!("--advanced {key} has no effect {when}"));
         }
     }
 }
@@ -261,24 +250,14 @@ fn open(args: &CompressArgs, task: &Task) -> Outcome<Source> {
 
 /// Returns the options of the command line.
 fn options(args: &CompressArgs) -> Outcome<CompressOptions> {
-    let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
+    let options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
         .with_fill(fill_of(&args.fill)?)
-        .with_index(args.index.unwrap_or_default())
-        .with_symbol(args.symbol.and_then(|symbol| symbol.0))
+        .with_advanced(args.advanced.advanced()?)
         .with_rewritable(args.rewritable);
-    if let Some(level) = args.short_level.0.or(args.level) {
-        options = options.with_level(level);
-    }
-    if let Some(coder) = args.coder {
-        options = options.with_coder(coder);
-    }
-    if let Some(effort) = args.effort {
-        options = options.with_effort(effort);
-    }
-    if let Some(TileChoice(size)) = args.tile {
-        options = options.with_tile_size(size);
-    }
-    Ok(options)
+    Ok(match args.effort.effort() {
+        Some(effort) => options.with_effort(effort),
+        None => options,
+    })
 }
 
 /// Returns compression options with the processor, threads, and memory of the command line.

@@ -205,9 +205,8 @@ mod of_hdf5 {
         let choices = arrays.iter().zip(&decisions).filter_map(choice).collect();
         let options = Options {
             fill,
-            coder: args.coder,
-            level: args.short_level.0.or(args.level),
-            effort: args.effort,
+            effort: args.effort.effort(),
+            advanced: args.advanced.advanced()?,
             rewritable: args.rewritable,
             threads: args.limits.threads,
             memory_limit: args.limits.memory_limit,

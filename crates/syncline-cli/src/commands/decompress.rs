@@ -73,7 +73,7 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     let output_name = output.name();
 
     let bar = Bar::new("decompressing", element_type, talk);
-    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let options = decode_options(args.resources);
     output.write_all(&header).map_err(|error| Failure::io(&output_name, &error))?;
     let execution = match (&region, output.file()) {
         (None, Some(file)) => {
@@ -112,7 +112,7 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
 /// Decompresses a stream from a pipe.
 fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: Talk) -> Outcome<Done> {
     let name = shown(&task.input).to_string();
-    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let options = decode_options(args.resources);
     let reader = SequentialReader::new(pipe, options).map_err(|error| Failure::of(&name, error))?;
     let header = reader.header().clone();
     let (mut output, start) = prepare(args, task, &header, header.shape)?;

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use syncline::quality::{Quality, compare};
 use syncline::{
-    ArrayView, Bound, CompressOptions, ElementType, Error, Shape, StreamFile, Summary, compress_from,
-    max_compressed_len,
+    ArrayView, Bound, CompressOptions, ElementType, Error, Shape, StreamFile, Summary, compress_bound, compress_from,
 };
 
 use crate::args::{DemoArgs, Talk};
@@ -45,7 +44,7 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
     let original = ArrayView::from_bytes(FIELD, ElementType::F32, shape).map_err(failed)?;
     let options = with_resources(CompressOptions::new(BOUND), args.resources);
     let ((summary, bytes), compressing) = fastest(|| {
-        let mut bytes = Vec::with_capacity(max_compressed_len(ElementType::F32, shape) as usize);
+        let mut bytes = Vec::with_capacity(compress_bound(ElementType::F32, shape) as usize);
         let summary = compress_from(FIELD, 0, ElementType::F32, shape, &options, &mut bytes)?;
         Ok((summary, bytes))
     })

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use syncline::{Bound, Coder, Effort, ElementType, Error, Fill};
+use syncline::{Bound, Effort, ElementType, Error, Fill};
 use syncline_core::bound::{PieceBound, Scaling, Scan};
 use syncline_zarrs::{FillSetting, SynclineConfiguration};
 use zarrs::array::codec::{ShardingCodecOptions, SubchunkWriteOrder};
@@ -87,9 +87,8 @@ impl<'a> Recompress<'a> {
         })?;
         let is_lossless = bound == Bound::Lossless;
         let mut settings = SynclineConfiguration::new(bound);
-        settings.coder = self.args.coder.map(Coder::name).map(str::to_owned);
-        settings.level = self.args.short_level.0.or(self.args.level);
-        settings.effort = self.args.effort.filter(|_| !is_lossless).map(Effort::name).map(str::to_owned);
+        settings.effort = self.args.effort.effort().map(Effort::name).map(str::to_owned);
+        settings.advanced = self.args.advanced.advanced()?.into();
         // A codec of a store is rewritable unless it says otherwise.
         settings.rewritable = self.args.rewritable || is_lossless;
         settings.fill = match fills.as_slice() {

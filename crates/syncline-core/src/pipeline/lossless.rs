@@ -234,7 +234,7 @@ fn decode_planes<W: Word, S: planes::Symbol + Symbol, K: Tiles + ?Sized>(
     for (plane, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
         readers.push(match stream {
             Some(stream) => {
-                let decoder: StreamDecoder<S> = stream.decoder(context.decoder, &[])?;
+                let decoder: StreamDecoder<S> = stream.decoder(huffman::Decoder::Auto, &[])?;
                 PlaneReader::Coded(CodeReader::new(stream, decoder, buffer)?)
             }
             None => PlaneReader::Raw(sections.0[FIRST_PLANE + plane]),

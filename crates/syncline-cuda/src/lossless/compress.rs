@@ -20,7 +20,7 @@ use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, Frame, Pinned, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, max_compressed_len};
+use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, compress_bound};
 
 /// Maximum bytes of elements in a batch.
 const BATCH_BYTES: u64 = 256 << 20;
@@ -74,7 +74,7 @@ impl<'d> LosslessCompressor<'d> {
         self.arena.capacity() as u64
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
+    /// Compresses an array, given as little-endian bytes, into `output`. [`compress_bound`] bytes are always enough
     /// room; less suffices if the stream turns out to fit. Returns when the stream is complete; after an error, work
     /// may still be queued.
     ///
@@ -95,7 +95,7 @@ impl<'d> LosslessCompressor<'d> {
         let header = Header::new(element_type, shape, IndexKind::Symbol, &resolved);
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(element_type, shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(element_type, shape), available });
         }
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
         let job = Job { header: &header, geometry: &geometry, options, slab: &slab };

@@ -13,7 +13,7 @@ use syncline_core::bound::{Bound, ErrorSummary, Fill, Pipeline, PsnrGoal, Resolv
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{CoderOptions, max_compressed_len};
+use syncline_core::pipeline::{CoderOptions, compress_bound};
 
 use crate::container::assemble::Assembler;
 use crate::container::progress::Progress;
@@ -169,7 +169,7 @@ impl<'d> Compressor<'d> {
         self.tokens = None;
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
+    /// Compresses an array, given as little-endian bytes, into `output`. [`compress_bound`] bytes are always enough
     /// room; less suffices if the stream turns out to fit. Returns when the stream is complete: work that is still
     /// queued uses neither input nor output. After an error it may.
     ///
@@ -348,7 +348,7 @@ impl<'d> Compressor<'d> {
     ) -> Result<Option<(u64, ErrorSummary)>> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(header.element_type, header.shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(header.element_type, header.shape), available });
         }
         let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, pending)?;
         let Some(errors) = errors else { return Ok(None) };

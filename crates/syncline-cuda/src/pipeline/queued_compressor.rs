@@ -9,7 +9,7 @@ use syncline_core::bound::{Bound, Pipeline, Resolved};
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::max_compressed_len;
+use syncline_core::pipeline::compress_bound;
 
 use super::compress::{BATCH_BYTES, Batches, CompressOptions, Form};
 use super::{check_array, check_output};
@@ -150,7 +150,7 @@ impl<'d> QueuedCompressor<'d> {
         self.arena.capacity() as u64 + self.assembler.device_bytes() + words
     }
 
-    /// Queues the compression of an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes
+    /// Queues the compression of an array, given as little-endian bytes, into `output`. [`compress_bound`] bytes
     /// are always enough room. The first word of `size`, if given, receives the stream's size in bytes; 0 if there is
     /// none, for which [`Self::check`] has the reason.
     ///
@@ -170,7 +170,7 @@ impl<'d> QueuedCompressor<'d> {
         }
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(self.element_type, self.shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(self.element_type, self.shape), available });
         }
         self.room = available;
         self.progress.restart(HEADER_LEN as u64)?;

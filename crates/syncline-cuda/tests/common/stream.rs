@@ -187,7 +187,7 @@ pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
         let chunk = sink.chunk();
         let (at, len) = table.record(chunk);
         let record = &stream[at as usize..at as usize + len];
-        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink)?;
+        decode_chunk(&header, &geometry, chunk, record, &mut scratch, &mut sink)?;
     }
     Ok(bytes)
 }

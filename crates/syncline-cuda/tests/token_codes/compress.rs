@@ -13,7 +13,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
-use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, compress_bound};
 
 use super::common::streams::{Field, Options};
 use super::common::unless_tiny;
@@ -43,7 +43,7 @@ pub fn makes_the_same(
     let (header, geometry) = opened(made);
     let upload = stream.clone_htod(&[bytes, &[0; 16]].concat()).unwrap();
     let slab = Slab { bytes: upload.slice(..bytes.len()), first_element: 0 };
-    let mut output = stream.clone_htod(&vec![0x5A_u8; max_compressed_len(header.element_type, header.shape) as usize]);
+    let mut output = stream.clone_htod(&vec![0x5A_u8; compress_bound(header.element_type, header.shape) as usize]);
     let output = output.as_mut().unwrap();
     // Whole arrays in one batch, and batches of one chunk.
     for batch_bytes in unless_tiny(&[1 << 30, 1][..], &[1 << 30]) {
@@ -65,7 +65,7 @@ fn check(field: &Field, options: &Options, lossless: &CoderOptions) {
     let Options { bound, fill, group_log2, .. } = *options;
     let what = format!("{}, {options:?}, {}", field.name, lossless.effort);
     let expected = field.stream_of(options, lossless);
-    let room = max_compressed_len(field.element, field.shape) as usize;
+    let room = compress_bound(field.element, field.shape) as usize;
     let input = stream.clone_htod(&field.bytes).unwrap();
     let mut output = stream.clone_htod(&vec![0xA5_u8; room + 64]).unwrap();
     let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(*lossless);

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
+from ._advanced import Advanced
 from ._array import (
     Bound,
-    Coder,
     Effort,
-    Index,
-    Tile,
     as_bytes,
     compress,
     core_choices,
@@ -59,12 +57,9 @@ class Writer:
         pw_rel: float | None = None,
         range: tuple[float, float] | None = None,
         fill: Fill = None,
-        coder: Coder | None = None,
-        level: int | None = None,
         effort: Effort | None = None,
-        tile: Tile | None = None,
+        advanced: Advanced | None = None,
         rewritable: bool = False,
-        index: Index = "symbol",
         threads: int = 0,
         memory_limit: int | None = None,
     ) -> None:
@@ -80,9 +75,7 @@ class Writer:
         #: The number of entries along the first axis that were appended.
         self.appended = 0
         self._fill = fill
-        choices = core_choices(
-            bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile, rewritable
-        )
+        choices = core_choices(bound, fill, effort, advanced, threads, "cpu", memory_limit, rewritable)
         self._writer = _core.Writer(os.fspath(path), core_name(self.dtype), self.shape, choices, range)
 
     def append(self, array: ArrayLike) -> None:

@@ -10,15 +10,16 @@ from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 from . import _codec, _core
+from ._advanced import Advanced
 from ._array import Bound, as_bytes, compress, decompress
-from ._core import Corrupt
+from ._core import CorruptError
 from ._fill import Fill, without_mask
 from ._types import numpy_dtype
 
 
 class Syncline(Codec):
-    """Compresses chunks with Syncline. ``mode`` and ``value`` are those of :class:`syncline.Bound`, and ``coder``,
-    ``level``, ``effort``, and ``fill`` those of :func:`syncline.compress`. Without ``fill``, fill values are detected:
+    """Compresses chunks with Syncline. ``mode`` and ``value`` are those of :class:`syncline.Bound`, and ``effort``,
+    ``fill``, and ``advanced`` those of :func:`syncline.compress`. Without ``fill``, fill values are detected:
     the fill value of an array is not known to its codecs.
 
     With ``rewritable``, the default, an ``abs`` or ``pw_rel`` bound holds for what was last written to each element,
@@ -41,18 +42,21 @@ class Syncline(Codec):
         self,
         mode: str = "lossless",
         value: float = 0.0,
-        coder: str | None = None,
-        level: int | None = None,
         effort: str | None = None,
         fill: Fill = None,
         rewritable: bool = True,
+        advanced: Advanced | None = None,
     ):
-        self.mode, self.value, self.coder, self.level, self.effort = mode, value, coder, level, effort
-        self.fill, self.rewritable = fill, rewritable
+        self.mode, self.value, self.effort, self.fill = mode, value, effort, fill
+        self.rewritable, self.advanced = rewritable, advanced or None
         bound, setting = _codec.check(self)
         self.mode, self.value = bound.mode, bound.value
         # A list, as in JSON, so that codecs of equal settings are equal.
         self.fill = list(setting) if isinstance(setting, tuple) else setting
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the configuration for array metadata, without what is not set."""
+        return {key: value for key, value in super().get_config().items() if value is not None}
 
     def encode(self, buf: Any) -> bytes:
         """Compresses an array, or the bytes of another buffer as `uint8`."""
@@ -93,9 +97,9 @@ class Syncline(Codec):
         size = numpy_dtype(header["dtype"]).itemsize * math.prod(header["shape"])
         target = None if out is None else as_bytes(ensure_contiguous_ndarray(out))
         if target is not None and size != target.nbytes:
-            raise Corrupt(f"the stream holds {size} bytes, but out has {target.nbytes}")
+            raise CorruptError(f"the stream holds {size} bytes, but out has {target.nbytes}")
         if size > self.max_buffer_size:
-            raise Corrupt(f"the stream holds {size} bytes, but a chunk has at most {self.max_buffer_size}")
+            raise CorruptError(f"the stream holds {size} bytes, but a chunk has at most {self.max_buffer_size}")
         if target is None:
             return decompress(stream, threads=1, device="cpu").reshape(-1)
         _core.decompress_into(stream, target, threads=1, device="cpu")

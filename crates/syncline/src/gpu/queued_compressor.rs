@@ -91,7 +91,7 @@ impl QueuedCompressor {
     }
 
     /// Queues the compression of the array at `input`, in C order, on the stream of the caller. The stream is written
-    /// to the start of `output`, for which [`max_compressed_len`](crate::max_compressed_len) bytes are always enough.
+    /// to the start of `output`, for which [`compress_bound`](crate::compress_bound) bytes are always enough.
     /// The unsigned 64-bit word at `size`, if given, receives its size in bytes; 0 if there is none, for which
     /// [`QueuedCompressor::check`] has the reason.
     ///
@@ -145,7 +145,7 @@ impl QueuedCompressor {
 /// Checks that the options are those of work that is only queued. The effort fast has small tiles only.
 fn check_options(options: &CompressOptions) -> std::result::Result<(), CudaError> {
     let what = match (options.effort(), options.coder()) {
-        _ if options.index() != IndexKind::Symbol => {
+        _ if options.advanced().index != IndexKind::Symbol => {
             "streams without an index are not compressed on the GPU: use the CPU".to_owned()
         }
         (Effort::Fast, Coder::Huffman) => return Ok(()),

@@ -18,7 +18,7 @@ use crate::devices::{Backend, CudaDevices};
 use crate::options::{CompressOptions, DecompressOptions, Meter};
 use crate::pool::Pool;
 use crate::source::ArraySource;
-use crate::{StreamFile, compress_from, decompress};
+use crate::{Advanced, StreamFile, compress_from, decompress};
 
 /// All GPUs, the first one twice, so that the work is shared also where there is only one; opened once. Without one:
 /// `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
@@ -146,7 +146,9 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     for (case, ((element, bound, index), pipeline, extents)) in cases.into_iter().enumerate() {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(element, shape.len());
-        let options = CompressOptions::new(bound).with_index(index).with_coder(pipeline).with_effort(Effort::Fast);
+        let options = CompressOptions::new(bound)
+            .with_advanced(Advanced::default().with_index(index).with_coder(pipeline))
+            .with_effort(Effort::Fast);
         let options = options.with_backend(Backend::Cpu);
         let mut expected = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
@@ -183,7 +185,8 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
             let shape = Shape::new(extents).unwrap();
             let bytes = field(ElementType::F32, shape.len() * element.size() as u64 / 4 + 1);
             let bytes = &bytes[..shape.len() as usize * element.size()];
-            let options = CompressOptions::new(Bound::Lossless).with_index(index).with_coder(pipeline);
+            let options = CompressOptions::new(Bound::Lossless)
+                .with_advanced(Advanced::default().with_index(index).with_coder(pipeline));
             let options = options.with_backend(Backend::Cpu);
             let mut expected = Vec::new();
             compress_from(bytes, 0, element, shape, &options, &mut expected).unwrap();
@@ -242,7 +245,7 @@ fn large_tiles_are_decompressed() {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(ElementType::F32, shape.len());
         let options = CompressOptions::new(Bound::Rel(1e-3)).with_backend(Backend::Cpu);
-        let options = options.with_tile_size(Some(TileSize::Large));
+        let options = options.with_advanced(Advanced::default().with_tile(Some(TileSize::Large)));
         let mut stream = Vec::new();
         compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
         let array = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
@@ -328,14 +331,14 @@ fn the_library_says_where_it_worked() {
         (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
         (fast(Bound::Rel(1e-3)).with_fill(Fill::None), true),
         (fast(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
-        (fast(Bound::Rel(1e-2)).with_coder(Coder::LzssHuffman), true),
-        (fast(Bound::Rel(1e-2)).with_coder(Coder::Auto), true),
+        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)), true),
+        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_coder(Coder::Auto)), true),
         (CompressOptions::new(Bound::Psnr(60.0)), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best).with_fill(Fill::Value(-9999.0)), true),
-        (CompressOptions::new(Bound::Abs(1e-30)).with_coder(Coder::Huffman), false),
-        (CompressOptions::new(Bound::Lossless).with_coder(Coder::Huffman), false),
-        (CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss), true),
-        (CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman), true),
+        (CompressOptions::new(Bound::Abs(1e-30)).with_advanced(Advanced::default().with_coder(Coder::Huffman)), false),
+        (CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Huffman)), false),
+        (CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Lzss)), true),
+        (CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)), true),
     ] {
         let (here, stream) = run(&options.clone().with_backend(cuda));
         let (there, expected) = run(&options.clone().with_backend(Backend::Cpu));

@@ -6,7 +6,7 @@ use syncline::{Bound, Coder, ElementType, Shape};
 use syncline_core::pipeline::CoderOptions;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
-use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, compress_bound};
 use syncline_cuda::timing;
 
 use super::{Gpu, Loaded};
@@ -39,7 +39,7 @@ impl Gpu {
         let (stream, input, element) = (self.stream.clone(), &loaded.input.as_view(), loaded.set.element);
         let shape = Shape::new(&[(input.len() / element.size()) as u64])?;
         let options = CoderOptions { coder: pipeline, level, ..CoderOptions::default() };
-        let room = max_compressed_len(element, shape) as usize;
+        let room = compress_bound(element, shape) as usize;
         let mut output = stream.alloc_zeros::<u8>(room).doing("allocating")?;
         self.check.poison(&mut output.as_view_mut(), POISON)?;
         let mut compressor = LosslessCompressor::new(&self.device, &stream)?;
@@ -80,7 +80,7 @@ impl Gpu {
         let (element, shape) = (ElementType::F32, Shape::new(&extents)?);
         let bytes = size_of_val(&field.values[..]);
         let input = stream.clone_htod(bytemuck::cast_slice::<f32, u8>(&field.values)).doing("uploading a field")?;
-        let room = max_compressed_len(element, shape) as usize;
+        let room = compress_bound(element, shape) as usize;
         let mut output = stream.alloc_zeros::<u8>(room).doing("allocating")?;
         let mut back = stream.alloc_zeros::<f32>(field.values.len()).doing("allocating")?;
         let mut first: Option<Vec<f32>> = None;

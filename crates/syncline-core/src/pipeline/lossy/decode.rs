@@ -87,7 +87,7 @@ pub(in super::super) fn decode<T: Real, K: Tiles + ?Sized>(
         if stream.groups() != classes.len() || stream.group_len() != 1 << group_log2 {
             return Err(context.corrupt("its codes do not fit its tiles"));
         }
-        let decoder = stream.decoder(context.decoder, &classes)?;
+        let decoder = stream.decoder(huffman::Decoder::Auto, &classes)?;
         Codes::Huffman(CodeReader::new(&stream, decoder, &mut scratch.codes)?)
     };
 

@@ -8,7 +8,7 @@ use syncline_core::bound::{Bound, ErrorSummary, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::max_compressed_len;
+use syncline_core::pipeline::compress_bound;
 
 use super::token_codes::{self, BatchRecords, TokenCompressor};
 use super::{CompressOptions, Compressed, Compressor, total};
@@ -54,7 +54,7 @@ impl Compressor<'_> {
     ) -> Result<Compressed> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(element_type, shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(element_type, shape), available });
         }
         let geometry = Geometry::new(shape);
         let slab = Slab { bytes: input.slice(..), first_element: 0 };

@@ -11,11 +11,13 @@ use syncline_core::container::{ALIGNMENT, Header};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::max_compressed_len;
+use syncline_core::pipeline::compress_bound;
 use syncline_cuda::cudarc::driver::{CudaEvent, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
-use syncline_cuda::pipeline::{CompressOptions as DeviceOptions, Compressed, Compressor, Decompressor, StreamInfo};
+use syncline_cuda::pipeline::{
+    CompressOptions as DeviceOptions, Compressed, Compressor as LossyCompressor, Decompressor, StreamInfo,
+};
 use syncline_cuda::{CudaError, Device};
 
 use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_len, check_not_captured, error, open};
@@ -32,12 +34,12 @@ pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
 /// It keeps its workspace in device memory from call to call; calls with arrays of the same size and type allocate
 /// nothing. The work runs on a stream of its own, ordered after everything queued on the caller's stream. Each call
 /// returns when its result is complete, and is an error while a CUDA graph captures the caller's stream.
-pub struct Codec {
+pub struct Compressor {
     device: &'static Device,
     stream: Arc<CudaStream>,
     /// Marks the work that the caller's stream has at the time of a call. Locked from a record to its wait.
     queued: Mutex<CudaEvent>,
-    lossy: Option<Compressor<'static>>,
+    lossy: Option<LossyCompressor<'static>>,
     lossless: Option<LosslessCompressor<'static>>,
     /// The decompressor of the last lossy stream, whose memory the next one takes over.
     pub(super) decompressor: Option<Decompressor>,
@@ -45,7 +47,7 @@ pub struct Codec {
     scratch: Option<DeviceBuffer>,
 }
 
-/// The header and the chunk table of a stream, which [`Codec::outline`] has read.
+/// The header and the chunk table of a stream, which [`Compressor::outline`] has read.
 #[derive(Clone, Debug)]
 pub struct Outline(StreamInfo);
 
@@ -56,7 +58,7 @@ impl Outline {
     }
 }
 
-impl Codec {
+impl Compressor {
     /// Opens GPU number `ordinal`, in the primary context of the device.
     ///
     /// # Errors
@@ -68,7 +70,7 @@ impl Codec {
         Ok(Self { device, stream, queued, lossy: None, lossless: None, decompressor: None, scratch: None })
     }
 
-    /// Frees the device memory that the codec keeps, except for a small part that does not depend on the arrays. The
+    /// Frees the device memory that the compressor keeps, except for a small part that does not depend on the arrays. The
     /// next call allocates again what it needs.
     pub fn free_workspace(&mut self) {
         self.scratch = None;
@@ -90,11 +92,11 @@ impl Codec {
 
     /// Compresses an array in C order to `output` and returns what was done; the stream is the first
     /// [`Summary::compressed_bytes`] bytes of `output`. An output of
-    /// [`max_compressed_len`](crate::max_compressed_len) bytes is always large enough. Of the options, those about
+    /// [`compress_bound`](crate::compress_bound) bytes is always large enough. Of the options, those about
     /// the processor, threads, memory and progress are not used.
     ///
     /// # Safety
-    /// - `input` is memory of this codec's GPU that may be read, and `output` is memory of this GPU that may be
+    /// - `input` is memory of this compressor's GPU that may be read, and `output` is memory of this GPU that may be
     ///   written, both for all their `len` bytes until the call returns. They do not overlap.
     /// - `stream` is null or a live stream of the device's primary context.
     /// - Nothing writes to `input`, and nothing reads or writes `output`, from the work that is queued on `stream` at
@@ -121,14 +123,14 @@ impl Codec {
         Ok(self.summary(&made.map_err(error)?, options))
     }
 
-    /// Compresses as [`Codec::compress`] does, into memory that the codec allocates. Allocates at first a quarter of
-    /// the array's size, and more only if the stream is longer; a codec remembers how much it took.
+    /// Compresses as [`Compressor::compress`] does, into memory that the compressor allocates. Allocates at first a quarter of
+    /// the array's size, and more only if the stream is longer; a compressor remembers how much it took.
     ///
     /// # Safety
-    /// As for the input of [`Codec::compress`].
+    /// As for the input of [`Compressor::compress`].
     ///
     /// # Errors
-    /// As [`Codec::compress`].
+    /// As [`Compressor::compress`].
     pub unsafe fn compress_to_buffer(
         &mut self,
         input: DeviceBytes,
@@ -140,7 +142,7 @@ impl Codec {
         // Before anything is allocated: freeing it would end a capture.
         // SAFETY: the caller promises that the stream is live and belongs to the device's primary context.
         drop(unsafe { self.caller(stream) }.map_err(error)?);
-        let most = max_compressed_len(element_type, shape);
+        let most = compress_bound(element_type, shape);
         let mut needed = (input.len as u64 / 4 + SMALLEST_OUTPUT).min(most);
         let (made, mut scratch) = loop {
             let scratch = self.take_scratch(needed)?;
@@ -166,7 +168,7 @@ impl Codec {
         Ok((result, self.summary(&made, options)))
     }
 
-    /// Returns memory of the codec of at least `bytes` bytes.
+    /// Returns memory of the compressor of at least `bytes` bytes.
     fn take_scratch(&mut self, bytes: u64) -> Result<DeviceBuffer> {
         match self.scratch.take() {
             Some(scratch) if scratch.bytes().len as u64 >= bytes => Ok(scratch),
@@ -194,7 +196,7 @@ impl Codec {
     /// Returns a copy in host memory of device memory of the caller.
     ///
     /// # Safety
-    /// As for the input of [`Codec::decompress`].
+    /// As for the input of [`Compressor::decompress`].
     ///
     /// # Errors
     /// [`Error::Gpu`](crate::Error::Gpu) if the GPU fails.
@@ -217,7 +219,7 @@ impl Codec {
     /// Copies bytes from host memory to device memory of the caller, which has the same length.
     ///
     /// # Safety
-    /// As for the output of [`Codec::decompress`].
+    /// As for the output of [`Compressor::decompress`].
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the lengths differ.
@@ -252,7 +254,7 @@ impl Codec {
     /// Compresses an array to `output`.
     ///
     /// # Safety
-    /// That of [`Codec::compress`].
+    /// That of [`Compressor::compress`].
     unsafe fn try_compress(
         &mut self,
         input: DeviceBytes,
@@ -266,10 +268,10 @@ impl Codec {
         check_alignment(input, element_type.size(), "the input")?;
         check_alignment(output, ALIGNMENT, "the output")?;
         options.validate(element_type)?;
-        if options.tile_size() != Some(TileSize::Small) {
+        if options.advanced().tile != Some(TileSize::Small) {
             return Err(CudaError::Unsupported("GPUs compress with small tiles only: use the CPU for others".into()));
         }
-        if options.index() != IndexKind::Symbol {
+        if options.advanced().index != IndexKind::Symbol {
             let text = "streams without an index are not compressed on the GPU: use the CPU";
             return Err(CudaError::Unsupported(text.into()));
         }
@@ -295,7 +297,7 @@ impl Codec {
         } else {
             let compressor = match &mut self.lossy {
                 Some(compressor) => compressor,
-                none => none.insert(Compressor::new(self.device, &self.stream)?),
+                none => none.insert(LossyCompressor::new(self.device, &self.stream)?),
             };
             compressor.set_lossless(options.coder_options());
             let device_options = DeviceOptions { fill: options.fill(), ..DeviceOptions::new(options.bound()) };
@@ -318,7 +320,7 @@ impl Codec {
     /// of the array.
     ///
     /// # Safety
-    /// As for the input of [`Codec::decompress`].
+    /// As for the input of [`Compressor::decompress`].
     ///
     /// # Errors
     /// The data are not a stream, or one of a newer version; or it is truncated or damaged.
@@ -335,7 +337,7 @@ impl Codec {
     /// The checksums of all chunks are verified.
     ///
     /// # Safety
-    /// - `input` is memory of this codec's GPU that may be read, and `output` is memory of this GPU that may be
+    /// - `input` is memory of this compressor's GPU that may be read, and `output` is memory of this GPU that may be
     ///   written, both for all their `len` bytes until the call returns. They do not overlap.
     /// - `stream` is null or a live stream of the device's primary context.
     /// - Nothing writes to `input`, and nothing reads or writes `output`, from the work that is queued on `stream` at
@@ -354,14 +356,14 @@ impl Codec {
         unsafe { self.decompress_outlined(&outline, input, output, stream) }
     }
 
-    /// Decompresses a stream as [`Codec::decompress`] does, without reading its outline again: `outline` is that of the
+    /// Decompresses a stream as [`Compressor::decompress`] does, without reading its outline again: `outline` is that of the
     /// stream in `input`. If it is another stream's, the contents of `output` are unspecified, or it is an error.
     ///
     /// # Safety
-    /// That of [`Codec::decompress`].
+    /// That of [`Compressor::decompress`].
     ///
     /// # Errors
-    /// Those of [`Codec::decompress`].
+    /// Those of [`Compressor::decompress`].
     pub unsafe fn decompress_outlined(
         &mut self,
         outline: &Outline,
@@ -432,7 +434,7 @@ impl Codec {
         result
     }
 
-    /// Orders the codec's stream after all work that is queued on the caller's.
+    /// Orders the compressor's stream after all work that is queued on the caller's.
     ///
     /// # Safety
     /// `stream` is null or a live stream of the device's primary context.
@@ -443,7 +445,7 @@ impl Codec {
         queued.record(&caller).and_then(|()| self.stream.wait(&queued)).doing("waiting for the caller's stream")
     }
 
-    /// Returns the caller's stream. It is an error if a graph captures it, as the codec's stream would become part of
+    /// Returns the caller's stream. It is an error if a graph captures it, as the compressor's stream would become part of
     /// the capture.
     ///
     /// # Safety
@@ -456,13 +458,13 @@ impl Codec {
     }
 }
 
-impl fmt::Debug for Codec {
+impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Codec").field("device", self.device).finish_non_exhaustive()
+        f.debug_struct("Compressor").field("device", self.device).finish_non_exhaustive()
     }
 }
 
-impl Drop for Codec {
+impl Drop for Compressor {
     fn drop(&mut self) {
         // The workspace must outlive the work that uses it. An error would show in the next call of the driver.
         let _ = self.stream.synchronize();
