@@ -47,7 +47,7 @@ pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32
 fn specialization(symbol_bytes: usize, group_log2: u32, index: Option<IndexKind>) -> Specialization {
     let mut constants = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
     constants.push(("INDEX", index.map_or(ANY_INDEX, |index| index as u64)));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.
