@@ -33,7 +33,7 @@ impl Check {
     /// The errors of [`Device::kernel`]; [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the kernels do not
     /// work.
     pub fn new(device: &Device, stream: Arc<CudaStream>) -> Result<Self> {
-        let specialization = Specialization { source: SOURCE, constants: Vec::new() };
+        let specialization = Specialization { assertions: String::new(), source: SOURCE, constants: Vec::new() };
         let kernel = |name| device.kernel(&specialization, name);
         let (fill, compare, wait) = (kernel("bench_fill")?, kernel("bench_differences")?, kernel("bench_wait")?);
         let differences = stream.alloc_zeros(1).doing("allocating")?;

@@ -33,7 +33,7 @@ pub use cache::{Cache, Key};
 pub(crate) use fetch::fetch;
 pub use headers::{ConstantHeader, Headers, StructHeader};
 pub(crate) use host_function::HostFunction;
-pub use launch::Launch;
+pub use launch::{Grid, Launch};
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use pool::keep_freed_memory;

@@ -12,6 +12,8 @@ pub mod baselines;
 pub mod container;
 pub mod device;
 #[doc(hidden)]
+pub mod device_kernels;
+#[doc(hidden)]
 pub mod device_struct;
 pub mod error;
 pub mod geometry;

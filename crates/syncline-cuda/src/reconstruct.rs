@@ -193,7 +193,7 @@ impl Format {
             ("START_COST", START_COST),
         ];
         let constants = [code_constants(self.group_log2), format.constants(wide, &own)].concat();
-        Specialization { source: SOURCE, constants }
+        Specialization { assertions: String::new(), source: SOURCE, constants }
     }
 
     /// Returns the specialization for decoded codes.
@@ -206,7 +206,7 @@ impl Format {
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];
-        Specialization { source: SOURCE, constants: self.constants(true, &own) }
+        Specialization { assertions: String::new(), source: SOURCE, constants: self.constants(true, &own) }
     }
 
     /// Returns the tiles of a warp of the kernel for chunks with token codebooks, which it has in shared memory, and
@@ -232,7 +232,7 @@ impl Format {
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];
-        Specialization { source: TOKEN_CODES_SOURCE, constants: self.constants(true, &own) }
+        Specialization { assertions: String::new(), source: TOKEN_CODES_SOURCE, constants: self.constants(true, &own) }
     }
 
     /// Returns the specialization for large tiles.
@@ -245,7 +245,7 @@ impl Format {
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];
-        Specialization { source: LARGE_TILES_SOURCE, constants: self.constants(true, &own) }
+        Specialization { assertions: String::new(), source: LARGE_TILES_SOURCE, constants: self.constants(true, &own) }
     }
 
     /// Returns the specialization that computes the elements of 3-D tiles from sums of codes.
@@ -269,7 +269,7 @@ impl Format {
             ("PLANES", strips::PLANES),
             ("RESIDENT", resident),
         ];
-        Specialization { source, constants: self.constants(true, &own) }
+        Specialization { assertions: String::new(), source, constants: self.constants(true, &own) }
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use syncline_cuda::HEADERS;
 use syncline_cuda::device::{Nvrtc, Source, Specialization, Version};
+use syncline_cuda::device_kernels::{Argument, Out, Parameter, Signature, assertions};
 use syncline_cuda::error::CudaError;
 
 /// Architectures and their maximum shared memory of a block in bytes (CUDA C++ Programming Guide, table of compute
@@ -108,10 +109,37 @@ fn every_specialization_compiles() {
 fn a_kernel_that_does_not_compile_is_an_error_with_its_log() {
     let Some(compiler) = compiler() else { return };
     let source = Source { name: "wrong.cu", text: "__global__ void wrong() { undeclared = 1; }" };
-    let error = Specialization { source, constants: vec![] }.compile(compiler, &HEADERS, 80).unwrap_err();
+    let error = Specialization { assertions: String::new(), source, constants: vec![] }
+        .compile(compiler, &HEADERS, 80)
+        .unwrap_err();
     let CudaError::Compile { source_name, arch, log } = error else { panic!("{error}") };
     assert_eq!((source_name.as_str(), arch.as_str()), ("wrong.cu", "sm_80"));
     assert!(log.contains("undeclared"), "{log}");
     let source = Source { name: "zero.cu", text: "\0" };
-    assert!(Specialization { source, constants: vec![] }.compile(compiler, &HEADERS, 80).is_err());
+    assert!(
+        Specialization { assertions: String::new(), source, constants: vec![] }
+            .compile(compiler, &HEADERS, 80)
+            .is_err()
+    );
+}
+
+/// A kernel whose parameters are not those that the host passes does not compile.
+#[test]
+fn a_kernel_that_differs_from_its_declaration_is_an_error() {
+    let Some(compiler) = compiler() else { return };
+    const fn parameter<A: Argument>() -> Parameter {
+        Parameter { explicit: None, c_type: A::c_type, size: A::SIZE }
+    }
+    const DECLARED: &[Signature] =
+        &[Signature { name: "fill", parameters: &[parameter::<Out<u32>>(), parameter::<u64>()] }];
+    let compile = |parameters: &str| {
+        let text = format!("#include \"common.cuh\"\nextern \"C\" __global__ void fill({parameters}) {{}}");
+        let source = Source { name: "fill.cu", text: text.leak() };
+        Specialization { source, assertions: assertions(DECLARED), constants: vec![] }.compile(compiler, &HEADERS, 80)
+    };
+    compile("uint32_t *values, const __grid_constant__ uint64_t count").unwrap();
+    for wrong in ["uint32_t *, uint32_t", "uint64_t, uint32_t *", "const uint32_t *, uint64_t", "uint32_t *"] {
+        let error = compile(wrong).unwrap_err().to_string();
+        assert!(error.contains("fill is not declared like this in Rust"), "{wrong}: {error}");
+    }
 }

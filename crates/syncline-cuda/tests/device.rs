@@ -63,7 +63,7 @@ const SOURCE: Source = Source {
 fn compiled_kernels_are_cached() {
     let Some(device) = common::device() else { return };
     let folder = std::env::temp_dir().join(format!("syncline-device-test-{}", std::process::id()));
-    let specialization = Specialization { source: SOURCE, constants: vec![("VALUE", 7)] };
+    let specialization = Specialization { assertions: String::new(), source: SOURCE, constants: vec![("VALUE", 7)] };
     for round in ["compiled", "cached", "damaged", "cached again"] {
         if round == "damaged" {
             for entry in std::fs::read_dir(&folder).unwrap() {
@@ -117,7 +117,7 @@ fn allocations_tell_what_else_went_wrong() {
 #[test]
 fn threads_share_a_device() {
     let Some(device) = common::device() else { return };
-    let specialization = Specialization { source: SOURCE, constants: vec![("VALUE", 9)] };
+    let specialization = Specialization { assertions: String::new(), source: SOURCE, constants: vec![("VALUE", 9)] };
     device.kernel(&specialization, "fill").unwrap();
     let on_fresh_thread = || {
         let kernel = device.kernel(&specialization, "fill").unwrap();

@@ -22,7 +22,7 @@ const THREADS: u32 = 64;
 fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);
     constants.push(("THREADS", THREADS.into()));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

@@ -25,7 +25,7 @@ fn specialization(symbol_bytes: usize, group_log2: u32, has_entry_points: bool) 
     let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
     constants.push(("HAS_ENTRY_POINTS", has_entry_points.into()));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

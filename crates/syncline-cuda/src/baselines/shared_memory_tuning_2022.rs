@@ -74,7 +74,7 @@ fn specialization(symbol_bytes: usize, group_log2: u32, pairs: bool, classes: u3
     let mut constants = constants(symbol_bytes, group_log2, pairs);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
     constants.push(("CLASSES", classes.into()));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

@@ -15,11 +15,24 @@ pub(super) use pieces::sums_words;
 pub use pieces::{ExcludedRange, Pieces};
 
 use super::structs::DevicePieces;
-use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::{Arena, Device, Frame, Grid};
+use crate::device_kernels::{Out, declare_kernels};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = source!("container/hash.cu");
-const THREADS: u32 = 256;
+declare_kernels! {
+    /// The kernel of `kernels/container/hash.cu`.
+    pub(super) struct HashKernels in "container/hash.cu" {
+        const THREADS: u32 = 256;
+        with BLOCKS = BLOCKS_AT_A_TIME;
+        fn container_hash(
+            pieces: DevicePieces, parts: u32, sums: CUdeviceptr as "uint64_t *", progress: Out<u64>,
+            hashes: CUdeviceptr as "uint64_t *", sign: CUdeviceptr as "uint8_t *", differs: CUdeviceptr as "uint32_t *",
+            unwritten: CUdeviceptr as "const uint32_t *", signed: CUdeviceptr as "uint32_t *",
+            spans: CUdeviceptr as "const StreamInput *", group_bytes: u32,
+        );
+    }
+}
+
 /// Bytes of an XXH3 block.
 pub(super) const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
@@ -30,15 +43,10 @@ pub(super) const MAX_PARTS: u32 = 56;
 /// Blocks of threads per multiprocessor.
 const BLOCKS_AT_A_TIME: u32 = 5;
 
-pub(super) fn specialization() -> Specialization {
-    let constants = vec![("THREADS", THREADS.into()), ("BLOCKS", BLOCKS_AT_A_TIME.into())];
-    Specialization { source: SOURCE, constants }
-}
-
 /// Hashes pieces of buffers.
 #[derive(Debug, Clone)]
 pub struct Hasher {
-    kernel: Kernel,
+    kernels: HashKernels,
     blocks_at_a_time: u32,
 }
 
@@ -48,8 +56,8 @@ impl Hasher {
     /// # Errors
     /// The errors of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = device.kernel(&specialization(), "container_hash")?;
-        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
+        let kernels = HashKernels::load(device)?;
+        Ok(Self { kernels, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
     /// Returns the bytes of arena memory that hashing `count` pieces of at most `longest` bytes takes.
@@ -189,20 +197,30 @@ impl Hasher {
             sums_stride: u64::from(blocks_in_piece),
         };
         // Another kernel follows only when records are written; after other uses, copies follow.
-        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
-            .early(to.sign != 0)
-            .value(pointers)
-            .value(parts)
-            .value(sums)
-            .writes(progress);
-        let launch = launch.value(to.hashes).value(to.sign).value(to.differs).value(written.unwritten);
-        let launch = launch.value(written.signed).value(written.spans).value(written.group_bytes);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *, const u32 *, u32 *, const
-        // Span *, u32). It reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
+        let grid = Grid::new(count * parts, THREADS).early(to.sign != 0);
+        let HashDestination { hashes, sign, differs } = to;
+        let PendingWrites { unwritten, signed, spans, group_bytes } = written;
+        // SAFETY: It reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
         // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `SignTarget` shows to
         // be enough. There is one word of progress, hash or flag per piece. A `sign` that is not 0 is `bytes`, borrowed
         // mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for the previous one at
         // its start, or for the counter of each piece before it reads that piece.
-        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }
+        unsafe {
+            self.kernels.container_hash(
+                stream,
+                grid,
+                pointers,
+                parts,
+                sums,
+                progress,
+                hashes,
+                sign,
+                differs,
+                unwritten,
+                signed,
+                spans,
+                group_bytes,
+            )
+        }
     }
 }

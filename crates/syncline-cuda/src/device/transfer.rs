@@ -24,7 +24,7 @@ const COUNTED: u64 = 16 << 10;
 const JOINED: u32 = 8 << 10;
 
 fn specialization() -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
+    Specialization { assertions: String::new(), source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
 }
 
 /// Returns the specializations of the device layer's own kernels, for the check that all of them compile.

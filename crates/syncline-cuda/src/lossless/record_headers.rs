@@ -18,7 +18,11 @@ const THREADS: u32 = 512;
 pub(super) const FIRST_PLANES: [usize; 4] = [0, 1, 2, 4];
 
 pub(super) fn specialization(element_bytes: u64) -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())],
+    }
 }
 
 impl RecordHeader {

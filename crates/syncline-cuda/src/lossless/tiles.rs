@@ -24,7 +24,11 @@ const CHUNK_THREADS: u32 = 1024;
 pub(super) const NO_PLACE: u64 = u64::MAX;
 
 pub(super) fn specialization(element_bytes: u64) -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())],
+    }
 }
 
 impl TileSummary {

@@ -200,7 +200,7 @@ impl Shape {
     fn specialization(&self) -> Specialization {
         let mut constants = constants(&self.params, self.threads);
         constants.extend([("MATCH_BYTES", self.match_bytes.into()), ("BLOCKS", self.blocks.into())]);
-        Specialization { source: DECODE, constants }
+        Specialization { assertions: String::new(), source: DECODE, constants }
     }
 }
 
@@ -208,7 +208,7 @@ impl Shape {
 fn specialization_of_warps(params: &Params) -> Specialization {
     let mut constants = constants(params, WARPS_THREADS);
     constants.push(("BLOCKS", WARPS_BLOCKS));
-    Specialization { source: DECODE_WARPS, constants }
+    Specialization { assertions: String::new(), source: DECODE_WARPS, constants }
 }
 
 pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {

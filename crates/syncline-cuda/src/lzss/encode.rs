@@ -121,13 +121,13 @@ impl Shape {
             ("LINK_WARPS", self.link_warps.into()),
             ("BLOCKS", self.blocks.into()),
         ]);
-        Specialization { source, constants }
+        Specialization { assertions: String::new(), source, constants }
     }
 
     fn sections_specialization(&self) -> Specialization {
         let mut constants = constants(&self.params, SECTION_THREADS);
         constants.extend([("LEVEL", self.params.level.into()), ("SLOT_BYTES_IN_RUST", self.slot_bytes().into())]);
-        Specialization { source: SECTIONS, constants }
+        Specialization { assertions: String::new(), source: SECTIONS, constants }
     }
 }
 

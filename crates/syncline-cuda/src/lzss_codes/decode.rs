@@ -20,7 +20,11 @@ const WIDENED: u64 = 64 << 10;
 
 pub(super) fn specialization(group_log2: u32) -> Specialization {
     let constants = [("THREADS", THREADS), ("PARSE_BAD", STATUS_TOKENS), ("GROUP_LOG2", group_log2)];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: constants.map(|(name, value)| (name, value.into())).to_vec(),
+    }
 }
 
 /// Decodes the codes of chunks that store them as LZSS tokens. Waits for the device once per batch, because the

@@ -35,7 +35,7 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
         ("STEP", CODE_SAMPLE_STEP as u64),
         ("ELEMENT_BYTES", element_bytes),
     ];
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// The codes of a batch with radius 128, one byte each.

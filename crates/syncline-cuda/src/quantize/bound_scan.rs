@@ -88,7 +88,11 @@ fn specialization(element_bytes: u32, excluded: bool) -> Specialization {
         ("BLOCKS", BLOCKS),
         ("UNROLL", UNROLL),
     ];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: constants.map(|(name, value)| (name, value.into())).to_vec(),
+    }
 }
 
 pub(super) fn specializations() -> Vec<Specialization> {

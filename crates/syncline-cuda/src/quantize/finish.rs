@@ -24,7 +24,11 @@ pub(crate) fn blocks_per_chunk(device: &Device) -> u32 {
 }
 
 pub(super) fn specialization() -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into()), ("CLUSTER", CLUSTER.into())] }
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: vec![("THREADS", THREADS.into()), ("CLUSTER", CLUSTER.into())],
+    }
 }
 
 /// Destinations of a launch in addition to the outputs of the kernel that computes codes.

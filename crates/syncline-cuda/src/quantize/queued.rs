@@ -36,7 +36,11 @@ pub(crate) const MOST_BITMAP_BYTES: u32 = 128;
 
 fn specialization(element_bytes: u32) -> Specialization {
     let constants = [("THREADS", THREADS), ("ELEMENT_BYTES", element_bytes), ("BITMAP_LOG2", BITMAP_LOG2)];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: constants.map(|(name, value)| (name, value.into())).to_vec(),
+    }
 }
 
 pub(super) fn specializations() -> Vec<Specialization> {

@@ -46,7 +46,7 @@ fn specialization(variant: KernelVariant, source: Source, step_in_memory: bool) 
     ];
     let mut constants = constants.map(|(name, value)| (name, u64::from(value))).to_vec();
     constants.push(Constants::macro_constant(step_in_memory));
-    Specialization { source, constants }
+    Specialization { assertions: String::new(), source, constants }
 }
 
 /// Returns the specializations for one kind of stream.

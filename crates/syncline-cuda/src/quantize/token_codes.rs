@@ -50,7 +50,11 @@ pub(super) fn specialization(variant: KernelVariant) -> Specialization {
         ("SAMPLE_STEP", TILE_SAMPLE_STEP as u32),
         ("FEWEST_SAMPLED", FEWEST_SAMPLED_TILES as u32),
     ];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: constants.map(|(name, value)| (name, value.into())).to_vec(),
+    }
 }
 
 impl InterpolationStep {

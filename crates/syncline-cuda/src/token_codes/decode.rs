@@ -42,7 +42,7 @@ pub(super) fn specialization() -> Specialization {
         ("WORDS_AHEAD", WORDS_AHEAD),
     ];
     constants.extend(own.map(|(name, value)| (name, u64::from(value))));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Decoded codes of a batch.

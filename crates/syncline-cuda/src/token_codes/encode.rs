@@ -27,7 +27,7 @@ const INDEX_WORDS_OF_BLOCK: usize = 2 + 14;
 pub(super) fn specialization() -> Specialization {
     let constants =
         vec![("THREADS", THREADS.into()), ("LAY_OUT_THREADS", LAY_OUT_THREADS.into()), ("CODE_BITS", CODE_BITS.into())];
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// A token stream that is laid out.

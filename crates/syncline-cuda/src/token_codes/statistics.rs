@@ -38,7 +38,7 @@ pub(super) fn specialization() -> Specialization {
         ("COUNTS_STRIDE", COUNTS_STRIDE as u64),
         ("WIDE_NO_ENTRY", WIDE_NO_ENTRY.into()),
     ];
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 impl ModeBits {

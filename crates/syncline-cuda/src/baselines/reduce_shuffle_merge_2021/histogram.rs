@@ -67,7 +67,11 @@ impl CounterLayout {
             ("COPIES", self.copies),
             ("THREADS", self.threads),
         ];
-        Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+        Specialization {
+            assertions: String::new(),
+            source: SOURCE,
+            constants: constants.map(|(name, value)| (name, value.into())).to_vec(),
+        }
     }
 }
 

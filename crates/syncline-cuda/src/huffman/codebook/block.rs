@@ -39,13 +39,13 @@ fn codebook_specialization(symbols: u32, layout: BlockLayout) -> Specialization 
         ("MEMORY_BYTES", layout.memory(symbols).into()),
         ("CANDIDATE_TREES_BYTES", CANDIDATE_TREES_BYTES.into()),
     ]);
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 fn floor_trees_specialization(symbols: u32) -> Specialization {
     let mut constants = constants(symbols, floor_tree_threads(symbols), 1);
     constants.push(("FLOOR_TREE_BYTES", floor_tree_bytes(symbols).into()));
-    Specialization { source: FLOOR_TREES, constants }
+    Specialization { assertions: String::new(), source: FLOOR_TREES, constants }
 }
 
 /// Returns the specializations of one alphabet size for the compile check.

@@ -79,7 +79,7 @@ impl TreeMemory {
             ("SPILL_BYTES", self.spill_bytes(symbols).into()),
             ("SHARED_BYTES", self.shared_bytes(symbols).into()),
         ]);
-        Specialization { source: TREES, constants }
+        Specialization { assertions: String::new(), source: TREES, constants }
     }
 }
 
@@ -90,7 +90,7 @@ fn sort_specialization(symbols: u32, layout: BlockLayout) -> Specialization {
         ("MEMORY_BYTES", layout.memory(symbols).into()),
         ("CANDIDATE_TREES_BYTES", CANDIDATE_TREES_BYTES.into()),
     ]);
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations of one alphabet size for the compile check.

@@ -128,7 +128,7 @@ impl TreeDistribution {
             ("TREE_BYTES", tree_shared_bytes(symbols).into()),
         ]);
         constants.extend(sample_constants());
-        Specialization { source: SOURCE, constants }
+        Specialization { assertions: String::new(), source: SOURCE, constants }
     }
 
     /// Returns the number of blocks that build `codebooks` codebooks.

@@ -24,7 +24,7 @@ const TABLE_BYTES: u32 = 2 * COUNT_ENTRIES as u32;
 fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

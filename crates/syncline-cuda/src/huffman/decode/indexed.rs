@@ -109,7 +109,7 @@ fn specialization(
     let own = [("CODEBOOKS", codebooks), ("SHARED_LONG_ENTRIES", long_entries(codebooks)), ("TABLE_SKEW", TABLE_SKEW)];
     let shape = [("THREADS", MAX_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
     constants.extend(own.into_iter().chain(shape).map(|(name, value)| (name, u64::from(value))));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

@@ -49,7 +49,7 @@ pub(crate) fn most_codebooks(index: IndexKind) -> u32 {
 fn specialization(symbol_bytes: usize, group_log2: u32, index: IndexKind) -> Specialization {
     let mut constants = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
     constants.push(("INDEX", index as u64));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

@@ -25,7 +25,7 @@ const ALL_TABLE_BLOCKS: u32 = 1024;
 fn specialization(symbol_bytes: usize, group_log2: u32, table_bits: u32) -> Specialization {
     let mut constants = constants_for(symbol_bytes, group_log2, table_bits, false);
     constants.push(("THREADS", THREADS.into()));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check. The indexed decoder looks up `indexed_bits` bits.

@@ -44,7 +44,7 @@ fn specialization(symbol_bytes: usize, group_log2: u32, rounds: u32) -> Speciali
     let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", THREADS.into())]);
     constants.extend([("MAX_JOINED", MAX_JOINED.into()), ("ROUNDS", rounds.into())]);
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

@@ -60,7 +60,7 @@ fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SubsequenceTunin
         ("DENSE_WARP_SEQUENCE_COST", DENSE_WARP_SEQUENCE_COST.into()),
         ("DENSE_WARP_SEQUENCE", DENSE_WARP_SEQUENCE.into()),
     ]);
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for the compile check.

@@ -60,7 +60,7 @@ fn specialization(format: &Format, copies: u32) -> Specialization {
         ("SMALL_ALPHABET", is_small_alphabet(format).into()),
     ]);
     constants.extend(small_alphabet::sample_constants());
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations of a format for the compile check.

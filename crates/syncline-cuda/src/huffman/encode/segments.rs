@@ -68,7 +68,7 @@ impl SegmentKernel {
         let mut constants = format.constants(self.segment);
         constants.extend([("THREADS", self.threads.into()), ("RECORD_LENGTHS", self.records_lengths.into())]);
         constants.extend(self.constants);
-        Specialization { source: self.source, constants }
+        Specialization { assertions: String::new(), source: self.source, constants }
     }
 
     /// Returns the constants of the kernels that lay out and write the streams.
@@ -80,7 +80,7 @@ impl SegmentKernel {
             ("WRITE_THREADS", WRITE_THREADS.into()),
             ("RECORD_LENGTHS", self.records_lengths.into()),
         ]);
-        Specialization { source: STREAMS, constants }
+        Specialization { assertions: String::new(), source: STREAMS, constants }
     }
 
     /// Returns the constants of the kernel that computes the gap index from the symbols, if there is one.
@@ -88,7 +88,7 @@ impl SegmentKernel {
         let source = self.gap_array.filter(|_| format.index == IndexKind::Gap)?;
         let mut constants = format.constants(self.segment);
         constants.push(("WRITE_THREADS", WRITE_THREADS.into()));
-        Some(Specialization { source, constants })
+        Some(Specialization { assertions: String::new(), source, constants })
     }
 
     /// Returns the specializations for the compile check.

@@ -23,7 +23,7 @@ pub(super) fn threads(units: u32) -> u32 {
 pub(super) fn specialization(variant: KernelVariant, shape: BlockShape, step_in_memory: bool) -> Specialization {
     let mut constants = constants(variant, shape);
     constants.push(Constants::macro_constant(step_in_memory));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns the specializations for one kind of stream, if this kernel supports it.

@@ -40,7 +40,7 @@ pub(super) fn threads(units: u32) -> u32 {
 pub(super) fn specialization(variant: KernelVariant, shape: BlockShape, many_clipped: bool) -> Specialization {
     let mut constants = constants(variant, shape);
     constants.push(("MANY_CLIPPED", many_clipped.into()));
-    Specialization { source: SOURCE, constants }
+    Specialization { assertions: String::new(), source: SOURCE, constants }
 }
 
 /// Returns whether an array with this tiling takes this kernel.
