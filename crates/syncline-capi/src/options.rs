@@ -175,8 +175,8 @@ unsafe impl Versioned for syncline_decompress_options {
     }
 }
 
-/// Sets the default options: lossless, on a GPU if it is expected to be faster, else on all cores of the CPU. `struct_size` is
-/// `sizeof(struct syncline_compress_options)`. Returns `struct_size` or an error.
+/// Sets the default options: lossless, on the first GPU if it is expected to be faster, else on all cores of the CPU.
+/// `struct_size` is `sizeof(struct syncline_compress_options)`. Returns `struct_size` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syncline_init_compress_options(
     options: *mut syncline_compress_options,
@@ -186,8 +186,8 @@ pub unsafe extern "C" fn syncline_init_compress_options(
     unsafe { guard(std::ptr::null_mut(), || init(options, struct_size)) }
 }
 
-/// Sets the default options: on a GPU if it is expected to be faster, else on all cores of the CPU. `struct_size` is `sizeof(struct syncline_decompress_options)`.
-/// Returns `struct_size` or an error.
+/// Sets the default options: on the first GPU if it is expected to be faster, else on all cores of the CPU.
+/// `struct_size` is `sizeof(struct syncline_decompress_options)`. Returns `struct_size` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syncline_init_decompress_options(
     options: *mut syncline_decompress_options,

@@ -142,12 +142,12 @@ def test_streams_are_those_of_the_cpu(gpu):
 def test_lossless_streams(gpu, dtype):
     array = field(dtype=dtype)
     stream = syncline.compress(to_device(array))
-    assert stream.to_bytes() == syncline.compress(array, coder="lzss+huffman", device="cpu")
+    assert stream.to_bytes() == syncline.compress(array, advanced={"coder": "lzss+huffman"}, device="cpu")
     back = syncline.decompress(stream)
     assert back.dtype == array.dtype and to_host(back).tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("options", [{"tile": "large"}, {"index": "none", "effort": "balanced"}], ids=str)
+@pytest.mark.parametrize("options", [{"advanced": {"tile": "large"}}, {"advanced": {"index": "none"}}], ids=str)
 def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu, options):
     array = field((20, 30, 40))
     expected = syncline.compress(array, abs=0.1, device="cpu", **options)
@@ -160,10 +160,10 @@ def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu, options):
 
 def test_a_coder_that_the_gpu_does_not_have_is_left_to_the_cpu(gpu):
     array = field()
-    stream = syncline.compress(to_device(array), coder="auto")
-    assert stream.to_bytes() == syncline.compress(array, coder="auto", device="cpu")
+    stream = syncline.compress(to_device(array), advanced={"coder": "auto"})
+    assert stream.to_bytes() == syncline.compress(array, advanced={"coder": "auto"}, device="cpu")
     with pytest.raises(syncline.GpuError, match="lzss"):
-        syncline.compress(to_device(array), coder="auto", device="cuda")
+        syncline.compress(to_device(array), advanced={"coder": "auto"}, device="cuda")
 
 
 @pytest.mark.parametrize("effort", ["balanced", "best"])
@@ -294,7 +294,7 @@ def test_a_compressor_keeps_working(gpu):
     with pytest.raises(TypeError, match="CUDA"):
         compressor.compress("no array")
     with pytest.raises(ValueError, match="coder"):
-        Compressor(abs=0.1, coder="no")
+        Compressor(abs=0.1, advanced={"coder": "no"})
     with pytest.raises(syncline.GpuError):
         Compressor(99)
 
@@ -312,7 +312,7 @@ def test_a_decompressor_keeps_working(gpu):
     with pytest.raises(ValueError, match="shape"):
         decompressor.decompress(to_device(field((3, 3))))
     with pytest.raises(syncline.GpuError):
-        Decompressor(syncline.compress(array, coder="lzss"))
+        Decompressor(syncline.compress(array, advanced={"coder": "lzss"}))
 
 
 def driver_library():

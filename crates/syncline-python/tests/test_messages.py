@@ -10,12 +10,12 @@ import syncline
     [
         ({"threads": -1}, ValueError, "threads must be a whole number, or 0 for one per core, not -1"),
         ({"threads": "two"}, TypeError, "threads must be a whole number.*'two'"),
-        ({"level": 1.5}, TypeError, "level must be a number from 1 to 9, not 1.5"),
-        ({"level": 1000}, ValueError, "level must be a number from 1 to 9, not 1000"),
+        ({"advanced": {"level": 1.5}}, ValueError, "unknown advanced option level=1.5: use coder="),
+        ({"advanced": {"tiles": "large"}}, ValueError, "unknown advanced option tiles=large: use .*tile=small"),
         ({"memory_limit": -5}, ValueError, "memory_limit must be a number of bytes"),
         ({"memory_limit": "1 GB"}, TypeError, "memory_limit must be a number of bytes"),
-        ({"coder": 3}, TypeError, "coder must be a string, not 3"),
-        ({"index": None}, TypeError, "index must not be None"),
+        ({"effort": 3}, TypeError, "effort must be a string, not 3"),
+        ({"advanced": "level=9"}, TypeError, r"advanced must be a dictionary, such as {'level': 9}, not 'level=9'"),
         ({"rewritable": "yes"}, TypeError, "rewritable must be True or False, not 'yes'"),
         (
             {"bound": "abs"},
