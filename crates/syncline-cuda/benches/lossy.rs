@@ -146,7 +146,7 @@ impl Bench<'_> {
         for batch in [512_u64, 2048] {
             let coder = if self.effort == Effort::Best { Coder::Auto } else { Coder::Huffman };
             let lossless = CoderOptions { effort: self.effort, coder, ..CoderOptions::default() };
-            let compressor = Compressor::new(self.device, &self.stream)?.with_lossless(lossless);
+            let compressor = Compressor::new(self.device, &self.stream)?.with_coder(lossless);
             let mut compressor = compressor.with_batch_bytes(batch << 20);
             let mut made = None;
             let (median, _) = timing::seconds(&self.stream, RUNS, || {

@@ -42,7 +42,7 @@ fn check(device: &Device, field: &Field, options: &Options) {
     for &(poison, batch_bytes) in if several { &batches[..] } else { unless_tiny(&batches[..], &batches[1..]) } {
         let lossless = CoderOptions { rewritable: options.rewritable, ..CoderOptions::default() };
         let mut compressor =
-            Compressor::new(device, &stream).unwrap().with_lossless(lossless).with_batch_bytes(batch_bytes);
+            Compressor::new(device, &stream).unwrap().with_coder(lossless).with_batch_bytes(batch_bytes);
         for _ in 0..pick(2, 1) {
             let mut output = stream.clone_htod(&vec![poison; room + 64]).unwrap();
             let mut view = output.slice_mut(..room);

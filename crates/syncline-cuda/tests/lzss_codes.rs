@@ -87,7 +87,7 @@ fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u
     for &batch_bytes in unless_tiny_one(&[256 << 20, 1], geometry.chunks() as usize) {
         let mut output = stream.clone_htod(&vec![POISON; expected.len() + 64]).unwrap();
         let compressor = Compressor::new(device, stream).unwrap().with_batch_bytes(batch_bytes);
-        let mut compressor = compressor.with_lossless(*lossless);
+        let mut compressor = compressor.with_coder(*lossless);
         let mut room = output.slice_mut(..expected.len());
         let records = compressor.compress_chunks(&header, &geometry, 0..geometry.chunks(), &slab, &mut room).unwrap();
         let found = stream.clone_dtoh(&output).unwrap();
@@ -233,7 +233,7 @@ fn whole(extents: &[u64], bound: Bound) {
         let options = CompressOptions { fill: Fill::None, ..CompressOptions::new(bound) };
         let input = stream.clone_htod(&[&bytes[..], &[POISON; 16]].concat()).unwrap();
         let mut output = stream.alloc_zeros::<u8>(compress_bound(ElementType::F32, shape) as usize).unwrap();
-        let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(lossless);
+        let mut compressor = Compressor::new(device, &stream).unwrap().with_coder(lossless);
         let (input, output_view) = (input.slice(..bytes.len()), &mut output.as_view_mut());
         let made = compressor.compress(&input, ElementType::F32, shape, &options, output_view).unwrap();
         let found = stream.clone_dtoh(&output.slice(..made.bytes as usize)).unwrap();

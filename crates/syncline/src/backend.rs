@@ -157,9 +157,9 @@ pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
 }
 
 /// Returns the reason why only the CPU compresses an array whose stream is of this kind, if there is one.
-pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &CoderOptions) -> Option<String> {
+pub(crate) fn pipeline_obstacle(pipeline: Pipeline, coder: &CoderOptions) -> Option<String> {
     let text = "the bound is too small for quantization, so that the stream is lossless and made on the CPU";
-    (pipeline == Pipeline::Lossless && !is_on_gpu(lossless.coder)).then(|| text.into())
+    (pipeline == Pipeline::Lossless && !is_on_gpu(coder.coder)).then(|| text.into())
 }
 
 /// Returns the reason why only the CPU decompresses from such a stream, if there is one. `has_planes` returns whether

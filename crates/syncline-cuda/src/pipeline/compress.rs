@@ -79,7 +79,7 @@ pub struct Compressor<'d> {
     arena: Arena,
     batch_bytes: u64,
     /// Whether and how codes are coded as LZSS tokens.
-    lossless: CoderOptions,
+    coder: CoderOptions,
     tokens: Option<CodeEncoder>,
     /// For chunks with token codebooks.
     token_compressor: Option<TokenCompressor>,
@@ -122,7 +122,7 @@ impl<'d> Compressor<'d> {
             stream: stream.clone(),
             arena: Arena::new(stream.clone()),
             batch_bytes: BATCH_BYTES,
-            lossless: CoderOptions::default(),
+            coder: CoderOptions::default(),
             tokens: None,
             token_compressor: None,
             scan: None,
@@ -145,14 +145,14 @@ impl<'d> Compressor<'d> {
     /// Lets codes be coded as LZSS tokens: with `lzss+huffman` in every chunk that becomes shorter, with `auto` where
     /// an estimate predicts a gain. Compression then takes several times as long.
     #[must_use]
-    pub fn with_lossless(mut self, options: CoderOptions) -> Self {
-        self.set_lossless(options);
+    pub fn with_coder(mut self, options: CoderOptions) -> Self {
+        self.set_coder(options);
         self
     }
 
-    /// Sets how codes are coded, as [`Self::with_lossless`] does.
-    pub fn set_lossless(&mut self, options: CoderOptions) {
-        self.lossless = options;
+    /// Sets how codes are coded, as [`Self::with_coder`] does.
+    pub fn set_coder(&mut self, options: CoderOptions) {
+        self.coder = options;
     }
 
     /// Returns the bytes of device memory that are held between calls, determined by the largest call so far.
@@ -186,7 +186,7 @@ impl<'d> Compressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Compressed> {
         let begun = self.begin_scan(input, element_type, shape, options)?;
-        if self.lossless.token_codes(options.bound) {
+        if self.coder.token_codes(options.bound) {
             let resolved = self.finish_scan(begun, input)?;
             return self.compress_token_codes(input, (element_type, shape), options, resolved, output);
         }
@@ -196,7 +196,7 @@ impl<'d> Compressor<'d> {
             element_bytes: element_type.size() as u32,
             group_log2: options.group_log2,
             index: IndexKind::Symbol,
-            lzss_codes: self.lossless.coder.lzss_codes(),
+            lzss_codes: self.coder.coder.lzss_codes(),
             measured: matches!(options.bound, Bound::Psnr(_)),
         };
         let batches = Batches::new(form, &geometry, 0..geometry.chunks(), self.batch_bytes);
@@ -211,7 +211,7 @@ impl<'d> Compressor<'d> {
         let mut header = header_of(&unresolved);
         let is_early = matches!(options.bound, Bound::Abs(_) | Bound::Rel(_))
             // The device computes the other step.
-            && !self.lossless.rewritable
+            && !self.coder.rewritable
             && prepared.as_ref().is_ok_and(|batches| batches.chunks() > 0)
             && self.quantizer.as_ref().is_some_and(|quantizer| quantizer.can_start_before_bound(&header, &geometry));
         let (mut resolved, batches) = if is_early {
@@ -270,7 +270,7 @@ impl<'d> Compressor<'d> {
     ) -> Result<PendingScan> {
         check_array(input, element_type, shape)?;
         options.bound.validate(element_type)?;
-        self.lossless.validate(options.bound, IndexKind::Symbol)?;
+        self.coder.validate(options.bound, IndexKind::Symbol)?;
         if options.bound == Bound::Lossless {
             return Err(CudaError::Lossless("the bound asked for is lossless".into()));
         }
@@ -286,7 +286,7 @@ impl<'d> Compressor<'d> {
         let Some((_, scan)) = &mut self.scan else { return Err(CudaError::invalid("no scan was begun")) };
         let (found, _) = scan.finish(begun, &self.stream, input)?;
         self.minus_zeros = found.minus_zeros() > 0;
-        Ok(resolve(&found, self.lossless.rewritable)?)
+        Ok(resolve(&found, self.coder.rewritable)?)
     }
 
     /// Writes the records of some chunks to the start of `output`, one after another, without header and chunk table.
@@ -366,7 +366,7 @@ impl<'d> Compressor<'d> {
 
     /// Returns the batches of some chunks of an array with their memory requirements.
     fn batches_of(&mut self, header: &Header, geometry: &Geometry, chunks: Range<u64>) -> Result<Batches> {
-        if header.lzss_codes != self.lossless.coder.lzss_codes() {
+        if header.lzss_codes != self.coder.coder.lzss_codes() {
             return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the pipeline"));
         }
         let batches = Batches::new(Form::of(header), geometry, chunks, self.batch_bytes)?;

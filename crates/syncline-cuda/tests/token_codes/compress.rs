@@ -48,7 +48,7 @@ pub fn makes_the_same(
     // Whole arrays in one batch, and batches of one chunk.
     for batch_bytes in unless_tiny(&[1 << 30, 1][..], &[1 << 30]) {
         let mut compressor =
-            Compressor::new(device, stream).unwrap().with_lossless(*lossless).with_batch_bytes(*batch_bytes);
+            Compressor::new(device, stream).unwrap().with_coder(*lossless).with_batch_bytes(*batch_bytes);
         let chunks = 0..geometry.chunks();
         let records = compressor
             .compress_chunks(&header, &geometry, chunks, &slab, &mut output.as_view_mut())
@@ -68,7 +68,7 @@ fn check(field: &Field, options: &Options, lossless: &CoderOptions) {
     let room = compress_bound(field.element, field.shape) as usize;
     let input = stream.clone_htod(&field.bytes).unwrap();
     let mut output = stream.clone_htod(&vec![0xA5_u8; room + 64]).unwrap();
-    let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(*lossless);
+    let mut compressor = Compressor::new(device, &stream).unwrap().with_coder(*lossless);
     for _ in 0..unless_tiny(2, 1) {
         let options = CompressOptions { bound, fill, group_log2 };
         let view = &mut output.slice_mut(..room);

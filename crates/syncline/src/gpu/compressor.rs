@@ -299,7 +299,7 @@ impl Compressor {
                 Some(compressor) => compressor,
                 none => none.insert(LossyCompressor::new(self.device, &self.stream)?),
             };
-            compressor.set_lossless(options.coder_options());
+            compressor.set_coder(options.coder_options());
             let device_options = DeviceOptions { fill: options.fill(), ..DeviceOptions::new(options.bound()) };
             compressor.compress(&input.as_view(), element_type, shape, &device_options, &mut output.view())
         };

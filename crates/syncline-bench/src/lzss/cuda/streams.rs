@@ -88,7 +88,7 @@ impl Gpu {
         for (pipeline, codec) in CODES {
             let options = CompressOptions::new(Bound::Rel(lossy::BOUND));
             let lossless = CoderOptions { coder: pipeline, ..CoderOptions::default() };
-            let mut compressor = Compressor::new(&self.device, &stream)?.with_lossless(lossless);
+            let mut compressor = Compressor::new(&self.device, &stream)?.with_coder(lossless);
             self.check.poison(&mut output.as_view_mut(), POISON)?;
             let mut length = 0;
             let compression = timing::seconds(&stream, self.runs, || {

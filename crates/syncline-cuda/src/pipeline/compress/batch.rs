@@ -72,7 +72,7 @@ impl Compressor<'_> {
         host.written()?;
         control.used = false;
         if let (Some(pending), Some(scan)) = (pending, scan) {
-            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header, self.lossless.rewritable)?;
+            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header, self.coder.rewritable)?;
             // Needed if the batch has to be quantized again with the host's bound.
             self.minus_zeros = minus_zeros;
             if !quantizer.confirm(header, minus_zeros, step) {
@@ -81,7 +81,7 @@ impl Compressor<'_> {
         }
         let mut tokens = self.tokens.as_mut().filter(|_| header.lzss_codes);
         let narrow = match &tokens {
-            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantized, &self.lossless)?),
+            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantized, &self.coder)?),
             None => None,
         };
         let classes = quantized.group_classes.as_view();
@@ -97,7 +97,7 @@ impl Compressor<'_> {
         let mut coded = None;
         if let (Some(tokens), Some(narrow)) = (&mut tokens, narrow) {
             let lengths = assembler.code_lengths(&self.stream)?;
-            let how = &self.lossless;
+            let how = &self.coder;
             let (quantized, side) = (&mut quantized, &mut side);
             coded = tokens.encode(&mut frame, quantizer, slab, quantized, narrow, side, summaries, &lengths, how)?;
         }

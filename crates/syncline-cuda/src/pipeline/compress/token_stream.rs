@@ -69,7 +69,7 @@ impl Compressor<'_> {
             }
             let header = Header {
                 group_log2: options.group_log2,
-                lzss_codes: self.lossless.coder.lzss_codes(),
+                lzss_codes: self.coder.coder.lzss_codes(),
                 token_codes: true,
                 ..Header::new(element_type, shape, IndexKind::Symbol, &resolved)
             };
@@ -111,7 +111,7 @@ impl Compressor<'_> {
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
         }
-        if header.lzss_codes != self.lossless.coder.lzss_codes() {
+        if header.lzss_codes != self.coder.coder.lzss_codes() {
             return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the coder"));
         }
         let element_bytes = header.element_type.size() as u32;
@@ -119,7 +119,7 @@ impl Compressor<'_> {
             Some(own) => own,
             None => TokenCompressor::new(self.device, element_bytes)?,
         };
-        let rewritable = self.lossless.rewritable;
+        let rewritable = self.coder.rewritable;
         self.token_compressor.insert(compressor).prepare(self.device, &self.stream, header, geometry, rewritable)?;
         let batch_bytes = if header.lzss_codes { self.batch_bytes.min(COMPARED_BYTES) } else { self.batch_bytes };
         let step = token_codes::chunks_of_batch(geometry, batch_bytes);
