@@ -25,7 +25,7 @@ use syncline_core::bound::{Bound, Fill, Scan};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, TileSize};
-use syncline_core::pipeline::{CoderOptions, Effort};
+use syncline_core::pipeline::Effort;
 
 pub use target::{COARSEST, FINEST, Found, find_bound};
 
@@ -34,7 +34,7 @@ use crate::compress::compress;
 use crate::decompress;
 use crate::devices::Backend;
 use crate::io::ReadAt;
-use crate::options::{CompressOptions, DecompressOptions, Progress};
+use crate::options::{CompressOptions, DecompressOptions};
 use crate::pool::Pool;
 use crate::quality::{Comparison, Criteria, Tolerance};
 use crate::range::scan_all;
@@ -203,7 +203,7 @@ impl Sample {
 
     /// Returns the options for the sample, whose bound is what that of the whole array comes to.
     fn options(&self, options: &CompressOptions) -> CompressOptions {
-        let inner = options_of_sample(options, self.absolute(options.bound()), self.fill);
+        let inner = sample::options_for(options, self.absolute(options.bound()), self.fill);
         match options.memory_limit() {
             Some(limit) => inner.with_memory_limit(beside_sample(limit)),
             None => inner,
@@ -250,18 +250,6 @@ impl Sample {
         comparison.push(self.array.bytes(), back.bytes())?;
         Ok(comparison.finish()?.psnr)
     }
-}
-
-/// Returns the options for a sample that correspond to `options` for the whole array. `bound` and `fill` are what the
-/// bound and the fill values of the array come to for the sample.
-pub(crate) fn options_of_sample(options: &CompressOptions, bound: Bound, fill: Fill) -> CompressOptions {
-    // What depends on the kind of the bound is named, because that of a sample without extent is lossless.
-    let CoderOptions { coder, level, .. } = options.coder_options();
-    let advanced = options.advanced().with_coder(coder).with_level(level);
-    let mut inner =
-        options.clone().with_bound(bound).with_fill(fill).with_advanced(advanced).with_backend(Backend::Cpu);
-    inner.progress = Progress::default();
-    inner
 }
 
 /// Returns the part of a memory limit that is left beside a sample and its stream.

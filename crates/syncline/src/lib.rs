@@ -52,6 +52,7 @@ mod gpu_backend;
 mod gpu_backend;
 mod in_order;
 mod io;
+mod job;
 mod options;
 mod pool;
 pub mod quality;

@@ -12,7 +12,7 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
 use crate::backend::Execution;
-use crate::compress::{header_for, summary};
+use crate::job::{header_for, summary};
 use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
 use crate::report::Summary;

@@ -24,7 +24,7 @@ use super::memory::{DeviceBuffer, borrow, borrow_stream, check_alignment, check_
 use super::{DeviceBytes, DeviceInfo, RawStream};
 use crate::options::CompressOptions;
 use crate::report::Summary;
-use crate::{Execution, compress};
+use crate::{Execution, job};
 
 /// Bytes of output that are allocated for small arrays.
 pub(super) const SMALLEST_OUTPUT: u64 = 64 << 10;
@@ -313,7 +313,7 @@ impl Compressor {
             gpus: vec![format!("cuda:{} ({})", gpu.ordinal, gpu.name)],
             reason: "the array is on this device".into(),
         };
-        compress::summary(&made.header, options.bound(), &made.resolved, made.bytes, execution)
+        job::summary(&made.header, options.bound(), &made.resolved, made.bytes, execution)
     }
 
     /// Reads the header and the chunk table of a stream in device memory. The header has the element type and the shape

@@ -13,8 +13,8 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, Effort};
 
 use super::{Compression, Decompression, Gpus, Sizes};
-use crate::compress::header_for;
 use crate::devices::{Backend, CudaDevices};
+use crate::job::header_for;
 use crate::options::{CompressOptions, DecompressOptions, Meter};
 use crate::pool::Pool;
 use crate::source::ArraySource;
