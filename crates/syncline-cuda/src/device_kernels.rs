@@ -308,6 +308,17 @@ macro_rules! declare_kernels {
 }
 pub use crate::declare_kernels;
 
+/// Launches a kernel: `launch!(self.kernels.tiles_gather on &stream, grid; geometry, elements, &mut slots)`. Expands to
+/// a call of the unsafe method that [`declare_kernels!`] declares.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! launch {
+    ($($kernel:tt).+ on $stream:expr, $grid:expr; $($argument:expr),* $(,)?) => {
+        $($kernel).+($stream, $grid, $($argument),*)
+    };
+}
+pub use crate::launch;
+
 /// Returns the first string, if there is one.
 pub const fn first(strings: &[&'static str]) -> Option<&'static str> {
     match strings {
