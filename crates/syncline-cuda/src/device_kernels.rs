@@ -211,8 +211,9 @@ pub fn assertions(kernels: &[Signature]) -> String {
 /// }
 /// ```
 ///
-/// - `by` lists what the source is specialized by ([`Constant`]); each becomes a constant of its name in upper case.
-///   A `const` is a constant of the same name in Rust and C, and `with` is one in C only.
+/// - `by (element_bytes: u32)` lists what the source is specialized by ([`Constant`]); each becomes a constant of its
+///   name in upper case. A `const` is a constant of the same name in Rust and C, and `with` is one in C only, or a list
+///   of these. `of (shape: &Shape)`, before `by`, lists what constants are computed from.
 /// - Parameters are numbers, device structs, flags, memory that the kernel reads or writes ([`In`], [`Out`]), and
 ///   either of these or null (`Option`). Another type in C follows after `as`. An address is a `CUdeviceptr as "T *"`.
 ///   A device struct whose name in C ends with `Fields` is passed as the struct that kernels derive from it.
@@ -225,7 +226,9 @@ pub fn assertions(kernels: &[Signature]) -> String {
 macro_rules! declare_kernels {
     (
         $(#[$attribute:meta])*
-        $visibility:vis struct $name:ident in $file:literal $(, by ($($by:ident: $by_type:ty),* $(,)?))? {
+        $visibility:vis struct $name:ident in $file:literal
+            $(, of ($($of:ident: $of_type:ty),* $(,)?))? $(, by ($($by:ident: $by_type:ty),* $(,)?))?
+        {
             $($(#[$constant_attribute:meta])* const $constant:ident: $constant_type:ty = $value:expr;)*
             $(with $other:ident = $other_value:expr;)*
             $(fn $kernel:ident($($argument:ident: $type:ty $(as $c_type:literal)?),* $(,)?);)+
@@ -254,7 +257,7 @@ macro_rules! declare_kernels {
             }),+];
 
             /// Returns the source with its constants.
-            $visibility fn specialization($($($by: $by_type),*)?) -> $crate::device::Specialization {
+            $visibility fn specialization($($($of: $of_type,)*)? $($($by: $by_type),*)?) -> $crate::device::Specialization {
                 #[allow(unused_mut, reason = "not every source has constants")]
                 let mut constants = Vec::new();
                 $($crate::device_kernels::Constant::add_to($constant, stringify!($constant), &mut constants);)*
@@ -270,9 +273,10 @@ macro_rules! declare_kernels {
             /// The errors of [`Device::kernel`]($crate::device::Device::kernel).
             $visibility fn load(
                 device: &$crate::device::Device,
+                $($($of: $of_type,)*)?
                 $($($by: $by_type),*)?
             ) -> $crate::error::Result<Self> {
-                let specialization = Self::specialization($($($by),*)?);
+                let specialization = Self::specialization($($($of,)*)? $($($by),*)?);
                 Ok(Self { $($kernel: device.kernel(&specialization, stringify!($kernel))?),+ })
             }
 
