@@ -66,6 +66,25 @@ unsafe impl Argument for bool {
     }
 }
 
+/// An integer of which the kernel takes as many of the lowest bytes as its parameter has.
+#[derive(Debug)]
+pub struct LowBytes;
+
+// SAFETY: the parameter is an integer of at most 64 bits, and the bytes are in little-endian order.
+unsafe impl Argument for LowBytes {
+    type Given<'a> = u64;
+    type Passed = u64;
+    const SIZE: Option<usize> = None;
+
+    fn c_type() -> String {
+        u64::c_type()
+    }
+
+    fn pass<'a>(given: u64, _: &'a CudaStream) -> (u64, Option<SyncOnDrop<'a>>) {
+        (given, None)
+    }
+}
+
 // SAFETY: a pointer to what the view consists of.
 unsafe impl<T: DeviceField + 'static> Argument for In<T> {
     type Given<'a> = &'a dyn DevicePtr<T>;
