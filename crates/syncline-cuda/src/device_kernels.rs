@@ -66,6 +66,25 @@ unsafe impl Argument for bool {
     }
 }
 
+/// An integer of which the kernel takes as many of the lowest bytes as its parameter has.
+#[derive(Debug)]
+pub struct LowBytes;
+
+// SAFETY: the parameter is an integer of at most 64 bits, and the bytes are in little-endian order.
+unsafe impl Argument for LowBytes {
+    type Given<'a> = u64;
+    type Passed = u64;
+    const SIZE: Option<usize> = None;
+
+    fn c_type() -> String {
+        u64::c_type()
+    }
+
+    fn pass<'a>(given: u64, _: &'a CudaStream) -> (u64, Option<SyncOnDrop<'a>>) {
+        (given, None)
+    }
+}
+
 // SAFETY: a pointer to what the view consists of.
 unsafe impl<T: DeviceField + 'static> Argument for In<T> {
     type Given<'a> = &'a dyn DevicePtr<T>;
@@ -211,8 +230,9 @@ pub fn assertions(kernels: &[Signature]) -> String {
 /// }
 /// ```
 ///
-/// - `by` lists what the source is specialized by ([`Constant`]); each becomes a constant of its name in upper case.
-///   A `const` is a constant of the same name in Rust and C, and `with` is one in C only.
+/// - `by (element_bytes: u32)` lists what the source is specialized by ([`Constant`]); each becomes a constant of its
+///   name in upper case. A `const` is a constant of the same name in Rust and C, and `with` is one in C only, or a list
+///   of these. `of (shape: &Shape)`, before `by`, lists what constants are computed from.
 /// - Parameters are numbers, device structs, flags, memory that the kernel reads or writes ([`In`], [`Out`]), and
 ///   either of these or null (`Option`). Another type in C follows after `as`. An address is a `CUdeviceptr as "T *"`.
 ///   A device struct whose name in C ends with `Fields` is passed as the struct that kernels derive from it.
@@ -225,7 +245,9 @@ pub fn assertions(kernels: &[Signature]) -> String {
 macro_rules! declare_kernels {
     (
         $(#[$attribute:meta])*
-        $visibility:vis struct $name:ident in $file:literal $(, by ($($by:ident: $by_type:ty),* $(,)?))? {
+        $visibility:vis struct $name:ident in $file:literal
+            $(, of ($($of:ident: $of_type:ty),* $(,)?))? $(, by ($($by:ident: $by_type:ty),* $(,)?))?
+        {
             $($(#[$constant_attribute:meta])* const $constant:ident: $constant_type:ty = $value:expr;)*
             $(with $other:ident = $other_value:expr;)*
             $(fn $kernel:ident($($argument:ident: $type:ty $(as $c_type:literal)?),* $(,)?);)+
@@ -254,7 +276,7 @@ macro_rules! declare_kernels {
             }),+];
 
             /// Returns the source with its constants.
-            $visibility fn specialization($($($by: $by_type),*)?) -> $crate::device::Specialization {
+            $visibility fn specialization($($($of: $of_type,)*)? $($($by: $by_type),*)?) -> $crate::device::Specialization {
                 #[allow(unused_mut, reason = "not every source has constants")]
                 let mut constants = Vec::new();
                 $($crate::device_kernels::Constant::add_to($constant, stringify!($constant), &mut constants);)*
@@ -270,9 +292,10 @@ macro_rules! declare_kernels {
             /// The errors of [`Device::kernel`]($crate::device::Device::kernel).
             $visibility fn load(
                 device: &$crate::device::Device,
+                $($($of: $of_type,)*)?
                 $($($by: $by_type),*)?
             ) -> $crate::error::Result<Self> {
-                let specialization = Self::specialization($($($by),*)?);
+                let specialization = Self::specialization($($($of,)*)? $($($by),*)?);
                 Ok(Self { $($kernel: device.kernel(&specialization, stringify!($kernel))?),+ })
             }
 
@@ -307,6 +330,17 @@ macro_rules! declare_kernels {
     };
 }
 pub use crate::declare_kernels;
+
+/// Launches a kernel: `launch!(self.kernels.tiles_gather on &stream, grid; geometry, elements, &mut slots)`. Expands to
+/// a call of the unsafe method that [`declare_kernels!`] declares.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! launch {
+    ($($kernel:tt).+ on $stream:expr, $grid:expr; $($argument:expr),* $(,)?) => {
+        $($kernel).+($stream, $grid, $($argument),*)
+    };
+}
+pub use crate::launch;
 
 /// Returns the first string, if there is one.
 pub const fn first(strings: &[&'static str]) -> Option<&'static str> {

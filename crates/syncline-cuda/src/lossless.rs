@@ -27,8 +27,8 @@ use crate::device::Specialization;
 
 /// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let of_elements = [1, 2, 4, 8]
-        .into_iter()
-        .flat_map(|bytes| [tiles::specialization(bytes), record_headers::specialization(bytes)]);
+    let of_elements = [1, 2, 4, 8].into_iter().flat_map(|bytes| {
+        [tiles::TileKernels::specialization(bytes), record_headers::RecordHeaderKernels::specialization(bytes)]
+    });
     of_elements.collect()
 }

@@ -16,7 +16,7 @@ pub use pieces::{ExcludedRange, Pieces};
 
 use super::structs::DevicePieces;
 use crate::device::{Arena, Device, Frame, Grid};
-use crate::device_kernels::{Out, declare_kernels};
+use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 
 declare_kernels! {
@@ -200,27 +200,14 @@ impl Hasher {
         let grid = Grid::new(count * parts, THREADS).early(to.sign != 0);
         let HashDestination { hashes, sign, differs } = to;
         let PendingWrites { unwritten, signed, spans, group_bytes } = written;
-        // SAFETY: It reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
+        // SAFETY: the kernel reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
         // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `SignTarget` shows to
         // be enough. There is one word of progress, hash or flag per piece. A `sign` that is not 0 is `bytes`, borrowed
         // mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for the previous one at
         // its start, or for the counter of each piece before it reads that piece.
         unsafe {
-            self.kernels.container_hash(
-                stream,
-                grid,
-                pointers,
-                parts,
-                sums,
-                progress,
-                hashes,
-                sign,
-                differs,
-                unwritten,
-                signed,
-                spans,
-                group_bytes,
-            )
+            launch!(self.kernels.container_hash on stream, grid; pointers, parts, sums, progress, hashes, sign, differs,
+                unwritten, signed, spans, group_bytes)
         }
     }
 }

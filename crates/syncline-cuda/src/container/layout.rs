@@ -13,7 +13,7 @@ use super::record::{Contents, TokenLists};
 use super::record_inputs::RecordInputs;
 use super::structs::{ChunkParts, DeviceStreams, LayoutOutput, LayoutSources, RecordPlan};
 use crate::device::{Device, Frame, Grid, fetch};
-use crate::device_kernels::{Out, declare_kernels};
+use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::encode::{Encoded, StreamPlan};
@@ -217,13 +217,14 @@ impl RecordLayouter {
         };
         let grid = Grid::new(1, THREADS).early(true);
         let Contents { geometry, batch, .. } = *contents;
-        // SAFETY: The checks above prove that there are a summary, tile sums, parts, a length, a plan and a
-        // narrow stream for each chunk of the batch. The other streams are those that `BatchPlan` listed from the same
+        // SAFETY: the checks above prove that there are a summary, tile sums, parts, a length, a plan and a narrow
+        // stream for each chunk of the batch. The other streams are those that `BatchPlan` listed from the same
         // summaries. Before it waits, the kernel reads only what quantizing left: `encode_layout` lets it start when
         // all earlier kernels have ended, and other kernels when they have ended themselves. It resets each counter
         // that it waits for to 0.
         unsafe {
-            self.kernels.container_layout(&stream, grid, geometry, batch, sources, output, &mut parts, &mut plans)
+            launch!(self.kernels.container_layout on &stream, grid; geometry, batch, sources, output, &mut parts,
+                &mut plans)
         }?;
         streams.narrow.set_counters_cleared();
         Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })

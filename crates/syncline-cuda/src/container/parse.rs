@@ -25,7 +25,7 @@ pub(crate) use status::{STATUS_HASH, STATUS_TOKEN_STREAM, STATUS_TOKENS};
 
 use super::structs::{BatchFinish, DeviceHashing, DeviceRecords, DeviceResults, MAX_CHUNKS, ParsedChunk};
 use crate::device::{Arena, Device, Frame, Grid};
-use crate::device_kernels::{In, Out, declare_kernels};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::SINGLE_LONG_ENTRIES;
@@ -124,7 +124,8 @@ impl RecordParser {
         let grid = Grid::new(count.div_ceil(LOCATE_THREADS), LOCATE_THREADS);
         // SAFETY: both slices have one entry per record.
         unsafe {
-            self.kernels.container_parse_locate(&stream, grid, device_records, count, &mut starts, &mut lengths)
+            launch!(self.kernels.container_parse_locate on &stream, grid; device_records, count, &mut starts,
+                &mut lengths)
         }?;
         Ok(RecordLocations { starts: starts.into_view(), lengths: lengths.into_view() })
     }
@@ -164,11 +165,13 @@ impl RecordParser {
         let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
         let roles = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
         let grid = Grid::new(batch.chunks(), THREADS).rows(roles);
-        // SAFETY: `ParseMemory::new` allocated the results for the batch's chunks and tiles from the frame,
-        // so that they live as long as the returned value, and cleared those that `cleared_bytes` counts. Records are
-        // read only within `input_bytes`. `Hashing::argument` allocated the sums of hashes and checked the sizes of
-        // progress and results.
-        unsafe { self.kernels.container_parse(&stream, grid, device_records, *geometry, *batch, results, hashing) }?;
+        // SAFETY: `ParseMemory::new` allocated the results for the batch's chunks and tiles from the frame, so that
+        // they live as long as the returned value, and cleared those that `cleared_bytes` counts. Records are read only
+        // within `input_bytes`. `Hashing::argument` allocated the sums of hashes and checked the sizes of progress and
+        // results.
+        unsafe {
+            launch!(self.kernels.container_parse on &stream, grid; device_records, *geometry, *batch, results, hashing)
+        }?;
         memory.into_parsed(frame, format, &bounds, classes)
     }
 
@@ -187,10 +190,10 @@ impl RecordParser {
         let chunks = parsed.tiles.chunks.as_view();
         let codes = parsed.code_status.as_view();
         let (grid, count) = (Grid::new(1, FINISH_THREADS), parsed.tiles.chunk_count);
-        // SAFETY: There are a chunk,
-        // a status and a word of the result per chunk, and at most `FINISH_THREADS` chunks; `bitmap_status` has
-        // `bitmaps` words per chunk. The memory to clear is a multiple of 4 bytes of `parsed`, or none.
-        unsafe { self.kernels.container_parse_finish(stream, grid, ending, count, &chunks, &codes) }
+        // SAFETY: there are a chunk, a status and a word of the result per chunk, and at most `FINISH_THREADS` chunks;
+        // `bitmap_status` has `bitmaps` words per chunk. The memory to clear is a multiple of 4 bytes of `parsed`, or
+        // none.
+        unsafe { launch!(self.kernels.container_parse_finish on stream, grid; ending, count, &chunks, &codes) }
     }
 }
 

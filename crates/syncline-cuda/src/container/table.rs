@@ -11,7 +11,7 @@ use syncline_core::container::{HEADER_HASH_AT, HEADER_LEN};
 use super::progress::Progress;
 use super::structs::{QueuedEnd, StreamHeader};
 use crate::device::{Device, Grid};
-use crate::device_kernels::{In, Out, declare_kernels};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 
 declare_kernels! {
@@ -80,15 +80,14 @@ impl TableWriter {
         let signed = progress.signed();
         let (lengths, state) = (&progress.lengths, &progress.state);
         let grid = Grid::new(1, THREADS).early(true);
-        // SAFETY: It reads `chunks` lengths, which the check above proved to exist,
-        // the state, and what `queued` refers to. It writes to the output only if `room` bytes hold the whole stream,
-        // and to the report in page-locked memory, which the host reads once it has waited for the kernel. If there are
-        // records, it waits for the counter of signed ones; the kernel before it lets it start once lengths and state
-        // are final and does not touch what it writes. If there are none, it waits for that kernel to end.
+        // SAFETY: the kernel reads `chunks` lengths, which the check above proved to exist, the state, and what
+        // `queued` refers to. It writes to the output only if `room` bytes hold the whole stream, and to the report in
+        // page-locked memory, which the host reads once it has waited for the kernel. If there are records, it waits
+        // for the counter of signed ones; the kernel before it lets it start once lengths and state are final and does
+        // not touch what it writes. If there are none, it waits for that kernel to end.
         unsafe {
-            self.kernels.container_table(
-                stream, grid, header, lengths, chunks, state, room, output, number, report, signed, queued,
-            )
+            launch!(self.kernels.container_table on stream, grid; header, lengths, chunks, state, room, output, number,
+                report, signed, queued)
         }?;
         match end {
             StreamEnd::Known(_) => progress.report.written(),

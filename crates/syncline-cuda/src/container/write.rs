@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::record::{Contents, TokenLists};
 use super::structs::{ChunkParts, DeviceLists, RecordPlan};
 use crate::device::{Device, Frame, Grid};
-use crate::device_kernels::{In, Out, declare_kernels};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 
@@ -120,31 +120,14 @@ impl RecordWriter {
         let grid = Grid::new(layout.chunks * blocks, THREADS).early(!token_codes);
         let Contents { geometry, batch, metas, bases, slab, .. } = *contents;
         let (number, first_element) = (laid_out.1, slab.first_element);
-        // SAFETY: The layout made
-        // plans that lie within the output or say that there is no room. `RecordLayouter::lay_out` checked the lengths
-        // of metas, bases and parts. The lists have the entries that the parts count, and the slab holds the elements
-        // of the batch's chunks: both come from the same quantized batch. Before it waits, the kernel reads only tiles
-        // and bases, which no kernel writes any more once records are being laid out.
+        // SAFETY: the layout made plans that lie within the output or say that there is no room.
+        // `RecordLayouter::lay_out` checked the lengths of metas, bases and parts. The lists have the entries that the
+        // parts count, and the slab holds the elements of the batch's chunks: both come from the same quantized batch.
+        // Before it waits, the kernel reads only tiles and bases, which no kernel writes any more once records are
+        // being laid out.
         unsafe {
-            self.kernels.container_write(
-                stream,
-                grid,
-                geometry,
-                batch,
-                &parts,
-                &plans,
-                metas,
-                bases,
-                pointers,
-                &slab.bytes,
-                first_element,
-                blocks,
-                output,
-                laid_out.0,
-                number,
-                unwritten,
-                token_codes,
-            )
+            launch!(self.kernels.container_write on stream, grid; geometry, batch, &parts, &plans, metas, bases,
+                pointers, &slab.bytes, first_element, blocks, output, laid_out.0, number, unwritten, token_codes)
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod structs;
 
+use crate::device::Specialization;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -11,11 +12,21 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 
 use self::structs::{CopyRange, Patch};
 pub(crate) use self::structs::{CountedPlane, PlaneJoin, STRUCTS};
-use super::{Device, Frame, Kernel, Source, Specialization, fetch, source};
+use super::{Device, Frame, Grid, fetch};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{DriverContext, Result};
 
-const SOURCE: Source = source!("device/transfer.cu");
-const THREADS: u32 = 256;
+declare_kernels! {
+    /// The kernels of `kernels/device/transfer.cu`.
+    struct TransferKernels in "device/transfer.cu" {
+        const THREADS: u32 = 256;
+        fn transfer_copy(pieces: In<CopyRange>);
+        fn transfer_patch(patches: In<Patch>, count: u32, out: Out<u8>);
+        fn transfer_join(joins: In<PlaneJoin>, noted: In<u32>);
+        fn transfer_statuses(statuses: In<u32>, chunks: In<u32>, count: u32, code: u32, of_chunks: Out<u32>);
+        fn transfer_count(bytes: In<u8>, planes: In<CountedPlane>, counts: Out<u32>);
+    }
+}
 /// Maximum number of bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;
 /// Approximate number of bytes that a block counts.
@@ -23,13 +34,9 @@ const COUNTED: u64 = 16 << 10;
 /// Approximate number of values that a block joins.
 const JOINED: u32 = 8 << 10;
 
-fn specialization() -> Specialization {
-    Specialization { assertions: String::new(), source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
-}
-
 /// Returns the specializations of the device layer's own kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    vec![specialization()]
+    vec![TransferKernels::specialization()]
 }
 
 /// A list of ranges of device memory that one launch copies.
@@ -74,23 +81,12 @@ impl Patches {
 /// Copies, patches, counts and joins ranges of device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Transfer {
-    copy: Kernel,
-    patch: Kernel,
-    join: Kernel,
-    note: Kernel,
-    count: Kernel,
+    kernels: TransferKernels,
 }
 
 impl Transfer {
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = |name| device.kernel(&specialization(), name);
-        Ok(Self {
-            copy: kernel("transfer_copy")?,
-            patch: kernel("transfer_patch")?,
-            join: kernel("transfer_join")?,
-            note: kernel("transfer_statuses")?,
-            count: kernel("transfer_count")?,
-        })
+        TransferKernels::load(device).map(|kernels| Self { kernels })
     }
 
     /// Copies ranges. The code that added them guarantees that source and destination exist and are not otherwise
@@ -100,11 +96,8 @@ impl Transfer {
             return Ok(());
         }
         let list = stream.clone_htod(&copies.0).doing("listing copies")?;
-        let mut launch = self.copy.launch_on(&stream);
-        launch.arg(&list);
-        // SAFETY: the kernel's parameter is (const CopyRange *), with a block for each range; `Copies::add` requires
-        // valid addresses.
-        unsafe { launch.launch(Kernel::grid(copies.0.len() as u32, THREADS, 0)) }
+        // SAFETY: a block for each range; `Copies::add` requires valid addresses.
+        unsafe { launch!(self.kernels.transfer_copy on &stream, Grid::new(copies.0.len() as u32, THREADS); &list) }
     }
 
     /// Writes patches that lie in the output.
@@ -120,11 +113,11 @@ impl Transfer {
         assert!(patches.end() <= output.len() as u64, "the records were laid out within the output");
         let list = stream.clone_htod(&patches.0).doing("listing patches")?;
         let count = patches.0.len() as u32;
-        let mut launch = self.patch.launch_on(&stream);
-        launch.arg(&list).arg(&count).arg(output);
-        // SAFETY: the kernel's parameters are (const Patch *, u32, u8 *). The patches lie in the output, as checked
-        // above.
-        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }
+        // SAFETY: the patches lie in the output, as checked above.
+        unsafe {
+            launch!(self.kernels.transfer_patch on &stream, Grid::new(count.div_ceil(THREADS), THREADS); &list, count,
+                output)
+        }
     }
 
     /// Counts the occurrences of each byte value in each of some planes, which lie in `bytes`. Waits for the device.
@@ -140,15 +133,11 @@ impl Transfer {
         }
         assert!(planes.iter().all(|plane| plane.start + plane.count <= bytes.len() as u64), "planes are in the bytes");
         let stream = frame.stream().clone();
-        let mut list = frame.upload(planes)?;
+        let list = frame.upload(planes)?;
         let mut counts = frame.zeros::<u32>(planes.len() * 256)?;
-        let mut launch = self.count.launch_on(&stream);
-        launch.arg(bytes).arg(&mut list).arg(&mut counts);
-        let mut grid = Kernel::grid(planes.len() as u32, THREADS, 0);
-        grid.grid_dim.1 = most.div_ceil(COUNTED).min(1 << 15) as u32;
-        // SAFETY: the kernel's parameters are (const u8 *, const Plane *, u32 *). The planes lie in the bytes, as
-        // checked above, and there are 256 counts for each.
-        unsafe { launch.launch(grid) }?;
+        let grid = Grid::new(planes.len() as u32, THREADS).rows(most.div_ceil(COUNTED).min(1 << 15) as u32);
+        // SAFETY: the planes lie in the bytes, as checked above, and there are 256 counts for each.
+        unsafe { launch!(self.kernels.transfer_count on &stream, grid; bytes, &list, &mut counts) }?;
         let counts = fetch(&stream, &counts, "reading counts")?;
         Ok(counts.as_chunks::<256>().0.to_vec())
     }
@@ -162,14 +151,11 @@ impl Transfer {
         }
         assert!(joins.iter().all(|join| (join.chunk as usize) < noted.len()), "every chunk has a word");
         let stream = frame.stream().clone();
-        let mut list = frame.upload(joins)?;
-        let mut launch = self.join.launch_on(&stream);
-        launch.arg(&mut list).arg(noted);
-        let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
-        grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
-        // SAFETY: the kernel's parameters are (const PlaneJoin *, const u32 *), with several blocks for each join. Each
-        // chunk has a word, as checked above. Values are aligned to their size, and planes to that of their symbols.
-        unsafe { launch.launch(grid) }
+        let list = frame.upload(joins)?;
+        let grid = Grid::new(joins.len() as u32, THREADS).rows(most.div_ceil(JOINED).min(1 << 15));
+        // SAFETY: several blocks for each join. Each chunk has a word, as checked above. Values are aligned to their
+        // size, and planes to that of their symbols.
+        unsafe { launch!(self.kernels.transfer_join on &stream, grid; &list, noted) }
     }
 
     /// Sets the bits `code` in the status word of the chunk of each stream whose status is not 0. `chunks` has the
@@ -188,11 +174,12 @@ impl Transfer {
         }
         assert!(statuses.len() >= chunks.len() && chunks.iter().all(|&chunk| (chunk as usize) < of_chunks.len()));
         let stream = frame.stream().clone();
-        let mut list = frame.upload(chunks)?;
-        let mut launch = self.note.launch_on(&stream);
-        launch.arg(statuses).arg(&mut list).arg(&count).arg(&code).arg(of_chunks);
-        // SAFETY: the kernel's parameters are (const u32 *, const u32 *, u32, u32, u32 *). There are as many statuses
-        // as chunk indices, and the indices are below the length of `of_chunks`, as checked above.
-        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }
+        let list = frame.upload(chunks)?;
+        // SAFETY: there are as many statuses as chunk indices, and the indices are below the length of `of_chunks`, as
+        // checked above.
+        unsafe {
+            launch!(self.kernels.transfer_statuses on &stream, Grid::new(count.div_ceil(THREADS), THREADS); statuses,
+                &list, count, code, of_chunks)
+        }
     }
 }

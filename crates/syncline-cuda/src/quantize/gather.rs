@@ -7,14 +7,30 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 
+use super::WARPS;
 use super::quantized::Quantized;
 use super::quantizer::Quantizer;
-use super::scalar_tile::WARPS;
-use super::step::Constants;
+use super::step::{Constants, KernelVariant};
 use super::structs::{ChunkSummary, Outputs, SideListPointers, SideOffsets, SideStarts};
-use crate::device::{Frame, Kernel};
+use crate::device::{Frame, Grid};
+use crate::device_kernels::{In, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+
+declare_kernels! {
+    /// The kernel of `kernels/quantize/gather.cu`.
+    pub(super) struct GatherKernels in "quantize/gather.cu", of (variant: KernelVariant), by (step_in_memory: bool) {
+        with ELEMENT_BYTES = variant.element_bytes;
+        with LOGARITHM = variant.logarithm;
+        with AXES = variant.axes;
+        with WARPS = WARPS;
+        fn quantize_gather(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            constants: Constants<'static>, starts: In<SideStarts>, offsets: In<SideOffsets>, outputs: Outputs,
+            exact: CUdeviceptr as "const uint32_t *", lists: SideListPointers, tiles_of_warp: u32,
+        );
+    }
+}
 
 impl SideListPointers {
     /// Combines lists of outliers with the other lists of `lists`.
@@ -52,24 +68,21 @@ impl GatherArguments<'_> {
     /// chunk, and the lists must have room for all of them. The caller has checked that the slab holds the elements.
     pub fn launch(
         &self,
-        kernel: &Kernel,
+        kernels: &GatherKernels,
         stream: &Arc<CudaStream>,
         slab: &Slab<'_>,
         (geometry, batch, constants): (&DeviceGeometry, &ChunkBatch, Constants<'_>),
     ) -> Result<()> {
-        let mut launch = kernel.launch_on(&stream);
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
-        constants.add_to(&mut launch);
-        launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
-        launch.arg(&self.tiles_of_warp);
-        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS * self.tiles_of_warp), WARPS * 32, 0);
-        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step or const Step *, const
-        // SideStarts *, const SideOffsets *, Outputs, const u32 *, SideLists, u32). The slab holds the batch's
+        let grid = Grid::new(batch.tiles().div_ceil(WARPS * self.tiles_of_warp), WARPS * 32);
+        let Self { outputs, exact, starts, offsets, lists, tiles_of_warp } = *self;
+        // SAFETY: the slab holds the batch's
         // elements, as the caller has checked. Counts come from the kernels that quantize, or from the caller of
         // `gather_outliers`; they add up to the chunks' counts, from which all callers allocated the lists, or for the
         // largest of which.
-        unsafe { launch.launch(grid) }?;
-        Ok(())
+        unsafe {
+            launch!(kernels.quantize_gather on stream, grid; &slab.bytes, slab.first_element, *geometry, *batch, constants,
+                starts, offsets, outputs, exact, lists, tiles_of_warp)
+        }
     }
 }
 
