@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     // The whole workspace: with `--package`, cargo would enable fewer features of common dependencies and build all of
     // them again.
-    for Program { folder, kind, name, path } in programs::build(&["--workspace"])? {
+    for Program { folder, kind, name, path } in programs::build(&["test", "--no-run"], &["--workspace"])? {
         let package = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // Tests that the caller chose are few and short.
         let filter = match (package, kind.as_str(), name.as_str()) {

@@ -1,4 +1,4 @@
-//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | python | install-c | fuzz | bundle`.
+//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | python | install-c | fuzz | bundle | tables`.
 
 mod bundle;
 mod check;
@@ -9,6 +9,7 @@ mod install;
 mod nvrtc;
 mod programs;
 mod python;
+mod tables;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -42,6 +43,8 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Pack the device tests and benches for a GPU machine without Rust
     Bundle,
+    /// Write the tables of documents from the records in bench/records
+    Tables(tables::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +67,7 @@ fn perform(task: Task) -> Result<()> {
         Task::InstallC(arguments) => install::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bundle => bundle::run(),
+        Task::Tables(arguments) => tables::run(&arguments),
     }
 }
 

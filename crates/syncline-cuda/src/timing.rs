@@ -43,6 +43,11 @@ impl Times {
         self.ascending[0]
     }
 
+    /// Returns the number of runs.
+    pub fn count(&self) -> usize {
+        self.ascending.len()
+    }
+
     /// Returns the longest duration in seconds.
     pub fn longest(&self) -> f64 {
         self.ascending[self.ascending.len() - 1]
@@ -61,24 +66,9 @@ fn seconds_between(start: &CudaEvent, end: &CudaEvent) -> Result<f64> {
 ///
 /// # Errors
 /// The errors of `work`; [`CudaError::Driver`](crate::CudaError::Driver).
-pub fn seconds(stream: &Arc<CudaStream>, runs: Runs, work: impl FnMut() -> Result<()>) -> Result<Times> {
-    seconds_behind(stream, runs, || Ok(()), work)
-}
-
-/// Measures `work` alone, queued after `before`. If `before` keeps the device busy for long enough, the time that the
-/// host takes to launch `work` is not included.
-///
-/// # Errors
-/// The errors of `before` and `work`; [`CudaError::Driver`](crate::CudaError::Driver).
-pub fn seconds_behind(
-    stream: &Arc<CudaStream>,
-    runs: Runs,
-    mut before: impl FnMut() -> Result<()>,
-    mut work: impl FnMut() -> Result<()>,
-) -> Result<Times> {
+pub fn seconds(stream: &Arc<CudaStream>, runs: Runs, mut work: impl FnMut() -> Result<()>) -> Result<Times> {
     let mut times = Vec::new();
     for run in 0..runs.warm_up + runs.counted {
-        before()?;
         let start = event(stream)?;
         work()?;
         let taken = seconds_between(&start, &event(stream)?)?;
@@ -200,7 +190,7 @@ mod tests {
     #[test]
     fn times_are_ordered() {
         let times = Times::new(vec![3.0, 1.0, 2.0, 9.0, 4.0]);
-        assert_eq!((times.shortest(), times.median(), times.longest()), (1.0, 3.0, 9.0));
+        assert_eq!((times.shortest(), times.median(), times.longest(), times.count()), (1.0, 3.0, 9.0, 5));
         assert_eq!(Times::new(Vec::new()).median(), 0.0);
     }
 }
