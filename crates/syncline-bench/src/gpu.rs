@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use syncline::gpu::{Compressor, Decompressor, DeviceBuffer, DeviceBytes, RawStream};
 use syncline::{ArrayView, Backend, Bound, CompressOptions, compress_bound};
+use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::CudaStream;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::timing::{self, KernelTimes, Runs};
-use syncline_cuda::{CudaError, HEADERS};
 
 use crate::array::Array;
 use crate::check::{Promise, ensure_same};
@@ -55,7 +55,7 @@ impl Gpu {
     /// # Errors
     /// There is no GPU, or it cannot be used.
     pub fn open(runs: usize) -> Result<Self> {
-        let device = Device::open(0, &HEADERS)?;
+        let device = Device::open(0, &syncline_papers::HEADERS)?;
         let stream = device.context().new_stream().doing("creating a stream")?;
         let kernels = KernelTimes::new(&stream);
         let device = device.with_tracer(kernels.clone());

@@ -7,8 +7,6 @@
 //! All stages take device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller
 //! keeps.
 
-#[cfg(feature = "baselines")]
-pub mod baselines;
 pub mod container;
 pub mod device;
 #[doc(hidden)]

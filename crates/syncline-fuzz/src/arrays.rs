@@ -71,9 +71,8 @@ impl Case {
         let is_lossy = matches!(element_type, ElementType::F32 | ElementType::F64);
         let bound = if is_lossy { input.choose(&BOUNDS) } else { Bound::Lossless };
         let is_lossless = bound == Bound::Lossless;
-        let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::Gap, IndexKind::None]);
-        let efforts = if index == IndexKind::Gap { &[Effort::Fast] } else { &Effort::ALL[..] };
-        let effort = input.choose(efforts);
+        let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::None]);
+        let effort = input.choose(&Effort::ALL);
         let coder = if is_lossless { input.choose(&LOSSLESS_CODERS) } else { input.choose(&LOSSY_CODERS) };
         // Large tiles have one effort and coder less.
         let tile = match input.byte() % 4 {

@@ -16,7 +16,7 @@ fn decode_huffman<S: Symbol>(bytes: &[u8]) {
     let Ok(stream) = Stream::<S>::parse(bytes, "fuzz") else { return };
     let classes: Vec<u8> = (0..stream.groups()).map(|group| (group % 4) as u8).collect();
     let mut first: Option<Vec<S>> = None;
-    for kind in [Decoder::Chunked, Decoder::SelfSync, Decoder::Gap, Decoder::Indexed] {
+    for kind in [Decoder::Chunked, Decoder::SelfSync, Decoder::Indexed] {
         let Ok(decoder) = stream.decoder(kind, &classes) else { continue };
         let mut symbols = vec![S::truncate(0); stream.symbols()];
         if decoder.decode(&mut symbols, 1).is_ok() {

@@ -215,8 +215,8 @@ impl CompressOptions {
     /// [`Error::InvalidArgument`].
     pub(crate) fn validate(&self, element_type: ElementType) -> Result<()> {
         self.bound.validate(element_type)?;
-        let Advanced { coder, index, tile, .. } = self.advanced;
-        self.coder_options().validate(self.bound, index)?;
+        let Advanced { coder, tile, .. } = self.advanced;
+        self.coder_options().validate(self.bound)?;
         if tile != Some(TileSize::Large) || self.bound == Bound::Lossless {
             return Ok(());
         }

@@ -26,9 +26,8 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 21] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
-    case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
     case("f32_2d_abs_fill", ElementType::F32, &[50, 45], Bound::Abs(0.05), IndexKind::Symbol),
     case("f32_1d_outliers", ElementType::F32, &[1500], Bound::Abs(1e-4), IndexKind::Symbol),
@@ -36,7 +35,6 @@ const CASES: [Case; 23] = [
     case("f64_4d_psnr", ElementType::F64, &[2, 5, 9, 11], Bound::Psnr(60.0), IndexKind::Symbol),
     case("f64_2d_lossless", ElementType::F64, &[20, 33], Bound::Lossless, IndexKind::Symbol),
     case("u16_2d_lossless", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),
-    case("i32_1d_lossless_gap", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Gap),
     case("u8_raw", ElementType::U8, &[100], Bound::Lossless, IndexKind::Symbol),
     case("i32_1d_lzss", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Symbol),
     case("u16_2d_lzss_huffman", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),

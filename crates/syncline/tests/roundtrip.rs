@@ -9,7 +9,7 @@ use syncline::{
     decompress,
 };
 
-const INDEX_KINDS: [IndexKind; 3] = [IndexKind::None, IndexKind::Gap, IndexKind::Symbol];
+const INDEX_KINDS: [IndexKind; 2] = [IndexKind::None, IndexKind::Symbol];
 
 fn shapes() -> Vec<Vec<u64>> {
     [

@@ -6,10 +6,11 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths};
-use syncline_cuda::device::Arena;
+use syncline_cuda::device::{Arena, Frame};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::codebook::{CodebookBuilder, DeviceCodebooks, unpack};
 use syncline_cuda::timing::{self, Times};
+use syncline_papers::codebook::{BlockBuilder, fits};
 
 use crate::gpu::Gpu;
 use crate::record::Record;
@@ -48,32 +49,44 @@ pub fn measure(gpu: &Gpu) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-fn of_counts(gpu: &Gpu, spread: &str, counts: &[u32]) -> Result<[Record; 2]> {
+fn of_counts(gpu: &Gpu, spread: &str, counts: &[u32]) -> Result<Vec<Record>> {
     let symbols = counts.len() as u32;
     let wide: Vec<u64> = counts.iter().map(|&count| count.into()).collect();
     let device_counts = gpu.stream.clone_htod(&wide).doing("uploading counts")?;
-    let builder = CodebookBuilder::new(&gpu.device, symbols)?;
     let mut codebook = DeviceCodebooks::new(&gpu.stream, symbols, 1)?;
     let mut arena = Arena::new(gpu.stream.clone());
-    let times = timing::seconds(&gpu.stream, gpu.runs, || {
-        builder.launch(&mut arena.frame()?, &device_counts.as_view(), &mut codebook)
-    })?;
-    let codewords = gpu.stream.clone_dtoh(&codebook.codewords()).doing("reading codewords")?;
     let (cpu, expected) = on_cpu(counts, gpu.runs.counted);
-    ensure!(
-        codewords.iter().map(|&word| unpack(word).0).eq(expected.iter().map(|&length| u32::from(length))),
-        "the lengths of {symbols} symbols, {spread}, are not the CPU's"
-    );
-    let record = |device: &str| Record {
-        bench: "papers".into(),
-        device: device.into(),
-        field: spread.into(),
-        shape: symbols.to_string(),
-        codec: "syncline".into(),
-        ..Record::default()
+    let record = |device: &str, codec: &str, times: &Times| {
+        let record = Record {
+            bench: "papers".into(),
+            device: device.into(),
+            field: spread.into(),
+            shape: symbols.to_string(),
+            codec: codec.into(),
+            ..Record::default()
+        };
+        record.timed("codebook", times, None)
     };
-    let device = &gpu.device.info().name;
-    Ok([record(device).timed("codebook", &times, None), record("cpu, 1 thread").timed("codebook", &cpu, None)])
+    let mut records = Vec::new();
+    let mut measure =
+        |codec: &str, launch: &dyn Fn(&mut Frame<'_>, &mut DeviceCodebooks) -> syncline_cuda::Result<()>| {
+            let times = timing::seconds(&gpu.stream, gpu.runs, || launch(&mut arena.frame()?, &mut codebook))?;
+            let codewords = gpu.stream.clone_dtoh(&codebook.codewords()).doing("reading codewords")?;
+            ensure!(
+                codewords.iter().map(|&word| unpack(word).0).eq(expected.iter().map(|&length| u32::from(length))),
+                "{codec}: the lengths of {symbols} symbols, {spread}, are not the CPU's"
+            );
+            records.push(record(&gpu.device.info().name, codec, &times));
+            Ok(())
+        };
+    let builder = CodebookBuilder::new(&gpu.device, symbols)?;
+    measure("syncline", &|frame, codebook| builder.launch(frame, &device_counts.as_view(), codebook))?;
+    if fits(symbols, gpu.device.info().shared_memory_per_block) {
+        let builder = BlockBuilder::new(&gpu.device, symbols)?;
+        measure("one block", &|frame, codebook| builder.launch(frame, &device_counts.as_view(), codebook))?;
+    }
+    records.push(record("cpu, 1 thread", "syncline", &cpu));
+    Ok(records)
 }
 
 /// Times computing lengths and codewords on one core. Returns the times and the lengths.

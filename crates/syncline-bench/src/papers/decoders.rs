@@ -3,17 +3,19 @@
 
 use anyhow::{Context, Result};
 use syncline_core::huffman::{IndexKind, Stream};
-use syncline_cuda::baselines::cusz_2020::CuSz2020;
-use syncline_cuda::baselines::gap_array_2020::GapArray2020;
-use syncline_cuda::baselines::gap_array_2022::GapArray2022;
-use syncline_cuda::baselines::self_sync_2018::SelfSync2018;
-use syncline_cuda::baselines::self_sync_2022::SelfSync2022;
-use syncline_cuda::baselines::shared_memory_tuning_2022::BufferSize;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaView};
 use syncline_cuda::device::{Arena, Frame};
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::huffman::decode::{Batch, BatchStream, Decoding, Gap, Indexed, SelfSync, status_text};
+use syncline_cuda::huffman::decode::{Batch, BatchStream, Decoding, Indexed, status_text};
 use syncline_cuda::timing;
+use syncline_papers::cusz_2020::CuSz2020;
+use syncline_papers::decode::{Gap, SelfSync};
+use syncline_papers::gap_array::{self, GapArrays};
+use syncline_papers::gap_array_2020::GapArray2020;
+use syncline_papers::gap_array_2022::GapArray2022;
+use syncline_papers::self_sync_2018::SelfSync2018;
+use syncline_papers::self_sync_2022::SelfSync2022;
+use syncline_papers::shared_memory_tuning_2022::BufferSize;
 
 use super::GROUP_LOG2;
 use super::huffman::{Code, Input, Streams};
@@ -25,13 +27,15 @@ use crate::record::Record;
 /// a buffer of 8 KiB times the compression ratio.
 const BUFFERS: [u32; 8] = [4, 8, 16, 28, 38, 56, 80, 160];
 
-/// Launches a decoder.
-type Launch<S> = Box<dyn Fn(&mut Frame<'_>, Decoding<'_, '_, S>) -> syncline_cuda::Result<()>>;
+/// Launches a decoder, which may read gap arrays.
+type Launch<S> = Box<dyn Fn(&mut Frame<'_>, Decoding<'_, '_, S>, &GapArrays) -> syncline_cuda::Result<()>>;
 
 /// Streams on the device, and the buffers to decode them to.
 struct Prepared<'s, S> {
     input: CudaView<'s, u8>,
     batch: Batch<S>,
+    /// The gap arrays of streams without an index.
+    gaps: GapArrays,
     output: CudaSlice<S>,
     status: CudaSlice<u32>,
     no_classes: CudaSlice<u8>,
@@ -42,7 +46,7 @@ struct Prepared<'s, S> {
 /// # Errors
 /// A decoder fails or gives other symbols.
 pub fn measure<S: Code>(gpu: &Gpu, input: &Input<'_, S>, streams: &Streams<S>) -> Result<Vec<Record>> {
-    let mut prepared = Prepared::new(gpu, streams)?;
+    let mut prepared = Prepared::new(gpu, input, streams)?;
     let (mut records, options) = (Vec::new(), streams.options());
     for number in 0.. {
         // One at a time, because a decoder with CUDA streams of its own slows down all launches while it exists.
@@ -76,31 +80,38 @@ fn decoder<S: Code>(
     macro_rules! decoder {
         ($name:expr, $decoder:expr) => {{
             let decoder = $decoder;
-            let launch: Launch<S> = Box::new(move |frame, decoding| decoder.launch(frame, decoding));
+            let launch: Launch<S> = Box::new(move |frame, decoding, _| decoder.launch(frame, decoding));
+            (String::from($name), launch)
+        }};
+    }
+    macro_rules! by_gaps {
+        ($name:expr, $decoder:expr) => {{
+            let decoder = $decoder;
+            let launch: Launch<S> = Box::new(move |frame, decoding, gaps| decoder.launch(frame, decoding, gaps));
             (String::from($name), launch)
         }};
     }
     Ok(Some(match (index, number) {
         (IndexKind::Symbol, 0) => decoder!("syncline indexed", Indexed::new(device, log2)?),
         (IndexKind::Symbol, 1) => decoder!("cusz_2020", CuSz2020::new(device, log2)?),
-        (IndexKind::Gap, 0) => decoder!("gap, improved", Gap::new(device, log2)?),
-        (IndexKind::Gap, 1) => decoder!("gap_array_2020", GapArray2020::new(device, log2)?),
-        (IndexKind::Gap, 2) => decoder!("gap_array_2022", GapArray2022::new(device, log2, by_class)?),
-        (IndexKind::Gap, _) if !free_groups && S::ALPHABET > 256 && number < 3 + BUFFERS.len() => {
-            let kibibytes = BUFFERS[number - 3];
-            let buffer = BufferSize::Fixed { bytes: kibibytes << 10 };
-            let name = format!("gap_array_2022, buffer of {kibibytes} KiB");
-            decoder!(name, GapArray2022::new(device, log2, buffer)?)
-        }
         (IndexKind::None, 0) => decoder!("self-sync, improved", SelfSync::new(device, log2)?),
         (IndexKind::None, 1) => decoder!("self_sync_2018", SelfSync2018::new(device, log2)?),
         (IndexKind::None, 2) => decoder!("self_sync_2022", SelfSync2022::new(device, log2, by_class)?),
+        (IndexKind::None, 3) => by_gaps!("gap, improved", Gap::new(device, log2)?),
+        (IndexKind::None, 4) => by_gaps!("gap_array_2020", GapArray2020::new(device, log2)?),
+        (IndexKind::None, 5) => by_gaps!("gap_array_2022", GapArray2022::new(device, log2, by_class)?),
+        (IndexKind::None, _) if !free_groups && S::ALPHABET > 256 && number < 6 + BUFFERS.len() => {
+            let kibibytes = BUFFERS[number - 6];
+            let buffer = BufferSize::Fixed { bytes: kibibytes << 10 };
+            let name = format!("gap_array_2022, buffer of {kibibytes} KiB");
+            by_gaps!(name, GapArray2022::new(device, log2, buffer)?)
+        }
         _ => return Ok(None),
     }))
 }
 
 impl<'s, S: Code> Prepared<'s, S> {
-    fn new(gpu: &Gpu, streams: &'s Streams<S>) -> Result<Self> {
+    fn new(gpu: &Gpu, symbols: &Input<'_, S>, streams: &'s Streams<S>) -> Result<Self> {
         let input = streams.encoded.bytes().slice(..streams.end());
         let bytes = gpu.stream.clone_dtoh(&input).doing("reading the streams")?;
         let sizes = streams.places.iter().zip(&streams.sizes);
@@ -116,10 +127,19 @@ impl<'s, S: Code> Prepared<'s, S> {
             })
             .collect();
         let batch = Batch::new(&gpu.stream, &places)?;
+        let of_stream = |(i, stream)| {
+            let first = i * streams.lengths[0];
+            gap_array::of_stream(stream, &symbols.host[first..first + streams.lengths[i]])
+        };
+        let arrays: Vec<_> = match streams.index {
+            IndexKind::None => parsed.iter().enumerate().map(of_stream).collect(),
+            IndexKind::Symbol => Vec::new(),
+        };
+        let gaps = GapArrays::new(&gpu.stream, &arrays)?;
         // SAFETY: symbols have no invalid bit patterns, and all are cleared before they are read.
         let output = unsafe { gpu.stream.alloc::<S>(streams.lengths.iter().sum()) }.doing("allocating")?;
         let status = gpu.stream.alloc_zeros(streams.lengths.len()).doing("allocating")?;
-        Ok(Self { input, batch, output, status, no_classes: gpu.stream.alloc_zeros(1).doing("allocating")? })
+        Ok(Self { input, batch, gaps, output, status, no_classes: gpu.stream.alloc_zeros(1).doing("allocating")? })
     }
 
     /// Fills the output with a pattern, so that missing writes are detected.
@@ -137,7 +157,7 @@ impl<'s, S: Code> Prepared<'s, S> {
             output: &mut self.output.as_view_mut(),
             status: &mut self.status.as_view_mut(),
         };
-        launch(frame, decoding)
+        launch(frame, decoding, &self.gaps)
     }
 
     fn check(&self, gpu: &Gpu, input: &Input<'_, S>) -> Result<()> {

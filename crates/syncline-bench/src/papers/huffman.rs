@@ -4,7 +4,6 @@ use anyhow::{Context, Result, ensure};
 use syncline::ElementType;
 use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind, encode};
 use syncline_core::predict::codes::RADIUS;
-use syncline_cuda::baselines::reduce_shuffle_merge_2021::{self, Method};
 use syncline_cuda::cudarc::driver::{CudaSlice, DeviceRepr};
 use syncline_cuda::device::Arena;
 use syncline_cuda::error::DriverContext;
@@ -12,6 +11,8 @@ use syncline_cuda::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamSpan,
 };
 use syncline_cuda::timing;
+use syncline_papers::gap_array_2020::GapArrayEncoder;
+use syncline_papers::reduce_shuffle_merge_2021::{self, Method};
 
 use super::{GROUP_LOG2, decoders};
 use crate::array::Array;
@@ -192,6 +193,19 @@ fn measure_encoders<S: Code>(gpu: &Gpu, input: &Input<'_, S>, streams: &mut Stre
         streams.encoded.read_plans(&gpu.stream)?;
         ensure_same(&read(&streams.encoded, end)?, &expected, &name)?;
         records.push(streams.sized(gpu.of_system(input.array, &name, &options, "encode", &times)));
+    }
+    if streams.index == IndexKind::None {
+        let encoder = GapArrayEncoder::<S>::new(&gpu.device, &streams.format)?;
+        let groups = streams.lengths.iter().map(|&length| (length >> GROUP_LOG2) as u32).max().unwrap_or(0);
+        let bytes = streams.lengths.len() * encoder.gaps_in_stream(groups) as usize;
+        let mut gaps = gpu.stream.alloc_zeros::<u8>(bytes).doing("allocating gap arrays")?;
+        let Streams { batch, codebooks, encoded, .. } = streams;
+        let given = EncodeInput { symbols: &symbols, classes: None, batch, codebooks };
+        let times = timing::seconds(&gpu.stream, gpu.runs, || {
+            encoder.launch(&mut arena.frame()?, &given, groups, encoded, &mut gaps.as_view_mut())
+        })?;
+        ensure_same(&read(&streams.encoded, end)?, &expected, "gap_array_2020")?;
+        records.push(streams.sized(gpu.of_system(input.array, "gap_array_2020", &options, "encode", &times)));
     }
     let encoder = Encoder::new(&gpu.device, &streams.format)?;
     let Streams { batch, codebooks, builder, encoded, .. } = streams;

@@ -4,12 +4,12 @@
 use anyhow::{Context, Result, ensure};
 use syncline_core::container::ALIGNMENT;
 use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
-use syncline_cuda::baselines::gpulz_2023;
 use syncline_cuda::cudarc::driver::CudaSlice;
 use syncline_cuda::device::Arena;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, SectionPlan, Span};
 use syncline_cuda::timing::{self, Runs};
+use syncline_papers::gpulz_2023;
 
 use crate::array::Array;
 use crate::check::ensure_same;

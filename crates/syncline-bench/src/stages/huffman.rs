@@ -48,7 +48,6 @@ fn measure_codes(symbols: &[u16], runs: usize, records: &mut Records) -> Result<
     // Each decoder with the index that it was designed for.
     let decoders = [
         (Decoder::Indexed, IndexKind::Symbol),
-        (Decoder::Gap, IndexKind::Gap),
         (Decoder::SelfSync, IndexKind::None),
         (Decoder::Chunked, IndexKind::None),
     ];

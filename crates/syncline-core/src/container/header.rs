@@ -217,9 +217,6 @@ impl Header {
         if coders & LARGE_TILES != 0 && coders != TOKEN_CODES | LARGE_TILES {
             return Err(bad("it has large tiles without token codebooks, or with LZSS"));
         }
-        if coders & TOKEN_CODES != 0 && index == IndexKind::Gap {
-            return Err(bad("it has token codebooks, which have no gap index"));
-        }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = read_extents(&extents, rank).ok_or_else(|| bad("impossible shape"))?;
         let header = Self {

@@ -161,7 +161,7 @@ mod tests {
         }
         // Only symbol 0, and only one other.
         both(&vec![0; 3000 * K], &[], IndexKind::Symbol);
-        both(&vec![9; 3000 * K], &[], IndexKind::Gap);
+        both(&vec![9; 3000 * K], &[], IndexKind::None);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use crate::bound::Bound;
 use crate::error::{Error, Result};
-use crate::huffman::IndexKind;
 use crate::lzss::{LEVELS, SymbolWidth};
 use crate::predict::interpolate::Scheme;
 use crate::tokens;
@@ -196,12 +195,11 @@ impl CoderOptions {
         self.effort != Effort::Fast && bound != Bound::Lossless
     }
 
-    /// Checks the level, and that the coder and the index support streams with this bound.
+    /// Checks the level, and that the coder supports streams with this bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the level is not 1 to 9, for LZSS alone with an error bound, or if the effort
-    /// needs another index.
-    pub fn validate(&self, bound: Bound, index: IndexKind) -> Result<()> {
+    /// [`Error::InvalidArgument`] if the level is not 1 to 9, or for LZSS alone with an error bound.
+    pub fn validate(&self, bound: Bound) -> Result<()> {
         if !LEVELS.contains(&self.level) {
             return Err(Error::invalid(format!("unknown level {}: use 1 to 9", self.level)));
         }
@@ -209,12 +207,6 @@ impl CoderOptions {
             return Err(Error::invalid(
                 "the coder lzss is for lossless streams only: with an error bound, use huffman, lzss+huffman, or auto",
             ));
-        }
-        if self.token_codes(bound) && index == IndexKind::Gap {
-            return Err(Error::invalid(format!(
-                "effort {} has no index '{index}': use the index symbol or none, or the effort fast",
-                self.effort
-            )));
         }
         Ok(())
     }

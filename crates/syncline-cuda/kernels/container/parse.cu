@@ -11,20 +11,16 @@
 #include "container/parse.cuh"
 #include "container/parse_lists.cuh"
 
-__device__ inline uint32_t most_codebooks(const ParseResults &to) {
-    return to.index_kind == INDEX_SYMBOL ? MAX_CODEBOOKS : 1;
-}
-
 // Returns what is known of the stream of codes in the first `length` bytes of a section.
 __device__ inline StreamBounds codes_bounds(const Section &section, uint64_t length, const ChunkBatch &batch,
-                                            const Geometry &geometry, const ParseResults &to) {
-    return {section.offset, length, batch.slots, 2, geometry.group_log2, to.index_kind, most_codebooks(to)};
+                                            const Geometry &geometry) {
+    return {section.offset, length, batch.slots, 2, geometry.group_log2, MAX_CODEBOOKS};
 }
 
 // Returns what is known of the stream of bitmaps in the first `length` bytes of a section.
 __device__ inline StreamBounds bitmap_bounds(const Section &section, uint64_t length, const ParseResults &to) {
     const uint32_t most_groups = uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2);
-    return {section.offset, length, most_groups, 1, BITMAP_GROUP_LOG2, INDEX_SYMBOL, 1};
+    return {section.offset, length, most_groups, 1, BITMAP_GROUP_LOG2, 1};
 }
 
 // Reads metas, first groups, starts of bitmaps and classes of groups. Called by the whole block.
@@ -169,7 +165,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     // The streams must have as many symbols as the tiles say. Tokens are checked when they are decoded.
     const Section codes = record.sections[CODES];
-    const StreamHeader header = read_header(records.input, codes_bounds(codes, codes.length, batch, geometry, to));
+    const StreamHeader header = read_header(records.input, codes_bounds(codes, codes.length, batch, geometry));
     const bool huffman = record.kind == KIND_QUANTIZED;
     if (huffman && (header.status != 0 || header.groups != groups || header.zero_bit_symbol != radius)) {
         problems |= PARSE_CODES;
@@ -299,7 +295,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
                                       RoleScratch &scratch) {
     const Section section = record.sections[CODES];
     const StreamHeader header =
-        read_header(records.input, codes_bounds(section, section.length, batch, geometry, to));
+        read_header(records.input, codes_bounds(section, section.length, batch, geometry));
     if (record.kind != KIND_QUANTIZED || header.status != 0 || !header.has_zero_bit_groups) {
         return 0; // The blocks that read the codes report what is wrong.
     }
@@ -382,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
         const uint64_t length = (is_bitmap ? quantized : has_stream) ? section.length : 0;
         uint32_t status;
-        const uint32_t books = most_codebooks(to);
+        constexpr uint32_t books = MAX_CODEBOOKS;
         if (is_bitmap) {
             const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
             const StreamBounds place = bitmap_bounds(section, length, to);
@@ -396,7 +392,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             }
             problems = status != 0 ? PARSE_BITMAPS : 0;
         } else if (role < books) {
-            const StreamBounds place = codes_bounds(section, length, batch, geometry, to);
+            const StreamBounds place = codes_bounds(section, length, batch, geometry);
             const uint64_t first_group = uint64_t(number) * batch.slots;
             const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.

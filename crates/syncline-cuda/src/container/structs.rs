@@ -359,13 +359,10 @@ device_struct! {
         pub(super) rank_stride: u32,
         /// Number of fill patterns in the header.
         pub(super) patterns: u32,
-        /// Index of the codes.
-        pub(super) index_kind: u32,
         /// Whether chunks may have codes as LZSS tokens.
         pub(super) lzss_codes: u32,
         /// Whether chunks may have token codebooks.
         pub(super) token_codes: u32,
-        pub(super) unused: u32,
     }
 }
 

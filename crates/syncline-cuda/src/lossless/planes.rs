@@ -275,10 +275,7 @@ pub(super) struct PlaneDecoder<S> {
 impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
     pub fn new(device: &Device) -> Result<Self> {
         let group_log2 = GROUP_LOG2.into();
-        Ok(Self {
-            parser: Parser::new(device, group_log2, IndexKind::Symbol)?,
-            decoder: Indexed::new(device, group_log2)?,
-        })
+        Ok(Self { parser: Parser::new(device, group_log2)?, decoder: Indexed::new(device, group_log2)? })
     }
 
     /// Decodes the streams at `places` of the input to `output`. `status` receives one word per stream, 0 if its

@@ -270,7 +270,7 @@ impl<'d> Compressor<'d> {
     ) -> Result<PendingScan> {
         check_array(input, element_type, shape)?;
         options.bound.validate(element_type)?;
-        self.coder.validate(options.bound, IndexKind::Symbol)?;
+        self.coder.validate(options.bound)?;
         if options.bound == Bound::Lossless {
             return Err(CudaError::Lossless("the bound asked for is lossless".into()));
         }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::array::Element;
-use syncline_core::huffman::Decoder;
 
 use reconstruct::{Part, reconstruct};
 use scratch::{Scratch, Sizes};
@@ -229,12 +228,12 @@ impl Decompressor {
             bytes += Arena::bytes_for::<u8>(1) + self.reconstructor.workspace(batch.chunks(), batch.slots());
             let mut of_codes = 0;
             if self.decoder.is_some() {
-                of_codes = workspace(Decoder::Indexed, &codes.sizes()?);
+                of_codes = workspace(&codes.sizes()?);
                 of_codes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
             }
             if self.bitmaps.is_some() {
                 let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
-                bytes += workspace(Decoder::Indexed, &bounds.sizes()?);
+                bytes += workspace(&bounds.sizes()?);
             }
             if let Some((token_codes, _)) = &self.token_codes {
                 of_codes = of_codes.max(token_codes.workspace(batch.chunks()));

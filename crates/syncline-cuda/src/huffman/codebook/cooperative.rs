@@ -1,4 +1,4 @@
-//! Codebooks of alphabets that exceed the shared memory of one block: launcher of
+//! Codebooks of large alphabets: launcher of
 //! `kernels/huffman/codebook/cooperative.cu` and `kernels/huffman/codebook/cooperative_trees.cu`.
 
 #![allow(unsafe_code, reason = "kernel launches")]
@@ -6,7 +6,8 @@
 use cudarc::driver::CudaView;
 
 use super::{
-    BlockLayout, CANDIDATE_TREES, CANDIDATE_TREES_BYTES, CONTROL_BYTES, DeviceCodebooks, SUMMARY_WORDS, constants,
+    BlockLayout, CANDIDATE_TREES, CANDIDATE_TREES_BYTES, CONTROL_BYTES, DeviceCodebooks, SUMMARY_WORDS, check_alphabet,
+    constants,
 };
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
@@ -94,15 +95,16 @@ fn sort_specialization(symbols: u32, layout: BlockLayout) -> Specialization {
 }
 
 /// Returns the specializations of one alphabet size for the compile check.
-pub(super) fn specializations(symbols: u32, layout: BlockLayout, shared_memory: u32) -> Vec<Specialization> {
+pub(super) fn specializations(symbols: u32, shared_memory: u32) -> Vec<Specialization> {
+    let layout = BlockLayout::for_alphabet(symbols, u32::MAX);
     let trees = TreeMemory::for_alphabet(symbols, shared_memory).specialization(symbols, layout);
     vec![sort_specialization(symbols, layout), trees]
 }
 
-/// Builds codebooks one after another: cooperating blocks sort, one block builds each candidate tree, and cooperating
+/// Builds codebooks of one alphabet size from counts in device memory, one after another: cooperating blocks sort, one block builds each candidate tree, and cooperating
 /// blocks write the codewords.
 #[derive(Debug, Clone)]
-pub(super) struct CooperativeBuilder {
+pub struct CodebookBuilder {
     sort: Kernel,
     trees: Kernel,
     write: Kernel,
@@ -111,9 +113,15 @@ pub(super) struct CooperativeBuilder {
     tree_memory: TreeMemory,
 }
 
-impl CooperativeBuilder {
-    pub(super) fn new(device: &Device, symbols: u32, layout: BlockLayout) -> Result<Self> {
+impl CodebookBuilder {
+    /// Compiles the kernels for alphabets of `symbols` symbols, 0 to `symbols - 1`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536 symbols; errors of [`Device::kernel`].
+    pub fn new(device: &Device, symbols: u32) -> Result<Self> {
+        check_alphabet(symbols)?;
         let info = device.info();
+        let layout = BlockLayout::for_alphabet(symbols, info.multiprocessors);
         let kernel = |name| device.kernel(&sort_specialization(symbols, layout), name);
         let (sort, write) = (kernel("cooperative_sort")?, kernel("cooperative_write")?);
         for kernel in [&sort, &write] {
@@ -131,13 +139,18 @@ impl CooperativeBuilder {
         Ok(Self { sort, trees, write, symbols, layout, tree_memory })
     }
 
-    /// Queues the kernels. [`CodebookBuilder::launch`](super::CodebookBuilder::launch) has checked the lengths.
-    pub(super) fn launch(
+    /// Builds each codebook from its part of `counts`, on the frame's stream and without a copy to the host.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are fewer counts than symbols or `codebooks` has another alphabet size;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn launch(
         &self,
         frame: &mut Frame<'_>,
         counts: &CudaView<'_, u64>,
         codebooks: &mut DeviceCodebooks,
     ) -> Result<()> {
+        codebooks.check(self.symbols, counts.len())?;
         let (length, stream) = (self.symbols as usize, frame.stream().clone());
         let sums = (self.symbols.div_ceil(STRETCH) + SORT_RESULT_WORDS) as usize;
         let spill = self.tree_memory.spill_bytes(self.symbols) as usize * CANDIDATE_TREES as usize;

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use cudarc::driver::DeviceRepr;
-use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
+use syncline_core::huffman::{IndexKind, MAX_CLASSES, Symbol};
 
 use super::prepare::Preparation;
 use super::{Decoding, FORMATS, LONG_ENTRIES, SEQUENCE, TABLE_BITS, constants_for};
@@ -257,7 +257,8 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// [`CudaError::InvalidArgument`] if a buffer is too short or misaligned or a stream has another index;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are not an error, see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
-        decoding.check(frame, Decoder::Indexed, self.group_log2)?;
+        let has_index = decoding.batch.sizes.index == Some(IndexKind::Symbol);
+        decoding.check(frame, has_index, self.group_log2)?;
         let sizes = decoding.batch.sizes;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
         if sizes.index_blocks > 0 {

@@ -41,21 +41,20 @@ pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32
     all
 }
 
-/// Returns the maximum number of codebooks of a stream.
-pub(crate) fn most_codebooks(index: IndexKind) -> u32 {
-    if index == IndexKind::Symbol { MAX_CLASSES as u32 } else { 1 }
-}
+/// Maximum number of codebooks of a stream.
+pub(crate) const CODEBOOKS: u32 = MAX_CLASSES as u32;
 
-fn specialization(symbol_bytes: usize, group_log2: u32, index: IndexKind) -> Specialization {
-    let mut constants = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
-    constants.push(("INDEX", index as u64));
-    Specialization { assertions: String::new(), source: SOURCE, constants }
+fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
+    Specialization {
+        assertions: String::new(),
+        source: SOURCE,
+        constants: parse_constants(symbol_bytes, group_log2, PARSE_THREADS),
+    }
 }
 
 /// Returns the specializations for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let of = |index| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, index));
-    IndexKind::ALL.into_iter().flat_map(of).collect()
+    FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2)).to_vec()
 }
 
 /// Limits of all locations. A stream that exceeds them is treated as damaged.
@@ -77,7 +76,6 @@ pub(crate) struct BatchBounds {
     pub streams: u32,
     /// Maximum number of codebooks of each stream.
     pub codebooks: u32,
-    pub index: IndexKind,
     pub group_log2: u32,
     /// Maximum groups of a stream.
     pub groups: u32,
@@ -127,7 +125,7 @@ impl BatchBounds {
             input_bytes: self.input_bytes,
             output_symbols: self.output_symbols,
             classes: self.classes,
-            index: Some(self.index),
+            index: Some(IndexKind::Symbol),
         })
     }
 }
@@ -136,23 +134,22 @@ impl BatchBounds {
 #[derive(Debug, Clone)]
 pub struct Parser<S> {
     kernel: Kernel,
-    index: IndexKind,
     group_log2: u32,
     symbol: PhantomData<S>,
 }
 
 impl<S: Symbol + DeviceRepr> Parser<S> {
-    /// Creates a parser of streams with groups of `2^group_log2` symbols and this index kind. Streams with several
+    /// Creates a parser of streams with groups of `2^group_log2` symbols and the symbol index. Streams with several
     /// codebooks must have at most 2^14 symbols in each alphabet.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
-    pub fn new(device: &Device, group_log2: u32, index: IndexKind) -> Result<Self> {
+    pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
         if !matches!(group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2, index), "parse_streams")?;
-        Ok(Self { kernel, index, group_log2, symbol: PhantomData })
+        let kernel = device.kernel(&specialization(S::BYTES, group_log2), "parse_streams")?;
+        Ok(Self { kernel, group_log2, symbol: PhantomData })
     }
 
     /// Parses the streams at `places` on the frame's stream, without waiting for it. Writes a status word for each, to
@@ -176,8 +173,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         let count = u32::try_from(places.len()).map_err(|_| CudaError::invalid("too many streams for one batch"))?;
         let bounds = BatchBounds {
             streams: count,
-            codebooks: most_codebooks(self.index),
-            index: self.index,
+            codebooks: CODEBOOKS,
             group_log2: self.group_log2,
             groups: limits.groups,
             bytes: u64::from(count) * u64::from(limits.length),

@@ -38,14 +38,14 @@ pub(super) fn specializations(indexed_bits: u32) -> Vec<Specialization> {
 
 /// The kernels before and after each decoder.
 #[derive(Debug, Clone)]
-pub(crate) struct Preparation<S> {
+pub struct Preparation<S> {
     prepare: Kernel,
     verify: Kernel,
     symbol: PhantomData<S>,
 }
 
 /// Scratch memory of one launch.
-pub(crate) struct Scratch<'a> {
+pub struct Scratch<'a> {
     /// Decoding tables of all codebooks.
     pub tables: CudaViewMut<'a, u32>,
     /// Counting tables of all codebooks, if requested.

@@ -108,6 +108,14 @@ pub struct BatchCodebooks {
     small_alphabet: Option<SmallAlphabetBuffers>,
 }
 
+impl BatchCodebooks {
+    /// Returns the codewords of all codebooks.
+    #[doc(hidden)]
+    pub fn codewords(&self) -> CudaView<'_, u32> {
+        self.codebooks.codewords()
+    }
+}
+
 /// Buffers of the kernels for small alphabets.
 #[derive(Debug)]
 struct SmallAlphabetBuffers {

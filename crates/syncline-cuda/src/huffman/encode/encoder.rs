@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
-use syncline_core::huffman::IndexKind;
 
 use super::batch::{Batch, Encoded};
 use super::codebooks::{BatchCodebooks, check_input};
@@ -54,21 +53,18 @@ struct Kernels {
     description: SegmentKernel,
     segments: Kernel,
     layout: Kernel,
-    gap_array: Option<Kernel>,
     write: Kernel,
 }
 
 impl Kernels {
     fn new(device: &Device, format: &Format, description: SegmentKernel) -> Result<Self> {
         let streams = description.streams_specialization(format);
-        let gap_array = description.gap_array_specialization(format);
         let segments = device.kernel(&description.specialization(format), description.name)?;
         segments.allow_shared_memory(description.shared_memory)?;
         Ok(Self {
             description,
             segments,
             layout: device.kernel(&streams, "streams_lay_out")?,
-            gap_array: gap_array.map(|gaps| device.kernel(&gaps, "gap_array_2020_encode")).transpose()?,
             write: device.kernel(&streams, "streams_write")?,
         })
     }
@@ -107,7 +103,8 @@ impl<S: Symbol> Encoder<S> {
     }
 
     /// Compiles the given kernels for large, medium and small inputs.
-    pub(crate) fn with_kernels(device: &Device, format: &Format, kernels: [SegmentKernel; 3]) -> Result<Self> {
+    #[doc(hidden)]
+    pub fn with_kernels(device: &Device, format: &Format, kernels: [SegmentKernel; 3]) -> Result<Self> {
         format.check_symbol::<S>()?;
         let [large, medium, small] = kernels;
         let least_symbols = |kernel: SegmentKernel, segments: u64| {
@@ -146,9 +143,24 @@ impl<S: Symbol> Encoder<S> {
     pub fn launch(&self, frame: &mut Frame<'_>, input: &EncodeInput<'_, S>, encoded: &mut Encoded) -> Result<()> {
         let stream = frame.stream().clone();
         let mut laid_out = self.lay_out(frame, input, encoded)?;
+        self.finish(&stream, &mut laid_out, input.codebooks, encoded)
+    }
+
+    /// Writes laid-out streams to the bytes of the result, one after another.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the arguments belong to different batches; [`CudaError::Driver`].
+    #[doc(hidden)]
+    pub fn finish(
+        &self,
+        stream: &Arc<CudaStream>,
+        laid_out: &mut LaidOutStreams<'_>,
+        codebooks: &BatchCodebooks,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
         let Encoded { bytes, plans, offsets, .. } = encoded;
         let target = StreamTarget { output: &mut bytes.as_view_mut(), overlap: None };
-        self.write_streams(&stream, &mut laid_out, input.codebooks, (plans, offsets), target)
+        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target)
     }
 
     /// Encodes the segments and plans the layout of every stream. [`Encoded::offsets`] places the streams one after
@@ -156,7 +168,8 @@ impl<S: Symbol> Encoder<S> {
     ///
     /// # Errors
     /// The errors of [`Self::launch`].
-    pub(crate) fn lay_out<'a>(
+    #[doc(hidden)]
+    pub fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
         input: &EncodeInput<'_, S>,
@@ -165,11 +178,9 @@ impl<S: Symbol> Encoder<S> {
         self.lay_out_at(frame, input, None, encoded)
     }
 
-    /// Returns whether segments can replace their symbols: no codeword is longer than a symbol, and nothing reads the
-    /// symbols again.
+    /// Returns whether segments can replace their symbols, because no codeword is longer than a symbol.
     pub(crate) fn can_encode_in_place(&self) -> bool {
         self.format.longest() == 8 * self.format.symbol_bytes
-            && self.format.index != IndexKind::Gap
             && self.kernels.iter().all(|(_, kernels)| kernels.description.name == SEGMENTS_ENCODE)
     }
 
@@ -227,7 +238,7 @@ impl<S: Symbol> Encoder<S> {
             Some(classes) => launch.reads(classes),
             None => launch.value(0_u64),
         };
-        let Scratch { sums, group_bits, lengths, .. } = &mut scratch;
+        let Scratch { sums, group_bits, .. } = &mut scratch;
         let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
         let Encoded { plans, offsets, blocks_done, done, needs_clearing, .. } = encoded;
         // If almost all segments are resident at once, the layout kernel starts early and waits for the segments of
@@ -238,12 +249,12 @@ impl<S: Symbol> Encoder<S> {
         }
         let segments_done = if counts_segments { done.device_ptr_mut(&stream).0 } else { 0 };
         let launch = match kernels.segments.name() == SEGMENTS_ENCODE {
-            true => launch.writes(lengths).value(segments_done),
+            true => launch.value(segments_done),
             false => launch,
         };
         let blocks = batch.streams * segments.div_ceil(kernel.segments_in_block);
         // SAFETY: the parameters of every segment kernel are (const u8 *, const StreamInput *, const u32 *, const u32
-        // *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and Syncline's own has two more u32 *. `check_input` has
+        // *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and Syncline's own has one more u32 *. `check_input` has
         // checked that streams lie within the input and the classes. `Scratch::new` has allocated the arrays for all
         // segments of all streams. A codeword has at most LONGEST bits, and symbols are reduced modulo ALPHABET, the
         // size of each codebook. The kernel waits before it reads. In place, a segment is written after the symbols
@@ -265,18 +276,6 @@ impl<S: Symbol> Encoder<S> {
         // their results.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
 
-        if let Some(gap_array) = &kernels.gap_array {
-            let launch = ProgrammaticDependentLaunch::new(gap_array, &stream)
-                .reads(symbols)
-                .reads(&batch.spans)
-                .reads(&codewords);
-            let launch = launch.value(segments).value(addresses);
-            let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
-            // SAFETY: the kernel's parameters are (const u8 *, const StreamInput *, const u32 *, u32, EncodeScratch). A
-            // gap lies within its stream's codewords or at their end, for which `Scratch::new` has allocated memory.
-            // The kernel waits at its start.
-            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
-        }
         let spans = batch.spans.device_ptr(&stream).0;
         Ok(LaidOutStreams {
             scratch,
@@ -330,7 +329,7 @@ impl<S: Symbol> Encoder<S> {
         let launch = launch.value(CodebookArrays::new(codebooks, stream)).value(addresses);
         let launch = launch.value(laid_out.scratch.slots.address(stream)).value(laid_out.slots_in_stream);
         let launch = launch.value(laid_out.spans).value(laid_out.segments).reads(offsets);
-        let launch = launch.reads(&laid_out.scratch.lengths).writes(output).value(output_bytes);
+        let launch = launch.writes(output).value(output_bytes);
         let Overlap { laid_out: signal, unwritten, most_groups } =
             overlap.unwrap_or(Overlap { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX });
         let segments = most_groups.div_ceil(laid_out.kernel.segment / self.format.group()).min(laid_out.segments);
@@ -339,9 +338,8 @@ impl<S: Symbol> Encoder<S> {
         let launch = launch.value(signal.0).value(signal.1).value(unwritten).value(blocks_in_stream);
         let blocks = laid_out.streams * blocks_in_stream;
         // SAFETY: the kernel's parameters are (StreamPlan *, Codebooks, EncodeScratch, const u32 *, u64,
-        // const StreamInput *, u32, const u64 *, const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32). A stream is
-        // written only if it lies within `output_bytes`. The recorded lengths are those of this encoder if the kernel
-        // reads them. The kernel waits at its start, or for the signal that the caller guarantees.
+        // const StreamInput *, u32, const u64 *, u8 *, u64, const u64 *, u64, u32 *, u32). A stream is written only if
+        // it lies within `output_bytes`. The kernel waits at its start, or for the signal that the caller guarantees.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }
     }
 }

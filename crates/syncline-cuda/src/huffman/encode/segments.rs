@@ -1,7 +1,5 @@
 //! The kernels that encode segments, and the constants of the kernels after them.
 
-use syncline_core::huffman::IndexKind;
-
 use super::format::Format;
 use crate::device::{Source, Specialization, source};
 
@@ -26,19 +24,19 @@ const MAX_SHARED_MEMORY: u32 = 64 << 10;
 
 /// A kernel that encodes segments, with its launch parameters. They change its speed but not the bytes of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct SegmentKernel {
+pub struct SegmentKernel {
+    /// The source file.
     pub source: Source,
+    /// Name of the kernel.
     pub name: &'static str,
     /// Symbols of a segment.
     pub segment: u32,
+    /// Threads of a block.
     pub threads: u32,
+    /// Segments that a block encodes.
     pub segments_in_block: u32,
     /// Dynamic shared memory of a block in bytes.
     pub shared_memory: u32,
-    /// Whether the kernel records the lengths of codewords, from which the gap index is computed.
-    pub records_lengths: bool,
-    /// The kernel source that computes the gap index from the symbols, if the lengths are not recorded.
-    pub gap_array: Option<Source>,
     /// Constants in addition to those of the format and `THREADS`.
     pub constants: [(&'static str, u64); 2],
 }
@@ -57,8 +55,6 @@ impl SegmentKernel {
             threads: THREADS,
             segments_in_block: THREADS / 32,
             shared_memory: buffers + if shared_table { table } else { 0 },
-            records_lengths: format.index == IndexKind::Gap,
-            gap_array: None,
             constants: [("RESIDENT_BLOCKS", RESIDENT_BLOCKS.into()), ("SHARED_TABLE", shared_table.into())],
         }
     }
@@ -66,7 +62,7 @@ impl SegmentKernel {
     /// Returns the constants of this kernel.
     pub(super) fn specialization(&self, format: &Format) -> Specialization {
         let mut constants = format.constants(self.segment);
-        constants.extend([("THREADS", self.threads.into()), ("RECORD_LENGTHS", self.records_lengths.into())]);
+        constants.push(("THREADS", self.threads.into()));
         constants.extend(self.constants);
         Specialization { assertions: String::new(), source: self.source, constants }
     }
@@ -78,24 +74,13 @@ impl SegmentKernel {
             ("INDEX", format.index as u64),
             ("THREADS", LAYOUT_THREADS.into()),
             ("WRITE_THREADS", WRITE_THREADS.into()),
-            ("RECORD_LENGTHS", self.records_lengths.into()),
         ]);
         Specialization { assertions: String::new(), source: STREAMS, constants }
     }
 
-    /// Returns the constants of the kernel that computes the gap index from the symbols, if there is one.
-    pub(super) fn gap_array_specialization(&self, format: &Format) -> Option<Specialization> {
-        let source = self.gap_array.filter(|_| format.index == IndexKind::Gap)?;
-        let mut constants = format.constants(self.segment);
-        constants.push(("WRITE_THREADS", WRITE_THREADS.into()));
-        Some(Specialization { assertions: String::new(), source, constants })
-    }
-
     /// Returns the specializations for the compile check.
-    pub(crate) fn specializations(&self, format: &Format) -> Vec<Specialization> {
-        let mut all = vec![self.specialization(format), self.streams_specialization(format)];
-        all.extend(self.gap_array_specialization(format));
-        all
+    pub fn specializations(&self, format: &Format) -> Vec<Specialization> {
+        vec![self.specialization(format), self.streams_specialization(format)]
     }
 }
 

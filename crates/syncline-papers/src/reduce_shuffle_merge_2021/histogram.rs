@@ -1,0 +1,201 @@
+//! Counts of each symbol: launcher of `kernels/reduce_shuffle_merge_2021/histogram.cu`.
+
+#![allow(unsafe_code, reason = "a kernel launch")]
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
+
+use syncline_cuda::device::{Device, Kernel, Source, Specialization, source};
+use syncline_cuda::error::{CudaError, DriverContext, Result};
+use syncline_cuda::huffman::Symbol;
+
+const SOURCE: Source = source!("reduce_shuffle_merge_2021/histogram.cu");
+
+/// Maximum number of copies of the counters in a block: one for each lane of a warp.
+const MAX_COPIES: u32 = 32;
+/// Minimum number of bytes that a block counts, so that the sum over its counters does not dominate.
+const MIN_BYTES_PER_BLOCK: u64 = 32 << 10;
+
+/// The distribution of counters to blocks and copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CounterLayout {
+    bins: u32,
+    /// Blocks that divide the alphabet among them.
+    alphabet_parts: u32,
+    /// Copies of the counters in a block.
+    copies: u32,
+    threads: u32,
+}
+
+impl CounterLayout {
+    /// Returns the layout for an alphabet on a device with this much shared memory per block, in bytes, with as many
+    /// copies as fit.
+    fn for_alphabet(bins: u32, shared_memory: u32) -> Self {
+        let rows = shared_memory / 4;
+        let mut layout = Self { bins, alphabet_parts: 1, copies: 1, threads: 1024 };
+        while layout.rows() > rows {
+            layout.alphabet_parts += 1;
+        }
+        layout.copies = 1 << (rows / layout.rows()).min(MAX_COPIES).ilog2();
+        // Measured: small blocks are a little faster if several fit on a multiprocessor.
+        if layout.shared_memory() <= shared_memory / 4 {
+            layout.threads = 512;
+        }
+        layout
+    }
+
+    /// Returns the number of counts that a block is responsible for. There is one more count than bins.
+    fn part_entries(self) -> u32 {
+        (self.bins + 1).div_ceil(self.alphabet_parts)
+    }
+
+    /// Returns the number of counters of a copy.
+    fn rows(self) -> u32 {
+        if self.alphabet_parts == 1 { self.bins + 1 } else { self.part_entries() + 1 }
+    }
+
+    fn shared_memory(self) -> u32 {
+        4 * self.rows() * self.copies
+    }
+
+    fn specialization(self, symbol_bytes: u32) -> Specialization {
+        let constants = [
+            ("SYMBOL_BYTES", symbol_bytes),
+            ("BINS", self.bins),
+            ("PART_ENTRIES", self.part_entries()),
+            ("COPIES", self.copies),
+            ("THREADS", self.threads),
+        ];
+        Specialization {
+            assertions: String::new(),
+            source: SOURCE,
+            constants: constants.map(|(name, value)| (name, value.into())).to_vec(),
+        }
+    }
+}
+
+/// Returns the specializations of the alphabets in use for the compile check.
+pub(crate) fn specializations(shared_memory: u32) -> Vec<Specialization> {
+    let alphabets = [(1, 256), (2, 256), (2, 1024), (2, 4096), (2, 16384), (2, 65536)];
+    alphabets.map(|(bytes, bins)| CounterLayout::for_alphabet(bins, shared_memory).specialization(bytes)).to_vec()
+}
+
+/// Counts the symbols of an alphabet with replicated counters in shared memory.
+#[derive(Debug, Clone)]
+pub struct Histogram<S> {
+    kernel: Kernel,
+    layout: CounterLayout,
+    /// Resident blocks on the device.
+    blocks: u32,
+    symbol: std::marker::PhantomData<S>,
+}
+
+impl<S: Symbol> Histogram<S> {
+    /// Compiles the kernel for `bins` symbols, 0 to `bins - 1`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless `bins` is 1 to 256 (`u8`) or 65,536 (`u16`); errors of [`Device::kernel`].
+    pub fn new(device: &Device, bins: u32) -> Result<Self> {
+        let most = 1 << (8 * S::BYTES);
+        if !(1..=most).contains(&bins) {
+            return Err(CudaError::invalid(format!("a histogram must have 1 to {most} bins, not {bins}")));
+        }
+        Self::with_layout(device, CounterLayout::for_alphabet(bins, device.info().shared_memory_per_block))
+    }
+
+    /// Compiles the kernel with fewer copies of the counters in a block, to measure their effect.
+    ///
+    /// # Errors
+    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] also unless `copies` is a power of two up to the
+    /// default.
+    pub fn with_copies(device: &Device, bins: u32, copies: u32) -> Result<Self> {
+        let layout = Self::new(device, bins)?.layout;
+        if !copies.is_power_of_two() || copies > layout.copies {
+            return Err(CudaError::invalid(format!(
+                "copies must be a power of two up to {}, not {copies}",
+                layout.copies
+            )));
+        }
+        Self::with_layout(device, CounterLayout { copies, ..layout })
+    }
+
+    fn with_layout(device: &Device, layout: CounterLayout) -> Result<Self> {
+        let kernel = device.kernel(&layout.specialization(S::BYTES), "reduce_shuffle_merge_2021_histogram")?;
+        kernel.allow_shared_memory(layout.shared_memory())?;
+        let resident = kernel.blocks_per_multiprocessor(layout.threads, layout.shared_memory())?.max(1);
+        let blocks = resident * device.info().multiprocessors;
+        Ok(Self { kernel, layout, blocks, symbol: std::marker::PhantomData })
+    }
+
+    /// Returns the number of symbols in the alphabet.
+    pub fn bins(&self) -> u32 {
+        self.layout.bins
+    }
+
+    /// Returns the required number of counts: one for each bin, and one for all symbols outside of the alphabet.
+    pub fn counts_len(&self) -> usize {
+        self.layout.bins as usize + 1
+    }
+
+    /// Writes the count of each symbol to the first `bins` entries of `counts`, and the number of symbols outside of
+    /// the alphabet to the next entry.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if `counts` has fewer than [`Self::counts_len`] entries; [`CudaError::Driver`].
+    pub fn launch(
+        &self,
+        stream: &Arc<CudaStream>,
+        symbols: &CudaView<'_, S>,
+        counts: &mut CudaViewMut<'_, u64>,
+    ) -> Result<()> {
+        let given = counts.len();
+        let mut counts = counts
+            .try_slice_mut(..self.counts_len())
+            .ok_or_else(|| CudaError::invalid(format!("there must be {} counts, not {given}", self.counts_len())))?;
+        stream.memset_zeros(&mut counts).doing("clearing the counts")?;
+        let length = symbols.len() as u64;
+        let bytes = length * u64::from(S::BYTES);
+        if bytes == 0 {
+            return Ok(());
+        }
+        let CounterLayout { alphabet_parts, threads, .. } = self.layout;
+        let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(u64::from((self.blocks / alphabet_parts).max(1))) as u32;
+        let mut grid = Kernel::grid(blocks, threads, self.layout.shared_memory());
+        grid.grid_dim.1 = alphabet_parts;
+        let mut launch = self.kernel.launch_on(&stream);
+        launch.arg(symbols).arg(&length).arg(&mut counts);
+        // SAFETY: the kernel's parameters are (const u8 *, u64, u64 *). It reads the `length` symbols of the view and
+        // adds to `bins + 1` counts, which `try_slice_mut` has checked. Counters of entries past `bins` stay 0 and are
+        // not added.
+        unsafe { launch.launch(grid) }?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_fit() {
+        for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
+            for bins in [1, 2, 3, 255, 256, 1000, 1024, 4096, 10_000, 32_768, 65_535, 65_536] {
+                let layout = CounterLayout::for_alphabet(bins, shared_memory);
+                assert!(layout.shared_memory() <= shared_memory, "{layout:?}");
+                assert!(layout.copies.is_power_of_two() && layout.copies <= 32, "{layout:?}");
+                assert!(layout.part_entries() * layout.alphabet_parts > bins, "every entry has a block: {layout:?}");
+            }
+        }
+        assert_eq!(
+            CounterLayout::for_alphabet(1024, 227 << 10),
+            CounterLayout { bins: 1024, alphabet_parts: 1, copies: 32, threads: 1024 }
+        );
+        assert_eq!(
+            CounterLayout::for_alphabet(256, 227 << 10),
+            CounterLayout { bins: 256, alphabet_parts: 1, copies: 32, threads: 512 }
+        );
+        assert_eq!(CounterLayout::for_alphabet(65_536, 227 << 10).alphabet_parts, 2);
+        assert_eq!(CounterLayout::for_alphabet(65_536, 64 << 10).alphabet_parts, 5);
+    }
+}
