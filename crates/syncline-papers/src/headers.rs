@@ -3,9 +3,17 @@
 use syncline_cuda::device::{Headers, source};
 
 /// The product's headers and those of this crate.
-pub static HEADERS: Headers =
-    Headers::new(&[source!("codebook/floor_trees.cuh"), source!("decode/subsequences.cuh")], &[], &[])
-        .with_base(&syncline_cuda::HEADERS);
+pub static HEADERS: Headers = Headers::new(
+    &[
+        source!("codebook/floor_trees.cuh"),
+        source!("decode/run_table.cuh"),
+        source!("decode/subsequences.cuh"),
+        source!("decode/write_symbols.cuh"),
+    ],
+    &[],
+    &[],
+)
+.with_base(&syncline_cuda::HEADERS);
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@
 #include "device/block.cuh"
 #include "device/sync.cuh"
 #include "huffman/decode/zero_bit_groups.cuh"
-#include "huffman/decode/write_symbols.cuh"
+#include "decode/write_symbols.cuh"
 
 constexpr uint32_t WARP_SEQUENCES = SEQUENCE / WARP; // per sequence
 

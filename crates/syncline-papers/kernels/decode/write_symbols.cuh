@@ -1,6 +1,6 @@
 // Writing the symbols of a warp sequence: lanes decode into a buffer in shared memory, which is written in whole units.
 #pragma once
-#include "huffman/decode/run_table.cuh"
+#include "decode/run_table.cuh"
 
 // Stores symbols `from` to `to` of the four in `words` at their positions after `at`.
 __device__ inline void store_partial(uint8_t *at, const uint32_t words[SYMBOL_BYTES], uint32_t from, uint32_t to) {

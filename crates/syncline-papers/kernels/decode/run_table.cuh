@@ -1,7 +1,7 @@
 // Decoding into a buffer that is filled with the most frequent symbol, whose codeword is one bit. One lookup covers a
 // run of that symbol and the symbol that ends it, and only the latter is stored.
 #pragma once
-#include "huffman/decode/subsequences.cuh"
+#include "decode/subsequences.cuh"
 
 __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     if (SYMBOL_BYTES == 1) {
