@@ -175,8 +175,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         const Section bitmap = record.sections[kind == 0 ? MASKS : SIGNS];
         if (bitmap_total[kind] == 0) {
             problems |= bitmap.length != 0 ? PARSE_BITMAPS : 0;
-        } else if (read_header(records.input, bitmap_bounds(bitmap, bitmap.length, to))
-                       .groups != bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
+        } else if (read_header(records.input, bitmap_bounds(bitmap, bitmap.length, to)).groups !=
+                   bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
             problems |= PARSE_BITMAPS;
         }
     }
@@ -294,8 +294,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
                                       const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
                                       RoleScratch &scratch) {
     const Section section = record.sections[CODES];
-    const StreamHeader header =
-        read_header(records.input, codes_bounds(section, section.length, batch, geometry));
+    const StreamHeader header = read_header(records.input, codes_bounds(section, section.length, batch, geometry));
     if (record.kind != KIND_QUANTIZED || header.status != 0 || !header.has_zero_bit_groups) {
         return 0; // The blocks that read the codes report what is wrong.
     }

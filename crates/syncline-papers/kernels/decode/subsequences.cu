@@ -17,8 +17,8 @@
 
 constexpr uint32_t WARP_SEQUENCES = SEQUENCE / WARP; // per sequence
 
-// Reads gap arrays, which have a byte for each subsequence: writes the entry point and count of each subsequence, one byte each. Those beyond the ends of
-// streams are not written.
+// Reads gap arrays, which have a byte for each subsequence: writes the entry point and count of each subsequence, one
+// byte each. Those beyond the ends of streams are not written.
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
     subsequences_count(const uint8_t *input, const StreamDescriptor *streams, uint32_t stream_count,
                        const CodebookDescriptor *codebooks, const uint16_t *count_tables, const BatchTotals *totals,

@@ -6,7 +6,7 @@
 using format::MAX_CODEBOOKS;
 using format::STREAM_HEADER_BYTES;
 constexpr uint32_t MAX_STREAM_SYMBOLS = 1u << 23; // per stream
-constexpr uint32_t INDEX_SYMBOL = 2; // the only index kind that is decoded here
+constexpr uint32_t INDEX_SYMBOL = 2;              // the only index kind that is decoded here
 
 // Bits of a stream's status word, in addition to those of huffman/decode/decode.cuh.
 constexpr uint32_t STATUS_HEADER = 16, STATUS_CODEBOOK = 32, STATUS_CAPACITY = 64;
@@ -56,10 +56,9 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     header.index_bytes = third.x;
     const uint64_t live_symbols = uint64_t(header.live) << bounds.group_log2;
     const bool wrong =
-        group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes ||
-        index_kind != INDEX_SYMBOL || header.codebooks == 0 ||
-        header.codebooks > bounds.most_codebooks || (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) ||
-        header.longest > LONGEST || flags > 1 || third.y != 0 ||
+        group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes || index_kind != INDEX_SYMBOL ||
+        header.codebooks == 0 || header.codebooks > bounds.most_codebooks ||
+        (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) || header.longest > LONGEST || flags > 1 || third.y != 0 ||
         uint64_t(header.groups) << bounds.group_log2 > MAX_STREAM_SYMBOLS || header.live > header.groups ||
         (header.has_zero_bit_groups != 0) == (header.live == header.groups) ||
         (header.live == 0) != (header.longest == 0) || header.bits < live_symbols ||

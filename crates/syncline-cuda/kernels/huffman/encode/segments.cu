@@ -49,8 +49,7 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     segments_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *all_codewords,
                     const uint32_t *codebooks_used, const uint8_t *classes, uint32_t segments_in_stream,
-                    uint32_t *slots, SegmentSums *sums, uint16_t *group_bits,
-                    uint32_t *segments_done) {
+                    uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *segments_done) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
     uint16_t(*lengths)[SEGMENT_GROUPS] =

@@ -429,8 +429,8 @@ constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     streams_write(StreamPlan *plans, Codebooks codebooks, EncodeScratch all, const uint32_t *all_slots,
                   uint64_t slots_in_stream, const StreamInput *spans, uint32_t segments_in_stream,
-                  const uint64_t *offsets, uint8_t *out, uint64_t out_bytes,
-                  const uint64_t *laid_out, uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
+                  const uint64_t *offsets, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out,
+                  uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
     const uint32_t streams = gridDim.x / blocks_in_stream;
     // Otherwise starts with the last stream, whose segments may still be in the L2 cache.
     const uint32_t from_last = gridDim.x - 1 - blockIdx.x;
