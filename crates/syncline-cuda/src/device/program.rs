@@ -43,6 +43,13 @@ impl Specialization {
         OPTIONS.into_iter().chain(more.split_whitespace()).map(str::to_owned).chain(constants).collect()
     }
 
+    /// Returns the specialization with kernel `to` of another source in place of kernel `from`, of the same parameters.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_kernel(self, source: Source, from: &str, to: &str) -> Self {
+        Self { source, assertions: self.assertions.replace(from, to), ..self }
+    }
+
     /// Compiles the source, which may include `headers`, to a cubin for `sm_<architecture>`.
     ///
     /// # Errors

@@ -90,9 +90,7 @@ impl TokenSearch {
     }
 
     fn specialization_of(&self, shape: &Shape) -> Specialization {
-        let Specialization { assertions, constants, .. } = TokenKernels::specialization(shape);
-        let assertions = assertions.replace(Self::LINKED.kernel, self.kernel);
-        Specialization { source: self.source, assertions, constants }
+        TokenKernels::specialization(shape).with_kernel(self.source, Self::LINKED.kernel, self.kernel)
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
+use crate::device::Specialization;
 use std::marker::PhantomData;
 
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
@@ -10,10 +11,21 @@ use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 use super::batch::{BatchSizes, BatchView};
 use super::structs::{BatchTotals, CodebookDescriptor, DeviceLimits, StreamDescriptor, StreamLocation};
 use super::{BITMAP_BLOCK_GROUPS, FORMATS, INDEX_BLOCK, SEQUENCE, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source = source!("huffman/decode/parse.cu");
+declare_kernels! {
+    /// The kernel of `kernels/huffman/decode/parse.cu`.
+    struct StreamKernels in "huffman/decode/parse.cu", of (symbol_bytes: usize, group_log2: u32) {
+        with COMMON = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
+        fn parse_streams(
+            input: In<u8>, limits: DeviceLimits, locations: In<StreamLocation>, count: u32,
+            streams: Out<StreamDescriptor>, codebooks: Out<CodebookDescriptor>, symbols: Out<u16>, marks: Out<u8>,
+            totals: Out<BatchTotals>, status: Out<u32>, done: Out<u32>,
+        );
+    }
+}
 
 /// Threads per block.
 pub(crate) const PARSE_THREADS: u32 = 512;
@@ -44,17 +56,9 @@ pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32
 /// Maximum number of codebooks of a stream.
 pub(crate) const CODEBOOKS: u32 = MAX_CLASSES as u32;
 
-fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
-    Specialization {
-        assertions: String::new(),
-        source: SOURCE,
-        constants: parse_constants(symbol_bytes, group_log2, PARSE_THREADS),
-    }
-}
-
 /// Returns the specializations for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
-    FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2)).to_vec()
+    FORMATS.map(|(bytes, group_log2)| StreamKernels::specialization(bytes, group_log2)).to_vec()
 }
 
 /// Limits of all locations. A stream that exceeds them is treated as damaged.
@@ -133,7 +137,7 @@ impl BatchBounds {
 /// Parses headers and codebooks of streams on the device, and reports errors in status words.
 #[derive(Debug, Clone)]
 pub struct Parser<S> {
-    kernel: Kernel,
+    kernels: StreamKernels,
     group_log2: u32,
     symbol: PhantomData<S>,
 }
@@ -148,8 +152,8 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         if !matches!(group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2), "parse_streams")?;
-        Ok(Self { kernel, group_log2, symbol: PhantomData })
+        let kernels = StreamKernels::load(device, S::BYTES, group_log2)?;
+        Ok(Self { kernels, group_log2, symbol: PhantomData })
     }
 
     /// Parses the streams at `places` on the frame's stream, without waiting for it. Writes a status word for each, to
@@ -201,18 +205,14 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             };
             let stream = frame.stream().clone();
             stream.memset_zeros(status).doing("clearing statuses")?;
-            let mut launch = self.kernel.launch_on(&stream);
-            launch.arg(input).arg(&device_limits).arg(places).arg(&count);
-            launch.arg(&mut descriptors).arg(&mut codebooks).arg(&mut symbols).arg(&mut marks).arg(&mut totals);
-            launch.arg(&mut *status).arg(&mut done);
-            let mut grid = Kernel::grid(count, PARSE_THREADS, 0);
-            grid.grid_dim.1 = bounds.codebooks;
-            // SAFETY: the kernel's parameters are (const u8 *, Limits, const StreamLocation *, u32, StreamDescriptor *,
-            // CodebookDescriptor *, u16 *, u8 *, BatchTotals *, u32 *, u32 *). There are a descriptor and a status word
-            // for each stream, a descriptor for each codebook that a stream can have, and symbols and marks for its
-            // alphabet. The kernel reads streams within the input, as the limits state, which also bound the contents
-            // of descriptors. `done`, sums and status are 0.
-            unsafe { launch.launch(grid) }?;
+            let grid = Grid::new(count, PARSE_THREADS).rows(bounds.codebooks);
+            // SAFETY: there are a descriptor and a status word for each stream, a descriptor for each codebook that a
+            // stream can have, and symbols and marks for its alphabet. The kernel reads streams within the input, as
+            // the limits state, which also bound the contents of descriptors. `done`, sums and status are 0.
+            unsafe {
+                launch!(self.kernels.parse_streams on &stream, grid; input, device_limits, places, count,
+                    &mut descriptors, &mut codebooks, &mut symbols, &mut marks, &mut totals, &mut *status, &mut done)
+            }?;
         }
         Ok(BatchView {
             descriptors: descriptors.into_view(),
