@@ -131,7 +131,7 @@ fn table(comment: &str, load: &dyn Fn(&str) -> Result<Vec<Record>>) -> Result<St
         let of_row =
             |record: &&Record| spec.keys.iter().zip(&keys).all(|((key, _), wanted)| value(record, key) == *wanted);
         let of_row: Vec<&Record> = records.iter().filter(of_row).collect();
-        let cells = spec.columns.iter().map(|column| cell(column, &of_row));
+        let cells = spec.columns.iter().map(|column| cell(column, &of_row, &records));
         let cells =
             cells.collect::<Result<Vec<String>>>().with_context(|| format!("in the row of {}", keys.join(", ")))?;
         lines.push(line(keys.iter().copied().chain(cells.iter().map(String::as_str))));
@@ -148,11 +148,13 @@ fn value<'r>(record: &'r Record, column: &str) -> &'r str {
     record.get(column).map_or("", String::as_str)
 }
 
-/// Returns the cell of a column in a row with these records.
-fn cell(column: &Column, of_row: &[&Record]) -> Result<String> {
+/// Returns the cell of a column in a row with these records, of all that the table takes.
+fn cell(column: &Column, of_row: &[&Record], all: &[Record]) -> Result<String> {
     let found: Vec<&Record> = of_row.iter().copied().filter(|record| column.matches(record)).collect();
-    if let Figure::MeanOver(prefix) = &column.figure {
-        return figure::mean_over(prefix, &found, of_row);
+    match &column.figure {
+        Figure::MeanOver(codec) => return figure::mean_over(codec, &found, all),
+        Figure::BestRatio => return figure::best_ratio(&found),
+        _ => {}
     }
     match found.as_slice() {
         [] => Ok(String::new()),
