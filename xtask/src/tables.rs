@@ -1,5 +1,5 @@
-//! `cargo xtask tables`: writes the tables of documents from records, so that no document has a figure that a command did
-//! not write.
+//! `cargo xtask tables`: writes the tables of documents from records, so that no document has a figure that a command
+//! did not write.
 //!
 //! A table lies between `<!-- table` and `<!-- end of table -->`. The opening comment says what is in it:
 //!
@@ -12,9 +12,9 @@
 //! -->
 //! ```
 //!
-//! The first line names files in `bench/records`. A line "- HEADER = FIGURE where CONDITIONS" is a column. A condition may
-//! have alternatives, `bound=1e-2|1e-3`, and a value that ends in `*` is a prefix. Each cell is of the one record that has
-//! the keys of its row and meets the conditions. [`Figure`] lists the figures.
+//! The first line names files in `bench/records`. A line "- HEADER = FIGURE where CONDITIONS" is a column. A condition
+//! may have alternatives, `bound=1e-2|1e-3`, and a value that ends in `*` is a prefix. Each cell is of the one record
+//! that has the keys of its row and meets the conditions. [`Figure`] lists the figures.
 
 mod figure;
 mod spec;

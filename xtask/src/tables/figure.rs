@@ -33,8 +33,8 @@ pub enum Figure {
     Error,
     /// `column NAME`: the text of a column.
     Text(String),
-    /// `mean ratio over CODEC`: the geometric mean of the ratio over the best ratio of this codec for the same field and
-    /// bound, and in how many of all cases it is at least as high.
+    /// `mean ratio over CODEC`: the geometric mean of the ratio over the best ratio of this codec for the same field
+    /// and bound, and in how many of all cases it is at least as high.
     MeanOver(String),
 }
 
