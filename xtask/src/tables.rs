@@ -39,7 +39,7 @@ const FOLDERS: [&str; 3] = [".", "docs", "bench/notes"];
 pub struct Arguments {
     /// Write nothing, and fail if a table is not what its records say
     #[arg(long)]
-    check: bool,
+    pub check: bool,
 }
 
 /// A record: a value for each column of its file.
@@ -203,7 +203,7 @@ rtm,1e-3,SZ3,a,compress,1000000,500000,0.5,0.5,0.5,
                 "| name | MB | ratio | in | out |",
                 "|---|---|---|---|---|",
                 "| nyx | 2000 | 2000 | 200 (0.10) | 500 |",
-                "| rtm | 1 | 4.00 | 0.00200 |  |",
+                "| rtm | 1 | 4.00 | 0.002 |  |",
             ]
         );
     }

@@ -103,7 +103,7 @@ impl Figure {
                 format!("{:.2}", number("shortest")? * 1e9 / (number("bytes")? / (size / 8.0)))
             }
             Self::Error if value(record, "error").is_empty() => "exact".to_owned(),
-            Self::Error => format!("{:.4}", number("error")?),
+            Self::Error => format!("{:.3}", number("error")?),
             Self::Text(column) => value(record, column).to_owned(),
             Self::BestRatio | Self::MeanOver(_) => bail!("the figure is of several records"),
         })
@@ -152,12 +152,12 @@ fn ratio_text(ratio: f64) -> String {
     format!("{ratio:.decimals$}")
 }
 
-/// Returns a number with three digits, or all digits in front of the point.
+/// Returns a number with three digits, or all digits in front of the point, and three behind it at most.
 fn digits(number: f64) -> String {
     let decimals = |number: f64| 2 - number.abs().max(1e-9).log10().floor() as i32;
     let scale = 10_f64.powi(decimals(number));
     let rounded = (number * scale).round() / scale;
-    format!("{number:.*}", decimals(rounded).max(0) as usize)
+    format!("{number:.*}", decimals(rounded).clamp(0, 3) as usize)
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits() {
         let numbers = [1234.5, 123.4, 99.96, 9.996, 0.012_34].map(digits);
-        assert_eq!(numbers, ["1234", "123", "100", "10.0", "0.0123"]);
+        assert_eq!(numbers, ["1234", "123", "100", "10.0", "0.012"]);
         assert_eq!([1234.5, 123.45, 12.345].map(ratio_text), ["1234", "123.5", "12.35"]);
     }
 }
