@@ -17,8 +17,8 @@ const RUN: &str = include_str!("../bundle/run.sh");
 /// Test programs that need NVRTC and no device: `cargo xtask nvrtc` runs them.
 const WITHOUT_DEVICE: [&str; 1] = ["compile"];
 
-/// The cargo command, the package, its targets to pack, and the folder in the bundle. Of the library, only its unit tests
-/// use devices.
+/// The cargo command, the package, its targets to pack, and the folder in the bundle. Of the library, only its unit
+/// tests use devices.
 const PROGRAMS: [(&[&str], &str, &str, &str); 4] = [
     (&["test", "--no-run"], "syncline-cuda", "--tests", "tests"),
     (&["test", "--no-run"], "syncline-papers", "--tests", "tests"),

@@ -30,6 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     cargo(&["fmt", "--all", "--check"])?;
     check_columns()?;
+    crate::tables::run(&crate::tables::Arguments { check: true })?;
     check_kernel_format()?;
     check_dependencies()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;

@@ -1,5 +1,5 @@
-//! `cargo xtask tables`: writes the tables of documents from records, so that no document has a figure that a command did
-//! not write.
+//! `cargo xtask tables`: writes the tables of documents from records, so that no document has a figure that a command
+//! did not write.
 //!
 //! A table lies between `<!-- table` and `<!-- end of table -->`. The opening comment says what is in it:
 //!
@@ -12,9 +12,9 @@
 //! -->
 //! ```
 //!
-//! The first line names files in `bench/records`. A line "- HEADER = FIGURE where CONDITIONS" is a column. A condition may
-//! have alternatives, `bound=1e-2|1e-3`, and a value that ends in `*` is a prefix. Each cell is of the one record that has
-//! the keys of its row and meets the conditions. [`Figure`] lists the figures.
+//! The first line names files in `bench/records`. A line "- HEADER = FIGURE where CONDITIONS" is a column. A condition
+//! may have alternatives, `bound=1e-2|1e-3`, and a value that ends in `*` is a prefix. Each cell is of the one record
+//! that has the keys of its row and meets the conditions. [`Figure`] lists the figures.
 
 mod figure;
 mod spec;
@@ -39,7 +39,7 @@ const FOLDERS: [&str; 3] = [".", "docs", "bench/notes"];
 pub struct Arguments {
     /// Write nothing, and fail if a table is not what its records say
     #[arg(long)]
-    check: bool,
+    pub check: bool,
 }
 
 /// A record: a value for each column of its file.
@@ -131,7 +131,7 @@ fn table(comment: &str, load: &dyn Fn(&str) -> Result<Vec<Record>>) -> Result<St
         let of_row =
             |record: &&Record| spec.keys.iter().zip(&keys).all(|((key, _), wanted)| value(record, key) == *wanted);
         let of_row: Vec<&Record> = records.iter().filter(of_row).collect();
-        let cells = spec.columns.iter().map(|column| cell(column, &of_row));
+        let cells = spec.columns.iter().map(|column| cell(column, &of_row, &records));
         let cells =
             cells.collect::<Result<Vec<String>>>().with_context(|| format!("in the row of {}", keys.join(", ")))?;
         lines.push(line(keys.iter().copied().chain(cells.iter().map(String::as_str))));
@@ -148,11 +148,13 @@ fn value<'r>(record: &'r Record, column: &str) -> &'r str {
     record.get(column).map_or("", String::as_str)
 }
 
-/// Returns the cell of a column in a row with these records.
-fn cell(column: &Column, of_row: &[&Record]) -> Result<String> {
+/// Returns the cell of a column in a row with these records, of all that the table takes.
+fn cell(column: &Column, of_row: &[&Record], all: &[Record]) -> Result<String> {
     let found: Vec<&Record> = of_row.iter().copied().filter(|record| column.matches(record)).collect();
-    if let Figure::MeanOver(prefix) = &column.figure {
-        return figure::mean_over(prefix, &found, of_row);
+    match &column.figure {
+        Figure::MeanOver(codec) => return figure::mean_over(codec, &found, all),
+        Figure::BestRatio => return figure::best_ratio(&found),
+        _ => {}
     }
     match found.as_slice() {
         [] => Ok(String::new()),
@@ -201,7 +203,7 @@ rtm,1e-3,SZ3,a,compress,1000000,500000,0.5,0.5,0.5,
                 "| name | MB | ratio | in | out |",
                 "|---|---|---|---|---|",
                 "| nyx | 2000 | 2000 | 200 (0.10) | 500 |",
-                "| rtm | 1 | 4.00 | 0.00200 |  |",
+                "| rtm | 1 | 4.00 | 0.002 |  |",
             ]
         );
     }

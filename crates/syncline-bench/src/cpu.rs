@@ -29,8 +29,8 @@ struct Progress {
     decompress: Vec<f64>,
 }
 
-/// Measures every codec on an array, with a relative bound, or without loss. All runs of compression come first, because
-/// the memory that a codec frees determines whether the next one gets new memory.
+/// Measures every codec on an array, with a relative bound, or without loss. All runs of compression come first,
+/// because the memory that a codec frees determines whether the next one gets new memory.
 ///
 /// A codec of another project that fails is left out with a message, because some refuse some arrays.
 ///

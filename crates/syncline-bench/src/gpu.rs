@@ -144,8 +144,8 @@ impl Gpu {
         let mut bytes = 0;
         self.wake()?;
         let times = timing::seconds(&self.stream, self.runs, || {
-            // SAFETY: both buffers are device memory of this compressor's GPU that nothing else uses during the call, and the
-            // stream lives as long as `self`.
+            // SAFETY: both buffers are device memory of this compressor's GPU that nothing else uses during the call,
+            // and the stream lives as long as `self`.
             let made = unsafe { compressor.compress(input, element, shape, options, output.bytes(), stream) };
             bytes = made.map_err(to_cuda)?.compressed_bytes as usize;
             Ok(())

@@ -1,4 +1,5 @@
-//! Published Huffman coders and LZSS beside Syncline's, on a GPU. `bench/records/papers.csv` has the papers' own figures.
+//! Published Huffman coders and LZSS beside Syncline's, on a GPU. `bench/records/papers.csv` has the papers' own
+//! figures.
 
 #![allow(unsafe_code, reason = "device memory is allocated before it is written")]
 

@@ -54,8 +54,8 @@ pub fn huffman_bits(counts: &[u64]) -> f64 {
     bits as f64 / total as f64
 }
 
-/// Returns the largest absolute error `b - a` over positions where `a` is finite. It is infinite if `b` is not finite at
-/// such a position, or if the lengths differ.
+/// Returns the largest absolute error `b - a` over positions where `a` is finite. It is infinite if `b` is not finite
+/// at such a position, or if the lengths differ.
 pub fn max_error<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> f64 {
     if a.len() != b.len() {
         return f64::INFINITY;

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 # The columns of `syncline-bench`, which describes them.
-COLUMNS = "bench,device,field,element,shape,bound,codec,options,what,bytes,stream_bytes,error,seconds,shortest,longest,runs,of_copy,workspace"  # noqa: E501
+COLUMNS = (
+    "bench,device,field,element,shape,bound,codec,options,what,bytes,stream_bytes,error,"
+    "seconds,shortest,longest,runs,of_copy,workspace"
+)
 
 _writer: Any = None
 

@@ -14,7 +14,7 @@ use crate::gpu_backend::Gpus;
 use crate::options::CompressOptions;
 
 /// Speeds from file to file, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
-/// memory-backed files (`docs/SPEED.md`).
+/// memory-backed files (`bench/notes/host.md`).
 struct Rates {
     /// Of each thread of a CPU.
     thread: f64,

@@ -9,6 +9,8 @@ use super::{Record, value};
 /// What a cell has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Figure {
+    /// `best ratio`: the highest ratio of all records of the cell.
+    BestRatio,
     /// `megabytes`: 10^6 bytes without compression.
     Megabytes,
     /// `ratio`: bytes without compression over bytes of the stream.
@@ -31,8 +33,8 @@ pub enum Figure {
     Error,
     /// `column NAME`: the text of a column.
     Text(String),
-    /// `mean ratio over CODEC`: the geometric mean of the ratio over the best ratio of this codec for the same field and
-    /// bound, and in how many of all cases it is at least as high.
+    /// `mean ratio over CODEC`: the geometric mean of the ratio over the best ratio of this codec for the same field
+    /// and bound, and in how many of all cases it is at least as high.
     MeanOver(String),
 }
 
@@ -42,6 +44,7 @@ impl Figure {
         Ok(match text {
             "megabytes" => Self::Megabytes,
             "ratio" => Self::Ratio,
+            "best ratio" => Self::BestRatio,
             "GB/s" => Self::Gigabytes,
             "MB/s" => Self::MegabytesPerSecond,
             "GB/s of copy" => Self::ShareOfCopy,
@@ -58,8 +61,24 @@ impl Figure {
         })
     }
 
-    /// Returns the text of the figure of a record.
+    /// Returns the columns that the figure is computed from.
+    fn columns(&self) -> &'static [&'static str] {
+        match self {
+            Self::Ratio => &["bytes", "stream_bytes"],
+            Self::Gigabytes | Self::MegabytesPerSecond | Self::ShareOfCopy => &["bytes", "seconds"],
+            Self::Range => &["bytes", "seconds", "shortest", "longest"],
+            Self::Microseconds | Self::Seconds => &["seconds"],
+            Self::NanosecondsPerValue => &["bytes", "element", "shortest"],
+            Self::Megabytes => &["bytes"],
+            Self::BestRatio | Self::MeanOver(_) | Self::Error | Self::Text(_) => &[],
+        }
+    }
+
+    /// Returns the text of the figure of a record, which is empty if the record lacks what it is computed from.
     pub fn of(&self, record: &Record) -> Result<String> {
+        if self.columns().iter().any(|column| value(record, column).is_empty()) {
+            return Ok(String::new());
+        }
         let number = |column: &str| number(record, column);
         let speed = |column: &str| Ok::<f64, anyhow::Error>(number("bytes")? / number(column)? / 1e9);
         Ok(match self {
@@ -84,16 +103,16 @@ impl Figure {
                 format!("{:.2}", number("shortest")? * 1e9 / (number("bytes")? / (size / 8.0)))
             }
             Self::Error if value(record, "error").is_empty() => "exact".to_owned(),
-            Self::Error => format!("{:.4}", number("error")?),
+            Self::Error => format!("{:.3}", number("error")?),
             Self::Text(column) => value(record, column).to_owned(),
-            Self::MeanOver(_) => bail!("a mean is of several records"),
+            Self::BestRatio | Self::MeanOver(_) => bail!("the figure is of several records"),
         })
     }
 }
 
 /// Returns the geometric mean of the ratios of `found` over the best of a codec in `all`, and the number of cases in
 /// which they are at least as high.
-pub fn mean_over(codec: &str, found: &[&Record], all: &[&Record]) -> Result<String> {
+pub fn mean_over(codec: &str, found: &[&Record], all: &[Record]) -> Result<String> {
     let case = |record: &Record| (value(record, "field").to_owned(), value(record, "bound").to_owned());
     let mut best: BTreeMap<_, f64> = BTreeMap::new();
     for record in all.iter().filter(|record| value(record, "codec") == codec) {
@@ -113,6 +132,12 @@ pub fn mean_over(codec: &str, found: &[&Record], all: &[&Record]) -> Result<Stri
     Ok(format!("{mean:.3} ({wins} of {})", logarithms.len()))
 }
 
+/// Returns the highest ratio of these records, or nothing if there are none.
+pub fn best_ratio(found: &[&Record]) -> Result<String> {
+    let ratios = found.iter().map(|record| ratio(record)).collect::<Result<Vec<f64>>>()?;
+    Ok(ratios.into_iter().reduce(f64::max).map_or_else(String::new, ratio_text))
+}
+
 fn number(record: &Record, column: &str) -> Result<f64> {
     let text = value(record, column);
     text.parse().with_context(|| format!("'{text}' in the column {column} is no number"))
@@ -127,8 +152,22 @@ fn ratio_text(ratio: f64) -> String {
     format!("{ratio:.decimals$}")
 }
 
-/// Returns a number with three digits, or all digits in front of the point.
+/// Returns a number with three digits, or all digits in front of the point, and three behind it at most.
 fn digits(number: f64) -> String {
-    let decimals = (2 - number.abs().max(1e-9).log10().floor() as i32).max(0) as usize;
-    format!("{number:.decimals$}")
+    let decimals = |number: f64| 2 - number.abs().max(1e-9).log10().floor() as i32;
+    let scale = 10_f64.powi(decimals(number));
+    let rounded = (number * scale).round() / scale;
+    format!("{number:.*}", decimals(rounded).clamp(0, 3) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let numbers = [1234.5, 123.4, 99.96, 9.996, 0.012_34].map(digits);
+        assert_eq!(numbers, ["1234", "123", "100", "10.0", "0.012"]);
+        assert_eq!([1234.5, 123.45, 12.345].map(ratio_text), ["1234", "123.5", "12.35"]);
+    }
 }

@@ -57,8 +57,8 @@ pub fn lossless_variants(on_gpu: bool) -> Vec<Variant> {
     vec![coder(own), coder(Coder::Lzss)]
 }
 
-/// Returns Syncline for arrays in host memory. GPUs decompress into memory that has been used before, the CPU and codecs
-/// of other projects into new memory.
+/// Returns Syncline for arrays in host memory. GPUs decompress into memory that has been used before, the CPU and
+/// codecs of other projects into new memory.
 pub fn ours(variant: &Variant, backend: Backend, threads: usize) -> Codec {
     let options = variant.options.clone().with_backend(backend).with_threads(threads);
     let decode = DecompressOptions::default().with_backend(backend).with_threads(threads);

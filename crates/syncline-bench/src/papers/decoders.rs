@@ -23,8 +23,8 @@ use crate::check::ensure_same;
 use crate::gpu::Gpu;
 use crate::record::Record;
 
-/// Fixed sizes in KiB of the buffer of the 2022 gap decoder. A sequence has 8 KiB of codewords, so that its symbols fill
-/// a buffer of 8 KiB times the compression ratio.
+/// Fixed sizes in KiB of the buffer of the 2022 gap decoder. A sequence has 8 KiB of codewords, so that its symbols
+/// fill a buffer of 8 KiB times the compression ratio.
 const BUFFERS: [u32; 8] = [4, 8, 16, 28, 38, 56, 80, 160];
 
 /// Launches a decoder, which may read gap arrays.

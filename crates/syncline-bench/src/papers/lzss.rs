@@ -1,5 +1,6 @@
-//! LZSS over chunk size, window, and symbol width, as in GPULZ's tables ("GPULZ: Optimizing LZSS lossless compression for
-//! multi-byte data on modern GPUs", ICS 2023). Tokens are compared with the CPU's, and decoded bytes with the array.
+//! LZSS over chunk size, window, and symbol width, as in GPULZ's tables ("GPULZ: Optimizing LZSS lossless compression
+//! for multi-byte data on modern GPUs", ICS 2023). Tokens are compared with the CPU's, and decoded bytes with the
+//! array.
 
 use anyhow::{Context, Result, ensure};
 use syncline_core::container::ALIGNMENT;

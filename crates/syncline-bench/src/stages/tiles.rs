@@ -82,8 +82,8 @@ impl<T: Real + Element> Case<'_, T> {
         scan
     }
 
-    /// Times linear quantization and Lorenzo prediction as the pipeline does them: tile by tile, with the buffers of the
-    /// stages in the cache.
+    /// Times linear quantization and Lorenzo prediction as the pipeline does them: tile by tile, with the buffers of
+    /// the stages in the cache.
     fn quantized(&self, records: &mut Records) -> Result<()> {
         self.time("scan", records, || drop(black_box(self.scan(Bound::Rel(1e-3)))))?;
         let resolved = resolve(&self.scan(Bound::Rel(1e-3)), false)?;

@@ -14,8 +14,8 @@ use crate::predict::codes::narrow;
 /// at level 3: values from 12 to 24 differ by at most 3 %, and 16 is the best or nearly the best on each.
 const SHORTEST: usize = 16;
 /// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of
-/// `docs/SPEED.md`, "Codes as LZSS tokens", `auto` comes within 1 % of the shorter of both. Whole blocks instead, fewer
-/// of them, stand less well for chunks that are empty in places.
+/// `bench/notes/lzss.md`, "Quantization codes as LZSS tokens", `auto` comes within 1 % of the shorter of both. Whole
+/// blocks instead, fewer of them, stand less well for chunks that are empty in places.
 pub const PIECE: usize = 512;
 /// See [`PIECE`].
 pub const SAMPLED: usize = 8;
