@@ -2,7 +2,8 @@
 
 use std::f64::consts::LOG2_10;
 
-use super::{Resolved, of_extent};
+use super::limits::of_extent;
+use super::resolve::Resolved;
 use crate::array::ElementType;
 use crate::quantize::linear::mean_squared_error;
 use crate::quantize::math::exp2;

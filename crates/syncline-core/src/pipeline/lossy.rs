@@ -1,5 +1,6 @@
 //! Quantized chunks: mask, quantize, predict, entropy-code; and back.
 
+pub(super) mod buffers;
 mod decode;
 mod lzss_codes;
 mod quantize_tile;
@@ -16,10 +17,11 @@ pub use reserved::reserved_patterns;
 #[doc(hidden)]
 pub use token_codes::{FEWEST_SAMPLED as FEWEST_SAMPLED_TILES, SAMPLE_STEP as TILE_SAMPLE_STEP};
 
-use self::lzss_codes::CodeTokens;
+use self::buffers::EncodeBuffers;
 use self::quantize_tile::{QuantizedTile, TileQuantizer};
+use super::context::ElementSource;
 use super::options::CoderOptions;
-use super::{ElementSource, EncodeScratch};
+use super::scratch::EncodeScratch;
 use crate::bound::ErrorSummary;
 use crate::container::{
     ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
@@ -30,52 +32,9 @@ use crate::huffman::{self, IndexKind};
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, encode_tile, widen};
 use crate::predict::{Outlier, activity};
 use crate::quantize::Real;
-use crate::quantize::mask::TileMask;
 
 /// If more than one in this number of elements is an outlier, the writer uses the wide radius.
 const WIDE_SHARE: usize = 64;
-/// Results of quantizing the tiles of a chunk, before entropy coding.
-#[derive(Debug, Default)]
-pub(super) struct EncodeBuffers {
-    metas: Vec<TileMeta>,
-    bases: Vec<u32>,
-    activities: Vec<u64>,
-    codes: Vec<u16>,
-    classes: Vec<u8>,
-    /// Outliers of all tiles, at positions in `codes`.
-    outliers: Vec<Outlier>,
-    verbatim: Vec<u32>,
-    verbatim_bytes: Vec<u8>,
-    masks: Vec<u8>,
-    signs: Vec<u8>,
-    /// The Huffman stream of the codes.
-    coded: Vec<u8>,
-    tokens: CodeTokens,
-    token_codes: token_codes::EncodeBuffers,
-}
-
-impl EncodeBuffers {
-    /// Lists the elements `exact` of the tile `x`, which follows `position` elements of the chunk.
-    fn push_verbatim<T: Real>(&mut self, position: u32, x: &[T], exact: &TileMask) {
-        for i in exact.ones() {
-            self.verbatim.push(position + i as u32);
-            self.verbatim_bytes.extend_from_slice(&x[i].bits().to_le_bytes()[..size_of::<T>()]);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.metas.clear();
-        self.bases.clear();
-        self.activities.clear();
-        self.codes.clear();
-        self.classes.clear();
-        self.outliers.clear();
-        self.verbatim.clear();
-        self.verbatim_bytes.clear();
-        self.masks.clear();
-        self.signs.clear();
-    }
-}
 
 pub(super) fn encode<T: Real>(
     header: &Header,

@@ -1,9 +1,9 @@
 //! Descriptions of chunks that are not decoded.
 
-use super::{ChunkKind, Context, Geometry, Header};
-use crate::container::parse_record;
-use crate::container::{Sections, SparseList, TileSection};
+use super::context::Context;
+use crate::container::{ChunkKind, Header, Sections, SparseList, TileSection, parse_record};
 use crate::error::Result;
+use crate::geometry::Geometry;
 use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Stream, Symbol};
 use crate::predict::interpolate::INTERPOLATION;

@@ -11,8 +11,10 @@ use crate::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS, Tile, TileSize
 use crate::huffman::{self, IndexKind, Stream};
 use crate::mem::prefetch::PrefetchTargets;
 use crate::pipeline::codes::CodeReader;
+use crate::pipeline::context::Context;
+use crate::pipeline::destination::Tiles;
 use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
-use crate::pipeline::{Context, DecodeScratch, Tiles};
+use crate::pipeline::scratch::DecodeScratch;
 use crate::predict::Outlier;
 use crate::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS, decode_tile};
 use crate::predict::interpolate::{INTERPOLATION, Interpolation, Scheme};

@@ -1,5 +1,6 @@
 //! Chunks with token codebooks: each tile by the cheaper of Lorenzo prediction and the chunk's interpolation scheme.
 
+use super::buffers::{Codes, EncodeBuffers, TokenCodeBuffers};
 use super::quantize_tile::{QuantizedTile, Quantizer, TileQuantizer};
 use super::reserved::reserved_patterns;
 use super::{Coding, write_sections};
@@ -9,7 +10,9 @@ use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::IndexKind;
 use crate::mem::kept::Kept;
-use crate::pipeline::{Allowed, CoderOptions, ElementSource, EncodeScratch};
+use crate::pipeline::context::ElementSource;
+use crate::pipeline::options::{Allowed, CoderOptions};
+use crate::pipeline::scratch::EncodeScratch;
 use crate::predict::interpolate::{
     Encoded, INTERPOLATION, Interpolation, Plans, Scheme, Source, deinterleave, interleave,
 };
@@ -23,45 +26,6 @@ use crate::tokens;
 pub const SAMPLE_STEP: usize = 16;
 /// Chunks with fewer tiles are their own sample.
 pub const FEWEST_SAMPLED: usize = 8 * SAMPLE_STEP;
-
-/// Memory that is kept from chunk to chunk.
-#[derive(Debug, Default)]
-pub(super) struct EncodeBuffers {
-    codes: Codes,
-    /// Codes of the sample, without a scheme and with each scheme.
-    samples: [Codes; 1 + Scheme::ALL.len()],
-    tokens: tokens::EncodeScratch,
-    tiles: Kept,
-}
-
-/// Codes of tiles.
-#[derive(Debug, Default)]
-struct Codes {
-    /// Codes of a group.
-    group_len: usize,
-    codes: Vec<i32>,
-    /// End of each group.
-    ends: Vec<u32>,
-    /// Verbatim values.
-    verbatim: u64,
-}
-
-impl Codes {
-    fn restart(&mut self, group_len: usize) {
-        self.group_len = group_len;
-        self.codes.clear();
-        self.ends.clear();
-        self.verbatim = 0;
-    }
-
-    /// Appends the codes of a tile.
-    fn push(&mut self, codes: impl Iterator<Item = i32>) {
-        let start = self.codes.len();
-        self.codes.extend(codes);
-        let end = self.codes.len();
-        self.ends.extend((start..end).step_by(self.group_len).map(|at| (at + self.group_len).min(end) as u32));
-    }
-}
 
 /// Appends the record of a chunk with token codebooks.
 pub(super) fn encode<T: Real>(
@@ -97,7 +61,7 @@ pub(super) fn encode<T: Real>(
     let EncodeScratch { tiles, huffman, quantized: buffers, .. } = scratch;
     let scheme = Some(scheme.map_or(0, |scheme| scheme as u32));
     let coding = Coding { kind: ChunkKind::TokenCodes, radius: 0, classes: false, scheme, outliers: &[] };
-    let EncodeBuffers { codes, tokens, .. } = &mut memory;
+    let TokenCodeBuffers { codes, tokens, .. } = &mut memory;
     write_sections(header, chunk, &coding, tiles, (buffers, huffman), out, |out, _| {
         let has_index = header.index == IndexKind::Symbol;
         tokens::encode(&codes.codes, &codes.ends, has_index, options.allowed.tokens, tokens, out);
@@ -115,8 +79,8 @@ fn choose_scheme<T: Real>(
     geometry: &Geometry,
     source: &dyn ElementSource,
     (tiles, bytes): (&[Tile], &mut Vec<u8>),
-    buffers: &mut super::EncodeBuffers,
-    memory: &mut EncodeBuffers,
+    buffers: &mut EncodeBuffers,
+    memory: &mut TokenCodeBuffers,
 ) -> Result<Option<Scheme>> {
     memory.samples.iter_mut().for_each(|codes| codes.restart(encoder.group_len));
     let first = tiles.first().map_or(0, |tile| tile.number);
@@ -307,7 +271,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
     }
 
     /// Quantizes tiles whose elements are read, and predicts them by Lorenzo predictors.
-    fn prepare(&mut self, tiles: &[Tile], buffers: &mut super::EncodeBuffers) {
+    fn prepare(&mut self, tiles: &[Tile], buffers: &mut EncodeBuffers) {
         for (tile, prepared) in tiles.iter().zip(&mut self.prepared) {
             let count = tile.len();
             let q = &mut prepared.q[..count];
@@ -351,7 +315,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
     }
 
     /// Codes the next tiles, which are prepared, with the cheaper of Lorenzo prediction and the scheme.
-    fn tiles(&mut self, tiles: &[Tile], scheme: Option<Scheme>, buffers: &mut super::EncodeBuffers, codes: &mut Codes) {
+    fn tiles(&mut self, tiles: &[Tile], scheme: Option<Scheme>, buffers: &mut EncodeBuffers, codes: &mut Codes) {
         let count = tiles[0].len();
         let outcomes = scheme.map(|scheme| self.interpolate(scheme, tiles));
         let cheaper = |lane: usize, prepared: &Prepared<T>| {

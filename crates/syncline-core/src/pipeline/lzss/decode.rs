@@ -13,7 +13,8 @@ use crate::lzss::{
 };
 use crate::mem::prefetch::PrefetchTargets;
 use crate::mem::uninit::{UninitBytes, Written};
-use crate::pipeline::{Context, Tiles};
+use crate::pipeline::context::Context;
+use crate::pipeline::destination::Tiles;
 use crate::predict::word::Word;
 use crate::predict::words;
 
