@@ -32,20 +32,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     check_columns()?;
     check_kernel_format()?;
     check_dependencies()?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+    cargo(&["clippy", "--all-targets", "--", "--deny", "warnings"])?;
     // Without GPU support, `gpu_backend_absent.rs` replaces the module `gpu_backend`.
     cargo(&["clippy", "--package", "syncline", "--no-default-features", "--", "--deny", "warnings"])?;
-    crate::run(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
+    crate::run(cargo_command(&["doc", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
     check_public_interface()?;
-    if arguments.no_tests { Ok(()) } else { cargo(&["test", "--workspace"]) }
+    if arguments.no_tests { Ok(()) } else { cargo(&["test"]) }
 }
 
 /// Lints, and tests, what needs the dependencies of zarrs. They take minutes to build, in a folder of their own.
 fn check_zarr(no_tests: bool) -> Result<()> {
     let folder = crate::root().join("target/zarrs").display().to_string();
     let command = ["--package", "syncline-cli", "--features", "zarr", "--target-dir", &folder];
-    let codec = ["--manifest-path", "crates/syncline-zarrs/Cargo.toml", "--target-dir", &folder];
-    cargo(&["fmt", "--manifest-path", codec[1], "--check"])?;
+    let codec = ["--package", "syncline-zarrs", "--target-dir", &folder];
     for package in [&command[..], &codec] {
         cargo(&[&["clippy", "--all-targets"], package, &["--", "--deny", "warnings"]].concat())?;
     }

@@ -91,24 +91,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     crate::emulate::run(&crate::emulate::Arguments::of_command(words.map(str::to_owned).to_vec()))
 }
 
-/// Tests the crate for zarrs, which is a workspace of its own, and returns its example program.
+/// Tests the crate for zarrs, and returns its example program.
 fn zarrs() -> Result<PathBuf> {
     let target = crate::root().join("target/zarrs");
-    let manifest = crate::root().join("crates/syncline-zarrs/Cargo.toml");
-    let cargo = |words: &[&str]| {
-        let mut cargo = crate::cargo();
-        cargo.args(words).arg("--manifest-path").arg(&manifest).arg("--target-dir").arg(&target);
-        cargo
-    };
+    let mut cargo = crate::cargo();
+    cargo.args(["test", "--quiet", "--package", "syncline-zarrs", "--target-dir"]).arg(&target);
     // Builds the example, too.
-    crate::run(&mut cargo(&["test", "--quiet"]))?;
+    crate::run(cargo.current_dir(crate::root()))?;
     Ok(target.join("debug/examples").join(format!("store{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Builds the C library and the command as `cargo test` does. A build of one crate alone has other features of some
 /// dependencies, and would compile everything that depends on them again.
 fn build_workspace() -> Result<()> {
-    crate::run(crate::cargo().args(["test", "--quiet", "--workspace", "--no-run"]).current_dir(crate::root()))
+    crate::run(crate::cargo().args(["test", "--quiet", "--no-run"]).current_dir(crate::root()))
 }
 
 /// Returns a folder that contains the C library alone, in which HDF5 finds it as a plugin.
