@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use crate::third_party;
+
 /// Columns of a source line at most.
 const MAX_COLUMNS: usize = 120;
 
@@ -31,7 +33,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     check_columns()?;
     check_kernel_format()?;
+    check_members()?;
     check_dependencies()?;
+    third_party::run(&third_party::Arguments { check: true })?;
     cargo(&["clippy", "--all-targets", "--", "--deny", "warnings"])?;
     // Without GPU support, `gpu_backend_absent.rs` replaces the module `gpu_backend`.
     cargo(&["clippy", "--package", "syncline", "--no-default-features", "--", "--deny", "warnings"])?;
@@ -85,6 +89,17 @@ fn check_kernel_format() -> Result<()> {
     let mut format = Command::new("clang-format");
     let status = format.args(["--dry-run", "-Werror"]).args(kernels).current_dir(crate::root()).status()?;
     ensure!(status.success(), "run clang-format -i on the kernels above");
+    Ok(())
+}
+
+/// Fails if a crate, other than the one for zarrs, is not built without `--workspace`: nothing would test it.
+fn check_members() -> Result<()> {
+    let metadata = crate::metadata(&["--no-deps"])?;
+    let members = |key: &str| metadata[key].as_array().cloned().context("cargo metadata lists the members");
+    let default = members("workspace_default_members")?;
+    let mut left_out = members("workspace_members")?;
+    left_out.retain(|id| !default.contains(id) && !id.to_string().contains("syncline-zarrs"));
+    ensure!(left_out.is_empty(), "add to `default-members` in Cargo.toml: {left_out:?}");
     Ok(())
 }
 

@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     // HDF5 opens every library of a plugin folder, so that the plugin has a folder of its own.
     link(&format!("../../{shared}"), &lib.join("syncline/hdf5/libsyncline.so"))?;
     copy(&root.join("crates/syncline-capi/include/syncline.h"), &prefix.join("include/syncline.h"))?;
-    write(&lib.join("pkgconfig/syncline.pc"), &pkg_config(&prefix, version))?;
+    write(&lib.join("pkgconfig/syncline.pc"), &pkg_config(version))?;
     // With names in lower case, `find_package` finds the files for `syncline` and for `Syncline`.
     write(&lib.join("cmake/syncline/syncline-config.cmake"), &CMAKE.replace("@INTERFACE@", INTERFACE))?;
     write(&lib.join("cmake/syncline/syncline-config-version.cmake"), &cmake_version(version))?;
@@ -45,12 +45,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.test { test(&prefix, version) } else { Ok(()) }
 }
 
-fn pkg_config(prefix: &Path, version: &str) -> String {
+/// Returns the file for pkg-config, which finds the prefix from where the file is, so that the folder can be moved.
+fn pkg_config(version: &str) -> String {
     format!(
-        "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\nName: syncline\n\
+        "prefix=${{pcfiledir}}/../..\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\nName: syncline\n\
          Description: Error-bounded and lossless compression of numeric arrays\nVersion: {version}\n\
-         Libs: -L${{libdir}} -lsyncline\nLibs.private: -lm -lpthread -ldl\nCflags: -I${{includedir}}\n",
-        prefix.display()
+         Libs: -L${{libdir}} -lsyncline\nLibs.private: -lm -lpthread -ldl\nCflags: -I${{includedir}}\n"
     )
 }
 
