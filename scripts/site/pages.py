@@ -18,6 +18,9 @@ OF_ROOT = {
 
 MODULES = ("", ".cuda", ".zarr", ".numcodecs", ".h5py", ".xarray", ".dask")
 
+#: Wide enough for lines of code.
+STYLE = ".md-grid { max-width: 76rem; }\n"
+
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -27,6 +30,7 @@ def on_files(files, config):
         files.append(File.generated(config, name, content=(ROOT / source).read_text()))
     modules = "\n\n".join(f"::: syncline{module}" for module in MODULES)
     files.append(File.generated(config, "API.md", content=f"# Python API\n\n{modules}\n"))
+    files.append(File.generated(config, "site.css", content=STYLE))
     return files
 
 

@@ -16,6 +16,9 @@ pub struct Arguments {
     /// Folder to install to, such as /usr/local
     #[arg(long)]
     prefix: PathBuf,
+    /// Folder of the libraries in it, such as lib/x86_64-linux-gnu
+    #[arg(long, default_value = "lib")]
+    libdir: String,
     /// Then compile and run the example as users do, with pkg-config and with CMake, where they are installed
     #[arg(long)]
     test: bool,
@@ -28,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let prefix = std::path::absolute(&arguments.prefix).context("cannot find the prefix")?;
     let built = root.join("target/release");
     let version = env!("CARGO_PKG_VERSION");
-    let lib = prefix.join("lib");
+    let lib = prefix.join(&arguments.libdir);
     let shared = format!("libsyncline.so.{version}");
     copy(&built.join("libsyncline_c.so"), &lib.join(&shared))?;
     copy(&built.join("libsyncline_c.a"), &lib.join("libsyncline.a"))?;
@@ -37,33 +40,45 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     // HDF5 opens every library of a plugin folder, so that the plugin has a folder of its own.
     link(&format!("../../{shared}"), &lib.join("syncline/hdf5/libsyncline.so"))?;
     copy(&root.join("crates/syncline-capi/include/syncline.h"), &prefix.join("include/syncline.h"))?;
-    write(&lib.join("pkgconfig/syncline.pc"), &pkg_config(version))?;
+    write(&lib.join("pkgconfig/syncline.pc"), &pkg_config(&arguments.libdir, version))?;
     // With names in lower case, `find_package` finds the files for `syncline` and for `Syncline`.
-    write(&lib.join("cmake/syncline/syncline-config.cmake"), &CMAKE.replace("@INTERFACE@", INTERFACE))?;
+    write(&lib.join("cmake/syncline/syncline-config.cmake"), &cmake(&arguments.libdir))?;
     write(&lib.join("cmake/syncline/syncline-config-version.cmake"), &cmake_version(version))?;
     println!("installed to {}", prefix.display());
-    if arguments.test { test(&prefix, version) } else { Ok(()) }
+    if arguments.test { test(&prefix, &lib, version) } else { Ok(()) }
+}
+
+/// Returns the way from a folder that is `depth` folders below the folder of the libraries to the prefix.
+fn to_prefix(libdir: &str, depth: usize) -> String {
+    vec![".."; libdir.split('/').count() + depth].join("/")
 }
 
 /// Returns the file for pkg-config, which finds the prefix from where the file is, so that the folder can be moved.
-fn pkg_config(version: &str) -> String {
+fn pkg_config(libdir: &str, version: &str) -> String {
     format!(
-        "prefix=${{pcfiledir}}/../..\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\nName: syncline\n\
+        "prefix=${{pcfiledir}}/{}\nlibdir=${{prefix}}/{libdir}\nincludedir=${{prefix}}/include\n\nName: syncline\n\
          Description: Error-bounded and lossless compression of numeric arrays\nVersion: {version}\n\
-         Libs: -L${{libdir}} -lsyncline\nLibs.private: -lm -lpthread -ldl\nCflags: -I${{includedir}}\n"
+         Libs: -L${{libdir}} -lsyncline\nLibs.private: -lm -lpthread -ldl\nCflags: -I${{includedir}}\n",
+        to_prefix(libdir, 1)
     )
 }
 
-const CMAKE: &str = r#"get_filename_component(SYNCLINE_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+/// Returns the file for CMake.
+fn cmake(libdir: &str) -> String {
+    let text = CMAKE.replace("@INTERFACE@", INTERFACE).replace("@LIBDIR@", libdir);
+    text.replace("@TO_PREFIX@", &to_prefix(libdir, 2))
+}
+
+const CMAKE: &str = r#"get_filename_component(SYNCLINE_PREFIX "${CMAKE_CURRENT_LIST_DIR}/@TO_PREFIX@" ABSOLUTE)
 if(NOT TARGET syncline::syncline)
   add_library(syncline::syncline SHARED IMPORTED)
   set_target_properties(syncline::syncline PROPERTIES
-    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/lib/libsyncline.so"
+    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/@LIBDIR@/libsyncline.so"
     IMPORTED_SONAME "libsyncline.so.@INTERFACE@"
     INTERFACE_INCLUDE_DIRECTORIES "${SYNCLINE_PREFIX}/include")
   add_library(syncline::syncline-static STATIC IMPORTED)
   set_target_properties(syncline::syncline-static PROPERTIES
-    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/lib/libsyncline.a"
+    IMPORTED_LOCATION "${SYNCLINE_PREFIX}/@LIBDIR@/libsyncline.a"
     INTERFACE_INCLUDE_DIRECTORIES "${SYNCLINE_PREFIX}/include"
     INTERFACE_LINK_LIBRARIES "m;pthread;dl")
 endif()
@@ -78,7 +93,7 @@ fn cmake_version(version: &str) -> String {
 }
 
 /// Compiles and runs the example in C with what was installed. What is not on this system is skipped, which is said.
-fn test(prefix: &Path, version: &str) -> Result<()> {
+fn test(prefix: &Path, lib: &Path, version: &str) -> Result<()> {
     let folder = crate::root().join("target/install-c");
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot clear {}", folder.display()))?;
@@ -89,7 +104,7 @@ fn test(prefix: &Path, version: &str) -> Result<()> {
         return Ok(());
     }
     if is_installed("pkg-config") {
-        test_with_pkg_config(prefix, &folder)?;
+        test_with_pkg_config(lib, &folder)?;
     }
     if is_installed("cmake") {
         test_with_cmake(prefix, &folder, version)?;
@@ -108,9 +123,9 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// Compiles the example with the flags of pkg-config, and runs it.
-fn test_with_pkg_config(prefix: &Path, folder: &Path) -> Result<()> {
+fn test_with_pkg_config(lib: &Path, folder: &Path) -> Result<()> {
     let mut tool = Command::new("pkg-config");
-    tool.args(["--cflags", "--libs", "syncline"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    tool.args(["--cflags", "--libs", "syncline"]).env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
     let output = tool.output().context("cannot start pkg-config")?;
     ensure!(output.status.success(), "pkg-config: {}", String::from_utf8_lossy(&output.stderr));
     let flags = String::from_utf8(output.stdout).context("the flags of pkg-config are no text")?;
@@ -118,7 +133,7 @@ fn test_with_pkg_config(prefix: &Path, folder: &Path) -> Result<()> {
     let mut compile = Command::new("cc");
     compile.arg(folder.join("region.c")).arg("-o").arg(&program).args(flags.split_whitespace()).arg("-lm");
     crate::run(&mut compile)?;
-    crate::run(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")))
+    crate::run(Command::new(&program).env("LD_LIBRARY_PATH", lib))
 }
 
 /// Builds the example with CMake, with the shared and with the static library, and runs it.
