@@ -126,8 +126,11 @@ def of_hdf5(parameters: Sequence[int]) -> list[Codec]:
         ValueError: the parameters are not those of a dataset in a file, or chunks have a Fletcher-32 checksum before
             they are compressed, which no codec removes.
     """
-    others = max(parameters[4] - 2, 0) if len(parameters) > 8 else 0
-    kind = parameters[8 + 2 * others] if len(parameters) > 8 + 2 * others else 0
+    from .h5py import parameters as settings
+
+    # After the settings and the second to the fourth fill value.
+    place = len(settings(Bound())) + 2 * max(parameters[4] - 2, 0) if len(parameters) > 4 else 0
+    kind = parameters[place] if len(parameters) > place > 0 else 0
     element = _ELEMENTS.get(kind % _BIG_ENDIAN)
     if element is None or kind >= 2 * _CHECKSUM:
         raise ValueError(f"not the parameters of a dataset in a file: {tuple(parameters)}")
