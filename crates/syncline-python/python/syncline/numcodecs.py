@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numcodecs.abc import Codec
-from numcodecs.astype import AsType
-from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
+
+from ._extras import missing
+
+try:
+    from numcodecs.abc import Codec
+    from numcodecs.astype import AsType
+    from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
+except ModuleNotFoundError as error:
+    raise missing(error, "zarr") from None
 
 from . import _codec, _core
 from ._advanced import Advanced
