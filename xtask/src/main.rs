@@ -11,8 +11,8 @@ mod nvrtc;
 mod programs;
 mod python;
 mod site;
-mod third_party;
 mod tables;
+mod third_party;
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
