@@ -64,7 +64,8 @@ class Syncline(Codec):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the configuration for array metadata, without what is not set."""
-        return {key: value for key, value in super().get_config().items() if value is not None}
+        configuration = super().get_config()  # type: ignore[no-untyped-call]
+        return {key: value for key, value in configuration.items() if value is not None}
 
     def encode(self, buf: Any) -> bytes:
         """Compresses an array, or the bytes of another buffer as `uint8`."""
@@ -88,7 +89,8 @@ class Syncline(Codec):
                 f"the chunk has {array.nbytes} bytes, more than {self.max_buffer_size}: use smaller chunks"
             )
         fill = "auto" if self.fill is None else self.fill
-        bound, fill = _codec.piece_bound(array, Bound(self.mode, self.value), fill)
+        bound = Bound(self.mode, self.value)  # type: ignore[arg-type]
+        bound, fill = _codec.piece_bound(array, bound, fill)
         options = _codec.options_of(self)
         stream: bytes = compress(array, bound=bound, fill=fill, threads=1, device="cpu", **options)
         return stream
@@ -144,5 +146,6 @@ def of_hdf5(parameters: Sequence[int]) -> list[Codec]:
         raise ValueError("the chunks have a Fletcher-32 checksum before they are compressed")
     if kind & _BIG_ENDIAN and element[1] != "1":
         # Streams are little-endian.
-        return [AsType(encode_dtype=f"<{element}", decode_dtype=f">{element}"), Syncline()]
+        swapped = AsType(f"<{element}", f">{element}")  # type: ignore[no-untyped-call]
+        return [swapped, Syncline()]
     return [Syncline()]
