@@ -64,9 +64,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some((program, rest)) = arguments.command.split_first() {
         return emulated(Command::new(program).args(rest));
     }
-    // The whole workspace: with `--package`, cargo would enable fewer features of common dependencies and build all of
+    // All default members: with `--package`, cargo would enable fewer features of common dependencies and build all of
     // them again.
-    for Program { folder, kind, name, path } in programs::build(&["test", "--no-run"], &["--workspace"])? {
+    for Program { folder, kind, name, path } in programs::build(&["test", "--no-run"], &[])? {
         let package = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // Tests that the caller chose are few and short.
         let filter = match (package, kind.as_str(), name.as_str()) {

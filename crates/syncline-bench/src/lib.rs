@@ -1,6 +1,11 @@
 //! Measurements of Syncline: generators of fields like those in the papers, streams of codes and bytes, and other
 //! projects' codecs in one form. This crate is not published.
 
+/// Tests the code of the repository's README, which is not in the packages of the published crates.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub mod array;
 pub mod bytes;
 pub mod check;

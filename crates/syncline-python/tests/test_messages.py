@@ -1,5 +1,8 @@
 """Messages name what the caller wrote."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import syncline
@@ -49,3 +52,17 @@ def test_writer_says_what_a_relative_bound_needs(tmp_path):
             syncline.Writer(tmp_path / "a.syn", (3, 4), "f4", **{mode: 40.0})
     with pytest.raises(ValueError, match="1e308 to -1e308 is invalid"):
         syncline.Writer(tmp_path / "a.syn", (3, 4), "f8", rel=1e-3, range=(1e308, -1e308))
+
+
+@pytest.mark.parametrize("module", ["zarr", "numcodecs", "xarray", "dask"])
+def test_a_missing_package_is_named_with_what_to_install(module):
+    code = f"""
+import sys
+sys.modules["zarr"] = sys.modules["numcodecs"] = None
+try:
+    import syncline.{module}
+except ModuleNotFoundError as error:
+    print(error.name, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "pip install 'syncline[zarr]'" in done.stdout, done.stdout + done.stderr

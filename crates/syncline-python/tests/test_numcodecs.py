@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import syncline
 import zarr
-from syncline.numcodecs import Syncline
+from syncline.numcodecs import Syncline, of_hdf5
 
 ARRAYS = [
     np.arange(1000, dtype="i4"),
@@ -119,3 +119,28 @@ def test_lossy_chunks():
     )
     stored[:] = values
     assert np.abs(stored[:] - values).max() <= 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", ">f8", "<i2", ">i2", ">u8", "u1", "?"])
+def test_chunks_of_hdf5_files_are_read(dtype, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    filters = pytest.importorskip("syncline.h5py")
+    field = (np.arange(4096).reshape(64, 64) // 48).astype(dtype)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = filters.filter(abs=0.25, fill=[-1.0, -2.0, -3.0]) if field.dtype.kind == "f" else filters.filter()
+        file.create_dataset("t", data=field, chunks=(64, 64), **options)
+    with h5py.File(tmp_path / "a.h5") as file:
+        dataset = file["t"]
+        _, chunk = dataset.id.read_direct_chunk((0, 0))
+        for codec in reversed(of_hdf5(dataset._filters["47501"])):
+            chunk = codec.decode(chunk)
+        # As Zarr does it: the bytes are those of the type of the array.
+        values = np.frombuffer(bytes(chunk), dtype).reshape(64, 64)
+        np.testing.assert_array_equal(values, dataset[...])
+        assert values.nbytes == field.nbytes
+
+
+@pytest.mark.parametrize("parameters", [(), (1, 1, 0, 0, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0, 0, 0, 1 + 512, 1, 9, 0)])
+def test_other_parameters_of_hdf5_fail(parameters):
+    with pytest.raises(ValueError, match="parameters|checksum"):
+        of_hdf5(parameters)

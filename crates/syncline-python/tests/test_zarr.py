@@ -1,7 +1,9 @@
 """The codec of Zarr format 3."""
 
 import asyncio
+import dataclasses
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -264,3 +266,10 @@ def test_asynchronous_reads():
         return await asyncio.gather(*(stored.getitem((slice(i, i + 5), slice(None))) for i in range(0, 60, 5)))
 
     assert np.abs(np.concatenate(asyncio.run(read())) - values).max() <= 1e-2
+
+
+def test_the_schema_for_zarr_extensions_has_every_setting_of_the_codec():
+    root = pathlib.Path(__file__).parents[3]
+    schema = json.loads((root / "packaging/zarr-extensions/codecs/syncline/schema.json").read_text())
+    settings = schema["anyOf"][0]["properties"]["configuration"]["properties"]
+    assert sorted(settings) == sorted(field.name for field in dataclasses.fields(SynclineCodec))

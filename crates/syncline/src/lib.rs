@@ -32,7 +32,7 @@
 
 /// Tests the code of the README together with that of the documentation.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 mod advanced;

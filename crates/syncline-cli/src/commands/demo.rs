@@ -22,7 +22,7 @@ use crate::output::Output;
 use crate::stream::decode_options;
 
 /// EGM96 geoid undulation in meters, every half degree: rows from north to south, columns from west to east.
-static FIELD: &[u8] = include_bytes!("../../../../testdata/egm96_361x720.f32");
+static FIELD: &[u8] = include_bytes!("../../egm96_361x720.f32");
 const EXTENTS: [u64; 2] = [361, 720];
 const NAME: &str = "the built-in field";
 const BOUND: Bound = Bound::Rel(1e-3);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,12 +15,14 @@ from ._advanced import Advanced, advanced_text
 from ._advice import warn
 from ._fill import Fill, fill_values, without_mask
 from ._index import basic_index
+from ._options import Compression, Decompression, HostArray, HostStream
 from ._range import computed, extremes, is_lazy
 from ._types import core_name, numpy_dtype
 
 Effort = Literal["fast", "balanced", "best"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
+Out = TypeVar("Out")
 
 #: What the core returns of an array with which nothing is wrong.
 _NO_ADVICE: tuple[None, list[Any]] = (None, [])
@@ -150,8 +152,12 @@ def little_endian(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=dtype).reshape(array.shape)
 
 
+@overload
+def compress(array: HostArray, *, out: None = None, stream: Any = None, **options: Unpack[Compression]) -> bytes: ...
+@overload
+def compress(array: Any, *, out: Any = None, stream: Any = None, **options: Unpack[Compression]) -> Any: ...
 def compress(
-    array: ArrayLike | Any,
+    array: Any,
     *,
     abs: float | None = None,
     rel: float | None = None,
@@ -347,6 +353,14 @@ def header_of_fields(fields: dict[str, Any]) -> Header:
     )
 
 
+@overload
+def decompress(
+    data: HostStream, *, out: None = None, like: None = None, **options: Unpack[Decompression]
+) -> NDArray[Any]: ...
+@overload
+def decompress(data: Any, *, out: Out, like: None = None, **options: Unpack[Decompression]) -> Out: ...
+@overload
+def decompress(data: Any, *, out: None = None, like: Any = None, **options: Unpack[Decompression]) -> Any: ...
 def decompress(
     data: Any,
     *,

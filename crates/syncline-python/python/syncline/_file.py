@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import os
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from ._advanced import Advanced
 from ._array import (
     Bound,
     Effort,
+    Out,
     as_bytes,
     compress,
     core_choices,
@@ -24,6 +25,7 @@ from ._array import (
     read_region,
 )
 from ._fill import Fill, without_mask
+from ._options import Decompression
 from ._types import core_name
 
 #: A path, or a file object that reads bytes and seeks.
@@ -272,6 +274,14 @@ def save(file: str | os.PathLike[str] | BinaryIO, array: ArrayLike, **options: A
         _core.save(os.fspath(file), stream)
 
 
+@overload
+def load(
+    file: FileOrPath, *, out: None = None, like: None = None, **options: Unpack[Decompression]
+) -> NDArray[Any]: ...
+@overload
+def load(file: FileOrPath, *, out: Out, like: None = None, **options: Unpack[Decompression]) -> Out: ...
+@overload
+def load(file: FileOrPath, *, out: None = None, like: Any = None, **options: Unpack[Decompression]) -> Any: ...
 def load(file: FileOrPath, **options: Any) -> Any:
     """Decompresses a file, which is a path or a file object, with the options of :func:`decompress`."""
     if _is_readable(file):

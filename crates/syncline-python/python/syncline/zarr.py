@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
-from zarr.abc.store import RangeByteRequest, SuffixByteRequest
-from zarr.core.common import parse_named_configuration
+
+from ._extras import missing
+
+try:
+    from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
+    from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+    from zarr.core.common import parse_named_configuration
+except ModuleNotFoundError as error:
+    raise missing(error, "zarr") from None
 
 from . import _codec, _core, _zarr_device
 from ._advanced import Advanced
