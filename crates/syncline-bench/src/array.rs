@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_no_singles() {
+    fn f64_elements_are_not_read_as_f32() {
         let singles: Vec<f32> = (1..1000).map(|i| i as f32 * 0.1).collect();
         let doubles = doubles(&singles);
         let mut pairs = doubles.iter().zip(&singles);

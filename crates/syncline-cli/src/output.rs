@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_the_name_before_the_end() {
+    fn file_has_no_name_before_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         let entries = || fs::read_dir(folder.path()).unwrap().count();

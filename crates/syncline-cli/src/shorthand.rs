@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_inserted() {
+    fn shorthand_inserts_the_command() {
         for (line, expected) in [
             ("x.syn", "decompress x.syn"),
             ("x.npy --lossless", "compress x.npy --lossless"),

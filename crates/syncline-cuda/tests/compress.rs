@@ -431,7 +431,7 @@ fn wrong_arguments_are_refused() {
 }
 
 #[test]
-fn some_chunks_of_an_array() {
+fn ranges_of_chunks_give_the_same_records() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let field = Field::smooth(ElementType::F32, &[100, 101, 170], 0.001);

@@ -11,7 +11,7 @@ use syncline_cuda::device::{Arena, Cache, Device, Kernel, Source, Specialization
 use syncline_cuda::error::{CudaError, DriverContext};
 
 #[test]
-fn absence_is_a_typed_error() {
+fn missing_driver_is_a_typed_error() {
     // Whatever this machine has, nothing may panic, and errors must say what to do.
     match Device::count() {
         Ok(count) => {
@@ -40,7 +40,7 @@ fn info_is_filled_in() {
 
 /// Devices can be opened if no kernel can be stored, and report that.
 #[test]
-fn a_cache_that_cannot_be_written_is_told() {
+fn unwritable_cache_is_reported() {
     let Some(device) = common::device() else { return };
     let file = std::env::temp_dir().join(format!("syncline-device-test-file-{}", std::process::id()));
     std::fs::write(&file, b"no folder").unwrap();
@@ -105,7 +105,7 @@ fn arena_slices_are_apart_and_reused() {
 
 /// Any call, including an allocation, may return the error of an earlier kernel, which more memory would not fix.
 #[test]
-fn allocations_tell_what_else_went_wrong() {
+fn failed_allocation_with_another_cause_names_it() {
     let Some(_) = common::device() else { return };
     let result: Result<(), _> = Err(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
     let error = result.allocating(7).unwrap_err();

@@ -207,7 +207,7 @@ fn graphs_compress_several_batches() {
 }
 
 #[test]
-fn what_cannot_be_queued_is_told() {
+fn unqueueable_options_are_errors() {
     let Some((device, stream, _alone)) = device() else { return };
     let smooth = Field::smooth(ElementType::F32, &[5000], 0.01);
     let mut buffers = Buffers::new(&stream, &smooth);

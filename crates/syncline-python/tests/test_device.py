@@ -175,7 +175,7 @@ def test_efforts(gpu, effort):
     assert Compressor(abs=0.1, effort=effort).compress(to_device(array)).to_bytes() == expected
 
 
-def test_what_the_gpu_cannot_do_is_done_by_the_cpu(gpu):
+def test_work_without_a_kernel_runs_on_the_cpu(gpu):
     zeros = np.zeros((5, 6), "f4")
     stream = syncline.compress(to_device(zeros), abs=1e-3)
     assert stream.to_bytes() == syncline.compress(zeros, abs=1e-3, device="cpu")
@@ -189,7 +189,7 @@ def test_what_the_gpu_cannot_do_is_done_by_the_cpu(gpu):
     assert syncline.compress(to_device(field()), abs=1e-3, device="cpu") == syncline.compress(field(), abs=1e-3)
 
 
-def test_where_results_go(gpu):
+def test_results_stay_on_the_device_of_the_input(gpu):
     array = field()
     stream = syncline.compress(array, abs=0.1)
     expected = syncline.decompress(stream)
@@ -425,7 +425,7 @@ def pointer_of(array):
     return array.__cuda_array_interface__["data"][0]
 
 
-def test_what_cannot_be_queued_raises(gpu):
+def test_unqueueable_options_raise(gpu):
     there, room = to_device(field()), to_device(np.zeros(9000, "u1"))
     for options in ({"rel": 1e-3, "fill": "auto"}, {"bound": syncline.Bound("psnr", 60)}, {}):
         with pytest.raises(syncline.GpuError):

@@ -219,7 +219,7 @@ def test_efforts(pipeline, tmp_path):
     assert sizes[1] > sizes[2] == sizes[0] >= sizes[3], sizes
 
 
-def test_what_cannot_be_compressed_is_refused_at_creation():
+def test_unsupported_types_are_refused_at_creation():
     with pytest.raises(ValueError, match="float32 and float64"):
         create_array({}, shape=(4,), chunks=(4,), dtype="i4", abs=1)
     with pytest.raises((TypeError, ValueError)):

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_the_cpu_does_goes_there() {
+    fn work_without_a_kernel_runs_on_the_cpu() {
         let of = |bound, coder| CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(coder));
         let obstacle = |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {

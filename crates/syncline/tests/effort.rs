@@ -114,7 +114,7 @@ fn smooth_fields_are_much_smaller_and_best_is_never_larger() {
 }
 
 #[test]
-fn all_ways_write_the_same_bytes() {
+fn every_path_writes_the_same_bytes() {
     let extents = [40u64, 50, 60];
     let values: Vec<f32> = field(&extents, 4).into_iter().map(|value| value as f32).collect();
     let view = ArrayView::new(&values, &extents).unwrap();

@@ -182,7 +182,7 @@ fn lzss_alone_is_for_lossless_streams() {
 }
 
 #[test]
-fn any_backend_does_it_and_says_which() {
+fn backend_auto_reports_the_processor() {
     let values: Vec<f32> = as_type(&patches(&[200, 200], 3));
     let view = ArrayView::new(&values, &[200, 200]).unwrap();
     let auto = options(Bound::Abs(0.01), Coder::LzssHuffman);

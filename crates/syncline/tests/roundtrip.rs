@@ -180,7 +180,7 @@ fn fill_values_are_kept_and_left_out_of_the_range() {
 
 /// Fields of few values can miss a PSNR by as much as their bound is tightened, again and again.
 #[test]
-fn psnr_is_reached_by_few_values() {
+fn psnr_of_few_values_reaches_the_target() {
     let mut fields = vec![(0.5, [vec![1.0; 63], vec![0.0]].concat())];
     for i in 0..200 {
         let values = [0.1 + f64::from(i % 17) * 0.37, 1.0 - f64::from(i % 13) * 0.071, f64::from(i % 7)];

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn command_lines_that_make_no_sense() {
+fn contradicting_options_are_errors() {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(100));
     for (line, text) in [
@@ -185,7 +185,7 @@ mod unix {
     }
 
     #[test]
-    fn places_that_are_none() {
+    fn outputs_below_files_and_dangling_links_are_errors() {
         let w = Workshop::new();
         w.write("x.f32", &field_f32(100));
         w.fails("compress x.f32 --shape 100 --abs 1 -o x.f32/y.syn", 1, "x.f32 is not a folder");
@@ -197,7 +197,7 @@ mod unix {
     }
 
     #[test]
-    fn names_do_not_steer_the_terminal() {
+    fn control_characters_in_names_are_escaped() {
         let w = Workshop::new();
         w.write("\x1b[2J.f32", &field_f32(100));
         w.fails("inspect no\x1b[2J.syn", 1, "no\\u{1b}[2J.syn: no such file");

@@ -56,7 +56,7 @@ fn one_bad_file_does_not_stop_the_others() {
 }
 
 #[test]
-fn what_cannot_be_meant() {
+fn contradicting_options_of_many_files_are_errors() {
     let w = workshop();
     std::fs::create_dir(w.path("empty")).unwrap();
     std::fs::copy(w.path("run/a.f32"), w.path("a.f32")).unwrap();

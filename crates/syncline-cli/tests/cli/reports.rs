@@ -14,7 +14,7 @@ fn workshop() -> Workshop {
 }
 
 #[test]
-fn compress_says_what_it_did() {
+fn compress_prints_a_summary() {
     let w = workshop();
     let line = "compress geoid_361x720.f32 --shape 361x720 --rel 1e-3 -o h.syn";
     let output = w.run(&format!("{line} -v"));

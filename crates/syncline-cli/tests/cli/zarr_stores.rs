@@ -347,7 +347,7 @@ fn arrays_that_describe_others_stay_and_names_have_their_bounds() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_leaves_nothing() {
+fn failed_convert_prints_the_reason_and_leaves_no_output() {
     let shop = Workshop::new();
     write_store(&shop, "a.zarr");
     fs::create_dir_all(shop.path("other")).unwrap();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_are_the_same_at_any_scale() {
+    fn targets_do_not_depend_on_scale() {
         // The mean of errors that are uniform in +-bound is a third of the squared bound, here in the unit of the sums.
         // The first attempt misses the PSNR slightly.
         let sum = u128::from((32768_u64 * 32768) / 3);

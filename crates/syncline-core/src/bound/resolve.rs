@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_bounds_are_errors() {
         for bound in
             [Bound::Abs(0.0), Bound::Rel(-1.0), Bound::Psnr(f64::NAN), Bound::Abs(f64::INFINITY), Bound::PwRel(1.0)]
         {

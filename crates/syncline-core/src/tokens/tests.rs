@@ -76,7 +76,7 @@ fn ends(codes: &[i32], size: usize) -> Vec<u32> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(codes in codes(), size in prop_oneof![Just(128usize), 1usize..257]) {
+    fn codes_written_are_read_back(codes in codes(), size in prop_oneof![Just(128usize), 1usize..257]) {
         for mode in Mode::ALL {
             round_trip(&codes, size, mode)?;
         }

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_one_that_does_not_load_is_named_and_not_replaced() {
+    fn named_compiler_that_does_not_load_is_an_error() {
         let folder = std::env::temp_dir().join(format!("syncline-nvrtc-chosen-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let message = |chosen: &Path| {

@@ -223,6 +223,6 @@ fn cut_streams_with_the_symbol_index_are_found() {
 }
 
 #[test]
-fn cut_streams_with_gaps_or_nothing_are_found() {
+fn truncated_streams_without_symbol_index_are_errors() {
     cut_streams_are_found(2..4);
 }

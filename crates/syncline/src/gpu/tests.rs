@@ -159,7 +159,7 @@ fn outputs_grow_for_arrays_that_do_not_compress() {
 }
 
 #[test]
-fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
+fn misfit_arguments_are_errors_and_later_calls_work() {
     let Some((mut compressor, _shared)) = compressor() else { return };
     let (shape, of) = (Shape::new(&[3000]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
@@ -303,7 +303,7 @@ fn a_workspace_is_freed() {
 
 /// The outline of one stream with the bytes of another of the same length, and with others.
 #[test]
-fn outlines_of_other_streams_do_no_harm() {
+fn outline_of_another_stream_is_an_error_or_the_array() {
     let Some((mut compressor, _shared)) = compressor() else { return };
     let (shape, of) = (Shape::new(&[5000]).unwrap(), ElementType::F32);
     let options = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
@@ -470,7 +470,7 @@ fn graphs_capture_compression() {
 
 /// What waits for the GPU is refused during a capture, which goes on.
 #[test]
-fn graphs_capture_nothing_that_waits() {
+fn capture_of_synchronization_is_an_error() {
     let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
     let Some(mut compressor) = new_codec() else { return };
     let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F32);
