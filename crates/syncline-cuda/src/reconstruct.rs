@@ -1,6 +1,6 @@
 //! Reconstruction of elements from parsed chunks: launchers of `kernels/reconstruct/reconstruct.cu`.
 //!
-//! There are three strategies ([`Way`]). One kernel decodes streams with the symbol index and reconstructs their
+//! There are three strategies ([`Strategy`]). One kernel decodes streams with the symbol index and reconstructs their
 //! elements. For 3-D arrays, three kernels can share this work: one decodes and leaves sums of residuals in memory, a
 //! concurrent one writes regions of constant value, and one computes elements from the sums. For other streams,
 //! [`crate::huffman::decode`] decodes the codes first. All strategies write each element once, except verbatim values,
@@ -49,7 +49,7 @@ const LARGE_TILES_RESIDENT: u32 = 6;
 
 /// Strategy of reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Strategy {
     /// One kernel decodes streams with the symbol index and reconstructs their elements.
     Fused,
     /// For 3-D streams with the symbol index: one kernel decodes codes, sums them along x and y and stores the sums in
@@ -60,7 +60,7 @@ pub enum Way {
     Decoded,
 }
 
-impl Way {
+impl Strategy {
     /// All strategies.
     pub const ALL: [Self; 3] = [Self::Fused, Self::Apart, Self::Decoded];
 
@@ -78,7 +78,7 @@ pub enum Codes<'d, 'v> {
     /// Decoded codes: those of chunk `c` of the batch start at group `c * slots` of [`Parsed`]. The view starts on a
     /// multiple of 16 bytes.
     Decoded(&'d CudaView<'v, u16>),
-    /// Decoded codes of chunks with token codebooks, which reconstructors of [`Way::Decoded`] take in a launch of its
+    /// Decoded codes of chunks with token codebooks, which reconstructors of [`Strategy::Decoded`] take in a launch of its
     /// own; tiles of other chunks remain unchanged.
     TokenCodes {
         /// [`group_len`](syncline_core::tokens::group_len) codes for each of `slots` groups of each chunk.

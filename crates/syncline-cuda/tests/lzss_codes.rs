@@ -15,7 +15,7 @@ use common::{Random, Share, pick, unless_tiny, unless_tiny_one};
 use cudarc::driver::CudaStream;
 use parts::{check_parts, comes_back};
 use real::{POISON, Real, bytes_of, on_gpu};
-use stream::{Making, compress_by, opened, sign, try_decompress, with_header};
+use stream::{Making, compress_by, opened, repair_checksum, try_decompress, with_header};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};
@@ -330,7 +330,7 @@ fn damage_is_found_or_does_no_harm() {
                 _ => damage::cut(record, &mut random),
             }
             if round % 8 != 0 {
-                sign(record);
+                repair_checksum(record);
             }
             let lengths: Vec<u32> = damaged.iter().map(|record| record.len() as u32).collect();
             let header = vec![good[..info.record(0).0 as usize].to_vec()];

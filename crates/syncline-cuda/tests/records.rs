@@ -153,7 +153,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let mut codes = codes.as_view_mut();
             let quantized = Codes { codes: &mut codes, classes: Some(&classes_view) };
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
-            let mut record_inputs = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
+            let mut record_inputs = assembler.allocate_inputs(&mut frame, &batch, batch_chunks as u32).unwrap();
             assembler
                 .upload(&stream, &mut record_inputs, &batch, &arrays.host_summaries, &arrays.sums, &arrays.extremes)
                 .unwrap();

@@ -162,8 +162,8 @@ __device__ inline void write_groups(const Activities &activities, uint32_t eleme
 
 // Codes the sample of each chunk without interpolation and with each scheme, each as a stream of its own. `codes` has
 // room for `slots` tiles of each stream; groups of tiles that do not exist are not written. `verbatim` counts the
-// verbatim values of each stream. The grid is (tiles of a sample over warps of a block, chunks). Logarithmic streams are
-// not interpolated and take no samples.
+// verbatim values of each stream. The grid is (tiles of a sample over warps of a block, chunks). Logarithmic streams
+// are not interpolated and take no samples.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT_WARPS / WARPS)
     quantize_token_sample(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                           const __grid_constant__ ChunkBatch batch, const __grid_constant__ Step step,

@@ -18,7 +18,7 @@ use super::record::{Contents, TokenLists};
 use super::record_inputs::RecordInputs;
 use super::stream_coder::{StreamCoder, lay_out_optional};
 use super::table::{StreamEnd, TableWriter};
-use super::write::{RecordWriter, SignTarget};
+use super::write::{ChecksumTarget, RecordWriter};
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
@@ -208,7 +208,12 @@ impl<'d> Assembler<'d> {
     ///
     /// # Errors
     /// Any [`CudaError`](crate::CudaError) of allocations and launches.
-    pub fn prepare<'a>(&mut self, frame: &mut Frame<'a>, batch: &ChunkBatch, streams: u32) -> Result<RecordInputs<'a>> {
+    pub fn allocate_inputs<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        batch: &ChunkBatch,
+        streams: u32,
+    ) -> Result<RecordInputs<'a>> {
         let stream = frame.stream().clone();
         let groups = batch.first_slot(batch.chunks());
         let streams = streams.max(batch.chunks()).max(1);
@@ -351,8 +356,8 @@ impl<'d> Assembler<'d> {
         }
         let chunk_bytes = contents.max_chunk_elements() * u64::from(self.writer.element_bytes());
         let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16) as u32;
-        let target = SignTarget { layout: &mut layout, progress, output, longest };
-        self.writer.sign(frame, target, record_inputs.hash_progress_mut(), codes)
+        let target = ChecksumTarget { layout: &mut layout, progress, output, longest };
+        self.writer.checksum(frame, target, record_inputs.hash_progress_mut(), codes)
     }
 
     /// Writes the header in front of the records, and the chunk table and the trailer after them, while the records of

@@ -26,8 +26,8 @@ declare_kernels! {
         with BLOCKS = BLOCKS_AT_A_TIME;
         fn container_hash(
             pieces: DevicePieces, parts: u32, sums: CUdeviceptr as "uint64_t *", progress: Out<u64>,
-            hashes: CUdeviceptr as "uint64_t *", sign: CUdeviceptr as "uint8_t *", differs: CUdeviceptr as "uint32_t *",
-            unwritten: CUdeviceptr as "const uint32_t *", signed: CUdeviceptr as "uint32_t *",
+            hashes: CUdeviceptr as "uint64_t *", checksummed_bytes: CUdeviceptr as "uint8_t *", differs: CUdeviceptr as "uint32_t *",
+            unwritten: CUdeviceptr as "const uint32_t *", checksummed: CUdeviceptr as "uint32_t *",
             spans: CUdeviceptr as "const StreamInput *", group_bytes: u32,
         );
     }
@@ -124,13 +124,13 @@ impl Hasher {
     /// # Errors
     /// The errors of [`Self::hash`]; [`CudaError::InvalidArgument`] also if the buffer or the excluded range does not
     /// start on a multiple of 8 bytes.
-    pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
+    pub fn checksum(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut scratch = frame.slice::<u16>(0)?;
         self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, PendingWrites::default())
     }
 
-    /// Writes the hashes as [`Self::sign`] does, with progress words of the caller: one per piece, 0 before and after.
+    /// Writes the hashes as [`Self::checksum`] does, with progress words of the caller: one per piece, 0 before and after.
     /// Uses `scratch` for sums if that is large enough or if `written.spans` is given, else memory of the frame.
     /// Earlier kernels of the stream count `written.unwritten` down; they let this kernel start once the pieces' starts
     /// and lengths are known.
@@ -156,7 +156,7 @@ impl Hasher {
             true => scratch.device_ptr_mut(&stream).0,
             false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
         };
-        let to = HashDestination { sign: pointer, ..HashDestination::default() };
+        let to = HashDestination { checksummed_bytes: pointer, ..HashDestination::default() };
         self.launch(&stream, pointer, length, pieces, progress, sums, to, written)
     }
 
@@ -197,17 +197,17 @@ impl Hasher {
             sums_stride: u64::from(blocks_in_piece),
         };
         // Another kernel follows only when records are written; after other uses, copies follow.
-        let grid = Grid::new(count * parts, THREADS).early(to.sign != 0);
-        let HashDestination { hashes, sign, differs } = to;
-        let PendingWrites { unwritten, signed, spans, group_bytes } = written;
+        let grid = Grid::new(count * parts, THREADS).early(to.checksummed_bytes != 0);
+        let HashDestination { hashes, checksummed_bytes, differs } = to;
+        let PendingWrites { unwritten, checksummed, spans, group_bytes } = written;
         // SAFETY: the kernel reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
-        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `SignTarget` shows to
-        // be enough. There is one word of progress, hash or flag per piece. A `sign` that is not 0 is `bytes`, borrowed
+        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `ChecksumTarget` shows to
+        // be enough. There is one word of progress, hash or flag per piece. A `checksummed_bytes` that is not 0 is `bytes`, borrowed
         // mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for the previous one at
         // its start, or for the counter of each piece before it reads that piece.
         unsafe {
-            launch!(self.kernels.container_hash on stream, grid; pointers, parts, sums, progress, hashes, sign, differs,
-                unwritten, signed, spans, group_bytes)
+            launch!(self.kernels.container_hash on stream, grid; pointers, parts, sums, progress, hashes, checksummed_bytes, differs,
+                unwritten, checksummed, spans, group_bytes)
         }
     }
 }

@@ -198,7 +198,7 @@ impl RecordLayouter {
         };
         let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
         progress.batches += 1;
-        let signed = progress.signed();
+        let checksummed = progress.checksummed();
         let mut lengths = progress.lengths.slice_mut(first as usize..);
         let output = LayoutOutput {
             room,
@@ -210,7 +210,7 @@ impl RecordLayouter {
             number: progress.batches,
             streams_done: streams.done,
             unwritten: unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(&stream).0),
-            signed_records: signed,
+            checksummed_records: checksummed,
             groups_of_block: streams.groups_of_block,
             blocks_of_record: blocks,
             only_narrow: only_narrow.into(),

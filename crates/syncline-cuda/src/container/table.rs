@@ -22,7 +22,7 @@ declare_kernels! {
         with STREAM_HEADER_HASH = HEADER_HASH_AT;
         fn container_table(
             header: StreamHeader, lengths: In<u32>, chunks: u64, state: In<u64>, room: u64, output: Out<u8>,
-            number: u64, report: CUdeviceptr as "StreamReport *", signed: CUdeviceptr as "const uint32_t *",
+            number: u64, report: CUdeviceptr as "StreamReport *", checksummed: CUdeviceptr as "const uint32_t *",
             queued: QueuedEnd,
         );
     }
@@ -53,7 +53,7 @@ impl TableWriter {
     }
 
     /// Queues the kernel that writes the header in front of the records, and the chunk table and the trailer after
-    /// them. It must be on the same stream as the kernel that signs the records of the last batch, and after it.
+    /// them. It must be on the same stream as the kernel that writes the checksums of the records of the last batch, and after it.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the stream was started with other chunks; [`CudaError::Driver`].
@@ -77,17 +77,17 @@ impl TableWriter {
         let header = StreamHeader { words: std::array::from_fn(|i| u32::from_le_bytes(words[i])) };
         progress.number += 1;
         let (number, report) = (progress.number, progress.report.device_pointer());
-        let signed = progress.signed();
+        let checksummed = progress.checksummed();
         let (lengths, state) = (&progress.lengths, &progress.state);
         let grid = Grid::new(1, THREADS).early(true);
         // SAFETY: the kernel reads `chunks` lengths, which the check above proved to exist, the state, and what
         // `queued` refers to. It writes to the output only if `room` bytes hold the whole stream, and to the report in
         // page-locked memory, which the host reads once it has waited for the kernel. If there are records, it waits
-        // for the counter of signed ones; the kernel before it lets it start once lengths and state are final and does
+        // for the counter of checksummed ones; the kernel before it lets it start once lengths and state are final and does
         // not touch what it writes. If there are none, it waits for that kernel to end.
         unsafe {
             launch!(self.kernels.container_table on stream, grid; header, lengths, chunks, state, room, output, number,
-                report, signed, queued)
+                report, checksummed, queued)
         }?;
         match end {
             StreamEnd::Known(_) => progress.report.written(),

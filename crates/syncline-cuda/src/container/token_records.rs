@@ -220,7 +220,7 @@ impl TokenAssembler {
         let (device_starts, device_lengths) = (frame.upload(&starts)?, frame.upload(&lengths)?);
         let (starts, device_lengths) = (device_starts.as_view(), device_lengths.as_view());
         let pieces = Pieces { starts: &starts, lengths: &device_lengths, longest, excluded: ExcludedRange::RECORD };
-        self.writer.sign_records(frame, output, &pieces)?;
+        self.writer.checksum_records(frame, output, &pieces)?;
         Ok(lengths)
     }
 

@@ -1,4 +1,4 @@
-//! Writes and signs the records of a batch: launcher of `kernels/container/write.cu`.
+//! Writes and writes the checksums of the records of a batch: launcher of `kernels/container/write.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
@@ -31,11 +31,11 @@ declare_kernels! {
     }
 }
 
-/// The records to sign.
-pub struct SignTarget<'s, 'l, 'o> {
+/// The records to checksum.
+pub struct ChecksumTarget<'s, 'l, 'o> {
     /// Places of the records.
     pub layout: &'s mut RecordLayout<'l>,
-    /// Lengths of the records, and the counter of signed ones.
+    /// Lengths of the records, and the counter of checksummed ones.
     pub progress: &'s mut Progress,
     /// The whole stream.
     pub output: &'s mut CudaViewMut<'o, u8>,
@@ -43,7 +43,7 @@ pub struct SignTarget<'s, 'l, 'o> {
     pub longest: u32,
 }
 
-/// Writes records, except their Huffman streams, and signs them.
+/// Writes records, except their Huffman streams, and writes their checksums.
 #[derive(Debug)]
 pub struct RecordWriter {
     element_bytes: u32,
@@ -136,16 +136,16 @@ impl RecordWriter {
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
-    pub fn sign(
+    pub fn checksum(
         &self,
         frame: &mut Frame<'_>,
-        target: SignTarget<'_, '_, '_>,
+        target: ChecksumTarget<'_, '_, '_>,
         hash_progress: &mut CudaViewMut<'_, u64>,
         scratch: &mut CudaViewMut<'_, u16>,
     ) -> Result<()> {
-        let SignTarget { layout, progress, output, longest } = target;
+        let ChecksumTarget { layout, progress, output, longest } = target;
         let first = layout.first_chunk as usize;
-        let mut pending = PendingWrites { signed: progress.signed(), ..PendingWrites::default() };
+        let mut pending = PendingWrites { checksummed: progress.checksummed(), ..PendingWrites::default() };
         let unwritten = layout.unwritten(frame.stream());
         if unwritten != 0 {
             // The sums fit where the groups were: a chunk's record has little more than 8 bytes per element, its sums
@@ -159,13 +159,13 @@ impl RecordWriter {
     }
 
     /// Writes the hashes of records that all earlier work on the stream has completed.
-    pub(super) fn sign_records(
+    pub(super) fn checksum_records(
         &self,
         frame: &mut Frame<'_>,
         output: &mut CudaViewMut<'_, u8>,
         pieces: &Pieces<'_>,
     ) -> Result<()> {
-        self.hasher.sign(frame, output, pieces)
+        self.hasher.checksum(frame, output, pieces)
     }
 
     /// Returns the bytes of an element.

@@ -278,7 +278,7 @@ impl<'d> LosslessCompressor<'d> {
             tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
         }
         self.tokens.write(&stream, &mut found, laid_out, &places, output)?;
-        layout.sign(&mut frame, &self.hasher, output)?;
+        layout.checksum(&mut frame, &self.hasher, output)?;
         Ok(layout.lengths)
     }
 }
@@ -323,11 +323,11 @@ impl Layout {
     }
 
     /// Writes the hashes of the records into the records.
-    fn sign(&self, frame: &mut Frame<'_>, hasher: &Hasher, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
+    fn checksum(&self, frame: &mut Frame<'_>, hasher: &Hasher, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let (starts, lengths) = (frame.upload(&self.places)?, frame.upload(&self.lengths)?);
         let (starts, lengths) = (starts.as_view(), lengths.as_view());
-        hasher.sign(
+        hasher.checksum(
             frame,
             output,
             &hash::Pieces { starts: &starts, lengths: &lengths, longest, excluded: ExcludedRange::RECORD },

@@ -237,7 +237,7 @@ impl Encoder {
             let (starts, lengths) = (encoded.places.slice(..chunks as usize), encoded.lengths.as_view());
             let pieces =
                 Pieces { starts: &starts, lengths: &lengths, longest: batch.longest, excluded: ExcludedRange::RECORD };
-            self.hasher.sign(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
+            self.hasher.checksum(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
         }
         Ok(())
     }

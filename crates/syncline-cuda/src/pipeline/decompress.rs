@@ -26,7 +26,7 @@ use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{Decoding, Indexed, workspace};
 use crate::lzss_codes::CodeTokens;
 use crate::predict::InterpolationPlans;
-use crate::reconstruct::{Reconstructor, Way};
+use crate::reconstruct::{Reconstructor, Strategy};
 use crate::token_codes::TokenCodes;
 
 /// Maximum number of elements of a batch of chunks if one kernel decodes and reconstructs. The second constant applies
@@ -97,7 +97,7 @@ impl Decompressor {
     ///
     /// # Errors
     /// The errors of [`Self::new`] and [`Reconstructor::with_way`].
-    pub fn with_way(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Way) -> Result<Self> {
+    pub fn with_way(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Strategy) -> Result<Self> {
         Self::build(device, stream, info, Some(way), None)
     }
 
@@ -105,7 +105,7 @@ impl Decompressor {
         device: &Device,
         stream: Arc<CudaStream>,
         info: &StreamInfo,
-        way: Option<Way>,
+        way: Option<Strategy>,
         former: Option<Self>,
     ) -> Result<Self> {
         info.check_decompressible()?;
@@ -113,8 +113,8 @@ impl Decompressor {
         let format = Format::new(header, info.geometry());
         // If some chunks have tokens instead of streams of codes, the codes of all chunks are decoded to device memory.
         let has_tokens = header.lzss_codes || header.token_codes;
-        let way = if has_tokens { way.or(Some(Way::Decoded)) } else { way };
-        if has_tokens && way != Some(Way::Decoded) {
+        let way = if has_tokens { way.or(Some(Strategy::Decoded)) } else { way };
+        if has_tokens && way != Some(Strategy::Decoded) {
             return Err(CudaError::invalid("where codes may be tokens they are decoded before all else"));
         }
         let reconstructor = match way {
@@ -146,7 +146,7 @@ impl Decompressor {
         };
         let (elements, most_chunks) = match way {
             _ if header.token_codes => (DECODED_ELEMENTS, TOKEN_CODES_CHUNKS),
-            Way::Fused => (FUSED_ELEMENTS, MAX_CHUNKS as u64),
+            Strategy::Fused => (FUSED_ELEMENTS, MAX_CHUNKS as u64),
             _ => (DECODED_ELEMENTS, MAX_CHUNKS as u64),
         };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();

@@ -226,7 +226,7 @@ impl<'d> QueuedCompressor<'d> {
         let Self { bound, quantizer, assembler, progress, control, arena, .. } = self;
         let most_chunks = self.batches.most_chunks() as u32;
         let mut frame = arena.frame()?;
-        let mut record_inputs = assembler.prepare(&mut frame, batch, most_chunks)?;
+        let mut record_inputs = assembler.allocate_inputs(&mut frame, batch, most_chunks)?;
         let listed = assembler.prepare_queued(&stream, batch, (most_chunks, self.chunk_tiles), self.parts)?;
         let mut control = control.slice_mut(..quantizer.control_words(batch.chunks().into()));
         let words = control.len() as u64;

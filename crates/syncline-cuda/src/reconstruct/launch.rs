@@ -13,8 +13,8 @@ use super::kernels::{CodesKernels, FusedKernels, LargeTilesKernels, TokenCodesKe
 use super::strips::{self, Strips};
 use super::structs::{Request, Values};
 use super::{
-    APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, LARGE_TILES_THREADS, Reconstruction,
-    TOKEN_CODES_THREADS, Way,
+    APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, LARGE_TILES_THREADS, Reconstruction, Strategy,
+    TOKEN_CODES_THREADS,
 };
 use crate::container::parsed::sums_len;
 use crate::container::structs::{BatchFinish, MAX_CHUNKS};
@@ -42,7 +42,7 @@ pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= TO_FUSE
 }
 
-/// The kernels of a [`Way`]. Those that decode exist for radius 512 and for any codes.
+/// The kernels of a [`Strategy`]. Those that decode exist for radius 512 and for any codes.
 #[derive(Debug, Clone)]
 enum Kernels {
     Fused([FusedKernels; 2]),
@@ -86,11 +86,11 @@ impl Reconstructor {
     /// [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let way = if !fuses(header.index, device.info().shared_memory_per_block) {
-            Way::Decoded
+            Strategy::Decoded
         } else if strips::pays(geometry, header.element_type.size() as u64) {
-            Way::Apart
+            Strategy::Apart
         } else {
-            Way::Fused
+            Strategy::Fused
         };
         Self::with_way(device, header, geometry, way)
     }
@@ -100,7 +100,7 @@ impl Reconstructor {
     /// # Errors
     /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] if the stream or the device does not support the
     /// strategy.
-    pub fn with_way(device: &Device, header: &Header, geometry: &Geometry, way: Way) -> Result<Self> {
+    pub fn with_way(device: &Device, header: &Header, geometry: &Geometry, way: Strategy) -> Result<Self> {
         let format = Format::new(header, geometry)?;
         let shared_memory = device.info().shared_memory_per_block;
         if way.decodes() && !fuses(header.index, shared_memory) {
@@ -109,7 +109,7 @@ impl Reconstructor {
                  {TO_FUSE} bytes of shared memory a block or more"
             )));
         }
-        if way == Way::Apart && format.axes != 3 {
+        if way == Strategy::Apart && format.axes != 3 {
             return Err(CudaError::invalid("staged sums require tiles of three axes"));
         }
         let decoding = |apart| -> Result<[FusedKernels; 2]> {
@@ -125,9 +125,9 @@ impl Reconstructor {
             Ok([load(false)?, load(true)?])
         };
         let kernels = match way {
-            Way::Fused => Kernels::Fused(decoding(false)?),
-            Way::Apart => Kernels::Apart(decoding(true)?, Strips::new(device, format, geometry)?),
-            Way::Decoded => {
+            Strategy::Fused => Kernels::Fused(decoding(false)?),
+            Strategy::Apart => Kernels::Apart(decoding(true)?, Strips::new(device, format, geometry)?),
+            Strategy::Decoded => {
                 let codes = CodesKernels::load(device, format)?;
                 codes.reconstruct_codes.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
                 let token_codes = || match geometry.tile_size() {
@@ -149,11 +149,11 @@ impl Reconstructor {
     }
 
     /// Returns the strategy of this reconstructor.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> Strategy {
         match self.kernels {
-            Kernels::Fused(_) => Way::Fused,
-            Kernels::Apart(..) => Way::Apart,
-            Kernels::Decoded(..) => Way::Decoded,
+            Kernels::Fused(_) => Strategy::Fused,
+            Kernels::Apart(..) => Strategy::Apart,
+            Kernels::Decoded(..) => Strategy::Decoded,
         }
     }
 

@@ -156,7 +156,7 @@ fn record_places(stream: &[u8], header: &Header, geometry: &Geometry) -> ChunkTa
 }
 
 /// Writes the correct hash into a record again.
-pub fn sign(record: &mut [u8]) {
+pub fn repair_checksum(record: &mut [u8]) {
     let mut hash = Xxh3Default::new();
     hash.update(&record[..24]);
     hash.update(&record[32..]);

@@ -6,10 +6,10 @@ use syncline_cuda::container::parsed::CHUNK_QUANTIZED;
 use super::*;
 
 /// Writes the correct hashes into the records again.
-fn sign(bytes: &mut [u8], table: &ChunkTable) {
+fn repair_checksums(bytes: &mut [u8], table: &ChunkTable) {
     for chunk in 0..table.chunks() {
         let (at, length) = table.record(chunk);
-        stream::sign(&mut bytes[at as usize..at as usize + length]);
+        stream::repair_checksum(&mut bytes[at as usize..at as usize + length]);
     }
 }
 
@@ -48,7 +48,7 @@ fn damage_is_found_or_harmless(streams: Range<usize>) {
                     bytes[at as usize + random.below(within as u64) as usize] ^= 1 << random.below(8);
                 }
                 if repaired {
-                    sign(&mut bytes, &table);
+                    repair_checksums(&mut bytes, &table);
                 }
                 let what = format!("stream {number}, way {way}, attempt {attempt}");
                 let on_cpu = try_decompress(&bytes);
@@ -159,7 +159,7 @@ fn outliers_where_codes_are_not_0_are_alike_everywhere() {
         if move_outliers(&mut bytes, &table) == 0 {
             continue;
         }
-        sign(&mut bytes, &table);
+        repair_checksums(&mut bytes, &table);
         let expected = try_decompress(&bytes).unwrap();
         different += usize::from(expected != try_decompress(&good).unwrap());
         let info = StreamInfo::from_bytes(&bytes).unwrap();
@@ -209,7 +209,7 @@ fn cut_streams_are_found(streams: Range<usize>) {
                     Err(error) => panic!("{error}"),
                 };
                 let table = table(&bytes);
-                sign(&mut bytes, &table);
+                repair_checksums(&mut bytes, &table);
                 let mut decompressor = settled(device, &stream, &info);
                 assert!(matches!(on_gpu::<f32>(&mut decompressor, &stream, &bytes), Err(CudaError::Core(_))));
             }

@@ -30,7 +30,7 @@ use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
-use syncline_cuda::reconstruct::{Way, fuses};
+use syncline_cuda::reconstruct::{Strategy, fuses};
 
 /// Returns the GPU and a new stream, which may be captured.
 fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
@@ -82,7 +82,9 @@ fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Deco
 /// Returns decompressors with the default strategy and with each strategy that supports the stream.
 fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Vec<Decompressor> {
     let mut all = vec![settled(device, stream, info)];
-    all.extend(Way::ALL.into_iter().filter_map(|way| Decompressor::with_way(device, stream.clone(), info, way).ok()));
+    all.extend(
+        Strategy::ALL.into_iter().filter_map(|way| Decompressor::with_way(device, stream.clone(), info, way).ok()),
+    );
     let fuses = fuses(info.header().index, device.info().shared_memory_per_block);
     assert!(all.len() > 1 + usize::from(fuses));
     stream.synchronize().unwrap();

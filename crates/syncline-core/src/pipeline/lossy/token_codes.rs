@@ -372,7 +372,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
             return [Outcome::none(); LANES];
         }
         let plan = self.plans.get(scheme, tiles[0].extent);
-        fill_source(&mut self.source, prepared, count, plan.anchors());
+        interleave_tiles(&mut self.source, prepared, count, plan.anchors());
         let bases: [i32; LANES] = std::array::from_fn(|lane| prepared.get(lane).map_or(0, |prepared| prepared.q[0]));
         let anchor = |lane: usize, integer: i32| linear.value(integer.wrapping_add(bases[lane]));
         interpolation.encode(plan, &self.source, anchor, &mut self.interpolated);
@@ -398,7 +398,7 @@ impl<'a, T: Real> TileCoder<'a, T> {
 }
 
 /// Puts tiles side by side. Lanes without a tile repeat the first one.
-fn fill_source<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], count: usize, anchors: &[u16]) {
+fn interleave_tiles<T: Real>(source: &mut Source<T, LANES>, tiles: &[Prepared<T>], count: usize, anchors: &[u16]) {
     let tile = |lane: usize| tiles.get(lane).unwrap_or(&tiles[0]);
     interleave(std::array::from_fn(|lane| &tile(lane).x[..count]), &mut source.x[..], count);
     for lane in 0..LANES {

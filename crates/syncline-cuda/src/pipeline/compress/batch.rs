@@ -62,7 +62,7 @@ impl Compressor<'_> {
             self.stream.memset_zeros(&mut control.words).doing("clearing counters")?;
         }
         let mut counters = control.words.slice_mut(..quantizer.control_words(batch.chunks().into()));
-        let mut record_inputs = assembler.prepare(&mut frame, batch, most_chunks)?;
+        let mut record_inputs = assembler.allocate_inputs(&mut frame, batch, most_chunks)?;
         let words = counters.len() as u64;
         let clear = (counters.device_ptr_mut(&self.stream).0, words);
         let records = record_inputs.argument(&self.stream, Some(clear), Some(host))?;
