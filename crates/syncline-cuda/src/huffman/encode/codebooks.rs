@@ -197,7 +197,7 @@ enum Strategy {
     /// A single kernel from counts to serialized codebooks.
     Small(SmallAlphabetBuilder),
     /// A separate kernel for each step.
-    Large { builder: CodebookBuilder, choose: Kernel },
+    Large { builder: Box<CodebookBuilder>, choose: Kernel },
 }
 
 impl<S: Symbol> BatchCodebooksBuilder<S> {
@@ -214,7 +214,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
             Strategy::Small(SmallAlphabetBuilder::new(device, format.alphabet, format.class_count())?)
         } else {
             let choose = device.kernel(&specialization, "codebooks_choose")?;
-            Strategy::Large { builder: CodebookBuilder::new(device, format.alphabet)?, choose }
+            Strategy::Large { builder: Box::new(CodebookBuilder::new(device, format.alphabet)?), choose }
         };
         Ok(Self {
             format: *format,
