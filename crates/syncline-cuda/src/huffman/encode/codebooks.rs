@@ -202,7 +202,7 @@ enum Strategy {
     /// A single kernel from counts to serialized codebooks.
     Small(SmallAlphabetBuilder),
     /// A separate kernel for each step.
-    Large(CodebookBuilder),
+    Large(Box<CodebookBuilder>),
 }
 
 impl<S: Symbol> BatchCodebooksBuilder<S> {
@@ -217,7 +217,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         let strategy = if is_small_alphabet(format) {
             Strategy::Small(SmallAlphabetBuilder::new(device, format.alphabet, format.class_count())?)
         } else {
-            Strategy::Large(CodebookBuilder::new(device, format.alphabet)?)
+            Strategy::Large(Box::new(CodebookBuilder::new(device, format.alphabet)?))
         };
         Ok(Self {
             format: *format,
