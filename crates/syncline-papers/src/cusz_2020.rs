@@ -6,35 +6,42 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-use cudarc::driver::DeviceRepr;
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::{IndexKind, Symbol};
 
-use syncline_cuda::device::{Device, Frame, Kernel, Source, Specialization, source};
+use syncline_cuda::device::{Device, Frame, Grid, Specialization};
+use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::Result;
 use syncline_cuda::huffman::decode::prepare::Preparation;
-use syncline_cuda::huffman::decode::{Decoding, FORMATS, TABLE_BITS, constants};
+use syncline_cuda::huffman::decode::{
+    BatchTotals, BatchView, CodebookDescriptor, Decoding, FORMATS, StreamDescriptor, TABLE_BITS, constants,
+};
 
-const SOURCE: Source = source!("cusz_2020/decode.cu");
-
-/// Threads per block; few, since there may be few chunks.
-const THREADS: u32 = 64;
-
-fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, false);
-    constants.push(("THREADS", THREADS.into()));
-    Specialization { assertions: String::new(), source: SOURCE, constants }
+declare_kernels! {
+    /// The kernel of `kernels/cusz_2020/decode.cu`.
+    struct DecodeKernels in "cusz_2020/decode.cu", of (symbol_bytes: usize, group_log2: u32) {
+        /// Threads per block; few, since there may be few chunks.
+        const THREADS: u32 = 64;
+        with COMMON = constants(symbol_bytes, group_log2, false);
+        fn cusz_2020_decode(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            symbols: In<u16>, classes: In<u8>, map: In<u32>, totals: In<BatchTotals>, by_index: bool, sums: Out<u32>,
+            status: Out<u32>, out: CUdeviceptr as "uint8_t *",
+        );
+    }
 }
 
 /// Returns the specializations for the compile check.
 pub(crate) fn specializations() -> Vec<Specialization> {
-    FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2)).to_vec()
+    FORMATS.map(|(bytes, group_log2)| DecodeKernels::specialization(bytes, group_log2)).to_vec()
 }
 
 /// Decodes any stream.
 #[derive(Debug, Clone)]
 pub struct CuSz2020<S> {
     preparation: Preparation<S>,
-    kernel: Kernel,
+    kernels: DecodeKernels,
     group_log2: u32,
 }
 
@@ -46,8 +53,8 @@ impl<S: Symbol + DeviceRepr> CuSz2020<S> {
     /// [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
         let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2), "cusz_2020_decode")?;
-        Ok(Self { preparation, kernel, group_log2 })
+        let kernels = DecodeKernels::load(device, S::BYTES, group_log2)?;
+        Ok(Self { preparation, kernels, group_log2 })
     }
 
     /// Decodes the batch on the frame's stream, without waiting for it.
@@ -58,20 +65,19 @@ impl<S: Symbol + DeviceRepr> CuSz2020<S> {
         decoding.check(frame, true, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
         let sizes = decoding.batch.sizes;
-        let by_index = u32::from(sizes.index == Some(IndexKind::Symbol));
-        let chunks = if by_index == 1 { sizes.index_blocks } else { sizes.streams };
+        let by_index = sizes.index == Some(IndexKind::Symbol);
+        let chunks = if by_index { sizes.index_blocks } else { sizes.streams };
         if chunks > 0 {
-            let map = scratch.map.as_view();
-            let mut launch = self.kernel.launch_on(frame.stream());
-            launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&sizes.streams);
-            launch.arg(&decoding.batch.codebooks).arg(&decoding.batch.symbols).arg(decoding.classes).arg(&map);
-            launch.arg(&decoding.batch.totals).arg(&by_index);
-            launch.arg(&mut scratch.sums).arg(&mut *decoding.status).arg(&mut *decoding.output);
-            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
-            // *, const u16 *, const u8 *, const u32 *, const BatchTotals *, u32, u32 *, u32 *, u8 *). `Decoding::check`
-            // has compared the descriptors with the buffers; positions are bounded by the stream's bits, and groups by
-            // its groups.
-            unsafe { launch.launch(Kernel::grid(chunks.div_ceil(THREADS), THREADS, 0)) }?;
+            let BatchView { descriptors, codebooks, symbols, totals, .. } = decoding.batch;
+            let (output, _writes) = decoding.output.device_ptr_mut(frame.stream());
+            let grid = Grid::new(chunks.div_ceil(THREADS), THREADS);
+            // SAFETY: `Decoding::check` has compared the descriptors with the buffers; positions are bounded by the
+            // stream's bits, and groups by its groups.
+            unsafe {
+                launch!(self.kernels.cusz_2020_decode on frame.stream(), grid; decoding.input, descriptors,
+                    sizes.streams, codebooks, symbols, decoding.classes, &scratch.map, totals, by_index,
+                    &mut scratch.sums, decoding.status, output)
+            }?;
         }
         self.preparation.after(frame, &mut decoding, &scratch)
     }

@@ -8,47 +8,66 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use crate::gap_array::GapArrays;
-use syncline_cuda::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use syncline_cuda::device::{Device, Frame, Grid, Specialization};
+use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::{CudaError, Result};
 use syncline_cuda::huffman::decode::prepare::{Preparation, Scratch};
-use syncline_cuda::huffman::decode::{Decoding, FORMATS, SEQUENCE, TABLE_BITS, constants};
-use syncline_cuda::huffman::encode::{EncodeInput, Encoded, Encoder, Format, checked_formats};
+use syncline_cuda::huffman::decode::{
+    BatchTotals, BatchView, CodebookDescriptor, Decoding, FORMATS, SEQUENCE, StreamDescriptor, TABLE_BITS, constants,
+};
+use syncline_cuda::huffman::encode::{EncodeInput, EncodeScratch, Encoded, Encoder, Format, checked_formats};
 
-const SOURCE: Source = source!("gap_array_2020/decode.cu");
-const ENCODE: Source = source!("gap_array_2020/encode.cu");
+declare_kernels! {
+    /// The kernel of `kernels/gap_array_2020/decode.cu`.
+    struct DecodeKernels in "gap_array_2020/decode.cu",
+        of (symbol_bytes: usize, group_log2: u32), by (has_counts: bool)
+    {
+        with COMMON = constants(symbol_bytes, group_log2, false);
+        with SEQUENCE = SEQUENCE;
+        with THREADS = SEQUENCE;
+        fn gap_array_2020_decode(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            tables: In<u32>, symbols: In<u16>, map: In<u32>, entries: In<u8>, counts: Option<In<u8>>, totals: In<BatchTotals>,
+            ticket: Out<u32>, states: Out<u32>, sums: Out<u32>, status: Out<u32>, out: CUdeviceptr as "uint8_t *",
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/gap_array_2020/encode.cu`.
+    struct EncodeKernels in "gap_array_2020/encode.cu", of (format: &Format) {
+        with FORMAT = format.constants(SEGMENT_SYMBOLS);
+        with WRITE_THREADS = ENCODE_THREADS;
+        fn gap_array_2020_encode(
+            symbols: CUdeviceptr as "const uint8_t *", spans: CUdeviceptr as "const StreamInput *", codewords: In<u32>,
+            segments_in_stream: u32, all: EncodeScratch, all_gaps: Out<u8>, gaps_in_stream: u32,
+        );
+    }
+}
+
 /// Symbols of a segment of the encoder that gap arrays are computed with.
 const SEGMENT_SYMBOLS: u32 = 4096;
 /// Threads of a block that computes gaps, one warp for each segment.
 const ENCODE_THREADS: u32 = 256;
 
-fn specialization(symbol_bytes: usize, group_log2: u32, has_counts: bool) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, false);
-    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
-    constants.push(("HAS_COUNTS", has_counts.into()));
-    Specialization { assertions: String::new(), source: SOURCE, constants }
-}
-
 /// Returns the specializations for the compile check.
 pub(crate) fn specializations() -> Vec<Specialization> {
-    let of = |has_counts| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, has_counts));
+    let of =
+        |has_counts| FORMATS.map(|(bytes, group_log2)| DecodeKernels::specialization(bytes, group_log2, has_counts));
     let encode = checked_formats().into_iter().filter(|format| !format.classes);
-    [of(false).to_vec(), of(true).to_vec(), encode.map(|format| encode_specialization(&format)).collect()].concat()
-}
-
-fn encode_specialization(format: &Format) -> Specialization {
-    let mut constants = format.constants(SEGMENT_SYMBOLS);
-    constants.push(("WRITE_THREADS", ENCODE_THREADS.into()));
-    Specialization { assertions: String::new(), source: ENCODE, constants }
+    [of(false).to_vec(), of(true).to_vec(), encode.map(|format| EncodeKernels::specialization(&format)).collect()]
+        .concat()
 }
 
 /// The decoding kernel, which [`self_sync_2018`](super::self_sync_2018) shares.
 #[derive(Debug, Clone)]
 pub(super) struct SinglePass {
-    kernel: Kernel,
+    kernels: DecodeKernels,
     multiprocessors: u32,
 }
 
@@ -56,8 +75,8 @@ impl SinglePass {
     /// Loads the decoder's kernel. With `has_counts`, the number of codewords of each subsequence is an argument instead
     /// of being counted.
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, has_counts: bool) -> Result<Self> {
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2, has_counts), "gap_array_2020_decode")?;
-        Ok(Self { kernel, multiprocessors: device.info().multiprocessors })
+        let kernels = DecodeKernels::load(device, S::BYTES, group_log2, has_counts)?;
+        Ok(Self { kernels, multiprocessors: device.info().multiprocessors })
     }
 
     /// Decodes all sequences from their entry points. `counts` is given exactly if the kernel was made for it.
@@ -73,29 +92,25 @@ impl SinglePass {
         if sizes.sequences == 0 {
             return Ok(());
         }
-        let resident = self.kernel.blocks_per_multiprocessor(SEQUENCE, 0)?.max(1);
+        let resident = self.kernels.gap_array_2020_decode.blocks_per_multiprocessor(SEQUENCE, 0)?.max(1);
         let blocks = (resident * self.multiprocessors).min(sizes.sequences);
         let mut ticket = frame.zeros::<u32>(1)?;
         let mut states = frame.zeros::<u32>(sizes.sequences as usize)?;
-        let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
         let stream = frame.stream().clone();
-        let mut launch = self.kernel.launch_on(&stream);
-        launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&sizes.streams);
-        launch.arg(&decoding.batch.codebooks).arg(&tables).arg(&decoding.batch.symbols).arg(&map);
-        launch.arg(entries);
-        match counts {
-            Some(counts) => launch.arg(counts),
-            None => launch.arg(&0_u64),
-        };
-        launch.arg(&decoding.batch.totals).arg(&mut ticket).arg(&mut states);
-        launch.arg(&mut scratch.sums).arg(&mut *decoding.status).arg(&mut *decoding.output);
-        // SAFETY: parameters (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *, const u32 *, const
-        // u16 *, const u32 *, const u8 *, const u8 *, const BatchTotals *, u32 *, u32 *, u32 *, u32 *, u8 *). The
-        // kernel reads words within the bounds of the descriptors (`Decoding::check`) and writes symbols up to the number
-        // of coded groups, to groups of the stream. There is an entry point for each subsequence, and a count, or null
-        // for the kernel that does not read counts. A block looks back only at blocks that took their sequences earlier, which therefore run.
-        unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }?;
-        Ok(())
+        let BatchView { descriptors, codebooks, symbols, totals, .. } = decoding.batch;
+        let (output, _writes) = decoding.output.device_ptr_mut(&stream);
+        let counts = counts.map(|counts| -> &dyn DevicePtr<u8> { counts });
+        let Scratch { tables, map, sums, .. } = scratch;
+        let grid = Grid::new(blocks, SEQUENCE);
+        // SAFETY: the kernel reads words within the bounds of the descriptors (`Decoding::check`) and writes symbols up
+        // to the number of coded groups, to groups of the stream. There is an entry point for each subsequence, and a
+        // count, or null for the kernel that does not read counts. A block looks back only at blocks that took their
+        // sequences earlier, which therefore run.
+        unsafe {
+            launch!(self.kernels.gap_array_2020_decode on &stream, grid; decoding.input, descriptors, sizes.streams,
+                codebooks, tables, symbols, map, entries, counts, totals, &mut ticket, &mut states, sums,
+                decoding.status, output)
+        }
     }
 }
 
@@ -135,7 +150,7 @@ impl<S: Symbol + DeviceRepr> GapArray2020<S> {
 #[derive(Debug)]
 pub struct GapArrayEncoder<S> {
     encoder: Encoder<S>,
-    gaps: Kernel,
+    gaps: EncodeKernels,
     format: Format,
 }
 
@@ -150,7 +165,7 @@ impl<S: syncline_cuda::huffman::Symbol> GapArrayEncoder<S> {
         }
         Ok(Self {
             encoder: Encoder::with_segment_symbols(device, format, SEGMENT_SYMBOLS)?,
-            gaps: device.kernel(&encode_specialization(format), "gap_array_2020_encode")?,
+            gaps: EncodeKernels::load(device, format)?,
             format: *format,
         })
     }
@@ -186,13 +201,14 @@ impl<S: syncline_cuda::huffman::Symbol> GapArrayEncoder<S> {
         }
         let (spans, scratch) = (laid_out.spans(), laid_out.scratch(&stream));
         let codewords = input.codebooks.codewords();
-        let launch = ProgrammaticDependentLaunch::new(&self.gaps, &stream).reads(input.symbols).value(spans);
-        let launch = launch.reads(&codewords).value(segments).value(scratch).writes(gaps).value(own);
-        let blocks = streams * segments.div_ceil(ENCODE_THREADS / 32);
-        // SAFETY: the kernel's parameters are (const u8 *, const StreamInput *, const u32 *, u32, EncodeScratch, u8 *,
-        // u32). The encoder has checked that streams lie in the input. A gap lies within its stream's codewords or at
+        let grid = Grid::new(streams * segments.div_ceil(ENCODE_THREADS / 32), ENCODE_THREADS).early(true);
+        let (symbols, _reads) = input.symbols.device_ptr(&stream);
+        // SAFETY: the encoder has checked that streams lie in the input. A gap lies within its stream's codewords or at
         // their end, for which there is room, as checked above. The kernel waits at its start.
-        unsafe { launch.launch(Kernel::grid(blocks, ENCODE_THREADS, 0)) }?;
+        unsafe {
+            launch!(self.gaps.gap_array_2020_encode on &stream, grid; symbols, spans, &codewords, segments, scratch,
+                gaps, own)
+        }?;
         self.encoder.finish(&stream, &mut laid_out, input.codebooks, encoded)
     }
 }

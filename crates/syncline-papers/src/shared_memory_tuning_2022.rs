@@ -15,12 +15,42 @@ use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRep
 use syncline_core::huffman::Symbol;
 
 use crate::decode::subsequences::{EntryPoints, one_wave, resident};
-use syncline_cuda::device::{Device, Frame, Kernel, Source, Specialization, source};
+use syncline_cuda::device::{Device, Frame, Grid, Specialization};
+use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::{CudaError, DriverContext, Result};
 use syncline_cuda::huffman::decode::prepare::Scratch;
-use syncline_cuda::huffman::decode::{Decoding, FORMATS, SEQUENCE, constants};
+use syncline_cuda::huffman::decode::{
+    BatchTotals, Decoding, FORMATS, SEQUENCE, StreamDescriptor, constants};
 
-const SOURCE: Source = source!("shared_memory_tuning_2022/decode.cu");
+declare_kernels! {
+    /// The kernels of `kernels/shared_memory_tuning_2022/decode.cu`.
+    struct TuningKernels in "shared_memory_tuning_2022/decode.cu",
+        of (symbol_bytes: usize, group_log2: u32, pairs: bool), by (classes: u32)
+    {
+        with COMMON = constants(symbol_bytes, group_log2, pairs);
+        with SEQUENCE = SEQUENCE;
+        with THREADS = SEQUENCE;
+        fn shared_memory_tuning_2022_count(
+            streams: In<StreamDescriptor>, stream_count: u32, counts: In<u8>, totals: In<BatchTotals>,
+            sequence_counts: Out<u32>,
+        );
+        fn shared_memory_tuning_2022_scan(
+            streams: In<StreamDescriptor>, sequence_counts: In<u32>, starts: Out<u32>, status: Out<u32>,
+        );
+        fn shared_memory_tuning_2022_sort(
+            sequence_counts: In<u32>, totals: In<BatchTotals>, order: Out<u32>, class_ends: Out<u32>,
+        );
+        fn shared_memory_tuning_2022_write(
+            input: CUdeviceptr as "const uint8_t *", streams: CUdeviceptr as "const StreamDescriptor *",
+            stream_count: u32, codebooks: CUdeviceptr as "const CodebookDescriptor *",
+            tables: CUdeviceptr as "const uint32_t *", symbols: CUdeviceptr as "const uint16_t *",
+            map: CUdeviceptr as "const uint32_t *", entries: CUdeviceptr as "const uint8_t *",
+            counts: CUdeviceptr as "const uint8_t *", starts: CUdeviceptr as "const uint32_t *",
+            order: CUdeviceptr as "const uint32_t *", class_ends: CUdeviceptr as "const uint32_t *", own_class: u32,
+            room: u32, sums: CUdeviceptr as "uint32_t *", out: CUdeviceptr as "uint8_t *",
+        );
+    }
+}
 
 /// Static shared memory of a block in bytes, an upper bound: tables and the words of a sequence.
 const STATIC_SHARED_MEMORY: u32 = 34 << 10;
@@ -70,28 +100,19 @@ fn buffers(buffer: BufferSize, symbol_bytes: u32, shared_memory: u32) -> Vec<u32
     }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, pairs: bool, classes: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, pairs);
-    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
-    constants.push(("CLASSES", classes.into()));
-    Specialization { assertions: String::new(), source: SOURCE, constants }
-}
-
 /// Returns the specializations for the compile check.
 pub(crate) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let classes = highest_ratio(shared_memory, 1) + 1;
-    let of = |pairs| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, pairs, classes));
+    let of =
+        |pairs| FORMATS.map(|(bytes, group_log2)| TuningKernels::specialization(bytes, group_log2, pairs, classes));
     [of(false), of(true)].concat()
 }
 
 /// The kernels and the streams of the classes.
 #[derive(Debug, Clone)]
 pub(super) struct TunedWriter {
-    counts: Kernel,
-    starts: Kernel,
-    order: Kernel,
-    /// Writing kernels with lookups of single symbols, and in pairs.
-    write: [Kernel; 2],
+    /// Kernels with lookups of single symbols, and in pairs. Only those that write symbols look them up.
+    kernels: [TuningKernels; 2],
     /// Bytes of the buffer of each class.
     buffers: Vec<u32>,
     /// One stream per class except the first, which uses the caller's stream.
@@ -109,19 +130,15 @@ impl TunedWriter {
             ));
         }
         let buffers = buffers(buffer, S::BYTES as u32, info.shared_memory_per_block);
-        let specialization = |pairs| specialization(S::BYTES, group_log2, pairs, buffers.len() as u32);
-        let kernel = |name| device.kernel(&specialization(false), name);
-        let write = |pairs| -> Result<Kernel> {
-            let kernel = device.kernel(&specialization(pairs), "shared_memory_tuning_2022_write")?;
-            kernel.allow_shared_memory(buffers.iter().copied().max().unwrap_or(0))?;
-            Ok(kernel)
+        let load = |pairs| -> Result<TuningKernels> {
+            let kernels = TuningKernels::load(device, S::BYTES, group_log2, pairs, buffers.len() as u32)?;
+            let most = buffers.iter().copied().max().unwrap_or(0);
+            kernels.shared_memory_tuning_2022_write.allow_shared_memory(most)?;
+            Ok(kernels)
         };
         let new_stream = || device.context().new_stream().doing("making a stream");
         Ok(Self {
-            counts: kernel("shared_memory_tuning_2022_count")?,
-            starts: kernel("shared_memory_tuning_2022_scan")?,
-            order: kernel("shared_memory_tuning_2022_sort")?,
-            write: [write(false)?, write(true)?],
+            kernels: [load(false)?, load(true)?],
             streams: (1..buffers.len()).map(|_| new_stream()).collect::<Result<_>>()?,
             buffers,
             symbol_bytes: S::BYTES as u32,
@@ -148,29 +165,32 @@ impl TunedWriter {
         let mut class_ends = frame.slice::<u32>(self.buffers.len())?;
         let stream = frame.stream().clone();
         let counts = entry_points.counts.as_view();
+        let kernels = &self.kernels[0];
         if sequences > 0 {
-            let mut launch = self.counts.launch_on(&stream);
-            launch.arg(&decoding.batch.descriptors).arg(&sizes.streams).arg(&counts).arg(&decoding.batch.totals);
-            launch.arg(&mut sequence_counts);
-            let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &sizes);
-            // SAFETY: the kernel's parameters are (const StreamDescriptor *, u32, const u8 *, const BatchTotals *, u32
-            // *), with a count for each subsequence and a sum for each sequence.
-            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }?;
+            let blocks = one_wave(
+                resident(&kernels.shared_memory_tuning_2022_count, SEQUENCE, 0, self.multiprocessors)?,
+                &sizes,
+            );
+            // SAFETY: a count for each subsequence and a sum for each sequence.
+            unsafe {
+                launch!(kernels.shared_memory_tuning_2022_count on &stream, Grid::new(blocks, SEQUENCE);
+                    &decoding.batch.descriptors, sizes.streams, &counts, &decoding.batch.totals, &mut sequence_counts)
+            }?;
         }
         let sequence_counts = sequence_counts.as_view();
-        let mut launch = self.starts.launch_on(&stream);
-        launch.arg(&decoding.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *decoding.status);
-        // SAFETY: the kernel's parameters are (const StreamDescriptor *, const u32 *, u32 *, u32 *), with a block and a
-        // status word for each stream, and a count and a start for each sequence.
-        unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }?;
+        // SAFETY: a block and a status word for each stream, and a count and a start for each sequence.
+        unsafe {
+            launch!(kernels.shared_memory_tuning_2022_scan on &stream, Grid::new(sizes.streams, SEQUENCE);
+                &decoding.batch.descriptors, &sequence_counts, &mut starts, decoding.status)
+        }?;
         if sequences == 0 {
             return Ok(());
         }
-        let mut launch = self.order.launch_on(&stream);
-        launch.arg(&sequence_counts).arg(&decoding.batch.totals).arg(&mut order).arg(&mut class_ends);
-        // SAFETY: the kernel's parameters are (const u32 *, const BatchTotals *, u32 *, u32 *), with a count and a
-        // place for each sequence, and an end for each class. Every sequence has one class.
-        unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }?;
+        // SAFETY: a count and a place for each sequence, and an end for each class. Every sequence has one class.
+        unsafe {
+            launch!(kernels.shared_memory_tuning_2022_sort on &stream, Grid::new(1, SORT_THREADS); &sequence_counts,
+                &decoding.batch.totals, &mut order, &mut class_ends)
+        }?;
         self.write_classes(frame, decoding, scratch, entry_points, [&starts, &order, &class_ends])
     }
 
@@ -186,12 +206,12 @@ impl TunedWriter {
     ) -> Result<()> {
         let sizes = decoding.batch.sizes;
         let stream = frame.stream();
-        let kernel = &self.write[usize::from(sizes.pairs())];
+        let kernels = &self.kernels[usize::from(sizes.pairs())];
         // Raw addresses, because views of one buffer would make the launches wait for each other. Events order them
         // instead, and they write to disjoint places.
-        let before: [CUdeviceptr; 2] =
+        let [input, streams]: [CUdeviceptr; 2] =
             [decoding.input.device_ptr(stream).0, decoding.batch.descriptors.device_ptr(stream).0];
-        let after: [CUdeviceptr; 9] = [
+        let [codebooks, tables, symbols, map, entries, counts, starts, order, ends]: [CUdeviceptr; 9] = [
             decoding.batch.codebooks.device_ptr(stream).0,
             scratch.tables.as_view().device_ptr(stream).0,
             decoding.batch.symbols.device_ptr(stream).0,
@@ -202,7 +222,7 @@ impl TunedWriter {
             sorted[1].as_view().device_ptr(stream).0,
             sorted[2].as_view().device_ptr(stream).0,
         ];
-        let written: [CUdeviceptr; 2] =
+        let [sums, output]: [CUdeviceptr; 2] =
             [scratch.sums.device_ptr_mut(stream).0, decoding.output.device_ptr_mut(stream).0];
         let ready = stream.record_event(None).doing("recording an event")?;
         let queue = |(class, &bytes): (usize, &u32)| {
@@ -212,24 +232,20 @@ impl TunedWriter {
             }
             let own_class = class as u32;
             let room = bytes / self.symbol_bytes;
-            let mut launch = kernel.launch_on(&own_stream);
-            before.iter().for_each(|pointer| {
-                launch.arg(pointer);
-            });
-            launch.arg(&sizes.streams);
-            after.iter().for_each(|pointer| {
-                launch.arg(pointer);
-            });
-            launch.arg(&own_class).arg(&room).arg(&written[0]).arg(&written[1]);
-            let blocks = one_wave(resident(kernel, SEQUENCE, bytes, self.multiprocessors)?, &sizes);
-            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
-            // *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const u32 *, const u32 *,
-            // u32, u32, u32 *, u8 *). All arguments are views that this call holds, valid until the work queued on the
-            // frame's stream is done, and that stream waits for this launch below. The kernel reads words within the
-            // bounds of the descriptors, which `Decoding::check` compared with the buffers, and writes symbols only up
-            // to the number of live groups, to groups of the stream. The shared memory holds `room` symbols.
-            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }?;
-            Ok(())
+            let blocks = one_wave(
+                resident(&kernels.shared_memory_tuning_2022_write, SEQUENCE, bytes, self.multiprocessors)?,
+                &sizes,
+            );
+            let grid = Grid::new(blocks, SEQUENCE).shared_memory(bytes);
+            // SAFETY: all arguments are views that this call holds, valid until the work queued on the frame's stream
+            // is done, and that stream waits for this launch below. The kernel reads words within the bounds of the
+            // descriptors, which `Decoding::check` compared with the buffers, and writes symbols only up to the number
+            // of live groups, to groups of the stream. The shared memory holds `room` symbols.
+            unsafe {
+                launch!(kernels.shared_memory_tuning_2022_write on own_stream, grid; input, streams, sizes.streams,
+                    codebooks, tables, symbols, map, entries, counts, starts, order, ends, own_class, room, sums,
+                    output)
+            }
         };
         let queued: Result<()> = self.buffers.iter().enumerate().rev().try_for_each(queue);
         // Even after an error, since the memory may be reused when this returns: later work on the caller's stream must

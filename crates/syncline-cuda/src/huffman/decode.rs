@@ -21,6 +21,8 @@ pub use batch::{Batch, BatchStream, BatchView};
 pub use indexed::{Indexed, IndexedTuning};
 pub use parse::{Limits, Parser};
 pub use structs::StreamLocation;
+#[doc(hidden)]
+pub use structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 
 use crate::device::{Arena, Frame, Specialization};
 use crate::error::{CudaError, Result};

@@ -25,6 +25,8 @@ pub use laid_out::LaidOutStreams;
 pub(crate) use laid_out::{NO_OFFSET, Overlap, StreamTarget};
 #[doc(hidden)]
 pub use segments::SegmentKernel;
+#[doc(hidden)]
+pub use structs::EncodeScratch;
 pub use structs::StreamPlan;
 
 use crate::device::Specialization;

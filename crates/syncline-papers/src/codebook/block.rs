@@ -8,14 +8,37 @@
 use cudarc::driver::CudaView;
 use syncline_core::huffman::lengths;
 
-use syncline_cuda::device::{Device, Frame, Kernel, Source, Specialization, source};
+use syncline_cuda::device::{Device, Frame, Grid, Specialization};
+use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::{CudaError, Result};
 use syncline_cuda::huffman::codebook::{
     BYTES_PER_SYMBOL, CANDIDATE_TREES, CONTROL_BYTES, DIGITS, DeviceCodebooks, check_alphabet, constants,
 };
 
-const SOURCE: Source = source!("codebook/block.cu");
-const FLOOR_TREES: Source = source!("codebook/floor_trees.cu");
+declare_kernels! {
+    /// The kernel of `kernels/codebook/block.cu`.
+    struct CodebookKernels in "codebook/block.cu", of (symbols: u32) {
+        with COMMON = shared_constants(symbols, threads(symbols));
+        with CONTROL_BYTES = CONTROL_BYTES;
+        with MEMORY_BYTES = memory(symbols);
+        fn block_codebook(
+            counts: In<u64>, codewords: Out<u32>, symbols_by_codeword: Out<u16>, summary: Out<u32>, parts: u32,
+            needs_floors: Out<u32>, arrived: Out<u32>, all_floor_trees: Out<u8>,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/codebook/floor_trees.cu`.
+    struct FloorTreeKernels in "codebook/floor_trees.cu", of (symbols: u32) {
+        with COMMON = shared_constants(symbols, floor_tree_threads(symbols));
+        with FLOOR_TREE_BYTES = floor_tree_bytes(symbols);
+        fn floor_trees(
+            needs_floors: In<u32>, books: u32, floor_trees: Out<u8>, codewords: Out<u32>, symbols_by_codeword: Out<u16>,
+            summary: Out<u32>,
+        );
+    }
+}
 
 /// Returns the threads of a block that builds a floor tree in the separate kernel.
 fn floor_tree_threads(symbols: u32) -> u32 {
@@ -74,30 +97,20 @@ fn shared_constants(symbols: u32, threads: u32) -> Vec<(&'static str, u64)> {
     constants
 }
 
-fn codebook_specialization(symbols: u32) -> Specialization {
-    let mut constants = shared_constants(symbols, threads(symbols));
-    constants.extend([("CONTROL_BYTES", CONTROL_BYTES.into()), ("MEMORY_BYTES", memory(symbols).into())]);
-    Specialization { assertions: String::new(), source: SOURCE, constants }
-}
-
-fn floor_trees_specialization(symbols: u32) -> Specialization {
-    let mut constants = shared_constants(symbols, floor_tree_threads(symbols));
-    constants.push(("FLOOR_TREE_BYTES", floor_tree_bytes(symbols).into()));
-    Specialization { assertions: String::new(), source: FLOOR_TREES, constants }
-}
-
 /// Returns the specializations of the alphabets in use for the compile check.
 pub(crate) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let alphabets = [256, 1024, 4096].into_iter().filter(|&symbols| fits(symbols, shared_memory));
-    alphabets.flat_map(|symbols| [codebook_specialization(symbols), floor_trees_specialization(symbols)]).collect()
+    alphabets
+        .flat_map(|symbols| [CodebookKernels::specialization(symbols), FloorTreeKernels::specialization(symbols)])
+        .collect()
 }
 
 /// Builds each codebook with one block, and the floor trees of the length limit with a second kernel. If there are few
 /// codebooks, each gets a block for every candidate tree instead.
 #[derive(Debug, Clone)]
 pub struct BlockBuilder {
-    codebook: Kernel,
-    floor_trees: Kernel,
+    codebook: CodebookKernels,
+    floor_trees: FloorTreeKernels,
     symbols: u32,
     threads: u32,
     memory: u32,
@@ -120,13 +133,14 @@ impl BlockBuilder {
         }
         let multiprocessors = device.info().multiprocessors;
         let (threads, memory) = (threads(symbols), memory(symbols));
-        let codebook = device.kernel(&codebook_specialization(symbols), "block_codebook")?;
-        codebook.allow_shared_memory(memory)?;
-        let resident = codebook.blocks_per_multiprocessor(threads, memory)? * multiprocessors;
-        let floor_trees = device.kernel(&floor_trees_specialization(symbols), "floor_trees")?;
+        let codebook = CodebookKernels::load(device, symbols)?;
+        codebook.block_codebook.allow_shared_memory(memory)?;
+        let resident = codebook.block_codebook.blocks_per_multiprocessor(threads, memory)? * multiprocessors;
+        let floor_trees = FloorTreeKernels::load(device, symbols)?;
         let (tree_threads, tree_bytes) = (floor_tree_threads(symbols), floor_tree_bytes(symbols));
-        floor_trees.allow_shared_memory(tree_bytes)?;
-        let resident_floor_trees = floor_trees.blocks_per_multiprocessor(tree_threads, tree_bytes)? * multiprocessors;
+        floor_trees.floor_trees.allow_shared_memory(tree_bytes)?;
+        let resident_floor_trees =
+            floor_trees.floor_trees.blocks_per_multiprocessor(tree_threads, tree_bytes)? * multiprocessors;
         Ok(Self { codebook, floor_trees, symbols, threads, memory, resident, resident_floor_trees })
     }
 
@@ -154,29 +168,27 @@ impl BlockBuilder {
         let mut floor_trees = frame.slice::<u8>(count as usize * floor_trees_bytes(self.symbols) as usize)?;
         let mut arrived = frame.counters(count as usize)?;
         let (codewords, symbols, summary) = codebooks.arrays_mut();
-        let mut launch = self.codebook.launch_on(&stream);
-        launch.arg(counts).arg(&mut *codewords).arg(&mut *symbols).arg(&mut *summary);
-        launch.arg(&blocks_per_codebook).arg(&mut needs_floors).arg(&mut arrived).arg(&mut floor_trees);
-        let grid = Kernel::grid(count * blocks_per_codebook, self.threads, self.memory);
-        // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u32, u32 *, u32 *, u8 *). The blocks
-        // of codebook i access the i-th SYMBOLS counts, codewords and symbols, SUMMARY_WORDS words, one word of
-        // `needs_floors` and `arrived`, and FLOOR_TREES_BYTES. `DeviceCodebooks` checks
-        // these lengths; the slices above have the others. `counters` returns zeros, and the kernel restores
-        // them.
-        unsafe { launch.launch(grid) }?;
+        let grid = Grid::new(count * blocks_per_codebook, self.threads).shared_memory(self.memory);
+        // SAFETY: the blocks of codebook i access the i-th SYMBOLS counts, codewords and symbols, SUMMARY_WORDS words,
+        // one word of `needs_floors` and `arrived`, and FLOOR_TREES_BYTES. `DeviceCodebooks` checks these lengths; the
+        // slices above have the others. `counters` returns zeros, and the kernel restores them.
+        unsafe {
+            launch!(self.codebook.block_codebook on &stream, grid; counts, &mut *codewords, &mut *symbols,
+                &mut *summary, blocks_per_codebook, &mut needs_floors, &mut arrived, &mut floor_trees)
+        }?;
         if blocks_per_codebook > 1 {
             return Ok(());
         }
-        let mut launch = self.floor_trees.launch_on(&stream);
-        launch.arg(&mut needs_floors).arg(&count).arg(&mut floor_trees);
-        launch.arg(codewords).arg(symbols).arg(summary);
         let blocks = (u64::from(count) * u64::from(lengths::FLOORS)).min(self.resident_floor_trees.into()) as u32;
         let (threads, bytes) = (floor_tree_threads(self.symbols), floor_tree_bytes(self.symbols));
-        let grid = Kernel::grid(blocks.max(lengths::FLOORS), threads, bytes);
-        // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *, u16 *, u32 *). For each codebook it reads
-        // a word, and, if that is not 0, the FLOOR_TREES_BYTES that the first kernel has filled, and writes SYMBOLS
-        // codewords and symbols and a summary. FLOOR_TREE_BYTES of shared memory are given.
-        unsafe { launch.launch(grid) }
+        let grid = Grid::new(blocks.max(lengths::FLOORS), threads).shared_memory(bytes);
+        // SAFETY: for each codebook it reads a word, and, if that is not 0, the FLOOR_TREES_BYTES that the first kernel
+        // has filled, and writes SYMBOLS codewords and symbols and a summary. FLOOR_TREE_BYTES of shared memory are
+        // given.
+        unsafe {
+            launch!(self.floor_trees.floor_trees on &stream, grid; &needs_floors, count, &mut floor_trees, codewords,
+                symbols, summary)
+        }
     }
 }
 

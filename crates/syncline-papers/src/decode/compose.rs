@@ -8,28 +8,38 @@ use syncline_core::huffman::Symbol;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 
 use super::subsequences::EntryPoints;
-use syncline_cuda::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use syncline_cuda::device::{Device, Frame, Grid, Specialization};
+use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::Result;
 use syncline_cuda::huffman::decode::batch::BatchSizes;
 use syncline_cuda::huffman::decode::prepare::Scratch;
-use syncline_cuda::huffman::decode::{COUNT_ENTRIES, Decoding, FORMATS, SEQUENCE, constants};
+use syncline_cuda::huffman::decode::{
+    BatchTotals, COUNT_ENTRIES, CodebookDescriptor, Decoding, FORMATS, SEQUENCE, StreamDescriptor, constants,
+};
 
-const SOURCE: Source = source!("decode/compose.cu");
+declare_kernels! {
+    /// The kernels of `kernels/decode/compose.cu`.
+    struct ComposeKernels in "decode/compose.cu", of (symbol_bytes: usize, group_log2: u32) {
+        with COMMON = constants(symbol_bytes, group_log2, false);
+        with SEQUENCE = SEQUENCE;
+        with THREADS = SEQUENCE;
+        fn compose_functions(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            count_tables: In<u16>, totals: In<BatchTotals>, resolve: bool, failed: In<u32>, sequence_entries: In<u8>,
+            functions: Out<u8>, entries: Out<u8>, counts: Out<u8>,
+        );
+        fn compose_walk(streams: In<StreamDescriptor>, failed: In<u32>, functions: In<u8>, sequence_entries: Out<u8>);
+    }
+}
 
 /// Blocks per multiprocessor.
 const BLOCKS: u32 = 4;
 /// Bytes of shared memory for the counting tables.
 const TABLE_BYTES: u32 = 2 * COUNT_ENTRIES as u32;
 
-fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, false);
-    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
-    Specialization { assertions: String::new(), source: SOURCE, constants }
-}
-
 /// Returns the specializations for the compile check.
 pub(crate) fn specializations() -> Vec<Specialization> {
-    FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2)).to_vec()
+    FORMATS.map(|(bytes, group_log2)| ComposeKernels::specialization(bytes, group_log2)).to_vec()
 }
 
 /// Scratch memory of one launch.
@@ -50,18 +60,15 @@ impl<'a> ComposeScratch<'a> {
 /// The kernels.
 #[derive(Debug, Clone)]
 pub(super) struct Composer {
-    functions: Kernel,
-    walk: Kernel,
+    kernels: ComposeKernels,
     multiprocessors: u32,
 }
 
 impl Composer {
     pub fn new<S: Symbol>(device: &Device, group_log2: u32) -> Result<Self> {
-        let specialization = specialization(S::BYTES, group_log2);
-        let functions = device.kernel(&specialization, "compose_functions")?;
-        functions.allow_shared_memory(TABLE_BYTES)?;
-        let walk = device.kernel(&specialization, "compose_walk")?;
-        Ok(Self { functions, walk, multiprocessors: device.info().multiprocessors })
+        let kernels = ComposeKernels::load(device, S::BYTES, group_log2)?;
+        kernels.compose_functions.allow_shared_memory(TABLE_BYTES)?;
+        Ok(Self { kernels, multiprocessors: device.info().multiprocessors })
     }
 
     /// Finds the entry points of streams whose flag in `scratch.cleared` is set. The kernels return at once if no flag
@@ -78,26 +85,25 @@ impl Composer {
         let tables = scratch.counts()?;
         let failed = scratch.cleared.as_view();
         let blocks = (BLOCKS * self.multiprocessors).min(sizes.sequences);
-        for resolve in [0_u32, 1] {
-            if resolve == 1 {
-                let launch =
-                    ProgrammaticDependentLaunch::new(&self.walk, frame.stream()).reads(&decoding.batch.descriptors);
-                let launch = launch.reads(&failed).reads(&compose.functions).writes(&mut compose.sequence_entries);
-                // SAFETY: the kernel's parameters are (const StreamDescriptor *, const u32 *, const u8 *, u8 *). There
-                // are a block and a flag for each stream, and MAX_LENGTH bytes of function and an entry for each
-                // sequence. Functions hold values below MAX_LENGTH.
-                unsafe { launch.launch(Kernel::grid(sizes.streams, SEQUENCE, 0)) }?;
+        for resolve in [false, true] {
+            if resolve {
+                let grid = Grid::new(sizes.streams, SEQUENCE).early(true);
+                // SAFETY: there are a block and a flag for each stream, and MAX_LENGTH bytes of function and an entry
+                // for each sequence. Functions hold values below MAX_LENGTH.
+                unsafe {
+                    launch!(self.kernels.compose_walk on frame.stream(), grid; &decoding.batch.descriptors, &failed,
+                        &compose.functions, &mut compose.sequence_entries)
+                }?;
             }
-            let launch = ProgrammaticDependentLaunch::new(&self.functions, frame.stream()).reads(decoding.input);
-            let launch =
-                launch.reads(&decoding.batch.descriptors).value(sizes.streams).reads(&decoding.batch.codebooks);
-            let launch = launch.reads(&tables).reads(&decoding.batch.totals).value(resolve).reads(&failed);
-            let launch = launch.reads(&compose.sequence_entries).writes(&mut compose.functions);
-            let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
-            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
-            // *, const u16 *, const BatchTotals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), with arrays as
-            // above, and an entry and a count for each subsequence. The shared memory holds the tables.
-            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, TABLE_BYTES)) }?;
+            let grid = Grid::new(blocks, SEQUENCE).shared_memory(TABLE_BYTES).early(true);
+            // SAFETY: arrays as above, and an entry and a count for each subsequence. The shared memory holds the
+            // tables.
+            unsafe {
+                launch!(self.kernels.compose_functions on frame.stream(), grid; decoding.input,
+                    &decoding.batch.descriptors, sizes.streams, &decoding.batch.codebooks, &tables,
+                    &decoding.batch.totals, resolve, &failed, &compose.sequence_entries, &mut compose.functions,
+                    &mut entry_points.entries, &mut entry_points.counts)
+            }?;
         }
         Ok(())
     }

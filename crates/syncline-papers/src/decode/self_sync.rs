@@ -7,21 +7,40 @@ use syncline_core::huffman::Symbol;
 
 use super::compose::{ComposeScratch, Composer};
 use super::subsequences::{EntryPoints, SubsequenceDecoder, SubsequenceTuning, one_wave, resident};
-use syncline_cuda::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use syncline_cuda::device::{Device, Frame, Grid, Specialization};
+use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::{CudaError, Result};
 use syncline_cuda::huffman::decode::batch::BatchSizes;
 use syncline_cuda::huffman::decode::prepare::{Preparation, Scratch};
-use syncline_cuda::huffman::decode::{Decoding, FORMATS, SEQUENCE, TABLE_BITS, constants};
+use syncline_cuda::huffman::decode::{
+    BatchTotals, BatchView, CodebookDescriptor, Decoding, FORMATS, SEQUENCE, StreamDescriptor, TABLE_BITS, constants,
+};
 
-const SOURCE: Source = source!("decode/self_sync.cu");
+declare_kernels! {
+    /// The kernels of `kernels/decode/self_sync.cu`.
+    struct SelfSyncKernels in "decode/self_sync.cu", of (symbol_bytes: usize, group_log2: u32), by (rounds: u32) {
+        /// Threads per block.
+        const THREADS: u32 = 512;
+        /// Maximum number of subsequences of a segment that are decoded again to join it to the previous segment. In streams
+        /// that synchronize at all, few segments need more than two.
+        const MAX_JOINED: u32 = 32;
+        with COMMON = constants(symbol_bytes, group_log2, false);
+        with SEQUENCE = SEQUENCE;
+        fn self_sync_segments(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            count_tables: In<u16>, totals: In<BatchTotals>, entries: Out<u8>, counts: Out<u8>, exits: Out<u8>,
+            failed: Out<u32>,
+        );
+        fn self_sync_join(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            count_tables: In<u16>, totals: In<BatchTotals>, entries: Out<u8>, counts: Out<u8>, exits: In<u8>,
+            failed: Out<u32>,
+        );
+    }
+}
 
-/// Threads per block.
-const THREADS: u32 = 512;
 /// Subsequences that a warp synchronizes: four per lane.
 const SEGMENT: u32 = 4 * 32;
-/// Maximum number of subsequences of a segment that are decoded again to join it to the previous segment. In streams
-/// that synchronize at all, few segments need more than two.
-const MAX_JOINED: u32 = 32;
 /// Rounds of synchronization per warp before a stream's entry points are found by composing functions.
 pub(crate) const ROUNDS: u32 = 6;
 
@@ -40,23 +59,15 @@ impl Default for SelfSyncTuning {
     }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, rounds: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, false);
-    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", THREADS.into())]);
-    constants.extend([("MAX_JOINED", MAX_JOINED.into()), ("ROUNDS", rounds.into())]);
-    Specialization { assertions: String::new(), source: SOURCE, constants }
-}
-
 /// Returns the specializations for the compile check.
 pub(crate) fn specializations() -> Vec<Specialization> {
-    FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, ROUNDS)).to_vec()
+    FORMATS.map(|(bytes, group_log2)| SelfSyncKernels::specialization(bytes, group_log2, ROUNDS)).to_vec()
 }
 
 /// Finds the entry points of subsequences: phases 1 and 2 of the 2018 paper, and composition where they fail.
 #[derive(Debug, Clone)]
 pub(crate) struct Synchronizer {
-    synchronize: Kernel,
-    join: Kernel,
+    kernels: SelfSyncKernels,
     composer: Composer,
     /// Blocks of the synchronizing kernels that the device runs at a time.
     resident: u32,
@@ -67,12 +78,10 @@ impl Synchronizer {
         if rounds == 0 {
             return Err(CudaError::invalid("self-synchronization needs at least one round"));
         }
-        let specialization = specialization(S::BYTES, group_log2, rounds);
-        let synchronize = device.kernel(&specialization, "self_sync_segments")?;
+        let kernels = SelfSyncKernels::load(device, S::BYTES, group_log2, rounds)?;
         Ok(Self {
-            resident: resident(&synchronize, THREADS, 0, device.info().multiprocessors)?,
-            synchronize,
-            join: device.kernel(&specialization, "self_sync_join")?,
+            resident: resident(&kernels.self_sync_segments, THREADS, 0, device.info().multiprocessors)?,
+            kernels,
             composer: Composer::new::<S>(device, group_log2)?,
         })
     }
@@ -96,20 +105,21 @@ impl Synchronizer {
         // End of each segment, in bits after its last subsequence.
         let mut exits = frame.slice::<u8>((sizes.sequences * (SEQUENCE / SEGMENT)) as usize)?;
         let blocks = one_wave(self.resident, &sizes);
-        for kernel in [&self.synchronize, &self.join] {
-            let (tables, failed) = scratch.counts_and_cleared()?;
-            let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream()).reads(decoding.input);
-            let launch =
-                launch.reads(&decoding.batch.descriptors).value(sizes.streams).reads(&decoding.batch.codebooks);
-            let launch = launch.reads(&tables).reads(&decoding.batch.totals);
-            let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
-            let launch = launch.writes(&mut exits).writes(failed);
-            // SAFETY: both kernels have the parameters (const u8 *, const StreamDescriptor *, u32, const
-            // CodebookDescriptor *, const u16 *, const BatchTotals *, u8 *, u8 *, u8 *, u32 *). There are an entry and
-            // a count for each subsequence, and each stream starts with a whole sequence. There is an exit for each
-            // segment, each joined by one thread, and a flag for each stream and one more.
-            unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }?;
-        }
+        let (tables, failed) = scratch.counts_and_cleared()?;
+        let BatchView { descriptors, codebooks, totals, .. } = decoding.batch;
+        let EntryPoints { entries, counts } = &mut entry_points;
+        let (stream, grid) = (frame.stream().clone(), Grid::new(blocks, THREADS).early(true));
+        // SAFETY: there are an entry and a count for each subsequence, and each stream starts with a whole sequence.
+        // There is an exit for each segment, each joined by one thread, and a flag for each stream and one more.
+        unsafe {
+            launch!(self.kernels.self_sync_segments on &stream, grid; decoding.input, descriptors, sizes.streams,
+                codebooks, &tables, totals, entries, counts, &mut exits, failed)
+        }?;
+        // SAFETY: as above.
+        unsafe {
+            launch!(self.kernels.self_sync_join on &stream, grid; decoding.input, descriptors, sizes.streams, codebooks,
+                &tables, totals, entries, counts, &exits, failed)
+        }?;
         self.composer.find_entry_points(frame, decoding, scratch, &mut compose, &mut entry_points)?;
         Ok(entry_points)
     }

@@ -2,17 +2,49 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
-use cudarc::driver::{CudaViewMut, DeviceRepr};
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaViewMut, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use crate::gap_array::GapArrays;
-use syncline_cuda::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use syncline_cuda::device::{Device, Frame, Grid, Kernel, Specialization};
+use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::{CudaError, Result};
 use syncline_cuda::huffman::decode::batch::BatchSizes;
 use syncline_cuda::huffman::decode::prepare::Scratch;
-use syncline_cuda::huffman::decode::{Decoding, FORMATS, LONG_ENTRIES, SEQUENCE, TABLE_BITS, constants};
+use syncline_cuda::huffman::decode::{
+    BatchTotals, BatchView, CodebookDescriptor, Decoding, FORMATS, LONG_ENTRIES, SEQUENCE, StreamDescriptor,
+    TABLE_BITS, constants,
+};
 
-const SOURCE: Source = source!("decode/subsequences.cu");
+declare_kernels! {
+    /// The kernels of `kernels/decode/subsequences.cu`.
+    struct SubsequenceKernels in "decode/subsequences.cu",
+        of (symbol_bytes: usize, group_log2: u32, tuning: SubsequenceTuning)
+    {
+        /// Threads per counting block.
+        const COUNT_THREADS: u32 = 512;
+        /// Cost of a warp sequence besides its symbols, in symbols.
+        const WARP_SEQUENCE_COST: u32 = 4096;
+        /// Cost of a warp sequence in batches with fewer than `DENSE_WARP_SEQUENCE` symbols per warp sequence on average.
+        const DENSE_WARP_SEQUENCE_COST: u32 = 512;
+        const DENSE_WARP_SEQUENCE: u32 = 1024;
+        with COMMON = constants(symbol_bytes, group_log2, false);
+        with SEQUENCE = SEQUENCE;
+        with THREADS = tuning.threads;
+        with BLOCKS = tuning.blocks;
+        fn subsequences_count(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            count_tables: In<u16>, totals: In<BatchTotals>, gaps: In<u8>, entries: Out<u8>, counts: Out<u8>,
+        );
+        fn subsequences_scan(streams: In<StreamDescriptor>, counts: In<u8>, before: Out<u32>, status: Out<u32>);
+        fn subsequences_write(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            tables: In<u32>, symbols: In<u16>, map: In<u32>, entries: In<u8>, counts: In<u8>, before: In<u32>,
+            totals: In<BatchTotals>, room: u32, sums: Out<u32>, status: Out<u32>, out: CUdeviceptr as "uint8_t *",
+        );
+    }
+}
 
 /// Subsequences of a warp sequence, which a warp decodes at a time.
 const WARP_SUBSEQUENCES: u32 = 32;
@@ -26,13 +58,6 @@ const BUFFER_STEP: u32 = 64;
 const MIN_ROOM: u32 = 192;
 /// Maximum number of symbols of a warp sequence, since each codeword has at least one bit.
 const MAX_ROOM: u32 = WARP_SUBSEQUENCES * SUBSEQUENCE_BITS;
-/// Threads per counting block.
-const COUNT_THREADS: u32 = 512;
-/// Cost of a warp sequence besides its symbols, in symbols.
-const WARP_SEQUENCE_COST: u32 = 4096;
-/// Cost of a warp sequence in batches with fewer than `DENSE_WARP_SEQUENCE` symbols per warp sequence on average.
-const DENSE_WARP_SEQUENCE_COST: u32 = 512;
-const DENSE_WARP_SEQUENCE: u32 = 1024;
 
 /// Launch parameters that affect speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,21 +77,9 @@ impl Default for SubsequenceTuning {
     }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SubsequenceTuning) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, false);
-    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", tuning.threads.into())]);
-    constants.extend([("BLOCKS", tuning.blocks.into())]);
-    constants.extend([("COUNT_THREADS", COUNT_THREADS.into()), ("WARP_SEQUENCE_COST", WARP_SEQUENCE_COST.into())]);
-    constants.extend([
-        ("DENSE_WARP_SEQUENCE_COST", DENSE_WARP_SEQUENCE_COST.into()),
-        ("DENSE_WARP_SEQUENCE", DENSE_WARP_SEQUENCE.into()),
-    ]);
-    Specialization { assertions: String::new(), source: SOURCE, constants }
-}
-
 /// Returns the specializations for the compile check.
 pub(crate) fn specializations() -> Vec<Specialization> {
-    FORMATS.map(|(bytes, log2)| specialization(bytes, log2, SubsequenceTuning::default())).to_vec()
+    FORMATS.map(|(bytes, log2)| SubsequenceKernels::specialization(bytes, log2, SubsequenceTuning::default())).to_vec()
 }
 
 /// The entry points of subsequences, and the number of codewords that start in each.
@@ -98,9 +111,7 @@ pub(crate) fn one_wave(resident: u32, sizes: &BatchSizes) -> u32 {
 /// The kernels.
 #[derive(Debug, Clone)]
 pub(crate) struct SubsequenceDecoder {
-    count: Kernel,
-    scan: Kernel,
-    write: Kernel,
+    kernels: SubsequenceKernels,
     /// Counting blocks, and writing blocks, that the device runs at a time.
     resident_count: u32,
     resident_write: u32,
@@ -125,23 +136,20 @@ impl SubsequenceDecoder {
         if least > shared_memory / tuning.blocks {
             return Err(CudaError::invalid("blocks of this size exceed the device's shared memory"));
         }
-        let kernel = |name| device.kernel(&specialization(S::BYTES, group_log2, tuning), name);
-        let write = kernel("subsequences_write")?;
-        write.allow_shared_memory(shared_memory)?;
+        let kernels = SubsequenceKernels::load(device, S::BYTES, group_log2, tuning)?;
+        kernels.subsequences_write.allow_shared_memory(shared_memory)?;
         let multiprocessors = device.info().multiprocessors;
-        let count = kernel("subsequences_count")?;
         let mut decoder = Self {
-            resident_count: resident(&count, COUNT_THREADS, 0, multiprocessors)?,
-            count,
-            scan: kernel("subsequences_scan")?,
-            write,
+            resident_count: resident(&kernels.subsequences_count, COUNT_THREADS, 0, multiprocessors)?,
+            kernels,
             resident_write: 0,
             tuning,
             symbol_bytes: S::BYTES as u32,
             shared_memory,
         };
         let shared_memory = decoder.shared_memory_to_write();
-        decoder.resident_write = resident(&decoder.write, tuning.threads, shared_memory, multiprocessors)?;
+        let write = &decoder.kernels.subsequences_write;
+        decoder.resident_write = resident(write, tuning.threads, shared_memory, multiprocessors)?;
         Ok(decoder)
     }
 
@@ -174,18 +182,14 @@ impl SubsequenceDecoder {
             return Ok(());
         }
         let tables = scratch.counts()?;
-        let launch = ProgrammaticDependentLaunch::new(&self.count, frame.stream())
-            .reads(decoding.input)
-            .reads(&decoding.batch.descriptors);
-        let launch =
-            launch.value(sizes.streams).reads(&decoding.batch.codebooks).reads(&tables).reads(&decoding.batch.totals);
-        let launch = launch.reads(&gaps).writes(&mut entry_points.entries).writes(&mut entry_points.counts);
-        let grid = Kernel::grid(one_wave(self.resident_count, &sizes), COUNT_THREADS, 0);
-        // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *,
-        // const u16 *, const BatchTotals *, const u8 *, u8 *, u8 *). The kernel reads words within the bounds of the
-        // descriptors, which `Decoding::check` compared with the buffers. There are a gap, an entry and a count for
-        // each subsequence.
-        unsafe { launch.launch(grid) }
+        let grid = Grid::new(one_wave(self.resident_count, &sizes), COUNT_THREADS).early(true);
+        // SAFETY: the kernel reads words within the bounds of the descriptors, which `Decoding::check` compared with
+        // the buffers. There are a gap, an entry and a count for each subsequence.
+        unsafe {
+            launch!(self.kernels.subsequences_count on frame.stream(), grid; decoding.input,
+                &decoding.batch.descriptors, sizes.streams, &decoding.batch.codebooks, &tables, &decoding.batch.totals,
+                &gaps, &mut entry_points.entries, &mut entry_points.counts)
+        }
     }
 
     /// Decodes and writes from the given entry points.
@@ -203,29 +207,27 @@ impl SubsequenceDecoder {
         let mut before = frame.slice::<u32>((sizes.subsequences / WARP_SUBSEQUENCES) as usize)?;
         let (entries, counts) = (entry_points.entries.as_view(), entry_points.counts.as_view());
         let stream = frame.stream().clone();
-        let launch =
-            ProgrammaticDependentLaunch::new(&self.scan, &stream).reads(&decoding.batch.descriptors).reads(&counts);
-        let launch = launch.writes(&mut before).writes(&mut *decoding.status);
-        // SAFETY: the kernel's parameters are (const StreamDescriptor *, const u8 *, u32 *, u32 *). There are a block
-        // and a status word for each stream, a count for each subsequence, and a sum for each 32 of them, into which
-        // whole sequences divide.
-        unsafe { launch.launch(Kernel::grid(sizes.streams, self.tuning.threads, 0)) }?;
+        let grid = Grid::new(sizes.streams, self.tuning.threads).early(true);
+        // SAFETY: there are a block and a status word for each stream, a count for each subsequence, and a sum for each
+        // 32 of them, into which whole sequences divide.
+        unsafe {
+            launch!(self.kernels.subsequences_scan on &stream, grid; &decoding.batch.descriptors, &counts, &mut before,
+                decoding.status)
+        }?;
 
         let room = self.room();
-        let launch = ProgrammaticDependentLaunch::new(&self.write, &stream)
-            .reads(decoding.input)
-            .reads(&decoding.batch.descriptors);
-        let launch = launch.value(sizes.streams).reads(&decoding.batch.codebooks).reads(&scratch.tables);
-        let launch = launch.reads(&decoding.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
-        let launch = launch.reads(&before).reads(&decoding.batch.totals).value(room).writes(&mut scratch.sums);
-        let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
         let blocks = one_wave(self.resident_write, &sizes);
-        let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write());
-        // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor *,
-        // const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *, const BatchTotals *, u32, u32 *,
-        // u32 *, u8 *). The kernel reads words within the bounds of the descriptors, which `Decoding::check` compared
-        // with the buffers, and writes symbols only up to the number of live groups, to groups of the stream. The
-        // shared memory holds a table, and a buffer of `room` symbols for each warp.
-        unsafe { launch.launch(grid) }
+        let grid = Grid::new(blocks, self.tuning.threads).shared_memory(self.shared_memory_to_write()).early(true);
+        let BatchView { descriptors, codebooks, symbols, totals, .. } = decoding.batch;
+        let (output, _writes) = decoding.output.device_ptr_mut(&stream);
+        let Scratch { tables, map, sums, .. } = scratch;
+        // SAFETY: the kernel reads words within the bounds of the descriptors, which `Decoding::check` compared with
+        // the buffers, and writes symbols only up to the number of live groups, to groups of the stream. The shared
+        // memory holds a table, and a buffer of `room` symbols for each warp.
+        unsafe {
+            launch!(self.kernels.subsequences_write on &stream, grid; decoding.input, descriptors, sizes.streams,
+                codebooks, tables, symbols, map, &entries, &counts, &before, totals, room, sums, decoding.status,
+                output)
+        }
     }
 }

@@ -2,15 +2,30 @@
 
 #![allow(unsafe_code, reason = "a kernel launch")]
 
+use cudarc::driver::sys::CUdeviceptr;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 
-use syncline_cuda::device::{Device, Kernel, Source, Specialization, source};
+use syncline_cuda::device::{Device, Grid, Specialization};
+use syncline_cuda::device_kernels::{Out, declare_kernels, launch};
 use syncline_cuda::error::{CudaError, DriverContext, Result};
 use syncline_cuda::huffman::Symbol;
 
-const SOURCE: Source = source!("reduce_shuffle_merge_2021/histogram.cu");
+declare_kernels! {
+    /// The kernel of `kernels/reduce_shuffle_merge_2021/histogram.cu`.
+    struct HistogramKernels in "reduce_shuffle_merge_2021/histogram.cu",
+        of (layout: CounterLayout), by (symbol_bytes: u32)
+    {
+        with BINS = layout.bins;
+        with PART_ENTRIES = layout.part_entries();
+        with COPIES = layout.copies;
+        with THREADS = layout.threads;
+        fn reduce_shuffle_merge_2021_histogram(
+            symbols: CUdeviceptr as "const uint8_t *", length: u64, counts: Out<u64>,
+        );
+    }
+}
 
 /// Maximum number of copies of the counters in a block: one for each lane of a warp.
 const MAX_COPIES: u32 = 32;
@@ -58,33 +73,20 @@ impl CounterLayout {
     fn shared_memory(self) -> u32 {
         4 * self.rows() * self.copies
     }
-
-    fn specialization(self, symbol_bytes: u32) -> Specialization {
-        let constants = [
-            ("SYMBOL_BYTES", symbol_bytes),
-            ("BINS", self.bins),
-            ("PART_ENTRIES", self.part_entries()),
-            ("COPIES", self.copies),
-            ("THREADS", self.threads),
-        ];
-        Specialization {
-            assertions: String::new(),
-            source: SOURCE,
-            constants: constants.map(|(name, value)| (name, value.into())).to_vec(),
-        }
-    }
 }
 
 /// Returns the specializations of the alphabets in use for the compile check.
 pub(crate) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let alphabets = [(1, 256), (2, 256), (2, 1024), (2, 4096), (2, 16384), (2, 65536)];
-    alphabets.map(|(bytes, bins)| CounterLayout::for_alphabet(bins, shared_memory).specialization(bytes)).to_vec()
+    alphabets
+        .map(|(bytes, bins)| HistogramKernels::specialization(CounterLayout::for_alphabet(bins, shared_memory), bytes))
+        .to_vec()
 }
 
 /// Counts the symbols of an alphabet with replicated counters in shared memory.
 #[derive(Debug, Clone)]
 pub struct Histogram<S> {
-    kernel: Kernel,
+    kernels: HistogramKernels,
     layout: CounterLayout,
     /// Resident blocks on the device.
     blocks: u32,
@@ -121,11 +123,12 @@ impl<S: Symbol> Histogram<S> {
     }
 
     fn with_layout(device: &Device, layout: CounterLayout) -> Result<Self> {
-        let kernel = device.kernel(&layout.specialization(S::BYTES), "reduce_shuffle_merge_2021_histogram")?;
+        let kernels = HistogramKernels::load(device, layout, S::BYTES)?;
+        let kernel = &kernels.reduce_shuffle_merge_2021_histogram;
         kernel.allow_shared_memory(layout.shared_memory())?;
         let resident = kernel.blocks_per_multiprocessor(layout.threads, layout.shared_memory())?.max(1);
         let blocks = resident * device.info().multiprocessors;
-        Ok(Self { kernel, layout, blocks, symbol: std::marker::PhantomData })
+        Ok(Self { kernels, layout, blocks, symbol: std::marker::PhantomData })
     }
 
     /// Returns the number of symbols in the alphabet.
@@ -161,15 +164,13 @@ impl<S: Symbol> Histogram<S> {
         }
         let CounterLayout { alphabet_parts, threads, .. } = self.layout;
         let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(u64::from((self.blocks / alphabet_parts).max(1))) as u32;
-        let mut grid = Kernel::grid(blocks, threads, self.layout.shared_memory());
-        grid.grid_dim.1 = alphabet_parts;
-        let mut launch = self.kernel.launch_on(&stream);
-        launch.arg(symbols).arg(&length).arg(&mut counts);
-        // SAFETY: the kernel's parameters are (const u8 *, u64, u64 *). It reads the `length` symbols of the view and
-        // adds to `bins + 1` counts, which `try_slice_mut` has checked. Counters of entries past `bins` stay 0 and are
-        // not added.
-        unsafe { launch.launch(grid) }?;
-        Ok(())
+        let grid = Grid::new(blocks, threads).rows(alphabet_parts).shared_memory(self.layout.shared_memory());
+        let (symbols, _reads) = symbols.device_ptr(stream);
+        // SAFETY: the kernel reads the `length` symbols of the view and adds to `bins + 1` counts, which
+        // `try_slice_mut` has checked. Counters of entries past `bins` stay 0 and are not added.
+        unsafe {
+            launch!(self.kernels.reduce_shuffle_merge_2021_histogram on stream, grid; symbols, length, &mut counts)
+        }
     }
 }
 
