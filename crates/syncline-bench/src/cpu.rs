@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::check::{Promise, ensure_same};
 use crate::clock::Clock;
 use crate::codec::Codec;
-use crate::record::{Record, Records};
+use crate::record::{Record, Records, bound_text};
 
 /// How codecs are measured.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +67,6 @@ pub fn measure(
         }
     }
     Ok(())
-}
-
-/// Returns a relative bound in records.
-pub fn bound_text(relative: Option<f64>) -> String {
-    relative.map_or("lossless".into(), |relative| format!("{relative:e}"))
 }
 
 /// An array with a bound.

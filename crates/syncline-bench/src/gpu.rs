@@ -18,9 +18,8 @@ use syncline_cuda::timing::{self, KernelTimes, Runs};
 use crate::array::Array;
 use crate::check::{Promise, ensure_same};
 use crate::codec::Variant;
-use crate::cpu::bound_text;
 use crate::nvcomp::{self, Nvcomp};
-use crate::record::Record;
+use crate::record::{Record, bound_text};
 
 /// Bytes of the device-to-device copy.
 const COPY_BYTES: usize = 512 << 20;

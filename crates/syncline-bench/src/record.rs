@@ -62,6 +62,11 @@ impl Record {
     }
 }
 
+/// Returns a relative bound in records.
+pub fn bound_text(relative: Option<f64>) -> String {
+    relative.map_or("lossless".into(), |relative| format!("{relative:e}"))
+}
+
 /// Writes measurements as CSV, each at once, because a run may be interrupted.
 pub struct Records {
     out: csv::Writer<Box<dyn Write>>,

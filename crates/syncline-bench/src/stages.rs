@@ -14,9 +14,8 @@ use syncline_cuda::timing::Times;
 
 use crate::array::Array;
 use crate::check::Promise;
-use crate::cpu::bound_text;
 use crate::gpu::Gpu;
-use crate::record::{Record, Records};
+use crate::record::{Record, Records, bound_text};
 
 pub use huffman::measure as huffman_on_cpu;
 pub use tiles::measure as tiles_on_cpu;

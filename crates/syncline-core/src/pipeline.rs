@@ -27,8 +27,6 @@ pub use lossy::{
 };
 #[doc(hidden)]
 pub use lzss::{LzssChoice, LzssEstimate, LzssStrategy, LzssTrial, best_lzss, estimate_lzss, lzss_sample, lzss_trials};
-#[doc(hidden)]
-pub use options::Allowed;
 pub use options::{Coder, CoderOptions, Effort};
 pub use report::{ChunkReport, inspect_chunk};
 pub use scratch::{DecodeScratch, EncodeScratch};

@@ -92,20 +92,6 @@ impl Mode {
     }
 }
 
-/// What the encoder may choose from: everything, except in measurements of what a part is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowed {
-    /// Modes, in the order of their codes. Codes that none of these represents take another mode.
-    pub modes: [bool; 3],
-    /// Whether classes of groups may have codebooks of their own.
-    pub classes: bool,
-}
-
-impl Allowed {
-    /// Everything.
-    pub const ALL: Self = Self { modes: [true; 3], classes: true };
-}
-
 /// A symbol and the raw bits after its codeword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {

@@ -20,21 +20,15 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};
 use syncline_core::lzss::SymbolWidth;
-use syncline_core::pipeline::{Allowed, Coder, CoderOptions, Effort};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, compress_bound};
 
-const AUTO: CoderOptions = CoderOptions {
-    coder: Coder::Auto,
-    symbol: None,
-    level: 3,
-    effort: Effort::Fast,
-    rewritable: false,
-    allowed: Allowed::ALL,
-};
+const AUTO: CoderOptions =
+    CoderOptions { coder: Coder::Auto, symbol: None, level: 3, effort: Effort::Fast, rewritable: false };
 const ALWAYS: CoderOptions = CoderOptions { coder: Coder::LzssHuffman, ..AUTO };
 
 /// Returns areas of repeating rows and areas of waves, zero elsewhere, with jumps of all sizes, fill values, and values

@@ -6,8 +6,6 @@ use std::str::FromStr;
 use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::lzss::{LEVELS, SymbolWidth};
-use crate::predict::interpolate::Scheme;
-use crate::tokens;
 
 /// The lossless stage at the end of the pipeline.
 ///
@@ -131,29 +129,6 @@ impl FromStr for Effort {
     }
 }
 
-/// What chunks with token codebooks may have: everything, except in measurements of what a part is worth. Encoders on
-/// GPUs take no notice of it.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowed {
-    /// Lorenzo predictors. Without them, only tiles that are constant or masked completely have one.
-    pub lorenzo: bool,
-    /// Interpolation schemes, in the order of their codes.
-    pub schemes: [bool; 3],
-    /// Modes and classes of groups.
-    pub tokens: tokens::Allowed,
-}
-
-impl Allowed {
-    /// Everything.
-    pub const ALL: Self = Self { lorenzo: true, schemes: [true; 3], tokens: tokens::Allowed::ALL };
-
-    /// Returns whether a chunk may have this scheme, or none.
-    pub fn scheme(&self, scheme: Option<Scheme>) -> bool {
-        scheme.map_or(self.lorenzo, |scheme| self.schemes[scheme as usize - 1])
-    }
-}
-
 /// Parameters of the lossless stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoderOptions {
@@ -170,22 +145,12 @@ pub struct CoderOptions {
     /// interpolated then, because interpolated values are no multiples of the step. See
     /// [`resolve`](crate::bound::resolve).
     pub rewritable: bool,
-    /// The parts of a chunk with token codebooks.
-    #[doc(hidden)]
-    pub allowed: Allowed,
 }
 
 impl Default for CoderOptions {
     /// Returns Huffman coding alone with the effort fast, and level 3 if LZSS is chosen.
     fn default() -> Self {
-        Self {
-            coder: Coder::Huffman,
-            symbol: None,
-            level: 3,
-            effort: Effort::Fast,
-            rewritable: false,
-            allowed: Allowed::ALL,
-        }
+        Self { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Fast, rewritable: false }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Groups of codes to a token stream.
 
+use super::Mode;
 use super::estimate::Counts;
 use super::group::write_group;
 use super::stream::{MAX_CLASSES, write_parts};
-use super::{Allowed, Mode};
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
 use crate::huffman::codebook::Codebook;
@@ -48,8 +48,8 @@ impl<'a> Groups<'a> {
 }
 
 /// Returns about how many bits the groups take as a token stream. `ends` has the end of each group in `codes`.
-pub fn estimate(codes: &[i32], ends: &[u32], allowed: Allowed, scratch: &mut EncodeScratch) -> u64 {
-    choose(Groups { codes, ends }, allowed, scratch).bits
+pub fn estimate(codes: &[i32], ends: &[u32], scratch: &mut EncodeScratch) -> u64 {
+    choose(Groups { codes, ends }, scratch).bits
 }
 
 /// Appends a token stream, with or without an index, to `out`, which ends on a multiple of 16. `ends` has the end of
@@ -57,16 +57,9 @@ pub fn estimate(codes: &[i32], ends: &[u32], allowed: Allowed, scratch: &mut Enc
 ///
 /// # Panics
 /// The ends do not ascend up to the number of codes, or groups have more than 2^9 codes.
-pub fn encode(
-    codes: &[i32],
-    ends: &[u32],
-    has_index: bool,
-    allowed: Allowed,
-    scratch: &mut EncodeScratch,
-    out: &mut Vec<u8>,
-) {
+pub fn encode(codes: &[i32], ends: &[u32], has_index: bool, scratch: &mut EncodeScratch, out: &mut Vec<u8>) {
     let groups = Groups { codes, ends };
-    let choice = choose(groups, allowed, scratch);
+    let choice = choose(groups, scratch);
     let (codebooks, bits) = make_codebooks(&choice, scratch);
     let EncodeScratch { classes, live, starts, words, .. } = scratch;
     let mut tables = Vec::new();
@@ -144,7 +137,7 @@ struct Choice {
 }
 
 /// Chooses the classes of the groups, one or four codebooks, and their modes.
-fn choose(groups: Groups<'_>, allowed: Allowed, scratch: &mut EncodeScratch) -> Choice {
+fn choose(groups: Groups<'_>, scratch: &mut EncodeScratch) -> Choice {
     let EncodeScratch { counts, total, classes, live, activities, .. } = scratch;
     classify(groups, live, activities, classes);
     counts.iter_mut().for_each(Counts::clear);
@@ -165,10 +158,10 @@ fn choose(groups: Groups<'_>, allowed: Allowed, scratch: &mut EncodeScratch) -> 
             counts.iter().for_each(|counts| total.add_wide(counts));
         }
     }
-    let several = counts.each_ref().map(|counts| counts.best_mode(allowed.modes));
-    let single = total.best_mode(allowed.modes);
+    let several = counts.each_ref().map(Counts::best_mode);
+    let single = total.best_mode();
     let several_bits = several.iter().map(|(_, bits)| bits).sum::<u64>() + 2 * classes.len() as u64;
-    if allowed.classes && several_bits < single.1 {
+    if several_bits < single.1 {
         Choice { modes: several.map(|(mode, _)| mode).to_vec(), bits: several_bits }
     } else {
         Choice { modes: vec![single.0], bits: single.1 }

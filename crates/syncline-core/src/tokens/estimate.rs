@@ -124,9 +124,8 @@ impl Counts {
         codewords.sum::<u64>() + self.raw_bits(mode)
     }
 
-    /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included. A
-    /// mode that is not allowed is taken only if no other has symbols for all codes.
-    pub fn best_mode(&self, allowed: [bool; 3]) -> (Mode, u64) {
+    /// Returns the mode with the fewest bits, the first of equals, and these bits, those of the codebook included.
+    pub fn best_mode(&self) -> (Mode, u64) {
         let has_all = |mode| match mode {
             Mode::Plain => self.outside == 0,
             Mode::Wide => self.may_be_wide(),
@@ -134,7 +133,7 @@ impl Counts {
         };
         let modes = Mode::ALL.into_iter().filter(|&mode| has_all(mode));
         let bits = modes.map(|mode| (mode, codeword_bits(self.of(mode)) + self.raw_bits(mode)));
-        let best = bits.min_by_key(|&(mode, bits)| (!allowed[mode as usize], bits));
+        let best = bits.min_by_key(|&(_, bits)| bits);
         best.expect("mode runs represents all codes")
     }
 }
@@ -225,6 +224,6 @@ mod tests {
 
     #[test]
     fn a_set_without_groups_takes_nothing() {
-        assert_eq!(Counts::default().best_mode([true; 3]), (Mode::Plain, 0));
+        assert_eq!(Counts::default().best_mode(), (Mode::Plain, 0));
     }
 }

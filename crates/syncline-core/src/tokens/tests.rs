@@ -87,8 +87,8 @@ proptest! {
         let ends = ends(&codes, size);
         let mut bytes = Vec::new();
         let mut scratch = EncodeScratch::default();
-        encode(&codes, &ends, true, Allowed::ALL, &mut scratch, &mut bytes);
-        let estimated = estimate(&codes, &ends, Allowed::ALL, &mut scratch);
+        encode(&codes, &ends, true, &mut scratch, &mut bytes);
+        let estimated = estimate(&codes, &ends, &mut scratch);
         let stream = TokenStream::parse(&bytes, ends.len(), "test").unwrap();
         let [codewords, codebooks, _] = stream.part_bytes();
         prop_assert!(estimated <= 8 * (codewords + 2 * codebooks) + ends.len() as u64 * 2 + 64);
@@ -115,8 +115,8 @@ proptest! {
         let lengths = || codes.chunks(size).map(<[i32]>::len);
         let (mut bytes, mut indexed) = (Vec::new(), Vec::new());
         let mut scratch = EncodeScratch::default();
-        encode(&codes, &ends, false, Allowed::ALL, &mut scratch, &mut bytes);
-        encode(&codes, &ends, true, Allowed::ALL, &mut scratch, &mut indexed);
+        encode(&codes, &ends, false, &mut scratch, &mut bytes);
+        encode(&codes, &ends, true, &mut scratch, &mut indexed);
         prop_assert!(bytes.len() <= indexed.len());
         let mut stream = TokenStream::parse(&bytes, ends.len(), "test").unwrap();
         prop_assert!(!stream.has_index());
@@ -143,7 +143,7 @@ proptest! {
     ) {
         let ends = ends(&codes, 128);
         let mut bytes = Vec::new();
-        encode(&codes, &ends, true, Allowed::ALL, &mut EncodeScratch::default(), &mut bytes);
+        encode(&codes, &ends, true, &mut EncodeScratch::default(), &mut bytes);
         for (at, value) in damage {
             let length = bytes.len();
             bytes[at as usize % length] = value;

@@ -24,7 +24,7 @@ use stream::{Making, compress_by, opened, repair_checksum, try_decompress, with_
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, Header, Sections, TileSection, parse_record, table_and_trailer};
-use syncline_core::pipeline::{Allowed, Coder, CoderOptions, Effort};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_core::predict::interpolate::INTERPOLATION;
 use syncline_core::tokens::{self, Mode, TokenStream};
 use syncline_cuda::cudarc;
@@ -33,14 +33,8 @@ use syncline_cuda::error::CudaError;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use syncline_cuda::reconstruct::Strategy;
 
-const BALANCED: CoderOptions = CoderOptions {
-    coder: Coder::Huffman,
-    symbol: None,
-    level: 3,
-    effort: Effort::Balanced,
-    rewritable: false,
-    allowed: Allowed::ALL,
-};
+const BALANCED: CoderOptions =
+    CoderOptions { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Balanced, rewritable: false };
 /// Chunks of all kinds.
 const BEST: CoderOptions = CoderOptions { coder: Coder::Auto, effort: Effort::Best, ..BALANCED };
 

@@ -11,7 +11,7 @@ use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::IndexKind;
 use crate::mem::kept::Kept;
 use crate::pipeline::context::ElementSource;
-use crate::pipeline::options::{Allowed, CoderOptions};
+use crate::pipeline::options::CoderOptions;
 use crate::pipeline::scratch::EncodeScratch;
 use crate::predict::interpolate::{
     Encoded, INTERPOLATION, Interpolation, Plans, Scheme, Source, deinterleave, interleave,
@@ -64,7 +64,7 @@ pub(super) fn encode<T: Real>(
     let TokenCodeBuffers { codes, tokens, .. } = &mut memory;
     write_sections(header, chunk, &coding, tiles, (buffers, huffman), out, |out, _| {
         let has_index = header.index == IndexKind::Symbol;
-        tokens::encode(&codes.codes, &codes.ends, has_index, options.allowed.tokens, tokens, out);
+        tokens::encode(&codes.codes, &codes.ends, has_index, tokens, out);
     });
     let summary = encoder.quantizer.summary;
     memory.tiles.keep(encoder.into_memory());
@@ -91,9 +91,8 @@ fn choose_scheme<T: Real>(
     })?;
     let bits_of_verbatim = 8 * (4 + size_of::<T>() as u64);
     let schemes = std::iter::once(None).chain(Scheme::of(encoder.axes).iter().copied().map(Some));
-    let schemes = schemes.zip(&memory.samples).filter(|(scheme, _)| encoder.allowed.scheme(*scheme));
-    let sizes = schemes.map(|(scheme, codes)| {
-        let bits = tokens::estimate(&codes.codes, &codes.ends, encoder.allowed.tokens, &mut memory.tokens);
+    let sizes = schemes.zip(&memory.samples).map(|(scheme, codes)| {
+        let bits = tokens::estimate(&codes.codes, &codes.ends, &mut memory.tokens);
         (scheme, bits + bits_of_verbatim * codes.verbatim)
     });
     Ok(sizes.min_by_key(|&(_, bits)| bits).and_then(|(scheme, _)| scheme))
@@ -116,7 +115,6 @@ const LANES: usize = 8;
 /// Codes tiles one after another.
 struct TileCoder<'a, T: Real> {
     quantizer: TileQuantizer<'a, T>,
-    allowed: &'a Allowed,
     axes: usize,
     /// Codes of a group.
     group_len: usize,
@@ -214,7 +212,6 @@ impl<'a, T: Real> TileCoder<'a, T> {
                 Interpolation::new(header.step, header.abs_bound).with_reserved(&reserved)
             }),
             quantizer,
-            allowed: &options.allowed,
             axes: geometry.axes(),
             group_len: tokens::group_len(header.tile_size),
             plans,
@@ -285,10 +282,6 @@ impl<'a, T: Real> TileCoder<'a, T> {
             integers.copy_from_slice(codes);
             prepared.predictor = predictor;
             prepared.cost = cost + verbatim_cost::<T>(&prepared.quantized.exact);
-            if !self.allowed.lorenzo && cost > 0 {
-                // More than any tile that can be interpolated.
-                prepared.cost = u32::MAX - 1;
-            }
         }
     }
 
