@@ -7,6 +7,7 @@ mod emulate;
 mod environment;
 mod fuzz;
 mod install;
+mod nightly;
 mod nvrtc;
 mod programs;
 mod python;
@@ -48,6 +49,8 @@ enum Task {
     ThirdParty(third_party::Arguments),
     /// Run the fuzz targets with random inputs, on stable Rust
     Fuzz(fuzz::Arguments),
+    /// Run what takes too long for continuous integration (downloads with pip)
+    Nightly(nightly::Arguments),
     /// Pack the device tests and benches for a GPU machine without Rust
     Bundle,
     /// Write the tables of documents from the records in bench/records
@@ -75,6 +78,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Site(arguments) => site::run(&arguments),
         Task::ThirdParty(arguments) => third_party::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Nightly(arguments) => nightly::run(&arguments),
         Task::Bundle => bundle::run(),
         Task::Tables(arguments) => tables::run(&arguments),
     }
