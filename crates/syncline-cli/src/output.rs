@@ -10,8 +10,9 @@ use std::time::SystemTime;
 
 use syncline::AtomicFile;
 
-use crate::input::is_dash;
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
+
 use crate::started::stdout_is_closed;
 
 /// The temporary files that exist now. The thread that ends the program holds the lock while it removes them and until

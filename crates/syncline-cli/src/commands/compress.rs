@@ -9,32 +9,28 @@ use syncline::{Backend, Bound, CompressOptions, ElementType, Fill, FillPattern, 
 use crate::args::{CompressArgs, FillChoice, Resources, Talk};
 use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
-use crate::hdf5;
 use crate::in_order::{InOrder, Pipe};
-use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
+use crate::input::{ArrayInput, Input, Opened, shown};
 use crate::json;
 use crate::message::{self, Failure, Outcome};
-use crate::names;
+use crate::names::{self, is_dash};
 use crate::npy::Differences;
-use crate::npz;
 use crate::output::Output;
+use crate::places::{Place, stream_name};
 use crate::progress::Bar;
 use crate::removal::Removal;
 use crate::tasks::{Batch, Done, Inputs, Task};
-use crate::zarr;
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let inputs =
         Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
     let inputs = inputs.with_members()?;
-    let is_part = |path: &Path| {
-        npz::member_in(path).is_some() || hdf5::dataset_in(path).is_some() || zarr::array_in(path).is_some()
-    };
+    let is_part = |path: &Path| Place::of(path).is_part();
     if args.files.rm && inputs.paths().any(is_part) {
         return Err(Failure::usage("--rm: an array in a larger file cannot be removed alone: leave out --rm"));
     }
-    let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
+    let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(stream_name(input)))?;
     let options = options(args)?;
     warn_of_useless(args, &options, talk);
     let mut batch = Batch::new(inputs.several);
@@ -98,15 +94,7 @@ pub fn fill_for(choices: &[FillChoice], path: &Path) -> Outcome<Fill> {
     if given != Fill::Auto {
         return Ok(given);
     }
-    let declared = if let Some((file, dataset)) = hdf5::dataset_in(path) {
-        hdf5::fills(&file, Some(&dataset))?
-    } else if let Some((store, name)) = zarr::array_in(path) {
-        zarr::fills(&store, &name)?
-    } else if hdf5::is_file(path) && path.is_file() {
-        hdf5::fills(path, None)?
-    } else {
-        return Ok(given);
-    };
+    let declared = Place::of(path).declared_fills()?;
     match declared.get(..declared.len().min(MAX_FILLS)) {
         None | Some([]) => Ok(Fill::Auto),
         Some(declared) => Fill::of(declared).map_err(|error| Failure::of(path.display(), error)),

@@ -11,14 +11,15 @@ use serde_json::json;
 use syncline::{Backend, DecompressOptions, Execution, SequentialReader};
 
 use crate::args::{DecompressArgs, Talk};
-use crate::commands::datasets::{self, Place};
+use crate::commands::datasets::{self, Destination};
 use crate::commands::{archive, check_device, remark, salvage};
 use crate::format;
-use crate::input::{Opened, is_dash, shown};
+use crate::input::{Opened, shown};
 use crate::json;
 use crate::message::{Failure, Outcome};
-use crate::names;
+use crate::names::{self, is_dash};
 use crate::output::Output;
+use crate::places::Place;
 use crate::progress::Bar;
 use crate::region::{shape_of, whole};
 use crate::removal::Removal;
@@ -37,7 +38,7 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
         return archive::run(args, path, &inputs, talk);
     }
     if let Some(path) = args.output.as_deref()
-        && let Some(place) = Place::of(path)
+        && let Some(place) = Destination::of(Place::of_output(path))
     {
         return datasets::run(args, place, &inputs, talk);
     }

@@ -15,10 +15,11 @@ use crate::commands::compress::with_resources;
 use crate::commands::verify::{complaint, fills, quality_rows, tolerance};
 use crate::commands::{aligned, check_device, say};
 use crate::format::{bytes, number, speed};
-use crate::input::is_dash;
 use crate::json;
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
 use crate::output::Output;
+
 use crate::stream::decode_options;
 
 /// EGM96 geoid undulation in meters, every half degree: rows from north to south, columns from west to east.

@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use syncline::{Bound, ElementType};
-use walkdir::WalkDir;
 use zarrs::array::ArrayMetadata;
 use zarrs::filesystem::FilesystemStore;
 
 use super::contents::Contents;
+use super::folders::{entries, is_data, join, size_of};
 use super::metadata::{self, Format};
 use super::permitted::Permitted;
 use super::recompress::Recompress;
-use super::{MARKS, failed, is_node, node, put_in_place};
 use crate::args::ConvertArgs;
 use crate::commands::convert::bounds::{Decision, decide, is_within};
-use crate::commands::convert::{Array, Change, Conversion};
+use crate::commands::convert::changes::{Array, Change, Conversion};
 use crate::conventions::{Attributes, description, scaling};
 use crate::message::{Failure, Outcome};
 use crate::output::{folder_of, permit, temporary_folder};
+use crate::places::zarr::{MARKS, failed, is_node, node, put_in_place};
 
 /// An array in a store.
 type StoredArray = zarrs::array::Array<FilesystemStore>;
@@ -303,25 +303,6 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Returns the path of a member of a folder.
-pub fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
-}
-
-/// Returns the names in a folder, in order.
-pub fn entries(folder: &Path) -> Outcome<Vec<String>> {
-    let mut names = Vec::new();
-    let failed = |error| Failure::io(folder.display(), &error);
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name().into_string().map_err(|name| {
-            Failure::data(format!("{}: is no name in UTF-8: rename it", folder.join(name).display()))
-        })?;
-        names.push(name);
-    }
-    names.sort();
-    Ok(names)
-}
-
 /// Returns whether a file has a chunk of an array: its name is that of the chunk whose indices are the numbers in it.
 fn is_chunk(array: &StoredArray, file: &str) -> bool {
     let folder = array.path().as_str().trim_start_matches('/');
@@ -329,22 +310,4 @@ fn is_chunk(array: &StoredArray, file: &str) -> bool {
     let numbers = within.split(|character: char| !character.is_ascii_digit()).filter(|number| !number.is_empty());
     let Ok(indices) = numbers.map(str::parse).collect::<Result<Vec<u64>, _>>() else { return false };
     indices.len() == array.shape().len() && array.chunk_key(&indices).as_str() == file
-}
-
-/// Returns whether a file has no metadata, by its name.
-pub fn is_data(name: &str) -> bool {
-    !name.starts_with(".z") && name != "zarr.json"
-}
-
-/// Returns the bytes of the files in a folder whose names are counted.
-pub fn size_of(folder: &Path, is_counted: impl Fn(&str) -> bool) -> Outcome<u64> {
-    let mut total = 0;
-    for entry in WalkDir::new(folder).follow_links(true) {
-        let metadata = entry.and_then(|entry| Ok((entry.metadata()?, entry)));
-        let (metadata, entry) = metadata.map_err(|error| Failure::io(folder.display(), &error.into()))?;
-        if metadata.is_file() && entry.file_name().to_str().is_some_and(&is_counted) {
-            total += metadata.len();
-        }
-    }
-    Ok(total)
 }

@@ -1,39 +1,4 @@
-//! Datasets of HDF5 and netCDF-4 files, which are named as `x.h5:/group/data`.
-
-use std::path::{Path, PathBuf};
-
-use crate::names;
-
-/// Suffixes of HDF5 files. netCDF-4 files are such files.
-const SUFFIXES: [&str; 7] = ["h5", "hdf5", "hdf", "he5", "nc", "nc4", "mat"];
-
-/// Returns whether a name is that of an HDF5 file.
-pub fn is_name(path: &Path) -> bool {
-    let is_suffix = |extension: &std::ffi::OsStr| SUFFIXES.iter().any(|suffix| extension.eq_ignore_ascii_case(suffix));
-    path.extension().is_some_and(is_suffix)
-}
-
-/// Returns whether a file is an HDF5 file: by its name, or by its first bytes, as netCDF-4 files of models may have any
-/// name.
-pub fn is_file(path: &Path) -> bool {
-    #[cfg(unix)]
-    let has_signature = syncline_hdf5::has_signature;
-    #[cfg(not(unix))]
-    let has_signature = |_: &Path| false;
-    is_name(path) || !(names::is_array(path) || names::is_stream(path)) && has_signature(path)
-}
-
-/// Returns the file and the path of the dataset in a name such as `x.h5:/group/data`, unless there is a file of this
-/// name.
-pub fn dataset_in(path: &Path) -> Option<(PathBuf, String)> {
-    let text = path.to_str()?;
-    let parts = text.match_indices(':').map(|(at, _)| (Path::new(&text[..at]), &text[at + 1..]));
-    let (file, dataset) = { parts }.find(|(file, _)| is_file(file))?;
-    if dataset.is_empty() || path.exists() {
-        return None;
-    }
-    Some((file.to_owned(), format!("/{}", dataset.trim_start_matches('/'))))
-}
+//! Datasets of HDF5 and netCDF-4 files.
 
 #[cfg(unix)]
 pub use unix::{extract, fills, find_library, of};
@@ -42,11 +7,11 @@ pub use unix::{extract, fills, find_library, of};
 mod unix {
     use std::fs::File;
     use std::io::{Seek, Write};
+    use std::path::Path;
 
     use syncline::Shape;
     use syncline_hdf5::{Dataset, Error, Library};
 
-    use super::*;
     use crate::message::{Failure, Outcome};
     use crate::npy;
     use crate::region::{shape_of, slabs, whole};
@@ -161,19 +126,5 @@ mod elsewhere {
     /// Fails.
     pub fn fills(path: &Path, _: Option<&str>) -> Outcome<Vec<f64>> {
         Err(unavailable(path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_datasets() {
-        let split = |name: &str| dataset_in(Path::new(name)).map(|(file, name)| (file.display().to_string(), name));
-        assert_eq!(split("a/x.h5:/g/t"), Some(("a/x.h5".into(), "/g/t".into())));
-        assert_eq!(split("x.NC:t"), Some(("x.NC".into(), "/t".into())));
-        assert_eq!(split("x.h5:g/a:b"), Some(("x.h5".into(), "/g/a:b".into())));
-        assert_eq!((split("x.h5"), split("x.h5:"), split("x.npy:t"), split("x.f32")), (None, None, None, None));
     }
 }

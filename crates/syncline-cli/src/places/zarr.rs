@@ -1,44 +1,16 @@
-//! Arrays of Zarr stores in folders, which are named as `x.zarr/name` or `x.zarr:name`.
+//! Arrays of Zarr stores in folders.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The suffix of stores.
-const SUFFIX: &str = "zarr";
-
-/// Returns the store and the path of the array in a name such as `a/x.zarr/group/name`. The path is empty if the store
-/// itself is named.
-pub fn array_in(path: &Path) -> Option<(PathBuf, String)> {
-    let text = path.to_str()?;
-    let lower = text.to_ascii_lowercase();
-    let dot = format!(".{SUFFIX}");
-    let ends = lower.match_indices(&dot).map(|(at, _)| at + dot.len());
-    let end = { ends }.find(|&end| text[end..].is_empty() || text[end..].starts_with(['/', ':']))?;
-    let name = text[end..].trim_start_matches([':', '/']).trim_end_matches('/');
-    Some((text[..end].into(), name.to_owned()))
-}
-
-#[cfg(feature = "zarr")]
-mod contents;
-#[cfg(feature = "zarr")]
-mod convert;
-#[cfg(feature = "zarr")]
-mod metadata;
-#[cfg(feature = "zarr")]
-mod permitted;
-#[cfg(feature = "zarr")]
-mod recompress;
-
-#[cfg(feature = "zarr")]
-pub use convert::convert;
 #[cfg(feature = "zarr")]
 pub use with_zarrs::{NewArray, create, extract, fills};
 #[cfg(feature = "zarr")]
-use with_zarrs::{declared_fills, failed, node, put_in_place};
+pub use with_zarrs::{declared_fills, failed, node, put_in_place};
 #[cfg(not(feature = "zarr"))]
-pub use without_zarrs::{convert, extract, fills, unavailable};
+pub use without_zarrs::{extract, fills, unavailable};
 
 /// Names of files that groups and arrays have in their folders.
-const MARKS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
+pub const MARKS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
 /// Returns whether a folder is a group or an array of Zarr.
 pub fn is_node(folder: &Path) -> bool {
@@ -51,6 +23,7 @@ mod with_zarrs {
     use std::fs::{self, File};
     use std::io::{self, Seek, Write};
     use std::ops::Range;
+    use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
     use base64::Engine as _;
@@ -63,7 +36,6 @@ mod with_zarrs {
     use zarrs::filesystem::FilesystemStore;
     use zarrs::group::{Group, GroupBuilder};
 
-    use super::*;
     use crate::message::{Failure, Outcome};
     use crate::output::{folder_of, permit, temporary_folder};
     use crate::region::{shape_of, slabs, whole};
@@ -332,8 +304,6 @@ mod without_zarrs {
     use std::fs::File;
     use std::path::Path;
 
-    use crate::args::ConvertArgs;
-    use crate::commands::convert::Conversion;
     use crate::message::{Failure, Outcome};
 
     /// Returns the failure of a build without Zarr.
@@ -346,11 +316,6 @@ mod without_zarrs {
     }
 
     /// Fails.
-    pub fn convert(args: &ConvertArgs, _: Option<&[f64]>) -> Outcome<Conversion> {
-        Err(unavailable(&args.input))
-    }
-
-    /// Fails.
     pub fn extract(store: &Path, _: &str) -> Outcome<File> {
         Err(unavailable(store))
     }
@@ -358,19 +323,5 @@ mod without_zarrs {
     /// Fails.
     pub fn fills(store: &Path, _: &str) -> Outcome<Vec<f64>> {
         Err(unavailable(store))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_arrays() {
-        let split = |name: &str| array_in(Path::new(name)).map(|(store, name)| (store.display().to_string(), name));
-        assert_eq!(split("a/x.zarr/g/t"), Some(("a/x.zarr".into(), "g/t".into())));
-        assert_eq!(split("x.zarr:t"), Some(("x.zarr".into(), "t".into())));
-        assert_eq!(split("x.ZARR/"), Some(("x.ZARR".into(), String::new())));
-        assert_eq!((split("x.zarrs/t"), split("x.npy"), split("zarr/t")), (None, None, None));
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::convert::{entries, is_data, join, size_of};
+use super::folders::{entries, is_data, join, size_of};
 use super::metadata::{self, Format};
-use super::node;
 use crate::args::ConvertArgs;
-use crate::commands::convert::Array;
 use crate::commands::convert::bounds::is_within;
+use crate::commands::convert::changes::Array;
 use crate::conventions::{Attributes, Variable};
 use crate::message::Outcome;
+use crate::places::zarr::node;
 
 /// What a store contains.
 #[derive(Default)]

@@ -12,9 +12,9 @@ use zarrs::config::global_config;
 use zarrs::filesystem::FilesystemStore;
 
 use super::permitted::Permitted;
-use super::{declared_fills, failed};
 use crate::args::ConvertArgs;
 use crate::message::{Failure, Outcome};
+use crate::places::zarr::{declared_fills, failed};
 
 /// Bytes of chunks in memory where no limit is given.
 const MEMORY: u64 = 1 << 30;

@@ -1,4 +1,4 @@
-//! `.npz` files: zip archives of `.npy` files, which `numpy.savez` writes. A member is named as `x.npz:name`.
+//! `.npz` files: zip archives of `.npy` files, which `numpy.savez` writes.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -11,23 +11,9 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::message::{Failure, Outcome};
-use crate::{hdf5, names, zarr};
 
-/// Between the name of a file and that of its member.
-const SEPARATOR: &str = ".npz:";
 /// Sizes from which on an entry needs the fields of Zip64.
 const LARGE: u64 = u32::MAX as u64 - (1 << 16);
-
-/// Returns the file and the member in a name such as `x.npz:name`, unless there is a file of this name.
-pub fn member_in(path: &Path) -> Option<(PathBuf, String)> {
-    let text = path.to_str()?;
-    let at = text.to_ascii_lowercase().find(SEPARATOR)?;
-    if path.exists() {
-        return None;
-    }
-    let (file, member) = (&text[..at + SEPARATOR.len() - 1], &text[at + SEPARATOR.len()..]);
-    Some((file.into(), member.strip_suffix(".npy").unwrap_or(member).to_string()))
-}
 
 /// Returns the name of a member.
 pub fn member_path(file: &Path, member: &str) -> PathBuf {
@@ -98,18 +84,6 @@ fn failure(path: &Path, error: ZipError) -> Failure {
 
 fn damaged(path: &Path, why: impl std::fmt::Display) -> Failure {
     Failure::data(format!("{}: the .npz file is damaged: {why}: copy or save it again", path.display()))
-}
-
-/// Returns the name of the array that a stream becomes in a file: that of the stream without its suffixes.
-pub fn member_name(stream: &Path) -> String {
-    let array = names::array_name(stream).unwrap_or_else(|| stream.to_path_buf());
-    let stem = if names::is_npy(&array) { array.with_extension("") } else { array };
-    let name = stem.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    // Of a member of another file, as compression names its stream.
-    let parts = name.match_indices('.').map(|(at, _)| (Path::new(&name[..at]), &name[at + 1..]));
-    let is_container = |file: &Path| names::is_npz(file) || hdf5::is_name(file) || zarr::array_in(file).is_some();
-    let member = { parts }.find(|(file, member)| is_container(file) && !member.is_empty());
-    member.map_or_else(|| name.clone(), |(_, member)| member.to_string())
 }
 
 /// Writes arrays as the members of a file.
@@ -211,20 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_members() {
-        let split = |name: &str| member_in(Path::new(name)).map(|(file, member)| (file.display().to_string(), member));
-        assert_eq!(split("a/x.npz:t"), Some(("a/x.npz".into(), "t".into())));
-        assert_eq!(split("x.NPZ:t.npy"), Some(("x.NPZ".into(), "t".into())));
-        assert_eq!((split("x.npz"), split("x.npy:t")), (None, None));
+    fn name_of_a_member_follows_a_colon() {
         assert_eq!(member_path(Path::new("a/x.npz"), "t"), Path::new("a/x.npz:t"));
-        for (stream, member) in [
-            ("a/x.npz.t.npy.syn", "t"),
-            ("x.h5.g_t.npy.syn", "g_t"),
-            ("t.npy.syn", "t"),
-            ("x.f32.syn", "x.f32"),
-            ("s", "s"),
-        ] {
-            assert_eq!(member_name(Path::new(stream)), member);
-        }
     }
 }
