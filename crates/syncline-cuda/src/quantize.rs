@@ -5,6 +5,7 @@
 
 mod bound_scan;
 mod codes;
+mod entries;
 mod finish;
 mod gather;
 mod quantized;

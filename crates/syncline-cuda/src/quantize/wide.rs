@@ -5,16 +5,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView};
-use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::WARPS;
-use super::quantized::Quantized;
-use super::quantizer::Quantizer;
 use super::step::{Constants, KernelVariant};
-use super::structs::{ChunkSummary, Outputs};
-use crate::device::{Frame, Grid};
+use super::structs::Outputs;
+use crate::device::Grid;
 use crate::device_kernels::{In, declare_kernels, launch};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 declare_kernels! {
@@ -51,36 +48,5 @@ pub(super) fn launch_wide(
     unsafe {
         launch!(kernels.quantize_wide on stream, grid; &slab.bytes, slab.first_element, *geometry, *batch, constants,
             chunks, *outputs)
-    }
-}
-
-impl Quantizer {
-    /// Rewrites the codes of those chunks of the batch whose summaries say that they take radius 32,768.
-    ///
-    /// # Errors
-    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`].
-    pub fn widen(
-        &self,
-        frame: &mut Frame<'_>,
-        slab: &Slab<'_>,
-        quantized: &mut Quantized<'_>,
-        summaries: &[ChunkSummary],
-    ) -> Result<()> {
-        let stream = frame.stream().clone();
-        let batch = quantized.batch;
-        self.check(&stream, slab, &batch)?;
-        if summaries.len() != batch.chunks() as usize {
-            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
-        }
-        let wide: Vec<u32> = (0..batch.chunks()).filter(|&c| summaries[c as usize].radius == WIDE_RADIUS).collect();
-        for listed in wide.chunks(MAX_LISTED) {
-            let mut chunks = frame.slice::<u32>(listed.len())?;
-            stream.memcpy_htod(listed, &mut chunks).doing("uploading the list of chunks")?;
-            let (outputs, kernels) = (quantized.outputs(&stream), &self.scalar_tile.wide);
-            let what = (&self.device_geometry, &batch, Constants::Known(&self.step));
-            launch_wide(kernels, &stream, slab, what, &chunks.as_view(), &outputs)?;
-        }
-        Ok(())
     }
 }
