@@ -19,8 +19,7 @@ use syncline_cuda::device::{Device, Frame, Grid, Specialization};
 use syncline_cuda::device_kernels::{In, Out, declare_kernels, launch};
 use syncline_cuda::error::{CudaError, DriverContext, Result};
 use syncline_cuda::huffman::decode::prepare::Scratch;
-use syncline_cuda::huffman::decode::{
-    BatchTotals, Decoding, FORMATS, SEQUENCE, StreamDescriptor, constants};
+use syncline_cuda::huffman::decode::{BatchTotals, Decoding, FORMATS, SEQUENCE, StreamDescriptor, constants};
 
 declare_kernels! {
     /// The kernels of `kernels/shared_memory_tuning_2022/decode.cu`.
