@@ -5,9 +5,9 @@
 mod common;
 
 use syncline_cuda::HEADERS;
-use syncline_cuda::cudarc::driver::DriverError;
 use syncline_cuda::cudarc::driver::sys::CUresult;
-use syncline_cuda::device::{Arena, Cache, Device, Kernel, Source, Specialization};
+use syncline_cuda::cudarc::driver::{DevicePtrMut, DriverError};
+use syncline_cuda::device::{Arena, Cache, Device, Grid, Source, Specialization};
 use syncline_cuda::error::{CudaError, DriverContext};
 
 #[test]
@@ -126,10 +126,11 @@ fn threads_share_a_device() {
         let mut arena = Arena::new(device.context().default_stream());
         let mut frame = arena.frame().unwrap();
         let mut values = frame.zeros::<u32>(32).unwrap();
-        let mut launch = kernel.launch_on(frame.stream());
-        launch.arg(&mut values);
+        let (mut pointer, used) = values.device_ptr_mut(frame.stream());
+        let mut parameters = [(&raw mut pointer).cast()];
         // SAFETY: one block of 32 threads writes 32 values.
-        unsafe { launch.launch(Kernel::grid(1, 32, 0)) }.unwrap();
+        unsafe { kernel.launch(frame.stream(), Grid::new(1, 32), &mut parameters) }.unwrap();
+        drop(used);
         assert_eq!(frame.stream().clone_dtoh(&values).unwrap(), vec![9; 32]);
     };
     std::thread::scope(|scope| {

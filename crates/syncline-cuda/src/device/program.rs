@@ -10,9 +10,9 @@ use cudarc::driver::sys::{
     CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig,
     cuLaunchKernelEx,
 };
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
 
-use super::{Grid, Headers, Key, Launch, Nvrtc, Source, Tracer, Version};
+use super::{Grid, Headers, Key, Nvrtc, Source, Tracer, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// `--fmad=false` evaluates float arithmetic as written, so that results equal those of the CPU. Line information has
@@ -101,13 +101,8 @@ impl Kernel {
         Self { context, function, name, shared_memory_limit, architecture, tracer }
     }
 
-    /// Prepares a launch on `stream` without arguments.
-    pub fn launch_on<'a>(&'a self, stream: &'a Arc<CudaStream>) -> Launch<'a> {
-        Launch::new(self, stream)
-    }
-
     /// Runs `launch`, and reports it to the device's tracer.
-    pub(super) fn traced(&self, stream: &Arc<CudaStream>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn traced(&self, stream: &Arc<CudaStream>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
         let Some(tracer) = &self.tracer else { return launch() };
         tracer.before(self.name, stream)?;
         launch()?;
@@ -216,11 +211,6 @@ impl Kernel {
         self.function
             .occupancy_max_active_blocks_per_multiprocessor(threads, shared_memory as usize, None)
             .doing(&format!("occupancy of kernel {}", self.name))
-    }
-
-    /// Returns the configuration of a launch of `blocks` blocks of `threads` threads with `shared_memory` bytes each.
-    pub fn grid(blocks: u32, threads: u32, shared_memory: u32) -> LaunchConfig {
-        LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_memory }
     }
 }
 
