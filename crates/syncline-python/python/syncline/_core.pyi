@@ -28,6 +28,8 @@ __all__ = [
     "decompress",
     "decompress_into",
     "estimate",
+    "hdf5_advanced",
+    "hdf5_filter",
     "header",
     "inspect",
     "compress_bound",
@@ -59,9 +61,9 @@ def decompress_into(
     stream: Any,
     out: Any,
     *,
-    threads: int = 0,
+    threads: int = ...,
     device: str = "auto",
-    memory_limit: int | None = None,
+    memory_limit: int | None = ...,
     progress: _Progress = None,
 ) -> None: ...
 def estimate(
@@ -73,7 +75,7 @@ def hdf5_advanced(advanced: str) -> int: ...
 def hdf5_filter() -> int | None: ...
 def inspect(stream: Any) -> dict[str, Any]: ...
 def verify(
-    data: Any, dtype: str, shape: Sequence[int], stream: Any, *, threads: int = 0, device: str = "auto"
+    data: Any, dtype: str, shape: Sequence[int], stream: Any, *, threads: int = ..., device: str = "auto"
 ) -> dict[str, Any]: ...
 def save(path: str | os.PathLike[str], stream: Any) -> None: ...
 def compress_bound(dtype: str, shape: Sequence[int]) -> int: ...
@@ -94,9 +96,9 @@ class File:
         out: Any,
         region: _Region = None,
         *,
-        threads: int = 0,
+        threads: int = ...,
         device: str = "auto",
-        memory_limit: int | None = None,
+        memory_limit: int | None = ...,
         progress: _Progress = None,
     ) -> None: ...
 
@@ -109,7 +111,7 @@ class PartialStream:
     def header(self) -> dict[str, Any]: ...
     def byte_ranges(self, region: Sequence[tuple[int, int]]) -> list[tuple[int, int]]: ...
     def decompress_into(
-        self, out: Any, region: Sequence[tuple[int, int]], *, threads: int = 1, device: str = "cpu"
+        self, out: Any, region: Sequence[tuple[int, int]], *, threads: int = ..., device: str = "cpu"
     ) -> None: ...
 
 @final
