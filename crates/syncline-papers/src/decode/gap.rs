@@ -1,4 +1,8 @@
-//! Decoding with the gap index.
+//! Decoding with gap arrays, improved: Yamamoto et al., "Huffman Coding with Gap Arrays for GPU Acceleration", ICPP
+//! 2020 (decoding; the table of decoding times), with symbols staged in shared memory as in Rivera et al., "Optimizing
+//! Huffman Decoding for Error-Bounded Lossy Compression on GPUs", IPDPS 2022 (Section IV; Table V).
+//!
+//! Codewords are counted by tables with several codewords per lookup, and each warp works for itself.
 
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::Symbol;

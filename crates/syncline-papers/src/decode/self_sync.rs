@@ -1,4 +1,9 @@
-//! Decoding without an index, by self-synchronization. Launches `kernels/decode/self_sync.cu`.
+//! Decoding without an index, by self-synchronization, improved: Weißenberger, Schmidt, "Massively Parallel Huffman
+//! Decoding on GPUs", ICPP 2018 (Section 4, Algorithms 2 to 5), with the early exit of Rivera et al., "Optimizing
+//! Huffman Decoding for Error-Bounded Lossy Compression on GPUs", IPDPS 2022 (Section IV; Table V).
+//!
+//! Each lane synchronizes four subsequences; the rounds are bounded, and streams that do not synchronize are decoded by
+//! composing functions. Launches `kernels/decode/self_sync.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 

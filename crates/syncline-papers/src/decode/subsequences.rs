@@ -1,4 +1,5 @@
-//! Decoding from the entry points of subsequences. Launches `kernels/decode/subsequences.cu`.
+//! Decoding from the entry points of subsequences: the last phases of the decoders of Weißenberger and Schmidt (ICPP
+//! 2018, Algorithms 4 and 5) and Yamamoto et al. (ICPP 2020), improved. Launches `kernels/decode/subsequences.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 

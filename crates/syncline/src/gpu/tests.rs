@@ -11,7 +11,7 @@ use syncline_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstream
 
 use super::{Compressor, Decompressor, DeviceBuffer, DeviceBytes, QueuedCompressor, RawStream, memory};
 use crate::{
-    Advanced, ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, Fill, compress,
+    Advanced, ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, Fill, IndexKind, compress,
     compress_bound, decompress,
 };
 
@@ -82,6 +82,30 @@ fn round_trip(compressor: &mut Compressor, element_type: ElementType, extents: &
         compressor.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
     }
     assert!(output.to_vec().unwrap() == elements, "{what}");
+}
+
+#[test]
+fn streams_without_an_index_are_refused() {
+    let Some((mut compressor, _shared)) = compressor() else { return };
+    let shape = Shape::new(&[900]).unwrap();
+    let bytes = field(ElementType::F32, shape.len());
+    let (input, output) = (compressor.upload(&bytes).unwrap(), compressor.allocate(bytes.len()).unwrap());
+    for bound in [Bound::Abs(0.5), Bound::Lossless] {
+        let options = CompressOptions::new(bound)
+            .with_effort(Effort::Fast)
+            .with_advanced(Advanced::default().with_index(IndexKind::None));
+        let stream = compressor.upload(&on_cpu(&bytes, ElementType::F32, shape, &options).0).unwrap();
+        // SAFETY: all are live buffers of this device, which nothing else uses.
+        let (made, back) = unsafe {
+            (
+                compressor.compress_to_buffer(input.bytes(), ElementType::F32, shape, &options, null_mut()).map(drop),
+                compressor.decompress(stream.bytes(), output.bytes(), null_mut()).map(drop),
+            )
+        };
+        for error in [made.unwrap_err(), back.unwrap_err()] {
+            assert!(error.to_string().contains("without an index"), "{bound:?}: {error}");
+        }
+    }
 }
 
 #[test]
