@@ -1,8 +1,8 @@
 //! Huffman decoders for streams without the symbol index: the published ideas, improved.
 //!
 //! [`Gap`] starts at every subsequence that a gap array locates; [`SelfSync`] finds these starts itself, and
-//! composes functions where codes do not synchronize. Both count codewords, add up the counts, and write symbols through
-//! buffers as large as shared memory allows.
+//! composes functions where codes do not synchronize. Both count codewords, add up the counts, and write symbols
+//! through buffers as large as shared memory allows.
 
 mod compose;
 mod gap;

@@ -2,9 +2,9 @@
 //! for GPU Acceleration", ICPP 2020 (construction of the gap array while encoding; decoding with it in one kernel; the
 //! tables of encoding and decoding times).
 //!
-//! Differences: subsequences have 128 bits instead of 256, and tables hold one symbol per entry. The gap array is computed
-//! from the symbols in a kernel of its own, between laying out and writing streams, because the positions of segments
-//! are known only then. Launches `kernels/gap_array_2020/`.
+//! Differences: subsequences have 128 bits instead of 256, and tables hold one symbol per entry. The gap array is
+//! computed from the symbols in a kernel of its own, between laying out and writing streams, because the positions of
+//! segments are known only then. Launches `kernels/gap_array_2020/`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
@@ -72,8 +72,8 @@ pub(super) struct SinglePass {
 }
 
 impl SinglePass {
-    /// Loads the decoder's kernel. With `has_counts`, the number of codewords of each subsequence is an argument instead
-    /// of being counted.
+    /// Loads the decoder's kernel. With `has_counts`, the number of codewords of each subsequence is an argument
+    /// instead of being counted.
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, has_counts: bool) -> Result<Self> {
         let kernels = DecodeKernels::load(device, S::BYTES, group_log2, has_counts)?;
         Ok(Self { kernels, multiprocessors: device.info().multiprocessors })
@@ -126,8 +126,8 @@ impl<S: Symbol + DeviceRepr> GapArray2020<S> {
     /// Creates a decoder for streams with groups of `2^group_log2` symbols.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`](syncline_cuda::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of
-    /// [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`](syncline_cuda::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors
+    /// of [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
         let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;
         Ok(Self { preparation, kernel: SinglePass::new::<S>(device, group_log2, false)?, group_log2 })

@@ -27,8 +27,8 @@ impl<S: Symbol + DeviceRepr> SelfSync2022<S> {
     /// Creates a decoder for streams with groups of `2^group_log2` symbols.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`](syncline_cuda::CudaError::InvalidArgument) unless `group_log2` is 6 or 7 and the buffer
-    /// is not empty; errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`](syncline_cuda::CudaError::InvalidArgument) unless `group_log2` is 6 or 7 and the
+    /// buffer is not empty; errors of [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32, buffer: BufferSize) -> Result<Self> {
         Ok(Self {
             preparation: Preparation::new(device, group_log2, TABLE_BITS)?,

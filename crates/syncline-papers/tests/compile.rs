@@ -1,5 +1,5 @@
-//! Compiles every specialization of the published kernels for every architecture, without a GPU, as the test of the same
-//! name of `syncline-cuda` does.
+//! Compiles every specialization of the published kernels for every architecture, without a GPU, as the test of the
+//! same name of `syncline-cuda` does.
 
 #[path = "../../syncline-cuda/tests/common/compile.rs"]
 mod checks;

@@ -1,7 +1,7 @@
 //! Codebooks that one block builds in shared memory: the parallel construction of Tian et al., "Revisiting Huffman
 //! Coding: Toward Extreme Performance on Modern GPU Architectures", IPDPS 2021 (Section IV-B), with the length limit of
-//! the stream format. The product builds the codebooks of small alphabets with fewer steps. Launcher of `kernels/codebook/block.cu` and
-//! `kernels/codebook/floor_trees.cu`.
+//! the stream format. The product builds the codebooks of small alphabets with fewer steps. Launcher of
+//! `kernels/codebook/block.cu` and `kernels/codebook/floor_trees.cu`.
 
 #![allow(unsafe_code, reason = "kernel launches")]
 

@@ -1,6 +1,6 @@
 //! Entry points of streams that do not self-synchronize, by composing functions (the worst case of phase 2 in
-//! Weißenberger, Schmidt, ICPP 2018, Section 4): each sequence is decoded from every possible entry point, which gives a
-//! function from entry point to exit, and one walk applies the functions in order. Launches
+//! Weißenberger, Schmidt, ICPP 2018, Section 4): each sequence is decoded from every possible entry point, which gives
+//! a function from entry point to exit, and one walk applies the functions in order. Launches
 //! `kernels/decode/compose.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]

@@ -26,8 +26,8 @@ declare_kernels! {
     struct SelfSyncKernels in "decode/self_sync.cu", of (symbol_bytes: usize, group_log2: u32), by (rounds: u32) {
         /// Threads per block.
         const THREADS: u32 = 512;
-        /// Maximum number of subsequences of a segment that are decoded again to join it to the previous segment. In streams
-        /// that synchronize at all, few segments need more than two.
+        /// Maximum number of subsequences of a segment that are decoded again to join it to the previous segment. In
+        /// streams that synchronize at all, few segments need more than two.
         const MAX_JOINED: u32 = 32;
         with COMMON = constants(symbol_bytes, group_log2, false);
         with SEQUENCE = SEQUENCE;

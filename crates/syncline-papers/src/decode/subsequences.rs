@@ -27,7 +27,8 @@ declare_kernels! {
         const COUNT_THREADS: u32 = 512;
         /// Cost of a warp sequence besides its symbols, in symbols.
         const WARP_SEQUENCE_COST: u32 = 4096;
-        /// Cost of a warp sequence in batches with fewer than `DENSE_WARP_SEQUENCE` symbols per warp sequence on average.
+        /// Cost of a warp sequence in batches with fewer than `DENSE_WARP_SEQUENCE` symbols per warp sequence on
+        /// average.
         const DENSE_WARP_SEQUENCE_COST: u32 = 512;
         const DENSE_WARP_SEQUENCE: u32 = 1024;
         with COMMON = constants(symbol_bytes, group_log2, false);
