@@ -238,7 +238,6 @@ impl CompressOptions {
             level: level.unwrap_or(self.effort.level(self.bound)),
             effort: self.effort,
             rewritable: self.rewritable,
-            ..CoderOptions::default()
         }
     }
 }
