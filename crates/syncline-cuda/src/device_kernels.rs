@@ -276,7 +276,10 @@ macro_rules! declare_kernels {
             }),+];
 
             /// Returns the source with its constants.
-            $visibility fn specialization($($($of: $of_type,)*)? $($($by: $by_type),*)?) -> $crate::device::Specialization {
+            $visibility fn specialization(
+                $($($of: $of_type,)*)?
+                $($($by: $by_type),*)?
+            ) -> $crate::device::Specialization {
                 #[allow(unused_mut, reason = "not every source has constants")]
                 let mut constants = Vec::new();
                 $($crate::device_kernels::Constant::add_to($constant, stringify!($constant), &mut constants);)*

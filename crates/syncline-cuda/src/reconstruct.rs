@@ -78,8 +78,8 @@ pub enum Codes<'d, 'v> {
     /// Decoded codes: those of chunk `c` of the batch start at group `c * slots` of [`Parsed`]. The view starts on a
     /// multiple of 16 bytes.
     Decoded(&'d CudaView<'v, u16>),
-    /// Decoded codes of chunks with token codebooks, which reconstructors of [`Strategy::Decoded`] take in a launch of its
-    /// own; tiles of other chunks remain unchanged.
+    /// Decoded codes of chunks with token codebooks, which reconstructors of [`Strategy::Decoded`] take in a launch of
+    /// its own; tiles of other chunks remain unchanged.
     TokenCodes {
         /// [`group_len`](syncline_core::tokens::group_len) codes for each of `slots` groups of each chunk.
         codes: &'d CudaView<'v, i32>,

@@ -101,7 +101,8 @@ struct Spans {
 }
 
 impl KernelTimes {
-    /// Creates a tracer of the launches on `stream`, to be given to [`Device::with_tracer`](crate::device::Device::with_tracer).
+    /// Creates a tracer of the launches on `stream`, to be given to
+    /// [`Device::with_tracer`](crate::device::Device::with_tracer).
     pub fn new(stream: &Arc<CudaStream>) -> Arc<Self> {
         Arc::new(Self { stream: stream.clone(), spans: Mutex::new(None) })
     }

@@ -32,8 +32,9 @@ declare_kernels! {
         with THREADS = SEQUENCE;
         fn gap_array_2020_decode(
             input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
-            tables: In<u32>, symbols: In<u16>, map: In<u32>, entries: In<u8>, counts: Option<In<u8>>, totals: In<BatchTotals>,
-            ticket: Out<u32>, states: Out<u32>, sums: Out<u32>, status: Out<u32>, out: CUdeviceptr as "uint8_t *",
+            tables: In<u32>, symbols: In<u16>, map: In<u32>, entries: In<u8>, counts: Option<In<u8>>,
+            totals: In<BatchTotals>, ticket: Out<u32>, states: Out<u32>, sums: Out<u32>, status: Out<u32>,
+            out: CUdeviceptr as "uint8_t *",
         );
     }
 }

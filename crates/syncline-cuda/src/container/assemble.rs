@@ -297,7 +297,6 @@ impl<'d> Assembler<'d> {
     }
 
     /// Lays out and writes the records of a batch whose streams are laid out.
-    #[expect(clippy::too_many_arguments, reason = "the streams, the other contents, and where they go")]
     fn write<'a>(
         &mut self,
         frame: &mut Frame<'a>,

@@ -26,9 +26,9 @@ declare_kernels! {
         with BLOCKS = BLOCKS_AT_A_TIME;
         fn container_hash(
             pieces: DevicePieces, parts: u32, sums: CUdeviceptr as "uint64_t *", progress: Out<u64>,
-            hashes: CUdeviceptr as "uint64_t *", checksummed_bytes: CUdeviceptr as "uint8_t *", differs: CUdeviceptr as "uint32_t *",
-            unwritten: CUdeviceptr as "const uint32_t *", checksummed: CUdeviceptr as "uint32_t *",
-            spans: CUdeviceptr as "const StreamInput *", group_bytes: u32,
+            hashes: CUdeviceptr as "uint64_t *", checksummed_bytes: CUdeviceptr as "uint8_t *",
+            differs: CUdeviceptr as "uint32_t *", unwritten: CUdeviceptr as "const uint32_t *",
+            checksummed: CUdeviceptr as "uint32_t *", spans: CUdeviceptr as "const StreamInput *", group_bytes: u32,
         );
     }
 }
@@ -130,8 +130,8 @@ impl Hasher {
         self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, PendingWrites::default())
     }
 
-    /// Writes the hashes as [`Self::checksum`] does, with progress words of the caller: one per piece, 0 before and after.
-    /// Uses `scratch` for sums if that is large enough or if `written.spans` is given, else memory of the frame.
+    /// Writes the hashes as [`Self::checksum`] does, with progress words of the caller: one per piece, 0 before and
+    /// after. Uses `scratch` for sums if that is large enough or if `written.spans` is given, else memory of the frame.
     /// Earlier kernels of the stream count `written.unwritten` down; they let this kernel start once the pieces' starts
     /// and lengths are known.
     pub(crate) fn sign_in(
@@ -201,13 +201,13 @@ impl Hasher {
         let HashDestination { hashes, checksummed_bytes, differs } = to;
         let PendingWrites { unwritten, checksummed, spans, group_bytes } = written;
         // SAFETY: the kernel reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
-        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `ChecksumTarget` shows to
-        // be enough. There is one word of progress, hash or flag per piece. A `checksummed_bytes` that is not 0 is `bytes`, borrowed
-        // mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for the previous one at
-        // its start, or for the counter of each piece before it reads that piece.
+        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `ChecksumTarget` shows
+        // to be enough. There is one word of progress, hash or flag per piece. A `checksummed_bytes` that is not 0 is
+        // `bytes`, borrowed mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for
+        // the previous one at its start, or for the counter of each piece before it reads that piece.
         unsafe {
-            launch!(self.kernels.container_hash on stream, grid; pointers, parts, sums, progress, hashes, checksummed_bytes, differs,
-                unwritten, checksummed, spans, group_bytes)
+            launch!(self.kernels.container_hash on stream, grid; pointers, parts, sums, progress, hashes,
+                checksummed_bytes, differs, unwritten, checksummed, spans, group_bytes)
         }
     }
 }

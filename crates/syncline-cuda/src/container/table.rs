@@ -53,7 +53,8 @@ impl TableWriter {
     }
 
     /// Queues the kernel that writes the header in front of the records, and the chunk table and the trailer after
-    /// them. It must be on the same stream as the kernel that writes the checksums of the records of the last batch, and after it.
+    /// them. It must be on the same stream as the kernel that writes the checksums of the records of the last batch,
+    /// and after it.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the stream was started with other chunks; [`CudaError::Driver`].
@@ -83,8 +84,8 @@ impl TableWriter {
         // SAFETY: the kernel reads `chunks` lengths, which the check above proved to exist, the state, and what
         // `queued` refers to. It writes to the output only if `room` bytes hold the whole stream, and to the report in
         // page-locked memory, which the host reads once it has waited for the kernel. If there are records, it waits
-        // for the counter of checksummed ones; the kernel before it lets it start once lengths and state are final and does
-        // not touch what it writes. If there are none, it waits for that kernel to end.
+        // for the counter of checksummed ones; the kernel before it lets it start once lengths and state are final and
+        // does not touch what it writes. If there are none, it waits for that kernel to end.
         unsafe {
             launch!(self.kernels.container_table on stream, grid; header, lengths, chunks, state, room, output, number,
                 report, checksummed, queued)

@@ -19,7 +19,8 @@ use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 declare_kernels! {
     /// The kernels of `kernels/lossless/tiles.cu`.
     pub(super) struct TileKernels in "lossless/tiles.cu", by (element_bytes: u64) {
-        /// Threads of a block with one tile per warp. Blocks are small, because each tile may take 8 KiB of shared memory.
+        /// Threads of a block with one tile per warp. Blocks are small, because each tile may take 8 KiB of shared
+        /// memory.
         const THREADS: u32 = 128;
         fn tiles_gather(
             geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const word_t *", first_element: u64,

@@ -22,8 +22,8 @@ declare_kernels! {
         with MATCH_BYTES = shape.match_bytes;
         with BLOCKS = shape.blocks;
         fn lzss_decode(
-            input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32, starts: In<u32> as "const Start *",
-            out: CUdeviceptr as "uint8_t *", status: Out<u32>,
+            input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32,
+            starts: In<u32> as "const Start *", out: CUdeviceptr as "uint8_t *", status: Out<u32>,
         );
     }
 }
@@ -357,7 +357,8 @@ impl Decoder {
         let grid = Grid::new(blocks.div_ceil(WARPS_THREADS / 32), WARPS_THREADS);
         // SAFETY: as above.
         unsafe {
-            launch!(self.many.lzss_decode_warps on &stream, grid; input, sections, chunks, blocks, starts, output, status)
+            launch!(self.many.lzss_decode_warps on &stream, grid; input, sections, chunks, blocks, starts, output,
+                status)
         }
     }
 }

@@ -41,17 +41,19 @@ declare_kernels! {
         with LEVEL = shape.params.level;
         with SLOT_BYTES_IN_RUST = shape.slot_bytes();
         fn lzss_layout(
-            sections: In<EncodeSection>, section_count: u32, all_blocks: u32, prefix: u32, counts: In<u64> as "const Counts *",
-            starts: Out<u32> as "Start *", plans: Out<SectionPlan>,
+            sections: In<EncodeSection>, section_count: u32, all_blocks: u32, prefix: u32,
+            counts: In<u64> as "const Counts *", starts: Out<u32> as "Start *", plans: Out<SectionPlan>,
         );
         fn lzss_places(section_count: u32, room: u64, plans: Out<SectionPlan>, places: Out<u64>, lengths: Out<u32>);
         fn lzss_write(
-            sections: In<EncodeSection>, section_count: u32, counts: In<u64> as "const Counts *", starts: In<u32> as "const Start *", plans: In<SectionPlan>,
-            places: In<u64>, prefix: u32, slots: In<u8>, out: Out<u8>,
+            sections: In<EncodeSection>, section_count: u32, counts: In<u64> as "const Counts *",
+            starts: In<u32> as "const Start *", plans: In<SectionPlan>, places: In<u64>, prefix: u32, slots: In<u8>,
+            out: Out<u8>,
         );
         fn lzss_planes(
-            sections: In<EncodeSection>, section_count: u32, counts: In<u64> as "const Counts *", starts: In<u32> as "const Start *", plans: In<SectionPlan>,
-            planes: In<PlaneStarts>, slots: In<u8>, bytes: Out<u8>, words: Out<u16>, greatest: Out<u32>,
+            sections: In<EncodeSection>, section_count: u32, counts: In<u64> as "const Counts *",
+            starts: In<u32> as "const Start *", plans: In<SectionPlan>, planes: In<PlaneStarts>, slots: In<u8>,
+            bytes: Out<u8>, words: Out<u16>, greatest: Out<u32>,
         );
         fn lzss_edges(
             sections: In<EncodeSection>, section_count: u32, plans: In<SectionPlan>, places: In<u64>, prefix: u32,

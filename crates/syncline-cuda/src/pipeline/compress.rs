@@ -336,7 +336,6 @@ impl<'d> Compressor<'d> {
 
     /// Writes a whole stream with this header. Returns its size in bytes and the errors of all chunks. `pending` is as
     /// in [`Self::batch`].
-    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn stream(
         &mut self,
         header: &mut Header,

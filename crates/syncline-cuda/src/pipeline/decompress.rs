@@ -342,7 +342,6 @@ impl Decompressor {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is decompressed, where it comes from and goes to")]
     fn decompress_batch(
         &mut self,
         input: &CudaView<'_, u8>,

@@ -323,12 +323,12 @@ impl BoundScan {
         let step = if request.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
         let request = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
         let Results { partials, blocks_done, number, .. } = &mut results;
-        // SAFETY: the kernel reads `length` elements, which the view holds. `partials` has room for `self.blocks` blocks,
-        // and the grid has no more. It writes one `ScanReport` to page-locked memory, which the host reads only after
-        // the report's number has changed.
+        // SAFETY: the kernel reads `length` elements, which the view holds. `partials` has room for `self.blocks`
+        // blocks, and the grid has no more. It writes one `ScanReport` to page-locked memory, which the host reads only
+        // after the report's number has changed.
         unsafe {
-            launch!(kernels.quantize_bound_scan on stream, Grid::new(blocks, THREADS); elements, length, excluded, limit,
-                first_sample, stride, partials, blocks_done, request, step, *number, host)
+            launch!(kernels.quantize_bound_scan on stream, Grid::new(blocks, THREADS); elements, length, excluded,
+                limit, first_sample, stride, partials, blocks_done, request, step, *number, host)
         }?;
         // Recorded once the host waits: an event would delay the start of a kernel that is launched early behind the
         // scan.

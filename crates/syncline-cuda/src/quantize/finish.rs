@@ -18,8 +18,9 @@ declare_kernels! {
         const THREADS: u32 = 512;
         with CLUSTER = CLUSTER;
         fn quantize_finish(
-            geometry: DeviceGeometry, batch: ChunkBatch, with_classes: bool, outputs: Outputs, offsets: Out<SideOffsets>,
-            group_classes: Option<Out<u8>>, summaries: Out<ChunkSummary>, records: RecordInputsArgument,
+            geometry: DeviceGeometry, batch: ChunkBatch, with_classes: bool, outputs: Outputs,
+            offsets: Out<SideOffsets>, group_classes: Option<Out<u8>>, summaries: Out<ChunkSummary>,
+            records: RecordInputsArgument,
         );
     }
 }
@@ -75,12 +76,13 @@ impl FinishKernel {
         let FinishOutputs { offsets, group_classes, summaries, records } = to;
         let grid = Grid::new(batch.chunks() * self.blocks_per_chunk, THREADS).early(true);
         let classes = group_classes.map(|classes| -> &mut dyn DevicePtrMut<u8> { classes });
-        // SAFETY: `Quantized::new` allocated an entry for each tile, each group slot and each chunk of the batch; without
-        // group classes there are no groups to write to. `records` is all null, or was filled in by `RecordInputs`,
-        // which has room for the batch's chunks. The kernel waits for the kernel before it prior to any access.
+        // SAFETY: `Quantized::new` allocated an entry for each tile, each group slot and each chunk of the batch;
+        // without group classes there are no groups to write to. `records` is all null, or was filled in by
+        // `RecordInputs`, which has room for the batch's chunks. The kernel waits for the kernel before it prior to any
+        // access.
         unsafe {
-            launch!(self.kernels.quantize_finish on stream, grid; geometry, batch, with_classes, outputs, offsets, classes,
-                summaries, records)
+            launch!(self.kernels.quantize_finish on stream, grid; geometry, batch, with_classes, outputs, offsets,
+                classes, summaries, records)
         }
     }
 }

@@ -78,8 +78,8 @@ impl GatherArguments<'_> {
         // `gather_outliers`; they add up to the chunks' counts, from which all callers allocated the lists, or for the
         // largest of which.
         unsafe {
-            launch!(kernels.quantize_gather on stream, grid; &slab.bytes, slab.first_element, *geometry, *batch, constants,
-                starts, offsets, outputs, exact, lists, tiles_of_warp)
+            launch!(kernels.quantize_gather on stream, grid; &slab.bytes, slab.first_element, *geometry, *batch,
+                constants, starts, offsets, outputs, exact, lists, tiles_of_warp)
         }
     }
 }

@@ -295,8 +295,9 @@ impl Reconstructor {
                                 values, request, codes, slots, plans, work.output)
                         }
                         TokenKernels::Large(kernels) => {
-                            launch!(kernels.reconstruct_large_tiles on &stream, grid(1, LARGE_TILES_THREADS); work.input,
-                                geometry, parsed, values, request, codes, slots, plans, work.output)
+                            launch!(kernels.reconstruct_large_tiles on &stream, grid(1,
+                                LARGE_TILES_THREADS); work.input, geometry, parsed, values, request, codes, slots,
+                                plans, work.output)
                         }
                     }
                 }?;

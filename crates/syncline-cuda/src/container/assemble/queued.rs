@@ -71,7 +71,6 @@ impl Assembler<'_> {
     }
 
     /// Writes the records of a batch as [`Self::finish`] does, whose streams are those of [`Self::prepare_queued`].
-    #[expect(clippy::too_many_arguments, reason = "the streams, the other contents, and where they go")]
     pub(crate) fn finish_queued<'a>(
         &mut self,
         frame: &mut Frame<'a>,

@@ -111,8 +111,8 @@ pub(super) fn specializations(symbols: u32, shared_memory: u32) -> Vec<Specializ
     vec![SortKernels::specialization(symbols, layout), TreeKernels::specialization(trees, symbols, layout)]
 }
 
-/// Builds codebooks of one alphabet size from counts in device memory, one after another: cooperating blocks sort, one block builds each candidate tree, and cooperating
-/// blocks write the codewords.
+/// Builds codebooks of one alphabet size from counts in device memory, one after another: cooperating blocks sort, one
+/// block builds each candidate tree, and cooperating blocks write the codewords.
 #[derive(Debug, Clone)]
 pub struct CodebookBuilder {
     sort: SortKernels,

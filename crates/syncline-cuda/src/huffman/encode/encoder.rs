@@ -250,7 +250,7 @@ impl<S: Symbol> Encoder<S> {
 
         let streams_done =
             if counts_segments { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
-        let blocks_done = in_place.is_none().then(|| -> &mut dyn DevicePtrMut<u32> { blocks_done });
+        let blocks_done: Option<&mut dyn DevicePtrMut<u32>> = if in_place.is_none() { Some(blocks_done) } else { None };
         let grid = Grid::new(batch.streams, LAYOUT_THREADS).early(true);
         // SAFETY: block i accesses the i-th stream's part of each array; there is one plan for each stream and one
         // offset more, as `check_result` has checked. The counters are 0, because each launch, or the kernel that waits

@@ -15,8 +15,9 @@ declare_kernels! {
         with OWN = kernel.constants.to_vec();
         fn segments_encode(
             symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, all_codewords: In<u32>,
-            codebooks_used: In<u32>, classes: Option<In<u8>>, segments_in_stream: u32, slots: CUdeviceptr as "uint32_t *",
-            sums: Out<SegmentSums>, group_bits: Out<u16>, segments_done: CUdeviceptr as "uint32_t *",
+            codebooks_used: In<u32>, classes: Option<In<u8>>, segments_in_stream: u32,
+            slots: CUdeviceptr as "uint32_t *", sums: Out<SegmentSums>, group_bits: Out<u16>,
+            segments_done: CUdeviceptr as "uint32_t *",
         );
     }
 }

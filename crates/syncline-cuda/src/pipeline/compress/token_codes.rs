@@ -113,7 +113,6 @@ impl TokenCompressor {
 
     /// Writes the records of some chunks, one batch, from byte `at` of the output on. Waits for the device, but for
     /// the last steps.
-    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub fn batch(
         &mut self,
         frame: &mut Frame<'_>,

@@ -97,7 +97,6 @@ impl Compressor<'_> {
     }
 
     /// Writes the records of some chunks from byte `start` of the output on. Does not wait for the last steps.
-    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub(super) fn token_records(
         &mut self,
         header: &Header,
