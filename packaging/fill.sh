@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes a recipe with the version, the address of the repository, and the checksum of the source distribution filled in.
+# Writes a recipe with the version, the address of the repository, and the checksum of the source distribution filled
+# in.
 #
 #     fill.sh FROM TO [SOURCE_DISTRIBUTION]
 set -eu

@@ -2,8 +2,8 @@
 # Runs the device tests and the bench of this bundle on a GPU machine. Requires glibc 2.36, an NVIDIA driver and NVRTC.
 #   run.sh                      runs all tests, then the bench
 #   run.sh test [ARGS]          runs every test program with ARGS (test names, --nocapture)
-#   run.sh bench [ARGS]         runs `syncline-bench ARGS`; without ARGS, writes the records of all that it measures on a
-#                               GPU to lossy.csv, lossless.csv, stages.csv, and papers.csv
+#   run.sh bench [ARGS]         runs `syncline-bench ARGS`; without ARGS, writes the records of all that it measures
+#                               on a GPU to lossy.csv, lossless.csv, stages.csv, and papers.csv
 #   run.sh sanitize [TOOL...]   runs every test under compute-sanitizer's racecheck, memcheck, initcheck and synccheck,
 #                               or under the given tools, with short inputs, and prints one line for each test.
 #                               SANITIZE_JOBS (default: one a processor) run at a time, at most SANITIZE_LIMIT

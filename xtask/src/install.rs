@@ -116,7 +116,8 @@ fn cmake_version(version: &str) -> String {
     )
 }
 
-/// Compiles and runs the example in C with what was installed. What is not on this system is skipped, and a note is printed.
+/// Compiles and runs the example in C with what was installed. What is not on this system is skipped, and a note is
+/// printed.
 fn test(prefix: &Path, lib: &Path, version: &str) -> Result<()> {
     let folder = crate::root().join("target/install-c");
     if folder.exists() {

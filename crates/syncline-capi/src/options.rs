@@ -200,8 +200,8 @@ pub unsafe extern "C" fn syncline_init_decompress_options(
 /// Returns the options of the library for those of the caller; NULL gives the defaults.
 ///
 /// # Safety
-/// `options` is null or points to a struct of as many bytes as its first field says, which may be read, as may the string
-/// that its field `advanced` points to, unless that is null.
+/// `options` is null or points to a struct of as many bytes as its first field says, which may be read, as may the
+/// string that its field `advanced` points to, unless that is null.
 pub unsafe fn compress_options(options: *const syncline_compress_options) -> Result<CompressOptions, Failure> {
     // SAFETY: that of this function.
     let given = unsafe { read(options) }?;

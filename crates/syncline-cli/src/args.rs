@@ -264,8 +264,8 @@ pub struct DecompressArgs {
     /// Continue where the stream is damaged.
     ///
     /// Chunks that are intact are decompressed. The elements of the others get the stream's fill value, else NaN, and
-    /// integers 0. What is lost is printed, and the exit code is 1. If the end is missing, the records of the chunks are
-    /// searched for.
+    /// integers 0. What is lost is printed, and the exit code is 1. If the end is missing, the records of the chunks
+    /// are searched for.
     #[arg(long, conflicts_with_all = ["region", "rm"], help_heading = INPUT)]
     pub keep_going: bool,
     /// Array to write: .npy if the name ends so, otherwise raw [default: IN without .syn, or stdout if IN is '-'].

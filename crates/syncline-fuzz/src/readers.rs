@@ -86,7 +86,6 @@ fn compress_in_chunks(case: &Case, chunk_tiles: u32) -> Result<Vec<u8>> {
         level: advanced.level.unwrap_or(effort.level(case.bound)),
         effort,
         rewritable: case.options.rewritable(),
-        ..CoderOptions::default()
     };
     let mut stream = header.to_bytes().to_vec();
     let mut lengths = Vec::new();

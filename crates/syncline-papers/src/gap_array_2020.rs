@@ -127,7 +127,7 @@ impl<S: Symbol + DeviceRepr> GapArray2020<S> {
     /// Creates a decoder for streams with groups of `2^group_log2` symbols.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`](syncline_cuda::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors
+    /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors
     /// of [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
         let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;

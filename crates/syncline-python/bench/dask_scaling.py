@@ -3,12 +3,12 @@
     pip install syncline[dask]
     python dask_scaling.py [--workers 1 2] [--rounds 5] [--memory-limit 400MiB] [--shape 512x1024x1024]
 
-Prints records as CSV. Each worker is a process with one thread. In each round, every number of workers gets a fresh cluster
-and stores the same field, which the workers compute chunk by chunk: the range first, for the relative bound, and then
-the chunks of the Zarr array. "store" is both passes together, and "pass alone" the time in which the field is computed
-and its range is found, without compression. "processor time" is that of all workers, user and system: where other
-programs use the processor as well, it tells what a worker more costs. The column "workspace" has the most memory that a
-worker had.
+Prints records as CSV. Each worker is a process with one thread. In each round, every number of workers gets a fresh
+cluster and stores the same field, which the workers compute chunk by chunk: the range first, for the relative bound,
+and then the chunks of the Zarr array. "store" is both passes together, and "pass alone" the time in which the field is
+computed and its range is found, without compression. "processor time" is that of all workers, user and system: where
+other programs use the processor as well, it tells what a worker more costs. The column "workspace" has the most memory
+that a worker had.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     python python_codecs.py [--rel 1e-3] [--rounds 5] [--threads 1] [FIELD.f32:361x720 ...]
 
 Prints records as CSV. Every codec has its turn in each round. The codecs with a bound get the same absolute one; zfp
-keeps well below it, so that its largest error is part of the record. Packages that are missing are left out. Without files, the fields are that of ``testdata/`` and
-waves in three dimensions with noise.
+keeps well below it, so that its largest error is part of the record. Packages that are missing are left out. Without
+files, the fields are that of ``testdata/`` and waves in three dimensions with noise.
 """
 
 import argparse

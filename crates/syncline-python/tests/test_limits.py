@@ -106,7 +106,8 @@ def test_missing_memory_is_a_memory_error():
         array = np.frombuffer(np.random.default_rng(0).bytes(48 << 20), "u1")
         stream = syncline.compress(array, advanced={"coder": "huffman"})
         ended = []
-        for work in (lambda: syncline.compress(array, advanced={"coder": "huffman"}), lambda: syncline.decompress(stream)):
+        compress = lambda: syncline.compress(array, advanced={"coder": "huffman"})
+        for work in (compress, lambda: syncline.decompress(stream)):
             for mebibytes in (2, 16, 40, 200, 400):
                 child = os.fork()
                 if child == 0:

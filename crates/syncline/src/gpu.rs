@@ -1,8 +1,8 @@
 //! Arrays in the memory of NVIDIA GPUs.
 //!
 //! Host arrays need none of this: `compress` and the other functions of the crate use GPUs through
-//! [`Backend`](crate::Backend). A [`Compressor`] is for arrays that are on a GPU already, such as those of PyTorch, CuPy or
-//! JAX. It takes raw device pointers and the caller's CUDA stream, and copies no elements to the host. A
+//! [`Backend`](crate::Backend). A [`Compressor`] is for arrays that are on a GPU already, such as those of PyTorch,
+//! CuPy or JAX. It takes raw device pointers and the caller's CUDA stream, and copies no elements to the host. A
 //! [`QueuedCompressor`] and a [`Decompressor`] queue their work on the caller's stream without waiting, so that CUDA
 //! graphs can capture it.
 //!

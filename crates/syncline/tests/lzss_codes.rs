@@ -214,7 +214,8 @@ proptest! {
         seed in 0..1000u64, level in 1..=9u8, extents in [1..40u64, 1..60u64, 1..70u64],
         cut in [0.0..1.0f64, 0.0..1.0, 0.0..1.0], size in [0.0..1.0f64, 0.0..1.0, 0.0..1.0],
     ) {
-        let options = advanced_options(Bound::Abs(0.01), Advanced::default().with_coder(Coder::LzssHuffman).with_level(level));
+        let advanced = Advanced::default().with_coder(Coder::LzssHuffman).with_level(level);
+        let options = advanced_options(Bound::Abs(0.01), advanced);
         let stream = check::<f32>(&patches(&extents, seed), &extents, &options);
         let whole = decompress(&stream, &DecompressOptions::default()).unwrap();
         let region: [_; 3] = std::array::from_fn(|i| {

@@ -228,7 +228,8 @@ fn options_reach_the_codec() {
     let shop = Workshop::new();
     write_store(&shop, "a.zarr");
     let codec = |name: &str| read_json(&shop.path(name))["codecs"][0]["configuration"].clone();
-    shop.ok("convert a.zarr b.zarr --pw-rel 0.01 --except g/s,/half --fill 3,4 --advanced coder=lzss+huffman --advanced level=2");
+    let advanced = "--advanced coder=lzss+huffman --advanced level=2";
+    shop.ok(&format!("convert a.zarr b.zarr --pw-rel 0.01 --except g/s,/half --fill 3,4 {advanced}"));
     let expected =
         json!({"mode": "pw_rel", "value": 0.01, "fill": [3.0, 4.0], "advanced": {"coder": "lzss+huffman", "level": 2}});
     assert_eq!(codec("b.zarr/g/t/zarr.json"), expected);

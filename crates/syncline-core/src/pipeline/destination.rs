@@ -24,8 +24,8 @@ pub trait TileSink {
     fn put(&mut self, elements: &[u8]) -> Result<()>;
 }
 
-/// Where [`decode_chunk`](super::decode_chunk) writes. There is one function for both, so that the decoders of all element types are
-/// compiled here, once, and not with each crate that has a sink.
+/// Where [`decode_chunk`](super::decode_chunk) writes. There is one function for both, so that the decoders of all
+/// element types are compiled here, once, and not with each crate that has a sink.
 pub enum Destination<'s, 'm> {
     /// The output array.
     Memory(&'s mut ChunkSink<'m>),

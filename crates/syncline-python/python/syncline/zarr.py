@@ -309,9 +309,9 @@ def encoding(
     advanced: Advanced | None = None,
 ) -> dict[str, Any]:
     """Returns keyword arguments for ``zarr.create_array``, or an Xarray encoding, that compress with this bound.
-    ``effort`` and ``advanced`` are those of :func:`syncline.compress`. ``fill`` names up to four values that stand for missing data, by default
-    the fill value of the array. ``rewritable=False`` makes smaller chunks, for arrays whose chunks are written once
-    (:class:`SynclineCodec`).
+    ``effort`` and ``advanced`` are those of :func:`syncline.compress`. ``fill`` names up to four values that stand for
+    missing data, by default the fill value of the array. ``rewritable=False`` makes smaller chunks, for arrays whose
+    chunks are written once (:class:`SynclineCodec`).
 
     >>> import numpy as np, syncline.zarr, zarr
     >>> array = zarr.create_array({}, shape=(64, 64), chunks=(32, 32), dtype="f4", **syncline.zarr.encoding(abs=1e-3))

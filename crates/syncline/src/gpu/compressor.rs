@@ -70,8 +70,8 @@ impl Compressor {
         Ok(Self { device, stream, queued, lossy: None, lossless: None, decompressor: None, scratch: None })
     }
 
-    /// Frees the device memory that the compressor keeps, except for a small part that does not depend on the arrays. The
-    /// next call allocates again what it needs.
+    /// Frees the device memory that the compressor keeps, except for a small part that does not depend on the arrays.
+    /// The next call allocates again what it needs.
     pub fn free_workspace(&mut self) {
         self.scratch = None;
         self.lossless = None;
@@ -123,8 +123,8 @@ impl Compressor {
         Ok(self.summary(&made.map_err(error)?, options))
     }
 
-    /// Compresses as [`Compressor::compress`] does, into memory that the compressor allocates. Allocates at first a quarter of
-    /// the array's size, and more only if the stream is longer; a compressor remembers how much it took.
+    /// Compresses as [`Compressor::compress`] does, into memory that the compressor allocates. Allocates at first a
+    /// quarter of the array's size, and more only if the stream is longer; a compressor remembers how much it took.
     ///
     /// # Safety
     /// As for the input of [`Compressor::compress`].
@@ -356,8 +356,9 @@ impl Compressor {
         unsafe { self.decompress_outlined(&outline, input, output, stream) }
     }
 
-    /// Decompresses a stream as [`Compressor::decompress`] does, without reading its outline again: `outline` is that of the
-    /// stream in `input`. If it is another stream's, the contents of `output` are unspecified, or it is an error.
+    /// Decompresses a stream as [`Compressor::decompress`] does, without reading its outline again: `outline` is that
+    /// of the stream in `input`. If it is another stream's, the contents of `output` are unspecified, or it is an
+    /// error.
     ///
     /// # Safety
     /// That of [`Compressor::decompress`].
@@ -445,8 +446,8 @@ impl Compressor {
         queued.record(&caller).and_then(|()| self.stream.wait(&queued)).doing("waiting for the caller's stream")
     }
 
-    /// Returns the caller's stream. It is an error if a graph captures it, as the compressor's stream would become part of
-    /// the capture.
+    /// Returns the caller's stream. It is an error if a graph captures it, as the compressor's stream would become part
+    /// of the capture.
     ///
     /// # Safety
     /// `stream` is null or a live stream of the device's primary context, until the result is dropped.

@@ -103,8 +103,8 @@ pub(super) fn check_not_captured(stream: &CudaStream) -> std::result::Result<(),
     }
 }
 
-/// Checks that calls may wait for the work on a stream of the caller. Whoever makes a [`Compressor`](super::Compressor) for a
-/// single call asks before, because what the compressor allocates would end a capture.
+/// Checks that calls may wait for the work on a stream of the caller. Whoever makes a [`Compressor`](super::Compressor)
+/// for a single call asks before, because what the compressor allocates would end a capture.
 ///
 /// # Errors
 /// [`Error::Gpu`](crate::Error::Gpu) if a CUDA graph captures the stream, or the GPU fails.

@@ -19,8 +19,8 @@ use crate::{
 /// would fail and end the capture.
 static CAPTURE: RwLock<()> = RwLock::new(());
 
-/// Returns a compressor of the first GPU, and what keeps other tests from capturing. Without a GPU `None`, or a failure if
-/// `SYNCLINE_REQUIRE_CUDA` is 1.
+/// Returns a compressor of the first GPU, and what keeps other tests from capturing. Without a GPU `None`, or a failure
+/// if `SYNCLINE_REQUIRE_CUDA` is 1.
 fn compressor() -> Option<(Compressor, RwLockReadGuard<'static, ()>)> {
     let guard = CAPTURE.read().unwrap_or_else(PoisonError::into_inner);
     new_codec().map(|compressor| (compressor, guard))
