@@ -31,7 +31,7 @@ pub fn generate_huffman(rng: &mut Rng) -> Vec<u8> {
     let symbols = generate_bytes(rng);
     let options = EncodeOptions {
         group_log2: 6 + rng.below(2) as u8,
-        index: IndexKind::ALL[rng.below(3)],
+        index: IndexKind::ALL[rng.below(IndexKind::ALL.len())],
         zero_bit_symbol: [None, Some(0)][rng.below(2)],
     };
     let whole = symbols.len() >> options.group_log2 << options.group_log2;
