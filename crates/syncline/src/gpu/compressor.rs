@@ -272,7 +272,7 @@ impl Compressor {
             return Err(CudaError::Unsupported("GPUs compress with small tiles only: use the CPU for others".into()));
         }
         if options.advanced().index != IndexKind::Symbol {
-            let text = "streams without an index are not compressed on the GPU: use the CPU";
+            let text = "GPUs compress with the symbol index only: use the CPU for streams without an index";
             return Err(CudaError::Unsupported(text.into()));
         }
         let lossless = options.bound() == Bound::Lossless;
