@@ -146,7 +146,7 @@ impl QueuedCompressor {
 fn check_options(options: &CompressOptions) -> std::result::Result<(), CudaError> {
     let what = match (options.effort(), options.coder()) {
         _ if options.advanced().index != IndexKind::Symbol => {
-            "streams without an index are not compressed on the GPU: use the CPU".to_owned()
+            "GPUs compress with the symbol index only: use the CPU for streams without an index".to_owned()
         }
         (Effort::Fast, Coder::Huffman) => return Ok(()),
         (Effort::Fast, coder) => format!("the coder {coder} takes decisions of the host: use huffman"),
