@@ -1,4 +1,4 @@
-//! Measures codecs on arrays in host memory, in turn, so that whatever else the machine does affects all of them.
+//! Measures codecs on arrays in host memory. The codecs take turns, so that other work on the machine slows all of them.
 
 use anyhow::{Context, Result};
 use syncline::{ArrayView, Backend, Bound, CompressOptions, Effort, ElementType};

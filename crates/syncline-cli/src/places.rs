@@ -2,6 +2,8 @@
 
 pub mod hdf5;
 pub mod npz;
+#[cfg(any(unix, feature = "zarr"))]
+mod temporary;
 pub mod zarr;
 
 use std::ffi::{OsStr, OsString};

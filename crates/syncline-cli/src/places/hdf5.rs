@@ -13,7 +13,7 @@ mod unix {
     use syncline_hdf5::{Dataset, Error, Library};
 
     use crate::message::{Failure, Outcome};
-    use crate::npy;
+    use crate::places::temporary;
     use crate::region::{shape_of, slabs, whole};
 
     /// Bytes that are read at a time.
@@ -68,14 +68,8 @@ mod unix {
         let shown = format!("{}:{name}", path.display());
         let failed = |error| of(path.display(), error);
         let shape = Shape::new(dataset.extents()).map_err(|error| Failure::of(&shown, error))?;
-        let header = npy::write_header(dataset.element_type(), shape).ok_or_else(|| {
-            Failure::data(format!(
-                "{shown}: has bfloat16 elements, which cannot be read from here: store it as float32"
-            ))
-        })?;
-        let unwritten = |error| Failure::io("a temporary file", &error);
-        let mut file = tempfile::tempfile().map_err(unwritten)?;
-        file.write_all(&header).map_err(unwritten)?;
+        let unwritten = |error| temporary::unwritten(&error);
+        let mut file = temporary::create(dataset.element_type(), shape, &shown)?;
         let size = dataset.element_type().size() as u64;
         // Whole layers of chunks.
         let chunk = dataset.chunk().map_err(failed)?.and_then(|chunk| chunk.first().copied()).unwrap_or(1);

@@ -37,9 +37,10 @@ mod with_zarrs {
     use zarrs::group::{Group, GroupBuilder};
 
     use crate::message::{Failure, Outcome};
+    use crate::names;
     use crate::output::{folder_of, permit, temporary_folder};
+    use crate::places::temporary;
     use crate::region::{shape_of, slabs, whole};
-    use crate::{names, npy};
 
     /// Bytes that are read at a time.
     const PIECE: u64 = 64 << 20;
@@ -107,14 +108,8 @@ mod with_zarrs {
         let shown = format!("{}{}", store.display(), array.path().as_str());
         let element = element_of(&array, &shown)?;
         let shape = Shape::new(array.shape()).map_err(|error| Failure::of(&shown, error))?;
-        let header = npy::write_header(element, shape).ok_or_else(|| {
-            Failure::data(format!(
-                "{shown}: has bfloat16 elements, which cannot be read from here: store it as float32"
-            ))
-        })?;
-        let unwritten = |error| Failure::io("a temporary file", &error);
-        let mut file = tempfile::tempfile().map_err(unwritten)?;
-        file.write_all(&header).map_err(unwritten)?;
+        let unwritten = |error| temporary::unwritten(&error);
+        let mut file = temporary::create(element, shape, &shown)?;
         // Whole layers of chunks, so that each is decompressed once.
         let rank = array.shape().len();
         let chunk = array.chunk_shape(&vec![0; rank]).ok().and_then(|chunk| chunk.first().map(|extent| extent.get()));

@@ -5,7 +5,7 @@ use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::gather::{GatherArguments, SideLists};
 use super::quantized::Quantized;
-use super::quantizer::Quantizer;
+use super::quantizer::{Quantizer, check_summaries};
 use super::step::Constants;
 use super::structs::{ChunkSummary, SideListPointers, SideOffsets, SideStarts};
 use super::wide::{MAX_LISTED, launch_wide};
@@ -29,9 +29,7 @@ impl Quantizer {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
-        if summaries.len() != batch.chunks() as usize {
-            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
-        }
+        check_summaries(summaries, &batch)?;
         let wide: Vec<u32> = (0..batch.chunks()).filter(|&c| summaries[c as usize].radius == WIDE_RADIUS).collect();
         for listed in wide.chunks(MAX_LISTED) {
             let mut chunks = frame.slice::<u32>(listed.len())?;
@@ -58,9 +56,7 @@ impl Quantizer {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
-        if summaries.len() != batch.chunks() as usize {
-            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
-        }
+        check_summaries(summaries, &batch)?;
         let (mut lists, any) = SideLists::new(frame, summaries, self.variant.element_bytes)?;
         if batch.tiles() == 0 || !any {
             return Ok(lists);

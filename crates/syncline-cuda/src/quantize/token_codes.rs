@@ -15,7 +15,7 @@ use syncline_core::tokens::GROUP_LEN;
 
 use super::finish::{FinishKernel, FinishOutputs};
 use super::gather::{GatherArguments, GatherKernels, SideLists};
-use super::quantizer::check_slab;
+use super::quantizer::{check_slab, check_summaries};
 
 use super::step::{Constants, KernelVariant};
 use super::structs::{
@@ -335,9 +335,7 @@ impl TokenQuantizer {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
-        if summaries.len() != batch.chunks() as usize {
-            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
-        }
+        check_summaries(summaries, &batch)?;
         let (mut lists, any) = SideLists::new(frame, summaries, self.variant.element_bytes)?;
         if any {
             let outliers =

@@ -103,26 +103,7 @@ impl<S: Symbol> Histogram<S> {
         if !(1..=most).contains(&bins) {
             return Err(CudaError::invalid(format!("a histogram must have 1 to {most} bins, not {bins}")));
         }
-        Self::with_layout(device, CounterLayout::for_alphabet(bins, device.info().shared_memory_per_block))
-    }
-
-    /// Compiles the kernel with fewer copies of the counters in a block, to measure their effect.
-    ///
-    /// # Errors
-    /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] also unless `copies` is a power of two up to the
-    /// default.
-    pub fn with_copies(device: &Device, bins: u32, copies: u32) -> Result<Self> {
-        let layout = Self::new(device, bins)?.layout;
-        if !copies.is_power_of_two() || copies > layout.copies {
-            return Err(CudaError::invalid(format!(
-                "copies must be a power of two up to {}, not {copies}",
-                layout.copies
-            )));
-        }
-        Self::with_layout(device, CounterLayout { copies, ..layout })
-    }
-
-    fn with_layout(device: &Device, layout: CounterLayout) -> Result<Self> {
+        let layout = CounterLayout::for_alphabet(bins, device.info().shared_memory_per_block);
         let kernels = HistogramKernels::load(device, layout, S::BYTES)?;
         let kernel = &kernels.reduce_shuffle_merge_2021_histogram;
         kernel.allow_shared_memory(layout.shared_memory())?;
