@@ -1,4 +1,5 @@
-//! Measures codecs on arrays in host memory. The codecs take turns, so that other work on the machine slows all of them.
+//! Measures codecs on arrays in host memory. The codecs take turns, so that other work on the machine slows all of
+//! them.
 
 use anyhow::{Context, Result};
 use syncline::{ArrayView, Backend, Bound, CompressOptions, Effort, ElementType};
