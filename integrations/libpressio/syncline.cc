@@ -72,7 +72,7 @@ class syncline_plugin : public libpressio::compressors::libpressio_compressor_pl
       }
     }
     if (options.bound_mode == SYNCLINE_LOSSLESS) {
-      set(result, "pressio:lossless", static_cast<int32_t>(options.level));
+      set(result, "pressio:lossless", level);
     } else {
       set_type(result, "pressio:lossless", pressio_option_int32_type);
     }
@@ -114,10 +114,10 @@ class syncline_plugin : public libpressio::compressors::libpressio_compressor_pl
     set(result, "pressio:abs", "largest absolute error of each value");
     set(result, "pressio:rel", "largest absolute error of each value as a share of the value range");
     set(result, "pressio:pw_rel", "largest error of each value as a share of its magnitude");
-    set(result, "pressio:lossless", "restore every bit; level 1 (fast) to 9 (small), 0 for the default");
+    set(result, "pressio:lossless", "restore every bit; 1 to 3 fast, 4 to 6 balanced, 7 to 9 best, 0 for the default");
     set(result, "pressio:nthreads", "number of threads; 0 is one per core");
     set(result, "syncline:psnr", "smallest peak signal-to-noise ratio in dB");
-    set(result, "syncline:effort_str", "time that compression with a bound may take for smaller streams");
+    set(result, "syncline:effort_str", "time that compression may take for smaller streams");
     set(result, "syncline:fill_value", "value that stands for missing data; without it, one is detected");
     set(result, "syncline:device", "-1 for the CPU, -2 for a GPU where it is faster, or the number of an NVIDIA GPU");
     return result;
@@ -129,15 +129,15 @@ class syncline_plugin : public libpressio::compressors::libpressio_compressor_pl
     for (auto const& bound : BOUNDS) {
       if (get(given, bound.first, &changed.bound_value) == pressio_options_key_set) {
         changed.bound_mode = bound.second;
-        changed.level = 0;
         bounds++;
       }
     }
-    int32_t level;
-    if (get(given, "pressio:lossless", &level) == pressio_options_key_set) {
-      if (level < 0 || level > 9) return set_error(1, "pressio:lossless must be from 0 to 9");
+    int32_t digit = bounds > 0 ? 0 : level;
+    if (get(given, "pressio:lossless", &digit) == pressio_options_key_set) {
+      if (digit < 0 || digit > 9) return set_error(1, "pressio:lossless must be from 0 to 9");
       changed.bound_mode = SYNCLINE_LOSSLESS;
-      changed.level = static_cast<uint32_t>(level);
+      // As the command's -1 to -9.
+      changed.effort = static_cast<uint32_t>((digit + 2) / 3);
       bounds++;
     }
     if (bounds > 1) return set_error(1, "set one of pressio:abs, rel, pw_rel, lossless, and syncline:psnr");
@@ -153,6 +153,7 @@ class syncline_plugin : public libpressio::compressors::libpressio_compressor_pl
     get(given, "pressio:nthreads", &changed.threads);
     get(given, "syncline:device", &changed.device);
     options = changed;
+    level = digit;
     return 0;
   }
 
@@ -220,6 +221,8 @@ class syncline_plugin : public libpressio::compressors::libpressio_compressor_pl
   }
 
   syncline_compress_options options;
+  // The value of pressio:lossless.
+  int32_t level = 0;
 };
 
 libpressio::pressio_register registration(libpressio::compressor_plugins(), "syncline",

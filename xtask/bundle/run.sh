@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs the device tests and benches of this bundle on a GPU machine. Requires glibc 2.36, an NVIDIA driver and NVRTC.
-#   run.sh                      runs all tests, then all benches
+# Runs the device tests and the bench of this bundle on a GPU machine. Requires glibc 2.36, an NVIDIA driver and NVRTC.
+#   run.sh                      runs all tests, then the bench
 #   run.sh test [ARGS]          runs every test program with ARGS (test names, --nocapture)
-#   run.sh bench [ARGS]         runs every bench program with ARGS
+#   run.sh bench [ARGS]         runs `syncline-bench ARGS`; without ARGS, writes the records of all that it measures
+#                               on a GPU to lossy.csv, lossless.csv, stages.csv, and papers.csv
 #   run.sh sanitize [TOOL...]   runs every test under compute-sanitizer's racecheck, memcheck, initcheck and synccheck,
 #                               or under the given tools, with short inputs, and prints one line for each test.
 #                               SANITIZE_JOBS (default: one a processor) run at a time, at most SANITIZE_LIMIT
@@ -35,6 +36,18 @@ run_each() {
             echo "FAILED: $program"
             failed=1
         }
+    done
+}
+
+# bench [ARGS]
+bench() {
+    if [ $# -gt 0 ]; then
+        "$here/bench/syncline-bench" "$@" || failed=1
+        return
+    fi
+    for what in 'lossy --device gpu' 'lossless --device gpu' stages papers; do
+        # shellcheck disable=SC2086
+        "$here/bench/syncline-bench" $what >"${what%% *}.csv" || failed=1
     done
 }
 
@@ -81,7 +94,7 @@ what=${1:-all}
 [ $# -gt 0 ] && shift
 case $what in
     test) run_each tests --skip needs_sources "$@" ;;
-    bench) run_each benches "$@" ;;
+    bench) bench "$@" ;;
     sanitize)
         # Tests allocate only what they need, so that many run at a time. Launches and the tools' work on the host
         # take most of the time.
@@ -97,10 +110,10 @@ case $what in
     sanitize_test) sanitize_test "$@" ;;
     all)
         run_each tests --skip needs_sources
-        run_each benches
+        bench
         ;;
     *)
-        sed -n '3,9p' "$0"
+        sed -n '3,11p' "$0"
         exit 2
         ;;
 esac

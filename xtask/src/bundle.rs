@@ -1,4 +1,4 @@
-//! `cargo xtask bundle`: packs the device tests and benches as programs, for a GPU machine without Rust.
+//! `cargo xtask bundle`: packs the device tests and the bench as programs, for a GPU machine without Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,19 @@ const MAX_BYTES: u64 = 60 << 20;
 /// The bundle's script.
 const RUN: &str = include_str!("../bundle/run.sh");
 
-/// Test programs of `syncline-cuda` that need NVRTC and no device: `cargo xtask nvrtc` runs them.
+/// Test programs that need NVRTC and no device: `cargo xtask nvrtc` runs them.
 const WITHOUT_DEVICE: [&str; 1] = ["compile"];
 
-/// Packages, the targets of each to pack, and the folder in the bundle. Of the library, only its unit tests use
-/// devices.
-const PROGRAMS: [(&str, &str, &str); 3] =
-    [("syncline-cuda", "--tests", "tests"), ("syncline", "--lib", "tests"), ("syncline-cuda", "--benches", "benches")];
+/// The cargo command, the package, its targets to pack, and the folder in the bundle. Of the library, only its unit
+/// tests use devices.
+const PROGRAMS: [(&[&str], &str, &str, &str); 4] = [
+    (&["test", "--no-run"], "syncline-cuda", "--tests", "tests"),
+    (&["test", "--no-run"], "syncline-papers", "--tests", "tests"),
+    (&["test", "--no-run"], "syncline", "--lib", "tests"),
+    (&["build"], "syncline-bench", "--bins", "bench"),
+];
 
-/// Builds `target/bundle` with `tests/`, `benches/` (optimized, stripped) and `run.sh`, and packs it into
+/// Builds `target/bundle` with `tests/`, `bench/` (optimized, stripped) and `run.sh`, and packs it into
 /// `target/bundle.tar.gz`.
 pub fn run() -> Result<()> {
     let target = crate::root().join("target");
@@ -30,10 +34,10 @@ pub fn run() -> Result<()> {
     if bundle.exists() {
         fs::remove_dir_all(&bundle).with_context(|| format!("cannot clear {}", bundle.display()))?;
     }
-    for (package, flag, folder) in PROGRAMS {
+    for (command, package, flag, folder) in PROGRAMS {
         let folder = bundle.join(folder);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        for (name, program) in build(package, flag)? {
+        for (name, program) in build(command, package, flag)? {
             fs::copy(&program, folder.join(name)).with_context(|| format!("cannot copy {}", program.display()))?;
         }
     }
@@ -48,14 +52,14 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Builds the programs that `cargo test --package <package> <flag>` would run, and returns their names and paths.
-fn build(package: &str, flag: &str) -> Result<Vec<(String, PathBuf)>> {
+/// Builds the programs of a package, and returns their names and paths.
+fn build(command: &[&str], package: &str, flag: &str) -> Result<Vec<(String, PathBuf)>> {
     let small = ["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"];
     let arguments = [&["--release", "--package", package, flag][..], &small].concat();
-    let kinds = if flag == "--benches" { ["bench", "bench"] } else { ["test", "lib"] };
+    let kinds: &[&str] = if flag == "--bins" { &["bin"] } else { &["test", "lib"] };
     let wanted =
         |program: &Program| kinds.contains(&program.kind.as_str()) && !WITHOUT_DEVICE.contains(&program.name.as_str());
-    let programs = programs::build(&arguments)?.into_iter().filter(wanted);
+    let programs = programs::build(command, &arguments)?.into_iter().filter(wanted);
     let programs: Vec<_> = programs.map(|program| (program.name, program.path)).collect();
     ensure!(!programs.is_empty(), "{package} has no program for {flag}");
     Ok(programs)

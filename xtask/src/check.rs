@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use crate::third_party;
+
 /// Columns of a source line at most.
 const MAX_COLUMNS: usize = 120;
 
@@ -30,22 +32,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     cargo(&["fmt", "--all", "--check"])?;
     check_columns()?;
+    crate::tables::run(&crate::tables::Arguments { check: true })?;
     check_kernel_format()?;
+    check_members()?;
     check_dependencies()?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+    third_party::run(&third_party::Arguments { check: true })?;
+    cargo(&["clippy", "--all-targets", "--", "--deny", "warnings"])?;
     // Without GPU support, `gpu_backend_absent.rs` replaces the module `gpu_backend`.
     cargo(&["clippy", "--package", "syncline", "--no-default-features", "--", "--deny", "warnings"])?;
-    crate::run(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
+    crate::run(cargo_command(&["doc", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
     check_public_interface()?;
-    if arguments.no_tests { Ok(()) } else { cargo(&["test", "--workspace"]) }
+    if arguments.no_tests { Ok(()) } else { cargo(&["test"]) }
 }
 
 /// Lints, and tests, what needs the dependencies of zarrs. They take minutes to build, in a folder of their own.
 fn check_zarr(no_tests: bool) -> Result<()> {
     let folder = crate::root().join("target/zarrs").display().to_string();
     let command = ["--package", "syncline-cli", "--features", "zarr", "--target-dir", &folder];
-    let codec = ["--manifest-path", "crates/syncline-zarrs/Cargo.toml", "--target-dir", &folder];
-    cargo(&["fmt", "--manifest-path", codec[1], "--check"])?;
+    let codec = ["--package", "syncline-zarrs", "--target-dir", &folder];
     for package in [&command[..], &codec] {
         cargo(&[&["clippy", "--all-targets"], package, &["--", "--deny", "warnings"]].concat())?;
     }
@@ -86,6 +90,17 @@ fn check_kernel_format() -> Result<()> {
     let mut format = Command::new("clang-format");
     let status = format.args(["--dry-run", "-Werror"]).args(kernels).current_dir(crate::root()).status()?;
     ensure!(status.success(), "run clang-format -i on the kernels above");
+    Ok(())
+}
+
+/// Fails if a crate, other than the one for zarrs, is not built without `--workspace`: nothing would test it.
+fn check_members() -> Result<()> {
+    let metadata = crate::metadata(&["--no-deps"])?;
+    let members = |key: &str| metadata[key].as_array().cloned().context("cargo metadata lists the members");
+    let default = members("workspace_default_members")?;
+    let mut left_out = members("workspace_members")?;
+    left_out.retain(|id| !default.contains(id) && !id.to_string().contains("syncline-zarrs"));
+    ensure!(left_out.is_empty(), "add to `default-members` in Cargo.toml: {left_out:?}");
     Ok(())
 }
 

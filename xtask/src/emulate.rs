@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::programs::{self, Program};
 
-/// The tests of `syncline-cuda` that need no device.
+/// The tests of `syncline-cuda` and `syncline-papers` that need no device.
 const NO_DEVICE: [&str; 2] = ["compile", "common"];
 
 /// Arguments of `emulate`.
@@ -64,13 +64,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some((program, rest)) = arguments.command.split_first() {
         return emulated(Command::new(program).args(rest));
     }
-    // The whole workspace: with `--package`, cargo would enable fewer features of common dependencies and build all of
+    // All default members: with `--package`, cargo would enable fewer features of common dependencies and build all of
     // them again.
-    for Program { folder, kind, name, path } in programs::build(&["--workspace"])? {
+    for Program { folder, kind, name, path } in programs::build(&["test", "--no-run"], &[])? {
         let package = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // Tests that the caller chose are few and short.
         let filter = match (package, kind.as_str(), name.as_str()) {
-            ("syncline-cuda", "test", name) if !NO_DEVICE.contains(&name) => "",
+            ("syncline-cuda" | "syncline-papers", "test", name) if !NO_DEVICE.contains(&name) => "",
             ("syncline", "lib", _) => "gpu",
             ("syncline", "test", "outliers") => "",
             ("syncline-cli", "test", "cli") => "device::",

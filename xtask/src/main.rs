@@ -1,17 +1,22 @@
-//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | python | install-c | fuzz | bundle`.
+//! Tasks of the repository; `cargo xtask --help` lists them.
 
 mod bundle;
 mod check;
 mod data;
 mod emulate;
+mod environment;
 mod fuzz;
 mod install;
+mod nightly;
 mod nvrtc;
 mod programs;
 mod python;
+mod site;
+mod tables;
+mod third_party;
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
@@ -38,10 +43,18 @@ enum Task {
     Python(python::Arguments),
     /// Build the C library and install it with its header, and files for pkg-config and CMake
     InstallC(install::Arguments),
+    /// Build the documentation site in target/site (downloads MkDocs with pip)
+    Site(site::Arguments),
+    /// Write THIRD-PARTY.md, the licenses of what is linked into the Python package and the C library
+    ThirdParty(third_party::Arguments),
     /// Run the fuzz targets with random inputs, on stable Rust
     Fuzz(fuzz::Arguments),
+    /// Run what takes too long for continuous integration (downloads with pip)
+    Nightly(nightly::Arguments),
     /// Pack the device tests and benches for a GPU machine without Rust
     Bundle,
+    /// Write the tables of documents from the records in bench/records
+    Tables(tables::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -62,8 +75,12 @@ fn perform(task: Task) -> Result<()> {
         Task::Emulate(arguments) => emulate::run(&arguments),
         Task::Python(arguments) => python::run(&arguments),
         Task::InstallC(arguments) => install::run(&arguments),
+        Task::Site(arguments) => site::run(&arguments),
+        Task::ThirdParty(arguments) => third_party::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Nightly(arguments) => nightly::run(&arguments),
         Task::Bundle => bundle::run(),
+        Task::Tables(arguments) => tables::run(&arguments),
     }
 }
 
@@ -75,6 +92,15 @@ fn root() -> &'static Path {
 /// Returns a command for the cargo that runs this program.
 fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Returns what cargo says of all packages, and of how they depend on each other.
+fn metadata(arguments: &[&str]) -> Result<serde_json::Value> {
+    let mut cargo = cargo();
+    cargo.args(["metadata", "--format-version", "1", "--locked"]).args(arguments);
+    let output = cargo.current_dir(root()).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    ensure!(output.status.success(), "cargo metadata failed");
+    serde_json::from_slice(&output.stdout).context("cannot parse what cargo metadata prints")
 }
 
 /// Prints a command and runs it, in the root folder of the repository unless it has another.

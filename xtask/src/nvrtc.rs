@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let check = || {
         let mut check = crate::cargo();
         // With `--package`, cargo would enable fewer features of common dependencies and build all of them again.
-        check.args(["test", "--workspace", "--test", "compile"]);
+        check.args(["test", "--test", "compile"]);
         check
     };
     crate::run(check().arg("--no-run"))?;

@@ -1,4 +1,4 @@
-//! The programs that `cargo test` runs.
+//! The programs that cargo builds.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -6,11 +6,11 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// A program with tests or benches.
+/// A program.
 pub struct Program {
     /// The folder of its package.
     pub folder: PathBuf,
-    /// `test`, `bench`, `bin`, or the kind of a library.
+    /// `test`, `bin`, or the kind of a library.
     pub kind: String,
     /// The name of the test or of the library.
     pub name: String,
@@ -18,16 +18,17 @@ pub struct Program {
     pub path: PathBuf,
 }
 
-/// Builds the programs that `cargo test` with these arguments would run.
-pub fn build(arguments: &[&str]) -> Result<Vec<Program>> {
+/// Builds the programs of a cargo command, such as `test --no-run` or `build`, with these arguments.
+pub fn build(command: &[&str], arguments: &[&str]) -> Result<Vec<Program>> {
     let output = crate::cargo()
-        .args(["test", "--no-run", "--message-format=json"])
+        .args(command)
+        .arg("--message-format=json")
         .args(arguments)
         .current_dir(crate::root())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
-    ensure!(output.status.success(), "cannot build the programs of cargo test {}", arguments.join(" "));
+    ensure!(output.status.success(), "failed: cargo {} {}", command.join(" "), arguments.join(" "));
     let mut programs = Vec::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let message: Value = serde_json::from_str(line).context("cannot parse the messages of cargo")?;

@@ -2,22 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
+
+use crate::environment::{self, Environment};
 
 /// Folder of the package.
 const PACKAGE: &str = "crates/syncline-python";
 
 /// Tests of the HDF5 filter, which is the C library, and of the command on HDF5 files.
 const HDF5_TESTS: [&str; 2] = ["crates/syncline-capi/tests/hdf5", "crates/syncline-cli/tests/hdf5"];
-
-/// The package of the linker that makes wheels run with the C library of older systems.
-const ZIG: &str = "ziglang==0.17.1";
-
-/// Interpreters that are tried, the newest first. Each has a file of pinned test requirements.
-const VERSIONS: [&str; 2] = ["3.12", "3.11"];
 
 /// Arguments of `python`.
 #[derive(Args)]
@@ -28,9 +24,16 @@ pub struct Arguments {
     /// Where there is no interpreter or no package index, say so and succeed
     #[arg(long)]
     if_available: bool,
-    /// Build an optimized wheel for manylinux_2_28 in target/wheels and stop (downloads Zig, its linker, with pip)
+    /// Build an optimized wheel for this platform in target/wheels/release and stop; on Linux it is for manylinux_2_28
+    /// (downloads maturin and Zig, the linker, with pip)
     #[arg(long)]
     wheel: bool,
+    /// With --wheel on Linux: for musllinux_1_2, which needs the Rust target of musl
+    #[arg(long, requires = "wheel")]
+    musl: bool,
+    /// Build the source distribution in target/wheels/sdist and stop (downloads maturin with pip)
+    #[arg(long, conflicts_with = "wheel")]
+    sdist: bool,
     /// Also run the tests of arrays in device memory, on a GPU emulated on the CPU
     #[arg(long)]
     emulate: bool,
@@ -48,7 +51,10 @@ pub struct Arguments {
 
 /// Runs the steps, each only if the one before succeeds.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let environment = match find(arguments.python.as_deref()).and_then(|(python, version)| prepare(&python, version)) {
+    if arguments.wheel || arguments.sdist {
+        return build_for_release(arguments);
+    }
+    let environment = match prepare(arguments.python.as_deref()) {
         Ok(environment) => environment,
         Err(error) if arguments.if_available => {
             println!("skipped: tests of the Python package: {error:#}");
@@ -56,14 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    if arguments.wheel {
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ZIG];
-        crate::run(Command::new(&environment.python).args(pip))?;
-        let wheel = build(&environment, "release", &["--zig", "--compatibility", "manylinux_2_28"])?;
-        println!("{}", wheel.display());
-        return Ok(());
-    }
-    let wheel = build(&environment, "dev", &[])?;
+    let wheel = build(&environment, "dev", &["build", "--profile", "dev"])?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
     crate::run(Command::new(&environment.python).args(pip).arg(&wheel))?;
     build_workspace()?;
@@ -91,24 +90,51 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     crate::emulate::run(&crate::emulate::Arguments::of_command(words.map(str::to_owned).to_vec()))
 }
 
-/// Tests the crate for zarrs, which is a workspace of its own, and returns its example program.
+/// Creates the environment of the tests.
+fn prepare(python: Option<&str>) -> Result<Environment> {
+    let (python, version) = environment::find(python)?;
+    Environment::prepare(&python, version, &requirements(version))
+}
+
+/// Returns the file with the requirements of a version of Python, or of a task.
+fn requirements(name: &str) -> String {
+    format!("{PACKAGE}/tests/requirements-{name}.txt")
+}
+
+/// Builds a wheel, or the source distribution, as it is released, and prints its path.
+fn build_for_release(arguments: &Arguments) -> Result<()> {
+    let (python, _) = environment::find(arguments.python.as_deref())?;
+    let environment = Environment::prepare(&python, "wheel", &requirements("wheel"))?;
+    let release = ["build", "--profile", "release"];
+    let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let (name, words) = if arguments.sdist {
+        ("sdist", vec!["sdist"])
+    } else if !cfg!(target_os = "linux") {
+        ("release", release.to_vec())
+    } else if arguments.musl {
+        let target = ["--zig", "--compatibility", "musllinux_1_2", "--target", &musl];
+        ("release", [&release[..], &target].concat())
+    } else {
+        ("release", [&release[..], &["--zig", "--compatibility", "manylinux_2_28"]].concat())
+    };
+    println!("{}", build(&environment, name, &words)?.display());
+    Ok(())
+}
+
+/// Tests the crate for zarrs, and returns its example program.
 fn zarrs() -> Result<PathBuf> {
     let target = crate::root().join("target/zarrs");
-    let manifest = crate::root().join("crates/syncline-zarrs/Cargo.toml");
-    let cargo = |words: &[&str]| {
-        let mut cargo = crate::cargo();
-        cargo.args(words).arg("--manifest-path").arg(&manifest).arg("--target-dir").arg(&target);
-        cargo
-    };
+    let mut cargo = crate::cargo();
+    cargo.args(["test", "--quiet", "--package", "syncline-zarrs", "--target-dir"]).arg(&target);
     // Builds the example, too.
-    crate::run(&mut cargo(&["test", "--quiet"]))?;
+    crate::run(cargo.current_dir(crate::root()))?;
     Ok(target.join("debug/examples").join(format!("store{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Builds the C library and the command as `cargo test` does. A build of one crate alone has other features of some
 /// dependencies, and would compile everything that depends on them again.
 fn build_workspace() -> Result<()> {
-    crate::run(crate::cargo().args(["test", "--quiet", "--workspace", "--no-run"]).current_dir(crate::root()))
+    crate::run(crate::cargo().args(["test", "--quiet", "--no-run"]).current_dir(crate::root()))
 }
 
 /// Returns a folder that contains the C library alone, in which HDF5 finds it as a plugin.
@@ -134,67 +160,22 @@ fn command_with_zarr() -> Result<PathBuf> {
     Ok(target.join("debug").join(format!("syncline{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// A virtual environment with the packages that building and testing need.
-struct Environment {
-    folder: PathBuf,
-    python: PathBuf,
-}
-
-/// Returns an interpreter and the version whose requirements it takes.
-fn find(stated: Option<&str>) -> Result<(String, &'static str)> {
-    let names: Vec<String> = match stated {
-        Some(python) => vec![python.to_owned()],
-        None => VERSIONS.iter().map(|version| format!("python{version}")).chain(["python3".to_owned()]).collect(),
-    };
-    for name in &names {
-        let script = "import sys; print('%d.%d' % sys.version_info[:2])";
-        let output = Command::new(name).args(["-c", script]).stderr(Stdio::null()).output();
-        let Some(output) = output.ok().filter(|output| output.status.success()) else { continue };
-        let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let number = |version: &str| version.split('.').filter_map(|part| part.parse().ok()).collect::<Vec<u32>>();
-        if let Some(version) = VERSIONS.into_iter().find(|version| number(&found) >= number(version)) {
-            return Ok((name.clone(), version));
-        }
-    }
-    bail!("needs Python 3.11 or newer (tried {})", names.join(", "))
-}
-
-/// Creates the environment, unless it is there with the same requirements.
-fn prepare(python: &str, version: &str) -> Result<Environment> {
-    let folder = crate::root().join("target").join(format!("python-{version}"));
-    let inside = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    let environment = Environment { folder, python: inside };
-    let requirements = crate::root().join(PACKAGE).join(format!("tests/requirements-{version}.txt"));
-    let wanted =
-        fs::read_to_string(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
-    let installed = environment.folder.join("requirements.txt");
-    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
-        return Ok(environment);
-    }
-    crate::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&environment.folder))?;
-    // Python compiles the modules that tests import; pip would compile all others as well.
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--requirement"];
-    crate::run(Command::new(&environment.python).args(pip).arg(&requirements))?;
-    fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))?;
-    Ok(environment)
-}
-
-/// Builds a wheel and returns its path.
-fn build(environment: &Environment, profile: &str, more: &[&str]) -> Result<PathBuf> {
-    let folder = crate::root().join("target/wheels").join(profile);
+/// Runs maturin with these words, in a cleared folder of `target/wheels`, and returns the path of what it built.
+fn build(environment: &Environment, name: &str, words: &[&str]) -> Result<PathBuf> {
+    let folder = crate::root().join("target/wheels").join(name);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot clear {}", folder.display()))?;
     }
     let manifest = Path::new(PACKAGE).join("Cargo.toml");
     let mut maturin = Command::new(&environment.python);
-    maturin.args(["-m", "maturin", "build", "--profile", profile, "--manifest-path"]).arg(manifest);
-    maturin.arg("--out").arg(&folder).arg("--interpreter").arg(&environment.python).args(more);
+    maturin.args(["-m", "maturin"]).args(words).arg("--manifest-path").arg(manifest).arg("--out").arg(&folder);
+    if words.first() == Some(&"build") {
+        maturin.arg("--interpreter").arg(&environment.python);
+    }
     // Zig is looked for in the Python that comes first in the search path.
     let mut search: Vec<PathBuf> = environment.python.parent().map(Path::to_path_buf).into_iter().collect();
     search.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
     crate::run(maturin.env("PATH", std::env::join_paths(search)?))?;
-    let mut wheels = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let wheel = wheels.next().context("maturin built no wheel")??.path();
-    ensure!(wheel.extension().is_some_and(|extension| extension == "whl"), "{} is no wheel", wheel.display());
-    Ok(wheel)
+    let mut files = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    Ok(files.next().context("maturin built nothing")??.path())
 }

@@ -1,28 +1,100 @@
-"""Serves requests of the bench, for a codec whose script follows this one in the same program.
+"""Runs a codec of a Python package for the bench: `python -c SCRIPT CODEC OPTION`.
 
-A request is a line of JSON on standard input with the operation, the number of bytes of its payload, and what the codec
-wants to know, and then the payload. A reply is a line of JSON on standard output (seconds, bytes) and then that many
-bytes, or a line with an error.
+A request is a line of JSON on standard input with the operation, NumPy's name of the element type, the extents, the
+absolute bound (null: lossless), the clock, and the number of bytes of its payload, and then the payload. A reply is a
+line of JSON on standard output (seconds, bytes) and then that many bytes, or a line with an error. Each function below
+returns two functions, which return what is to be timed.
 """
 import json
 import sys
+import time
+
+import numpy
 
 
-def serve(compress, decompress):
-    """Answers until the input ends. Both functions take a request and its payload, and return a buffer and
-    seconds."""
+def sz3(mode):
+    from pysz import sz, szAlgorithm, szConfig, szErrorBoundMode
+
+    def compress(values, bound):
+        config = szConfig(values.shape)
+        config.errorBoundMode = szErrorBoundMode.ABS
+        config.absErrorBound = bound
+        config.cmprAlgo = szAlgorithm[mode]
+        config.openmp = False
+        return lambda: sz.compress(values, config)[0]
+
+    def decompress(stream, element, extents):
+        stream = numpy.frombuffer(stream, 'u1')
+        return lambda: sz.decompress(stream, element.type, extents)[0]
+
+    return compress, decompress
+
+
+def zfp(_):
+    import zfpy
+
+    def compress(values, bound):
+        if bound is None:
+            return lambda: zfpy.compress_numpy(values)
+        # The largest tolerance, of powers of two times the bound, with which all errors are within the bound.
+        for factor in (16, 8, 4, 2, 1):
+            tolerance = factor * bound
+            back = zfpy.decompress_numpy(zfpy.compress_numpy(values, tolerance=tolerance))
+            if float(numpy.abs(back.astype('f8') - values).max(initial=0)) <= bound:
+                break
+        return lambda: zfpy.compress_numpy(values, tolerance=tolerance)
+
+    return compress, lambda stream, element, extents: lambda: zfpy.decompress_numpy(stream)
+
+
+def blosc2(option):
+    import blosc2
+
+    codec, level = option.split()
+    settings = {
+        'codec': blosc2.Codec[codec],
+        'clevel': int(level),
+        'filters': [blosc2.Filter.SHUFFLE],
+        'filters_meta': [0],
+        'nthreads': 1,
+    }
+
+    def compress(values, bound):
+        payload = values.tobytes()
+        return lambda: blosc2.compress2(payload, typesize=values.itemsize, **settings)
+
+    return compress, lambda stream, element, extents: lambda: blosc2.decompress2(stream, nthreads=1)
+
+
+def answer(request, payload, compress, decompress):
+    """Returns a buffer and seconds."""
+    element, extents = numpy.dtype(request['element']), tuple(request['extents'])
+    if request['operation'] == 'compress':
+        work = compress(numpy.frombuffer(payload, element).reshape(extents), request['bound'])
+    else:
+        work = decompress(payload, element, extents)
+    clock = time.process_time if request['processor'] else time.perf_counter
+    start = clock()
+    result = work()
+    seconds = clock() - start
+    return (result.tobytes() if isinstance(result, numpy.ndarray) else bytes(result)), seconds
+
+
+def main():
+    compress, decompress = globals()[sys.argv[1]](sys.argv[2])
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
     replies.write(b'ready\n')
     replies.flush()
     for line in requests:
         request = json.loads(line)
-        payload = bytearray(requests.read(request['bytes']))
+        payload = requests.read(request['bytes'])
         try:
-            operation = {'compress': compress, 'decompress': decompress}[request['operation']]
-            result, seconds = operation(request, payload)
-            result = bytes(result)
+            result, seconds = answer(request, payload, compress, decompress)
             replies.write(json.dumps({'seconds': seconds, 'bytes': len(result)}).encode() + b'\n')
             replies.write(result)
         except Exception as error:  # the bench reports it and goes on
             replies.write(json.dumps({'error': repr(error)}).encode() + b'\n')
         replies.flush()
+
+
+main()

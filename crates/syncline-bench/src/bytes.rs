@@ -77,15 +77,6 @@ pub fn geometric(count: usize, ratio: f64, seed: u64) -> Vec<u8> {
     })
 }
 
-/// Returns uniformly distributed random bytes.
-pub fn uniform(count: usize, seed: u64) -> Vec<u8> {
-    blocks(count, seed, |stream, out| {
-        for (i, eight) in out.chunks_mut(8).enumerate() {
-            eight.copy_from_slice(&stream.bits(i as u64).to_le_bytes()[..eight.len()]);
-        }
-    })
-}
-
 /// Returns eight equally frequent symbols, so that every codeword has 3 bits. A decoder that starts at a multiple of 32
 /// or 128 bits is inside a codeword in two of three cases and never synchronizes. The count is rounded down to a
 /// multiple of 8.
@@ -140,14 +131,6 @@ mod tests {
             let zeros = counts(&bytes)[0] as f64 / bytes.len() as f64;
             assert!((zeros - (1.0 - ratio)).abs() < 0.005, "{ratio}: {zeros}");
         }
-    }
-
-    #[test]
-    fn uniform_bytes_fill_ragged_ends() {
-        let bytes = uniform(BLOCK + 13, 5);
-        assert_eq!(bytes.len(), BLOCK + 13);
-        assert!(huffman_bits(&counts(&bytes)) > 7.9);
-        assert!(bytes[BLOCK..].iter().any(|&b| b != bytes[BLOCK]));
     }
 
     #[test]

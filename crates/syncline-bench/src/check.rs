@@ -1,130 +1,172 @@
-//! Fills and compares buffers in device memory, and keeps the device busy: launchers of `kernels/bench_check.cu`.
+//! Checks decompressed arrays against the originals.
 
-#![allow(unsafe_code)]
+use anyhow::{Result, ensure};
+use syncline::ElementType;
+use syncline_core::container::{HEADER_LEN, Header};
 
-use std::sync::Arc;
+use crate::array::Array;
+use crate::statistics::{max_error, range};
 
-use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
-use syncline_cuda::device::{Device, Kernel, Source, Specialization};
-use syncline_cuda::error::{CudaError, DriverContext, Result};
-
-const SOURCE: Source = Source { name: "bench_check.cu", text: include_str!("../kernels/bench_check.cu") };
-/// The byte that outputs are filled with before a measurement.
-pub const POISON: u8 = 0xA5;
-const THREADS: u32 = 512;
-const BLOCKS: u32 = 2048;
-/// Duration for which the device is kept busy: longer than the host takes for all launches of a call, which is at most
-/// about 30 microseconds.
-const WAIT_NANOSECONDS: u64 = 100_000;
-
-/// Fills and compares bytes on one stream.
-pub struct Check {
-    fill: Kernel,
-    compare: Kernel,
-    wait: Kernel,
-    stream: Arc<CudaStream>,
-    differences: CudaSlice<u64>,
+/// What a stream of Syncline says about an array: the absolute bound, and the bit patterns of values that stay exact.
+pub struct Promise {
+    /// The absolute bound.
+    pub bound: f64,
+    patterns: Vec<u64>,
 }
 
-impl Check {
-    /// Compiles the kernels and checks that a difference is detected.
+/// An element type with errors.
+trait Float: bytemuck::Pod + Into<f64> + Sync {
+    fn pattern(self) -> u64;
+}
+
+impl Float for f32 {
+    fn pattern(self) -> u64 {
+        self.to_bits().into()
+    }
+}
+
+impl Float for f64 {
+    fn pattern(self) -> u64 {
+        self.to_bits()
+    }
+}
+
+/// Returns bytes as elements.
+fn elements<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+}
+
+impl Promise {
+    /// Reads the header of a stream.
     ///
     /// # Errors
-    /// The errors of [`Device::kernel`]; [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the kernels do not
-    /// work.
-    pub fn new(device: &Device, stream: Arc<CudaStream>) -> Result<Self> {
-        let specialization = Specialization { source: SOURCE, constants: Vec::new() };
-        let kernel = |name| device.kernel(&specialization, name);
-        let (fill, compare, wait) = (kernel("bench_fill")?, kernel("bench_differences")?, kernel("bench_wait")?);
-        let differences = stream.alloc_zeros(1).doing("allocating")?;
-        let mut check = Self { fill, compare, wait, stream, differences };
-        check.try_out()?;
-        Ok(check)
+    /// It is not a stream.
+    pub fn of(stream: &[u8]) -> Result<Self> {
+        let header = Header::parse(&stream[..stream.len().min(HEADER_LEN)])?;
+        Ok(Self { bound: header.abs_bound, patterns: header.patterns })
     }
 
-    fn try_out(&mut self) -> Result<()> {
-        let allocate = || self.stream.alloc_zeros::<u8>(3 << 20).doing("allocating");
-        let (mut a, mut b) = (allocate()?, allocate()?);
-        self.poison(&mut a.as_view_mut(), 0x5A)?;
-        self.poison(&mut b.as_view_mut(), 0x5A)?;
-        let alike = self.differences(&a.as_view(), &b.as_view())?;
-        let last = b.len() - 1;
-        self.poison(&mut b.slice_mut(last..), 0x5B)?;
-        let found = self.differences(&a.as_view(), &b.as_view())?;
-        if (alike, found) != (0, 1) {
-            return Err(CudaError::invalid("the check of results does not work on this device"));
+    /// Returns the largest error divided by the bound.
+    ///
+    /// # Errors
+    /// It exceeds the bound, a value that stays exact has changed, or the bound is larger than what was asked for.
+    pub fn check(&self, array: &Array, relative: f64, back: &[u8]) -> Result<f64> {
+        let range = match array.element {
+            ElementType::F64 => range::<f64>(&elements(&array.bytes)),
+            _ => range::<f32>(&elements(&array.bytes)),
+        };
+        // Computing the range may involve a rounding error, but no more.
+        let asked = relative * range * (1.0 + 1e-12);
+        ensure!(self.bound <= asked, "the stream's bound is {}, asked for was {asked}", self.bound);
+        let worst = match array.element {
+            ElementType::F64 => self.worst_error::<f64>(&elements(&array.bytes), &elements(back)),
+            _ => self.worst_error::<f32>(&elements(&array.bytes), &elements(back)),
+        }?;
+        Ok(if worst > 0.0 { worst / self.bound } else { 0.0 })
+    }
+
+    /// Returns the largest error divided by the bound, without checking it.
+    pub fn error(&self, array: &Array, back: &[u8]) -> f64 {
+        let worst = match array.element {
+            ElementType::F64 => max_error::<f64>(&elements(&array.bytes), &elements(back)),
+            _ => max_error::<f32>(&elements(&array.bytes), &elements(back)),
+        };
+        if worst > 0.0 { worst / self.bound } else { 0.0 }
+    }
+
+    /// Returns the array with values that stay exact replaced by the value before, for codecs that have no masks.
+    pub fn without_fill(&self, array: &Array) -> Array {
+        let bytes = match array.element {
+            ElementType::F64 => bytemuck::cast_slice(&self.replaced::<f64>(elements(&array.bytes))).to_vec(),
+            _ => bytemuck::cast_slice(&self.replaced::<f32>(elements(&array.bytes))).to_vec(),
+        };
+        Array { bytes, ..array.clone() }
+    }
+
+    fn is_exact<T: Float>(&self, value: T) -> bool {
+        !value.into().is_finite() || self.patterns.contains(&value.pattern())
+    }
+
+    fn worst_error<T: Float>(&self, values: &[T], back: &[T]) -> Result<f64> {
+        ensure!(values.len() == back.len(), "{} values became {}", values.len(), back.len());
+        let mut worst = 0.0;
+        for (number, (&value, &back)) in values.iter().zip(back).enumerate() {
+            if self.is_exact(value) {
+                ensure!(value.pattern() == back.pattern(), "element {number} is not exact");
+            } else {
+                let error = (value.into() - back.into()).abs();
+                ensure!(error <= self.bound, "element {number}: an error of {error}, the bound is {}", self.bound);
+                worst = error.max(worst);
+            }
         }
-        Ok(())
+        Ok(worst)
     }
 
-    /// Sets every byte of a buffer.
-    ///
-    /// # Errors
-    /// [`CudaError::Driver`].
-    pub fn poison(&self, to: &mut CudaViewMut<'_, u8>, value: u8) -> Result<()> {
-        let bytes = to.len() as u64;
-        let mut launch = self.stream.launch_builder(self.fill.function());
-        launch.arg(to).arg(&bytes).arg(&value);
-        // SAFETY: the kernel's parameters are (u8 *, u64, u8). It writes the view's bytes.
-        unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }.doing("poisoning")?;
-        Ok(())
-    }
-
-    /// Returns a kernel that keeps the stream busy while the host queues the timed work.
-    pub fn wait(&self) -> Wait {
-        Wait { kernel: self.wait.clone(), stream: self.stream.clone() }
-    }
-
-    /// Returns the number of differing bytes. If the lengths differ, the surplus bytes count as well.
-    ///
-    /// # Errors
-    /// [`CudaError::Driver`].
-    pub fn differences(&mut self, a: &CudaView<'_, u8>, b: &CudaView<'_, u8>) -> Result<u64> {
-        let bytes = a.len().min(b.len()) as u64;
-        self.stream.memset_zeros(&mut self.differences).doing("clearing a counter")?;
-        if bytes > 0 {
-            let mut launch = self.stream.launch_builder(self.compare.function());
-            launch.arg(a).arg(b).arg(&bytes).arg(&mut self.differences);
-            // SAFETY: the kernel's parameters are (const u8 *, const u8 *, u64, u64 *). It reads bytes that both views
-            // have and adds to one counter.
-            unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }.doing("comparing")?;
+    fn replaced<T: Float>(&self, mut values: Vec<T>) -> Vec<T> {
+        let Some(mut last) = values.iter().copied().find(|&value| !self.is_exact(value)) else { return values };
+        for value in &mut values {
+            if self.is_exact(*value) {
+                *value = last;
+            }
+            last = *value;
         }
-        let found = self.stream.clone_dtoh(&self.differences).doing("reading a counter")?[0];
-        Ok(found + a.len().abs_diff(b.len()) as u64)
+        values
     }
 }
 
-/// Keeps a stream busy.
-pub struct Wait {
-    kernel: Kernel,
-    stream: Arc<CudaStream>,
+/// Checks that two sequences of bytes are equal.
+///
+/// # Errors
+/// They are not.
+pub fn ensure_same(found: &[u8], expected: &[u8], what: &str) -> Result<()> {
+    let differs = found.iter().zip(expected).position(|(a, b)| a != b);
+    let at = differs.unwrap_or(found.len().min(expected.len()));
+    ensure!(
+        found == expected,
+        "{what}: {} bytes, {} expected, which differ from byte {at} on",
+        found.len(),
+        expected.len()
+    );
+    Ok(())
 }
 
-impl Wait {
-    /// Queues a kernel that waits until the host has queued a call's kernels.
-    ///
-    /// # Errors
-    /// [`CudaError::Driver`].
-    pub fn launch(&self) -> Result<()> {
-        let mut launch = self.stream.launch_builder(self.kernel.function());
-        launch.arg(&WAIT_NANOSECONDS);
-        // SAFETY: the kernel's parameter is a u64; it accesses no memory.
-        unsafe { launch.launch(Kernel::grid(1, 1, 0)) }.doing("waiting on the device")?;
-        Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn promise() -> Promise {
+        Promise { bound: 0.5, patterns: vec![u64::from((-1f32).to_bits())] }
     }
-}
 
-/// Returns the elements of a buffer as bytes.
-pub fn view_bytes<S: DeviceRepr>(elements: &CudaSlice<S>) -> CudaView<'_, u8> {
-    // SAFETY: every bit pattern is a valid `u8`, and the view has the size of the elements.
-    let view = unsafe { elements.transmute::<u8>(elements.len() * size_of::<S>()) };
-    view.expect("as many bytes as there are")
-}
+    fn array(values: &[f32]) -> Array {
+        let (element, extents) = (ElementType::F32, vec![values.len() as u64]);
+        Array { name: "x".into(), element, extents, bytes: bytemuck::cast_slice(values).to_vec() }
+    }
 
-/// Returns the elements of a buffer as mutable bytes.
-pub fn view_bytes_mut<S: DeviceRepr>(elements: &mut CudaSlice<S>) -> CudaViewMut<'_, u8> {
-    let bytes = elements.len() * size_of::<S>();
-    // SAFETY: as in `view_bytes`; all buffers contain numbers, for which every bit pattern is valid.
-    let view = unsafe { elements.transmute_mut::<u8>(bytes) };
-    view.expect("as many bytes as there are")
+    #[test]
+    fn changed_value_is_an_error() {
+        let values = array(&[1f32, -1.0, f32::NAN, 4.0]);
+        let check = |back: &[f32]| promise().check(&values, 0.1, bytemuck::cast_slice(back));
+        assert_eq!(check(&[1.25, -1.0, f32::NAN, 3.75]).unwrap(), 0.5);
+        let looser = promise().check(&values, 0.09, &values.bytes).unwrap_err().to_string();
+        assert!(looser.contains("asked for"), "{looser}");
+        assert!(check(&[1.0, -1.25, f32::NAN, 4.0]).is_err());
+        assert!(check(&[1.0, -1.0, 0.0, 4.0]).is_err());
+        assert!(check(&[1.0, -1.0, f32::NAN, 4.75]).is_err());
+        assert!(check(&[1.0]).is_err());
+    }
+
+    #[test]
+    fn fill_is_replaced_by_the_value_before() {
+        let filled = promise().without_fill(&array(&[f32::NAN, 1f32, -1.0, 4.0]));
+        assert_eq!(filled, array(&[1.0, 1.0, 1.0, 4.0]));
+    }
+
+    #[test]
+    fn different_bytes_are_an_error() {
+        assert!(ensure_same(&[1, 2], &[1, 2], "x").is_ok());
+        assert!(ensure_same(&[1, 2], &[1, 3], "x").unwrap_err().to_string().contains("byte 1 on"));
+        assert!(ensure_same(&[1, 2], &[1], "x").unwrap_err().to_string().contains("byte 1 on"));
+        assert!(Promise::of(&[0; 3]).is_err());
+    }
 }

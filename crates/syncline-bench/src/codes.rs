@@ -7,27 +7,18 @@ use crate::fields::Field;
 /// Deltas with a magnitude below this have a code; code 0 represents all others.
 pub const RADIUS: i32 = 512;
 
-/// The values that the Lorenzo predictor uses outside of its tile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Tiling {
-    /// Zeros, with 1-D tiles of 1,024 or 3-D tiles of 8x8x8, as published.
-    Zeros,
-    /// The neighboring values: the whole array is one tile.
-    Whole,
-}
-
 /// Returns the codes of a field: `rint(x / (2 bound))`, Lorenzo prediction over `lorenzo_rank` dimensions of the
-/// integers, and the delta plus [`RADIUS`], or 0 if the delta is too large. The bound is `relative` times the range of
-/// values.
-pub fn quantization_codes(field: &Field, relative: f64, tiling: Tiling) -> Vec<u16> {
+/// integers in tiles of 1,024 or 8x8x8 values with zeros around them, and the delta plus [`RADIUS`], or 0 if the delta
+/// is too large. The bound is `relative` times the range of values.
+pub fn quantization_codes(field: &Field, relative: f64) -> Vec<u16> {
     let bound = relative * field.range();
     let inverse = if bound > 0.0 { (1.0 / (2.0 * bound)) as f32 } else { 0.0 };
     if field.lorenzo_rank == 1 {
-        codes_1d(&field.values, inverse, tiling)
+        codes_1d(&field.values, inverse)
     } else {
         let extents = &field.extents;
         let fastest = [extents[extents.len() - 2], extents[extents.len() - 1]];
-        codes_3d(&field.values, fastest, inverse, tiling)
+        codes_3d(&field.values, fastest, inverse)
     }
 }
 
@@ -39,15 +30,12 @@ fn code(delta: i32) -> u16 {
     if delta.unsigned_abs() < RADIUS.unsigned_abs() { (delta + RADIUS) as u16 } else { 0 }
 }
 
-fn codes_1d(values: &[f32], inverse: f32, tiling: Tiling) -> Vec<u16> {
+fn codes_1d(values: &[f32], inverse: f32) -> Vec<u16> {
     const TILE: usize = 1024;
     let mut codes = vec![0u16; values.len()];
     codes.par_chunks_mut(TILE).enumerate().for_each(|(tile, out)| {
         let start = tile * TILE;
-        let mut previous = match tiling {
-            Tiling::Whole if start > 0 => quantize(values[start - 1], inverse),
-            _ => 0,
-        };
+        let mut previous = 0;
         for (out, &v) in out.iter_mut().zip(&values[start..]) {
             let q = quantize(v, inverse);
             *out = code(q.wrapping_sub(previous));
@@ -57,27 +45,21 @@ fn codes_1d(values: &[f32], inverse: f32, tiling: Tiling) -> Vec<u16> {
     codes
 }
 
-/// Slabs of eight planes are computed independently: with tiles they start from zeros, without tiles each computes the
-/// plane before it again.
-fn codes_3d(values: &[f32], [n1, n2]: [usize; 2], inverse: f32, tiling: Tiling) -> Vec<u16> {
+/// Slabs of eight planes start from zeros, and are computed independently.
+fn codes_3d(values: &[f32], [n1, n2]: [usize; 2], inverse: f32) -> Vec<u16> {
     const TILE: usize = 8;
     let plane = n1 * n2;
     let mut codes = vec![0u16; values.len()];
     if values.is_empty() {
         return codes;
     }
-    let edge = if tiling == Tiling::Zeros { TILE } else { usize::MAX };
     codes.par_chunks_mut(TILE * plane).enumerate().for_each_init(
         || (vec![0i32; plane], vec![0i32; plane]),
         |(before, here), (slab, out)| {
             let first = slab * TILE;
-            if tiling == Tiling::Whole && first > 0 {
-                predict_plane(&values[(first - 1) * plane..][..plane], n2, edge, inverse, before);
-            } else {
-                before.fill(0);
-            }
+            before.fill(0);
             for (z, out) in out.chunks_exact_mut(plane).enumerate() {
-                predict_plane(&values[(first + z) * plane..][..plane], n2, edge, inverse, here);
+                predict_plane(&values[(first + z) * plane..][..plane], n2, TILE, inverse, here);
                 for (out, (here, before)) in out.iter_mut().zip(here.iter().zip(before.iter())) {
                     *out = code(here.wrapping_sub(*before));
                 }
@@ -145,17 +127,13 @@ mod tests {
         {
             let field = wavy(&extents, 3);
             let inverse = (1.0 / (2.0 * 1e-2 * field.range().max(1e-9))) as f32;
-            for (tiling, tile) in [(Tiling::Zeros, [8; 3]), (Tiling::Whole, [1 << 20; 3])] {
-                let inverse = if field.range() > 0.0 { inverse } else { 0.0 };
-                assert_eq!(quantization_codes(&field, 1e-2, tiling), slow_codes(&field.values, cube, inverse, tile));
-            }
+            let inverse = if field.range() > 0.0 { inverse } else { 0.0 };
+            assert_eq!(quantization_codes(&field, 1e-2), slow_codes(&field.values, cube, inverse, [8; 3]));
         }
         let line = wavy(&[5000], 1);
         let inverse = (1.0 / (2.0 * 1e-4 * line.range())) as f32;
-        for (tiling, tile) in [(Tiling::Zeros, 1024), (Tiling::Whole, 1 << 20)] {
-            let expected = slow_codes(&line.values, [1, 1, 5000], inverse, [1, 1, tile]);
-            assert!(expected.contains(&0), "some deltas must not fit, or code 0 is not tested");
-            assert_eq!(quantization_codes(&line, 1e-4, tiling), expected);
-        }
+        let expected = slow_codes(&line.values, [1, 1, 5000], inverse, [1, 1, 1024]);
+        assert!(expected.contains(&0), "some deltas must not fit, or code 0 is not tested");
+        assert_eq!(quantization_codes(&line, 1e-4), expected);
     }
 }

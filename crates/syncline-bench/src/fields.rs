@@ -42,11 +42,6 @@ impl Field {
     pub fn range(&self) -> f64 {
         crate::statistics::range(&self.values)
     }
-
-    /// Returns the extents as text, such as `100x500x500`.
-    pub fn shape_text(&self) -> String {
-        self.extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
-    }
 }
 
 /// The generator of a field.
@@ -122,11 +117,6 @@ impl Generator {
             Self::Turbulence => turbulence::velocity(scale),
         }
     }
-}
-
-/// Returns the values of a raw little-endian file; bytes beyond the last whole value are ignored.
-pub fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value)).collect()
 }
 
 /// Returns the length of a side of `full` at a scale: a multiple of `step`, and at least `step`.

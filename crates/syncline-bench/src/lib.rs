@@ -1,21 +1,24 @@
-//! The benchmarks of Syncline: generators of fields like those in the papers, streams of codes and bytes, and other
-//! projects' codecs behind one trait. This crate is not published.
+//! Measurements of Syncline: generators of fields like those in the papers, streams of codes and bytes, and other
+//! projects' codecs in one form. This crate is not published.
 
-pub mod ablation;
+/// Tests the code of the repository's README, which is not in the packages of the published crates.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+pub mod array;
 pub mod bytes;
-mod check;
+pub mod check;
 pub mod clock;
+pub mod codec;
 pub mod codes;
+pub mod cpu;
 pub mod fields;
-mod gpu;
-pub mod huffman;
-pub mod lossy;
-pub mod lzss;
-pub mod measure;
+pub mod gpu;
 pub mod nvcomp;
+pub mod papers;
 pub mod random;
-pub mod ratio;
-pub mod rivals;
+pub mod record;
+pub mod stages;
 pub mod statistics;
-pub mod table;
 pub mod tpch;

@@ -1,4 +1,4 @@
-//! Statistics of fields and streams of symbols.
+//! Statistics of fields and of streams of symbols.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,54 +54,26 @@ pub fn huffman_bits(counts: &[u64]) -> f64 {
     bits as f64 / total as f64
 }
 
-/// Statistics of the errors of an array.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Errors {
-    /// Largest absolute error.
-    pub worst: f64,
-    /// Mean of the squared errors; 0 if there are no finite values.
-    pub mean_square: f64,
-}
-
-/// Returns statistics of the errors `b - a` over positions where `a` is finite. They are infinite if `b` is not finite
+/// Returns the largest absolute error `b - a` over positions where `a` is finite. It is infinite if `b` is not finite
 /// at such a position, or if the lengths differ.
-pub fn errors<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> Errors {
-    if a.len() != b.len() {
-        return Errors { worst: f64::INFINITY, mean_square: f64::INFINITY };
-    }
-    let (worst, squares, count) = a
-        .par_chunks(1 << 16)
-        .zip(b.par_chunks(1 << 16))
-        .map(|(a, b)| {
-            let pairs =
-                a.iter().zip(b).map(|(&a, &b)| (a.into(), b.into())).filter(|(a, _): &(f64, f64)| a.is_finite());
-            pairs.fold((0.0, 0.0, 0_u64), |(worst, squares, count): (f64, f64, u64), (a, b)| {
-                let error = (a - b).abs();
-                let error = if error.is_nan() { f64::INFINITY } else { error };
-                (worst.max(error), squares + error * error, count + 1)
-            })
-        })
-        .reduce(|| (0.0, 0.0, 0), |a, b| (a.0.max(b.0), a.1 + b.1, a.2 + b.2));
-    Errors { worst, mean_square: squares / count.max(1) as f64 }
-}
-
-/// Returns the largest of [`errors`].
 pub fn max_error<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> f64 {
-    errors(a, b).worst
+    if a.len() != b.len() {
+        return f64::INFINITY;
+    }
+    let error = |(&a, &b): (&T, &T)| {
+        let (a, error): (f64, f64) = (a.into(), (a.into() - b.into()).abs());
+        match (a.is_finite(), error.is_nan()) {
+            (false, _) => 0.0,
+            (_, true) => f64::INFINITY,
+            _ => error,
+        }
+    };
+    a.par_iter().zip(b).with_min_len(1 << 16).map(error).reduce(|| 0.0, f64::max)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn huffman_bits_of_known_codes() {
-        assert_eq!(huffman_bits(&[]), 0.0);
-        assert_eq!(huffman_bits(&[0, 5, 0]), 1.0);
-        assert_eq!(huffman_bits(&[3, 1]), 1.0);
-        assert_eq!(huffman_bits(&[4, 2, 1, 1]), 1.75);
-        assert_eq!(huffman_bits(&[7; 256]), 8.0);
-    }
 
     #[test]
     fn range_and_error_take_finite_values_only() {
@@ -110,9 +82,17 @@ mod tests {
         assert_eq!(max_error(&[1.0, f32::NAN], &[1.5, 2.0]), 0.5);
         assert_eq!(max_error(&[1.0], &[f32::NAN]), f64::INFINITY);
         assert_eq!(max_error(&[1.0], &[]), f64::INFINITY);
-        let many = errors(&[1.0, 2.0, f64::INFINITY], &[1.5, 1.0, 0.0]);
-        assert_eq!(many, Errors { worst: 1.0, mean_square: 0.625 });
-        assert_eq!(errors::<f32>(&[], &[]), Errors::default());
+        assert_eq!(max_error(&[1.0, 2.0, f64::INFINITY], &[1.5, 1.0, 0.0]), 1.0);
+        assert_eq!(max_error::<f32>(&[], &[]), 0.0);
+    }
+
+    #[test]
+    fn huffman_bits_of_known_codes() {
+        assert_eq!(huffman_bits(&[]), 0.0);
+        assert_eq!(huffman_bits(&[0, 5, 0]), 1.0);
+        assert_eq!(huffman_bits(&[3, 1]), 1.0);
+        assert_eq!(huffman_bits(&[4, 2, 1, 1]), 1.75);
+        assert_eq!(huffman_bits(&[7; 256]), 8.0);
     }
 
     #[test]

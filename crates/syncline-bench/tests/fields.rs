@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use syncline_bench::bytes;
-use syncline_bench::codes::{RADIUS, Tiling, quantization_codes};
+use syncline_bench::codes::{RADIUS, quantization_codes};
 use syncline_bench::fields::{Field, Generator};
 use syncline_bench::statistics::{histogram, huffman_bits};
 
@@ -19,7 +19,7 @@ fn fields_do_not_depend_on_the_thread_count() {
         assert!(one.range() > 0.0, "{generator:?} is constant");
         assert!(one.values.iter().zip(&five.values).all(|(a, b)| a.to_bits() == b.to_bits()), "{generator:?}");
         assert_eq!(one.extents, five.extents);
-        let codes = |threads| on_threads(threads, || quantization_codes(&one, 1e-3, Tiling::Zeros));
+        let codes = |threads| on_threads(threads, || quantization_codes(&one, 1e-3));
         assert_eq!(codes(1), codes(5), "{generator:?}");
     }
 }
@@ -44,7 +44,7 @@ fn any_scale_gives_a_field_of_its_shape() {
 
 /// Returns the Huffman ratio of 16-bit codes and the share of zero deltas.
 fn ratio_and_zeros(generator: Generator, scale: f64) -> (f64, f64) {
-    let codes = quantization_codes(&generator.generate(scale), 1e-3, Tiling::Zeros);
+    let codes = quantization_codes(&generator.generate(scale), 1e-3);
     let counts = histogram(&codes);
     assert!((counts[0] as f64) < 0.01 * codes.len() as f64, "{generator:?}: too many outliers");
     (16.0 / huffman_bits(&counts), counts[RADIUS as usize] as f64 / codes.len() as f64)

@@ -12,8 +12,7 @@ module syncline
     integer(c_int32_t) :: fill_mode
     real(c_double) :: bound_value
     real(c_double) :: fill_value
-    integer(c_int32_t) :: coder
-    integer(c_int32_t) :: level
+    type(c_ptr) :: advanced
     integer(c_int32_t) :: threads
     integer(c_int32_t) :: device
     integer(c_int64_t) :: memory_limit

@@ -111,27 +111,13 @@ typedef enum syncline_fill_mode {
   SYNCLINE_FILL_VALUES = 3,
 } syncline_fill_mode;
 
-// How symbols are coded.
-typedef enum syncline_coder {
-  // `SYNCLINE_CODER_AUTO` for lossless streams, `SYNCLINE_CODER_HUFFMAN` with an error bound.
-  SYNCLINE_CODER_DEFAULT = 0,
-  // The smallest for each chunk, estimated from a sample.
-  SYNCLINE_CODER_AUTO = 1,
-  // Huffman coding.
-  SYNCLINE_CODER_HUFFMAN = 2,
-  // LZSS; lossless streams only.
-  SYNCLINE_CODER_LZSS = 3,
-  // LZSS and Huffman coding.
-  SYNCLINE_CODER_LZSS_HUFFMAN = 4,
-} syncline_coder;
-
-// How much time compression with an error bound may take for a smaller stream. Lossless streams are the same with all.
+// How much time compression may take for a smaller stream.
 typedef enum syncline_effort {
   // `SYNCLINE_EFFORT_BALANCED`.
   SYNCLINE_EFFORT_DEFAULT = 0,
   // The fastest.
   SYNCLINE_EFFORT_FAST = 1,
-  // Smaller streams, by prediction from more neighbors and by codes for runs.
+  // Smaller streams.
   SYNCLINE_EFFORT_BALANCED = 2,
   // The smallest streams.
   SYNCLINE_EFFORT_BEST = 3,
@@ -142,7 +128,7 @@ typedef struct syncline_context syncline_context;
 
 // Compresses and decompresses arrays in the memory of one GPU. It keeps its workspace in device memory from call to
 // call. Use it in one thread at a time.
-typedef struct syncline_cuda_codec syncline_cuda_codec;
+typedef struct syncline_cuda_compressor syncline_cuda_compressor;
 
 // Is called with the number of processed and of all elements. A result other than 0 cancels the work. It may be called
 // from other threads than the caller's, from one at a time.
@@ -160,13 +146,11 @@ typedef struct syncline_compress_options {
   double bound_value;
   // The fill value for `SYNCLINE_FILL_VALUE`.
   double fill_value;
-  // One of `enum syncline_coder`. The default is `SYNCLINE_CODER_DEFAULT`.
-  uint32_t coder;
-  // Level of LZSS, from 1; 0 is the default level.
-  uint32_t level;
+  // Single choices that the effort stands for, such as "coder=lzss,level=9" (docs/ADVANCED.md); may be NULL.
+  const char *advanced;
   // Number of threads; 0 is one per core.
   uint32_t threads;
-  // `SYNCLINE_DEVICE_CPU` (the default), `SYNCLINE_DEVICE_AUTO`, or the number of an NVIDIA GPU.
+  // `SYNCLINE_DEVICE_AUTO` (the default), `SYNCLINE_DEVICE_CPU`, or the number of an NVIDIA GPU.
   int32_t device;
   // Largest number of bytes of host memory for the work, input and output excluded; 0 is no limit.
   uint64_t memory_limit;
@@ -194,7 +178,7 @@ typedef struct syncline_decompress_options {
   size_t struct_size;
   // Number of threads; 0 is one per core.
   uint32_t threads;
-  // `SYNCLINE_DEVICE_CPU` (the default), `SYNCLINE_DEVICE_AUTO`, or the number of an NVIDIA GPU.
+  // `SYNCLINE_DEVICE_AUTO` (the default), `SYNCLINE_DEVICE_CPU`, or the number of an NVIDIA GPU.
   int32_t device;
   // Largest number of bytes of host memory for the work, input and output excluded; 0 is no limit.
   uint64_t memory_limit;
@@ -277,13 +261,13 @@ void syncline_free_context(struct syncline_context *context);
 // this context. Empty if there was no error. Never NULL.
 const char *syncline_error_message(const struct syncline_context *context);
 
-// Sets the default options: lossless, on all cores of the CPU. `struct_size` is
-// `sizeof(struct syncline_compress_options)`. Returns `struct_size` or an error.
+// Sets the default options: lossless, on the first GPU if it is expected to be faster, else on all cores of the CPU.
+// `struct_size` is `sizeof(struct syncline_compress_options)`. Returns `struct_size` or an error.
 size_t syncline_init_compress_options(struct syncline_compress_options *options,
                                       size_t struct_size);
 
-// Sets the default options: on all cores of the CPU. `struct_size` is `sizeof(struct syncline_decompress_options)`.
-// Returns `struct_size` or an error.
+// Sets the default options: on the first GPU if it is expected to be faster, else on all cores of the CPU.
+// `struct_size` is `sizeof(struct syncline_decompress_options)`. Returns `struct_size` or an error.
 size_t syncline_init_decompress_options(struct syncline_decompress_options *options,
                                         size_t struct_size);
 
@@ -353,18 +337,18 @@ size_t syncline_verify(struct syncline_context *context,
                        const struct syncline_decompress_options *options);
 
 // Opens GPU number `device` in its primary context. Returns NULL after an error, whose message is in `context`. Free
-// the codec with `syncline_cuda_free_codec`.
-struct syncline_cuda_codec *syncline_cuda_create_codec(struct syncline_context *context,
-                                                       int device);
+// the compressor with `syncline_cuda_free_compressor`.
+struct syncline_cuda_compressor *syncline_cuda_create_compressor(struct syncline_context *context,
+                                                                 int device);
 
-// Frees a codec after its work is done. NULL is allowed.
-void syncline_cuda_free_codec(struct syncline_cuda_codec *codec);
+// Frees a compressor after its work is done. NULL is allowed.
+void syncline_cuda_free_compressor(struct syncline_cuda_compressor *compressor);
 
 // Compresses an array in device memory to `output`, device memory of `capacity` bytes that is aligned to 16 bytes.
 // `stream` is a CUstream or cudaStream_t; NULL is the legacy default stream. The work is ordered after everything
 // queued on `stream`, and the call returns when the result is complete. Returns the size of the stream or an error.
 size_t syncline_cuda_compress(struct syncline_context *context,
-                              struct syncline_cuda_codec *codec,
+                              struct syncline_cuda_compressor *compressor,
                               void *output,
                               size_t capacity,
                               const void *data,
@@ -379,7 +363,7 @@ size_t syncline_cuda_compress(struct syncline_context *context,
 // array. The work is ordered after everything queued on `cuda_stream`, and the call returns when the result is
 // complete. Returns `output_size` or an error. After an error, the contents of `output` are unspecified.
 size_t syncline_cuda_decompress(struct syncline_context *context,
-                                struct syncline_cuda_codec *codec,
+                                struct syncline_cuda_compressor *compressor,
                                 void *output,
                                 size_t output_size,
                                 const void *stream,

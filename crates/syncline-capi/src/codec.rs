@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use syncline::quality::{Quality, Tolerance, compare};
 use syncline::{
-    ArrayView, Bound, ElementType, Error, Header, MAX_RANK, Shape, StreamFile, compress_from, max_compressed_len,
+    ArrayView, Bound, ElementType, Error, Header, MAX_RANK, Shape, StreamFile, compress_bound, compress_from,
 };
 
 use crate::context::syncline_context;
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn syncline_compress_bound(element_type: u32, shape: *cons
     let work = || {
         // SAFETY: the caller passes `rank` extents.
         let shape = unsafe { shape_of(shape, rank) }?;
-        let most = max_compressed_len(element(element_type)?, shape);
+        let most = compress_bound(element(element_type)?, shape);
         usize::try_from(most).map_err(|_| Failure::invalid("the array is larger than the address space"))
     };
     // SAFETY: no context.
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn syncline_compress(
         let mut sink = Buffer { rest: output, full: false };
         match compress_from(array.bytes(), 0, array.element_type(), shape, &options, &mut sink) {
             Err(Error::Io(_)) if sink.full => {
-                Err(Failure::too_small(max_compressed_len(array.element_type(), shape), capacity))
+                Err(Failure::too_small(compress_bound(array.element_type(), shape), capacity))
             }
             result => Ok(result?.compressed_bytes as usize),
         }

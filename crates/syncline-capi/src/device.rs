@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use syncline::gpu::{Codec, DeviceBytes};
+use syncline::gpu::{Compressor, DeviceBytes};
 
 use crate::codec::{element, shape_of};
 use crate::context::syncline_context;
@@ -14,21 +14,21 @@ use crate::status::{Failure, guard};
 
 /// Compresses and decompresses arrays in the memory of one GPU. It keeps its workspace in device memory from call to
 /// call. Use it in one thread at a time.
-pub struct syncline_cuda_codec {
-    codec: Codec,
+pub struct syncline_cuda_compressor {
+    inner: Compressor,
 }
 
 /// Opens GPU number `device` in its primary context. Returns NULL after an error, whose message is in `context`. Free
-/// the codec with `syncline_cuda_free_codec`.
+/// the compressor with `syncline_cuda_free_compressor`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syncline_cuda_create_codec(
+pub unsafe extern "C" fn syncline_cuda_create_compressor(
     context: *mut syncline_context,
     device: c_int,
-) -> *mut syncline_cuda_codec {
+) -> *mut syncline_cuda_compressor {
     let mut made = std::ptr::null_mut();
     let work = || {
         let ordinal = usize::try_from(device).map_err(|_| Failure::invalid(format!("device is {device}")))?;
-        made = Box::into_raw(Box::new(syncline_cuda_codec { codec: Codec::new(ordinal)? }));
+        made = Box::into_raw(Box::new(syncline_cuda_compressor { inner: Compressor::new(ordinal)? }));
         Ok(0)
     };
     // SAFETY: the caller passes NULL or a context that no other thread uses.
@@ -36,13 +36,13 @@ pub unsafe extern "C" fn syncline_cuda_create_codec(
     made
 }
 
-/// Frees a codec after its work is done. NULL is allowed.
+/// Frees a compressor after its work is done. NULL is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syncline_cuda_free_codec(codec: *mut syncline_cuda_codec) {
+pub unsafe extern "C" fn syncline_cuda_free_compressor(compressor: *mut syncline_cuda_compressor) {
     let work = || {
-        if !codec.is_null() {
-            // SAFETY: the caller passes a codec of `syncline_cuda_create_codec` that is not used afterwards.
-            drop(unsafe { Box::from_raw(codec) });
+        if !compressor.is_null() {
+            // SAFETY: the caller passes a compressor of `syncline_cuda_create_compressor` that is not used afterwards.
+            drop(unsafe { Box::from_raw(compressor) });
         }
         Ok(0)
     };
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn syncline_cuda_free_codec(codec: *mut syncline_cuda_code
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syncline_cuda_compress(
     context: *mut syncline_context,
-    codec: *mut syncline_cuda_codec,
+    compressor: *mut syncline_cuda_compressor,
     output: *mut c_void,
     capacity: usize,
     data: *const c_void,
@@ -68,13 +68,15 @@ pub unsafe extern "C" fn syncline_cuda_compress(
     stream: *mut c_void,
 ) -> usize {
     let work = || {
-        // SAFETY: the caller passes NULL or a codec, `rank` extents, and NULL or options.
-        let (codec, shape, options) =
-            unsafe { (codec.as_mut().ok_or_else(no_codec)?, shape_of(shape, rank)?, compress_options(options)?) };
+        // SAFETY: the caller passes NULL or a compressor, `rank` extents, and NULL or options.
+        let (compressor, shape, options) = unsafe {
+            (compressor.as_mut().ok_or_else(no_compressor)?, shape_of(shape, rank)?, compress_options(options)?)
+        };
         let input = DeviceBytes { pointer: data as u64, len: data_size };
         let output = DeviceBytes { pointer: output as u64, len: capacity };
         // SAFETY: the caller passes device memory of these sizes and a live stream, as the header asks for.
-        let summary = unsafe { codec.codec.compress(input, element(element_type)?, shape, &options, output, stream) }?;
+        let summary =
+            unsafe { compressor.inner.compress(input, element(element_type)?, shape, &options, output, stream) }?;
         Ok(summary.compressed_bytes as usize)
     };
     // SAFETY: the caller passes NULL or a context that no other thread uses.
@@ -87,7 +89,7 @@ pub unsafe extern "C" fn syncline_cuda_compress(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syncline_cuda_decompress(
     context: *mut syncline_context,
-    codec: *mut syncline_cuda_codec,
+    compressor: *mut syncline_cuda_compressor,
     output: *mut c_void,
     output_size: usize,
     stream: *const c_void,
@@ -95,19 +97,19 @@ pub unsafe extern "C" fn syncline_cuda_decompress(
     cuda_stream: *mut c_void,
 ) -> usize {
     let work = || {
-        // SAFETY: the caller passes NULL or a codec.
-        let codec = unsafe { codec.as_mut() }.ok_or_else(no_codec)?;
+        // SAFETY: the caller passes NULL or a compressor.
+        let compressor = unsafe { compressor.as_mut() }.ok_or_else(no_compressor)?;
         let input = DeviceBytes { pointer: stream as u64, len: stream_size };
         let output = DeviceBytes { pointer: output as u64, len: output_size };
         // SAFETY: the caller passes device memory of these sizes and a live stream, as the header asks for.
-        unsafe { codec.codec.decompress(input, output, cuda_stream) }?;
+        unsafe { compressor.inner.decompress(input, output, cuda_stream) }?;
         Ok(output_size)
     };
     // SAFETY: the caller passes NULL or a context that no other thread uses.
     unsafe { guard(context, work) }
 }
 
-/// Returns the error of calls without a codec.
-fn no_codec() -> Failure {
-    Failure::invalid("codec is NULL")
+/// Returns the error of calls without a compressor.
+fn no_compressor() -> Failure {
+    Failure::invalid("compressor is NULL")
 }

@@ -2,11 +2,11 @@
 
 #![allow(unsafe_code, reason = "exported C functions and structs of the caller")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-use syncline::{Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill, MAX_FILLS};
+use syncline::{Backend, Bound, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill, MAX_FILLS};
 
 use crate::status::{Failure, guard};
 use crate::structs::{Versioned, init, read};
@@ -43,24 +43,7 @@ pub enum syncline_fill_mode {
     SYNCLINE_FILL_VALUES = 3,
 }
 
-/// How symbols are coded.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "numbers that C programs name")]
-pub enum syncline_coder {
-    /// `SYNCLINE_CODER_AUTO` for lossless streams, `SYNCLINE_CODER_HUFFMAN` with an error bound.
-    SYNCLINE_CODER_DEFAULT = 0,
-    /// The smallest for each chunk, estimated from a sample.
-    SYNCLINE_CODER_AUTO = 1,
-    /// Huffman coding.
-    SYNCLINE_CODER_HUFFMAN = 2,
-    /// LZSS; lossless streams only.
-    SYNCLINE_CODER_LZSS = 3,
-    /// LZSS and Huffman coding.
-    SYNCLINE_CODER_LZSS_HUFFMAN = 4,
-}
-
-/// How much time compression with an error bound may take for a smaller stream. Lossless streams are the same with all.
+/// How much time compression may take for a smaller stream.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "numbers that C programs name")]
@@ -69,7 +52,7 @@ pub enum syncline_effort {
     SYNCLINE_EFFORT_DEFAULT = 0,
     /// The fastest.
     SYNCLINE_EFFORT_FAST = 1,
-    /// Smaller streams, by prediction from more neighbors and by codes for runs.
+    /// Smaller streams.
     SYNCLINE_EFFORT_BALANCED = 2,
     /// The smallest streams.
     SYNCLINE_EFFORT_BEST = 3,
@@ -103,13 +86,11 @@ pub struct syncline_compress_options {
     pub bound_value: f64,
     /// The fill value for `SYNCLINE_FILL_VALUE`.
     pub fill_value: f64,
-    /// One of `enum syncline_coder`. The default is `SYNCLINE_CODER_DEFAULT`.
-    pub coder: u32,
-    /// Level of LZSS, from 1; 0 is the default level.
-    pub level: u32,
+    /// Single choices that the effort stands for, such as "coder=lzss,level=9" (docs/ADVANCED.md); may be NULL.
+    pub advanced: *const c_char,
     /// Number of threads; 0 is one per core.
     pub threads: u32,
-    /// `SYNCLINE_DEVICE_CPU` (the default), `SYNCLINE_DEVICE_AUTO`, or the number of an NVIDIA GPU.
+    /// `SYNCLINE_DEVICE_AUTO` (the default), `SYNCLINE_DEVICE_CPU`, or the number of an NVIDIA GPU.
     pub device: i32,
     /// Largest number of bytes of host memory for the work, input and output excluded; 0 is no limit.
     pub memory_limit: u64,
@@ -139,7 +120,7 @@ pub struct syncline_decompress_options {
     pub struct_size: usize,
     /// Number of threads; 0 is one per core.
     pub threads: u32,
-    /// `SYNCLINE_DEVICE_CPU` (the default), `SYNCLINE_DEVICE_AUTO`, or the number of an NVIDIA GPU.
+    /// `SYNCLINE_DEVICE_AUTO` (the default), `SYNCLINE_DEVICE_CPU`, or the number of an NVIDIA GPU.
     pub device: i32,
     /// Largest number of bytes of host memory for the work, input and output excluded; 0 is no limit.
     pub memory_limit: u64,
@@ -162,10 +143,9 @@ unsafe impl Versioned for syncline_compress_options {
             fill_mode: syncline_fill_mode::SYNCLINE_FILL_AUTO as u32,
             bound_value: 0.0,
             fill_value: 0.0,
-            coder: syncline_coder::SYNCLINE_CODER_DEFAULT as u32,
-            level: 0,
+            advanced: std::ptr::null(),
             threads: 0,
-            device: SYNCLINE_DEVICE_CPU,
+            device: SYNCLINE_DEVICE_AUTO,
             memory_limit: 0,
             progress: None,
             progress_user: std::ptr::null_mut(),
@@ -187,7 +167,7 @@ unsafe impl Versioned for syncline_decompress_options {
         Self {
             struct_size: size_of::<Self>(),
             threads: 0,
-            device: SYNCLINE_DEVICE_CPU,
+            device: SYNCLINE_DEVICE_AUTO,
             memory_limit: 0,
             progress: None,
             progress_user: std::ptr::null_mut(),
@@ -195,8 +175,8 @@ unsafe impl Versioned for syncline_decompress_options {
     }
 }
 
-/// Sets the default options: lossless, on all cores of the CPU. `struct_size` is
-/// `sizeof(struct syncline_compress_options)`. Returns `struct_size` or an error.
+/// Sets the default options: lossless, on the first GPU if it is expected to be faster, else on all cores of the CPU.
+/// `struct_size` is `sizeof(struct syncline_compress_options)`. Returns `struct_size` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syncline_init_compress_options(
     options: *mut syncline_compress_options,
@@ -206,8 +186,8 @@ pub unsafe extern "C" fn syncline_init_compress_options(
     unsafe { guard(std::ptr::null_mut(), || init(options, struct_size)) }
 }
 
-/// Sets the default options: on all cores of the CPU. `struct_size` is `sizeof(struct syncline_decompress_options)`.
-/// Returns `struct_size` or an error.
+/// Sets the default options: on the first GPU if it is expected to be faster, else on all cores of the CPU.
+/// `struct_size` is `sizeof(struct syncline_decompress_options)`. Returns `struct_size` or an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syncline_init_decompress_options(
     options: *mut syncline_decompress_options,
@@ -220,29 +200,23 @@ pub unsafe extern "C" fn syncline_init_decompress_options(
 /// Returns the options of the library for those of the caller; NULL gives the defaults.
 ///
 /// # Safety
-/// `options` is null or points to a struct of as many bytes as its first field says, which may be read.
+/// `options` is null or points to a struct of as many bytes as its first field says, which may be read, as may the
+/// string that its field `advanced` points to, unless that is null.
 pub unsafe fn compress_options(options: *const syncline_compress_options) -> Result<CompressOptions, Failure> {
     // SAFETY: that of this function.
     let given = unsafe { read(options) }?;
     let bound = u8::try_from(given.bound_mode).ok().and_then(|code| Bound::from_code(code, given.bound_value));
     let bound = bound.ok_or_else(|| Failure::invalid(format!("bound_mode is {}, not 0 to 4", given.bound_mode)))?;
-    let coder = match given.coder {
-        0 => None,
-        1 => Some(Coder::Auto),
-        2 => Some(Coder::Huffman),
-        3 => Some(Coder::Lzss),
-        4 => Some(Coder::LzssHuffman),
-        other => return Err(Failure::invalid(format!("coder is {other}, not 0 to 4"))),
-    };
     let effort = match given.effort {
-        0 => None,
-        1 => Some(Effort::Fast),
-        2 => Some(Effort::Balanced),
-        3 => Some(Effort::Best),
+        0 => Effort::default(),
+        1 => Effort::Fast,
+        2 => Effort::Balanced,
+        3 => Effort::Best,
         other => return Err(Failure::invalid(format!("effort is {other}, not 0 to 3"))),
     };
     let mut made = CompressOptions::new(bound)
         .with_fill(fill_of(&given)?)
+        .with_effort(effort)
         .with_threads(given.threads as usize)
         .with_backend(backend(given.device)?);
     match (given.rewritable, given.reserved) {
@@ -250,15 +224,10 @@ pub unsafe fn compress_options(options: *const syncline_compress_options) -> Res
         (0 | 1, other) => return Err(Failure::invalid(format!("reserved is {other}, not 0"))),
         (other, _) => return Err(Failure::invalid(format!("rewritable is {other}, not 0 or 1"))),
     }
-    if let Some(coder) = coder {
-        made = made.with_coder(coder);
-    }
-    if let Some(effort) = effort {
-        made = made.with_effort(effort);
-    }
-    if given.level > 0 {
-        let level = u8::try_from(given.level).map_err(|_| Failure::invalid(format!("level is {}", given.level)))?;
-        made = made.with_level(level);
+    if !given.advanced.is_null() {
+        // SAFETY: the caller passes a string that ends with a zero byte, or NULL.
+        let text = unsafe { CStr::from_ptr(given.advanced) };
+        made = made.with_advanced(text.to_string_lossy().parse()?);
     }
     if given.memory_limit > 0 {
         made = made.with_memory_limit(given.memory_limit);

@@ -2,6 +2,7 @@
 
 mod compress;
 mod convert;
+mod effort;
 mod estimate;
 mod files;
 mod parse;
@@ -9,18 +10,28 @@ mod report;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use clap_complete::Shell;
-use syncline::{Backend, Decoder, ElementType, Shape};
+use syncline::{Backend, ElementType, Shape};
 
 use crate::region::RegionSpec;
 pub use compress::CompressArgs;
 pub use convert::{BoundChoice, ConvertArgs, ConvertBoundArgs};
+pub use effort::{AdvancedArgs, EffortArgs};
 pub use estimate::EstimateArgs;
-pub use files::{Files, ShortLevel};
-pub use parse::{FillChoice, SymbolChoice, TileChoice};
+pub use files::Files;
+pub use parse::FillChoice;
 use parse::{parse_size, parse_threads, positive};
 pub use report::ReportArgs;
+
+// Headings of the help.
+const INPUT: &str = "Input";
+const BOUND: &str = "Bound";
+const OUTPUT: &str = "Output";
+const SPEED: &str = "Speed and size";
+const DEVICE: &str = "Device";
+const ADVANCED: &str = "Advanced";
+const GENERAL: &str = "General";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -39,7 +50,7 @@ Examples:
 
 Without a command, the first name tells what to do: names in .syn are decompressed, others are compressed. The short
 forms of gzip and zstd work as well: -d decompresses, -t tests, -l lists, -c writes to stdout, -T4 uses 4 threads, and
--1 to -9 set the level.
+-1 to -9 set the effort.
 
 Files: '-' means stdin or stdout. Raw arrays are little-endian with the last axis fastest. Their type is taken from
 names such as x.f32, x.d64, or x.f32.dat. .npy files contain their type and shape, and outputs named *.npy become .npy
@@ -47,9 +58,9 @@ files. An array in an .npz file is named as x.npz:name, a dataset of an HDF5 or 
 files need an HDF5 library of version 1.10 or newer, which is found at run time. An array of a Zarr store is named as
 x.zarr/group/name, in builds with the feature zarr.
 
-Environment: SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, SYNCLINE_LEVEL, SYNCLINE_CODER,
-SYNCLINE_EFFORT, SYNCLINE_TILE, and SYNCLINE_INDEX give options that are not on the command line. SYNCLINE_NVRTC and
-SYNCLINE_CACHE_DIR name the library and the cache folder of GPU kernels, and SYNCLINE_HDF5_LIBRARY an HDF5 library.
+Environment: SYNCLINE_EFFORT, SYNCLINE_DEVICE, SYNCLINE_THREADS, SYNCLINE_MEMORY_LIMIT, and SYNCLINE_ADVANCED give
+options that are not on the command line. SYNCLINE_NVRTC and SYNCLINE_CACHE_DIR name the library and the cache folder of
+GPU kernels, and SYNCLINE_HDF5_LIBRARY an HDF5 library.
 
 Exit codes: 0 success; 1 a problem with the data, a file, or the machine (such as a damaged stream, a missing file, or a
 bound that does not hold); 2 a problem with the command line (such as a wrong shape, or an existing output without
@@ -104,7 +115,7 @@ Examples:
 
 const ESTIMATE_EXAMPLES: &str = "\
 Examples:
-  syncline estimate x.npy                                   some bounds, efforts, and coders
+  syncline estimate x.npy                                   some bounds and efforts
   syncline estimate x.f32 --shape 100x500x500 --abs 0.1,0.01 --effort balanced
 ";
 
@@ -122,24 +133,30 @@ Example:
 /// Error-bounded and lossless compression of numeric arrays.
 #[derive(Debug, Parser)]
 #[command(name = "syncline", version, after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP,
-    subcommand_required = true, arg_required_else_help = true)]
+    subcommand_required = true, arg_required_else_help = true, disable_help_flag = true, disable_version_flag = true)]
 pub struct Cli {
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
-    /// Verbosity.
+    /// Print the version.
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GENERAL)]
+    version: Option<bool>,
+    /// Help and verbosity.
     #[command(flatten)]
     pub talk: Talk,
 }
 
-/// Verbosity.
+/// Help and verbosity.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Talk {
+    /// Print a summary of the options (-h), or all about them (--help).
+    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = GENERAL)]
+    help: Option<bool>,
     /// Print errors only: no summary and no progress bar.
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = GENERAL)]
     pub quiet: bool,
     /// Print more: the bound that holds, the value range, fill values, and the processor.
-    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = GENERAL)]
     pub verbose: bool,
 }
 
@@ -163,7 +180,7 @@ pub enum Command {
     /// which other programs read with the codec of Syncline (see docs/COMMAND.md).
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(ConvertArgs),
-    /// Estimate ratios and speeds of several bounds, efforts, and coders from a sample, in a table.
+    /// Estimate ratios and speeds of several bounds and efforts from a sample, in a table.
     #[command(after_help = ESTIMATE_EXAMPLES)]
     Estimate(EstimateArgs),
     /// Check streams without their originals: every checksum and every code.
@@ -230,7 +247,7 @@ impl Command {
 #[derive(Debug, Args)]
 pub struct InfoArgs {
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 
@@ -240,28 +257,25 @@ pub struct DecompressArgs {
     /// Streams to decompress, folders with such files, or '-' for stdin.
     #[arg(value_name = "IN", required = true)]
     pub inputs: Vec<PathBuf>,
-    /// Array to write: .npy if the name ends so, otherwise raw [default: IN without .syn, or stdout if IN is '-'].
-    #[arg(short, long, value_name = "OUT")]
-    pub output: Option<PathBuf>,
-    /// What becomes of several outputs and of the inputs.
-    #[command(flatten)]
-    pub files: Files,
     /// Decompress this region only: one range per axis, slowest first, such as 0:10,5:20,: (missing axes are complete).
     /// Requires -o or -c.
-    #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANGES", allow_hyphen_values = true, help_heading = INPUT)]
     pub region: Option<RegionSpec>,
     /// Continue where the stream is damaged.
     ///
     /// Chunks that are intact are decompressed. The elements of the others get the stream's fill value, else NaN, and
-    /// integers 0. What is lost is said, and the exit code is 1. If the end is missing, the records of the chunks are
-    /// searched for.
-    #[arg(long, conflicts_with_all = ["region", "rm"])]
+    /// integers 0. What is lost is printed, and the exit code is 1. If the end is missing, the records of the chunks
+    /// are searched for.
+    #[arg(long, conflicts_with_all = ["region", "rm"], help_heading = INPUT)]
     pub keep_going: bool,
-    /// Huffman decoder.
-    #[arg(long, value_name = "DECODER", default_value = "auto", value_parser = parse::decoder())]
-    pub decoder: Decoder,
+    /// Array to write: .npy if the name ends so, otherwise raw [default: IN without .syn, or stdout if IN is '-'].
+    #[arg(short, long, value_name = "OUT", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// What becomes of several outputs and of the inputs.
+    #[command(flatten)]
+    pub files: Files,
     /// Print the summary as JSON on stdout.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Processor, threads, and memory.
     #[command(flatten)]
@@ -275,7 +289,7 @@ pub struct TestArgs {
     #[arg(value_name = "IN", required = true)]
     pub inputs: Vec<PathBuf>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Threads and memory.
     #[command(flatten)]
@@ -289,7 +303,7 @@ pub struct ListArgs {
     #[arg(value_name = "IN", required = true)]
     pub inputs: Vec<PathBuf>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 
@@ -300,7 +314,7 @@ pub struct InspectArgs {
     #[arg(value_name = "IN")]
     pub input: PathBuf,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 
@@ -319,10 +333,10 @@ pub struct VerifyArgs {
     /// Verify this region only, such as 0:10,5:20,: (missing axes are complete).
     ///
     /// The range to which PSNR and other metrics refer is that of the whole original.
-    #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANGES", allow_hyphen_values = true, help_heading = INPUT)]
     pub region: Option<RegionSpec>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Processor, threads, and memory.
     #[command(flatten)]
@@ -334,10 +348,10 @@ pub struct VerifyArgs {
 #[group(multiple = false)]
 pub struct JudgeArgs {
     /// Require that the absolute error of every value is at most X.
-    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true, help_heading = BOUND)]
     pub abs: Option<f64>,
     /// Require that the absolute error of every value is at most X times the value range of the original.
-    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true, help_heading = BOUND)]
     pub rel: Option<f64>,
 }
 
@@ -351,16 +365,16 @@ pub struct CompareArgs {
     #[arg(value_name = "OTHER")]
     pub other: PathBuf,
     /// Element type of raw files [default: from the name of ORIGINAL].
-    #[arg(long, value_name = "TYPE", value_parser = parse::element_type())]
+    #[arg(long, value_name = "TYPE", value_parser = parse::element_type(), help_heading = INPUT)]
     pub dtype: Option<ElementType>,
     /// Extents of raw files, slowest axis first, such as 100x500x500.
-    #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
+    #[arg(long, visible_alias = "dims", value_name = "SHAPE", help_heading = INPUT)]
     pub shape: Option<Shape>,
     /// A bound to check.
     #[command(flatten)]
     pub judge: JudgeArgs,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Threads and memory.
     #[command(flatten)]
@@ -371,13 +385,13 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Write the stream to this file. Otherwise nothing is written.
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, value_name = "OUT", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Replace an existing output file.
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub force: bool,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// Processor, threads, and memory.
     #[command(flatten)]
@@ -389,7 +403,8 @@ pub struct DemoArgs {
 pub struct Resources {
     /// Processor: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU), cuda:N, or
     /// cuda:all.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", env = "SYNCLINE_DEVICE", hide_env = true)]
+    #[arg(long, value_name = "DEVICE", default_value = "auto", env = "SYNCLINE_DEVICE", hide_env = true,
+        help_heading = DEVICE)]
     pub device: Backend,
     /// Threads and memory.
     #[command(flatten)]
@@ -401,11 +416,12 @@ pub struct Resources {
 pub struct Limits {
     /// Number of threads [default: one per core].
     #[arg(short = 'T', long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true,
-        default_value = "0", hide_default_value = true, env = "SYNCLINE_THREADS", hide_env = true)]
+        default_value = "0", hide_default_value = true, env = "SYNCLINE_THREADS", hide_env = true,
+        help_heading = DEVICE)]
     pub threads: usize,
     /// Limit of the memory to use, such as 512MiB or 1.5G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true,
-        env = "SYNCLINE_MEMORY_LIMIT", hide_env = true)]
+        env = "SYNCLINE_MEMORY_LIMIT", hide_env = true, help_heading = DEVICE)]
     pub memory_limit: Option<u64>,
 }
 

@@ -9,23 +9,16 @@ use std::time::SystemTime;
 use syncline::{ElementType, ReadAt, Shape};
 
 use crate::format::counted;
-use crate::hdf5;
 use crate::message::{Failure, Outcome};
-use crate::names;
+use crate::names::{self, is_dash};
 use crate::npy::{self, Differences, NpyHeader};
-use crate::npz;
+use crate::places::Place;
 use crate::swap::reverse;
-use crate::zarr;
 
 /// The largest part of stdin that is kept in memory. More goes to a temporary file.
 const SPOOL: u64 = 64 << 20;
 /// The same with a low memory limit: with less, copying would take long.
 const SMALLEST_SPOOL: u64 = 1 << 16;
-
-/// Returns whether the name stands for stdin or stdout.
-pub fn is_dash(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
 
 /// An input with positional access.
 #[derive(Debug)]
@@ -144,20 +137,8 @@ impl Opened {
             let file = redirected_file().map_err(|error| Failure::io("stdin", &error))?;
             return Ok(file.map_or_else(|| Self::Pipe(Box::new(io::stdin().lock())), Self::File));
         }
-        if let Some((file, member)) = npz::member_in(path) {
-            return npz::extract(&file, Some(&member)).map(Self::File);
-        }
-        if names::is_npz(path) {
-            return npz::extract(path, None).map(Self::File);
-        }
-        if let Some((file, dataset)) = hdf5::dataset_in(path) {
-            return hdf5::extract(&file, Some(&dataset)).map(Self::File);
-        }
-        if let Some((store, name)) = zarr::array_in(path) {
-            return zarr::extract(&store, &name).map(Self::File);
-        }
-        if hdf5::is_file(path) {
-            return hdf5::extract(path, None).map(Self::File);
+        if let Some(array) = Place::of(path).extract()? {
+            return Ok(Self::File(array));
         }
         let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
         let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;

@@ -8,7 +8,6 @@ mod chart;
 mod commands;
 mod conventions;
 mod format;
-mod hdf5;
 mod in_order;
 mod input;
 mod interrupt;
@@ -16,8 +15,8 @@ mod json;
 mod message;
 mod names;
 mod npy;
-mod npz;
 mod output;
+mod places;
 mod progress;
 mod region;
 mod removal;
@@ -27,14 +26,15 @@ mod started;
 mod stream;
 mod swap;
 mod tasks;
-mod zarr;
+mod usage;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Cli, Command};
-use message::{Outcome, command_line_failure};
+use message::Outcome;
+use usage::command_line_failure;
 
 fn main() -> ExitCode {
     match run() {

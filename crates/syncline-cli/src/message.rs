@@ -1,14 +1,11 @@
 //! Failures as one line that says what is wrong and what to do, and an exit code.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use syncline::Error;
 
-use crate::args::Cli;
 use crate::format::printable;
 use crate::started::stdout_is_closed;
 
@@ -79,7 +76,7 @@ impl Failure {
     }
 
     /// Returns the result of printing a description on stdout. It is no failure if the reader has closed the pipe.
-    fn to_say(error: &std::io::Error) -> Self {
+    pub fn to_say(error: &std::io::Error) -> Self {
         match error.kind() {
             ErrorKind::BrokenPipe => Self::Silent(0),
             _ => Self::io("stdout", error),
@@ -107,40 +104,6 @@ pub fn print(text: &[u8]) -> Outcome {
     }
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| Failure::to_say(&error))
-}
-
-/// Returns one line for an error of clap in the command line. Help and version texts are printed unchanged.
-pub fn command_line_failure(error: &clap::Error, arguments: &[OsString]) -> Failure {
-    if !error.use_stderr() {
-        return match error.print() {
-            Ok(()) => Failure::Silent(0),
-            Err(io) => Failure::to_say(&io),
-        };
-    }
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Failure::usage("the command is missing: see 'syncline --help', or try 'syncline demo'");
-    }
-    let text = error.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let said: String = text
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
-        // Clap's hint about passing an option as a value is left out.
-        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
-        .map(|line| line.strip_prefix("tip: ").map_or(format!(" {line}"), |tip| format!("; {tip}")))
-        .collect();
-    Failure::usage(format!("{} (see '{} --help')", said.trim_start(), command_typed(arguments)))
-}
-
-/// Returns the command whose help is referred to: the one on the command line, if it exists.
-fn command_typed(arguments: &[OsString]) -> String {
-    let mut typed = arguments.iter().skip(1).map(|text| text.to_string_lossy().into_owned());
-    let command = typed.find(|text| !text.starts_with('-'));
-    match command.filter(|name| Cli::command().find_subcommand(name).is_some()) {
-        Some(name) => format!("syncline {name}"),
-        None => "syncline".into(),
-    }
 }
 
 /// Prints a warning. The command continues.

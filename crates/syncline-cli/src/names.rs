@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 
 use syncline::{ElementType, Shape};
 
-use crate::{hdf5, npz, zarr};
-
 /// The suffix of streams.
 pub const SUFFIX: &str = "syn";
+
+/// Returns whether the name stands for stdin or stdout.
+pub fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
 
 /// Returns the element type for any of its usual names.
 pub fn type_by_name(name: &str) -> Option<ElementType> {
@@ -89,27 +92,6 @@ fn shape_in(name: &str, elements: u64) -> Option<Shape> {
         .max_by_key(Shape::rank)
 }
 
-/// Returns the default name of the stream of an array: `IN.syn`, or `x.npz.name.npy.syn` of `x.npz:name` and
-/// `x.h5.group_data.npy.syn` of `x.h5:/group/data`, and likewise for arrays of Zarr stores.
-pub fn stream_name(input: &Path) -> PathBuf {
-    let mut name = match npz::member_in(input).or_else(|| hdf5::dataset_in(input)).or_else(|| zarr_array(input)) {
-        Some((file, member)) => {
-            let mut name = file.into_os_string();
-            name.push(format!(".{}.npy", member.trim_start_matches('/').replace(['/', '\\'], "_")));
-            name
-        }
-        None => OsString::from(input),
-    };
-    name.push(".");
-    name.push(SUFFIX);
-    name.into()
-}
-
-/// Returns the store and the path of an array that is not the store itself.
-fn zarr_array(input: &Path) -> Option<(PathBuf, String)> {
-    zarr::array_in(input).filter(|(_, name)| !name.is_empty())
-}
-
 /// Returns the default name of the array in a stream: `IN` without `.syn`; `None` without this suffix.
 pub fn array_name(input: &Path) -> Option<PathBuf> {
     let stem = input.file_stem().filter(|_| is_stream(input))?;
@@ -157,9 +139,6 @@ mod tests {
 
     #[test]
     fn output_names() {
-        assert_eq!(stream_name(Path::new("a/x.npy")), Path::new("a/x.npy.syn"));
-        assert_eq!(stream_name(Path::new("a/x.npz:t/u")), Path::new("a/x.npz.t_u.npy.syn"));
-        assert_eq!(stream_name(Path::new("a/x.h5:/t/u")), Path::new("a/x.h5.t_u.npy.syn"));
         assert_eq!(array_name(Path::new("a/x.npy.syn")), Some("a/x.npy".into()));
         assert_eq!(array_name(Path::new("x.f32")), None);
         assert_eq!(array_name(Path::new(".syn")), None);

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn unreadable_input_error_states_the_reason() {
         for (text, reason) in [
             ("{'descr': '<c32', 'fortran_order': False, 'shape': (3,), }", "not supported"),
             ("{'descr': '=f4', 'fortran_order': False, 'shape': (3,), }", "not supported"),

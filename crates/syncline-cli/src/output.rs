@@ -10,8 +10,9 @@ use std::time::SystemTime;
 
 use syncline::AtomicFile;
 
-use crate::input::is_dash;
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
+
 use crate::started::stdout_is_closed;
 
 /// The temporary files that exist now. The thread that ends the program holds the lock while it removes them and until
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_the_name_before_the_end() {
+    fn file_has_no_name_before_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         let entries = || fs::read_dir(folder.path()).unwrap().count();

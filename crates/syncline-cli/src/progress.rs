@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_takes_as_long_as_what_is_done_did() {
+    fn remaining_time_is_extrapolated_from_elapsed_time() {
         let second = Duration::from_secs(1);
         assert_eq!(time_left(25, 100, second), 3 * second);
         assert_eq!(time_left(100, 100, second), Duration::ZERO);

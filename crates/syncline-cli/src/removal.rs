@@ -4,8 +4,8 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use crate::args::Files;
-use crate::input::is_dash;
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
 
 /// The inputs to remove after the output is complete.
 #[derive(Debug)]

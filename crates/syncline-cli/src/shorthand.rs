@@ -6,8 +6,7 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 
 use crate::args::Cli;
-use crate::input::is_dash;
-use crate::names;
+use crate::names::{self, is_dash};
 
 /// Inserts the command that the short options or the names of files imply, unless there is a command.
 pub fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_inserted() {
+    fn shorthand_inserts_the_command() {
         for (line, expected) in [
             ("x.syn", "decompress x.syn"),
             ("x.npy --lossless", "compress x.npy --lossless"),

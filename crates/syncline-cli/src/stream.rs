@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use syncline::{
-    Backend, CudaDevices, DecompressOptions, Error, Execution, Header, SparseBytes, StreamFile, max_compressed_len,
+    Backend, CudaDevices, DecompressOptions, Error, Execution, Header, SparseBytes, StreamFile, compress_bound,
 };
 
 use crate::args::Resources;
@@ -111,7 +111,7 @@ fn spooled(mut pipe: impl Read, path: &Path, memory_limit: Option<u64>) -> Outco
     read_to(&mut head, SparseBytes::HEAD_BYTES)?;
     let header = Header::parse(&head).map_err(|error| Failure::of(shown(path), error))?;
     // With more chunks than this build writes, a stream can be longer, but hardly twice as long.
-    let longest = max_compressed_len(header.element_type, header.shape).saturating_mul(2).saturating_add(1 << 20);
+    let longest = compress_bound(header.element_type, header.shape).saturating_mul(2).saturating_add(1 << 20);
     Input::spooled(head.chain(pipe), path, memory_limit, longest)
 }
 

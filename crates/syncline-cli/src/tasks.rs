@@ -11,10 +11,10 @@ use walkdir::WalkDir;
 use crate::args::{Files, Talk};
 use crate::commands::remark;
 use crate::format::{self, counted};
-use crate::input::is_dash;
 use crate::json;
 use crate::message::{Failure, Outcome};
-use crate::{names, npz, zarr};
+use crate::names::{self, is_dash};
+use crate::places::{Place, npz};
 
 /// The files named on a command line, with those in the folders that it names.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Inputs {
         let mut files = Vec::new();
         let mut folders = false;
         for path in paths {
-            if is_dash(path) || !path.is_dir() || zarr::array_in(path).is_some() {
+            if is_dash(path) || !path.is_dir() || matches!(Place::of(path), Place::Zarr { .. }) {
                 files.push((path.clone(), None));
                 continue;
             }

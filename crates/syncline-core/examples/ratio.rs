@@ -51,7 +51,7 @@ fn main() {
         let start = Instant::now();
         for (mut sink, record) in Scatter::new(&mut back, &geometry, geometry.whole(), of.size()).zip(&records) {
             let chunk = sink.chunk();
-            decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink).unwrap();
+            decode_chunk(&header, &geometry, chunk, record, &mut scratch, &mut sink).unwrap();
         }
         let decode = start.elapsed().as_secs_f64();
         let value = |bytes: &[u8], i: usize| match of {

@@ -36,7 +36,7 @@ pub const MAX_SYMBOLS: usize = 1 << 23;
 /// Most classes, and so codebooks, in a stream.
 pub const MAX_CLASSES: usize = 4;
 
-/// Bits of a subsequence: what one entry of the gap index covers.
+/// Bits of a subsequence, the unit of work of decoders on a GPU that find codewords without an index.
 pub const SUBSEQUENCE_BITS: u32 = 128;
 
 mod sealed {
@@ -87,8 +87,6 @@ impl Symbol for u16 {
 pub enum IndexKind {
     /// No index. The stream is smallest and is decoded slowly.
     None = 0,
-    /// The start of the first codeword in every 128 bits: for parallel decoding of whole chunks.
-    Gap = 1,
     /// The start of every group of 64 or 128 symbols: for the fastest decoding, and for regions.
     #[default]
     Symbol = 2,
@@ -96,7 +94,7 @@ pub enum IndexKind {
 
 impl IndexKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [Self; 3] = [Self::None, Self::Gap, Self::Symbol];
+    pub const ALL: [Self; 2] = [Self::None, Self::Symbol];
 
     /// Returns the kind with this code in the stream.
     pub fn from_code(code: u8) -> Option<Self> {
@@ -107,7 +105,6 @@ impl IndexKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::Gap => "gap",
             Self::Symbol => "symbol",
         }
     }
@@ -124,15 +121,13 @@ pub enum Decoder {
     Chunked,
     /// Parallel decoding without an index: decoders that start at any bit synchronize after some codewords.
     SelfSync,
-    /// Parallel decoding with the gap index.
-    Gap,
     /// Parallel decoding with the symbol index, several groups at once in each thread.
     Indexed,
 }
 
 impl Decoder {
     /// All decoders.
-    pub const ALL: [Self; 5] = [Self::Auto, Self::Chunked, Self::SelfSync, Self::Gap, Self::Indexed];
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Chunked, Self::SelfSync, Self::Indexed];
 
     /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
@@ -140,7 +135,6 @@ impl Decoder {
             Self::Auto => "auto",
             Self::Chunked => "chunked",
             Self::SelfSync => "self-sync",
-            Self::Gap => "gap",
             Self::Indexed => "indexed",
         }
     }

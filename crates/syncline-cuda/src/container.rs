@@ -20,8 +20,10 @@ use crate::device::Specialization;
 
 /// Returns all specializations of this module's kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let of_elements =
-        [4, 8].into_iter().flat_map(|bytes| [layout::specialization(bytes), write::specialization(bytes)]);
-    let others = [hash::specialization(), table::specialization()].into_iter().chain(parse::specializations());
-    of_elements.chain(others).collect()
+    let of_elements = |bytes| {
+        let layout = layout::LayoutKernels::specialization(bytes);
+        [layout, write::WriteKernels::specialization(bytes), parse::ParseKernels::specialization(bytes)]
+    };
+    let others = [hash::HashKernels::specialization(), table::TableKernels::specialization()];
+    [4, 8].into_iter().flat_map(of_elements).chain(others).collect()
 }

@@ -6,14 +6,16 @@ mod arena;
 mod bytes;
 mod cache;
 mod fetch;
+mod grid;
 mod headers;
 mod host_function;
 mod nvrtc;
 mod pinned;
 mod pool;
 mod program;
-mod programmatic_dependent_launch;
 mod side;
+mod tracer;
+mod transfer;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,17 +30,23 @@ pub use arena::{Arena, Cleared, Frame};
 pub use bytes::{view_bytes, view_bytes_mut};
 pub use cache::{Cache, Key};
 pub(crate) use fetch::fetch;
+pub use grid::Grid;
+pub use headers::{ConstantHeader, Headers, StructHeader};
 pub(crate) use host_function::HostFunction;
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use pool::keep_freed_memory;
 pub use program::{Kernel, Specialization};
-pub use programmatic_dependent_launch::ProgrammaticDependentLaunch;
 pub use side::SideStream;
+pub use tracer::Tracer;
+pub use transfer::specializations;
+pub(crate) use transfer::{Copies, CountedPlane, Patches, PlaneJoin, STRUCTS, Transfer};
 
 use crate::error::{CudaError, DriverContext, Result};
 
-/// Includes a file of the folder of kernels as a [`Source`].
+/// Includes a file of the calling crate's folder `kernels` as a [`Source`].
+#[doc(hidden)]
+#[macro_export]
 macro_rules! source {
     ($name:literal) => {
         $crate::device::Source {
@@ -47,7 +55,7 @@ macro_rules! source {
         }
     };
 }
-pub(crate) use source;
+pub use crate::source;
 
 /// Properties of a device and of the software that drives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +126,10 @@ pub struct Device {
     context: Arc<CudaContext>,
     info: DeviceInfo,
     compiler: &'static Nvrtc,
+    headers: &'static Headers,
     cache: Cache,
     modules: Arc<Mutex<HashMap<Specialization, Slot>>>,
+    tracer: Option<Arc<dyn Tracer>>,
 }
 
 /// Entry of the table of loaded modules, locked while its module is compiled.
@@ -145,20 +155,21 @@ impl Device {
         }
     }
 
-    /// Opens GPU number `ordinal`. Compiled kernels are cached as the environment says ([`Cache::from_environment`]).
+    /// Opens GPU number `ordinal` for kernels that include `headers`. Compiled kernels are cached as the environment
+    /// says ([`Cache::from_environment`]).
     ///
     /// # Errors
     /// The errors of [`Self::count`]; [`CudaError::NoDevice`] if there are fewer GPUs, [`CudaError::NoCompiler`]
     /// without NVRTC.
-    pub fn open(ordinal: usize) -> Result<Self> {
-        Self::open_with_cache(ordinal, Cache::from_environment())
+    pub fn open(ordinal: usize, headers: &'static Headers) -> Result<Self> {
+        Self::open_with_cache(ordinal, headers, Cache::from_environment())
     }
 
-    /// Opens GPU number `ordinal` with the given cache of compiled kernels.
+    /// Opens GPU number `ordinal` for kernels that include `headers`, with the given cache of compiled kernels.
     ///
     /// # Errors
     /// The errors of [`Self::open`].
-    pub fn open_with_cache(ordinal: usize, cache: Cache) -> Result<Self> {
+    pub fn open_with_cache(ordinal: usize, headers: &'static Headers, cache: Cache) -> Result<Self> {
         let driver = driver_version()?;
         let count = Self::count()?;
         if ordinal >= count {
@@ -185,7 +196,13 @@ impl Device {
             architecture: compiler.architecture_for(capability).unwrap_or(capability),
             cache: cache.folder().map(PathBuf::from),
         };
-        Ok(Self { context, info, compiler, cache, modules: Arc::default() })
+        Ok(Self { context, info, compiler, headers, cache, modules: Arc::default(), tracer: None })
+    }
+
+    /// Returns the device with a tracer, which receives the launches of kernels that are loaded through it.
+    #[must_use]
+    pub fn with_tracer(self, tracer: Arc<dyn Tracer>) -> Self {
+        Self { tracer: Some(tracer), ..self }
     }
 
     /// Returns the properties of the device and of the software that drives it.
@@ -209,7 +226,8 @@ impl Device {
         let module = self.module(specialization)?;
         let function = module.load_function(name).doing(&format!("looking for kernel {name}"))?;
         let info = &self.info;
-        Ok(Kernel::new(self.context.clone(), function, name, info.shared_memory_per_block, info.architecture))
+        let (shared_memory, tracer) = (info.shared_memory_per_block, self.tracer.clone());
+        Ok(Kernel::new(self.context.clone(), function, name, shared_memory, info.architecture, tracer))
     }
 
     fn module(&self, specialization: &Specialization) -> Result<Arc<CudaModule>> {
@@ -223,14 +241,14 @@ impl Device {
         if let Some(module) = slot.as_ref() {
             return Ok(module.clone());
         }
-        let key = specialization.key(self.info.architecture, self.compiler.version());
+        let key = specialization.key(self.headers, self.info.architecture, self.compiler.version());
         let load = |image| self.context.load_module(Ptx::from_binary(image));
         // A cached image that the driver rejects is treated as damaged and compiled again.
         let cached = self.cache.get(key).and_then(|image| load(image).ok());
         let module = match cached {
             Some(module) => module,
             None => {
-                let image = specialization.compile(self.compiler, self.info.architecture)?;
+                let image = specialization.compile(self.compiler, self.headers, self.info.architecture)?;
                 self.cache.put(key, &image);
                 load(image).doing(&format!("loading {}", specialization.source.name))?
             }

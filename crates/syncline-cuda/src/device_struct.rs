@@ -106,8 +106,10 @@ impl DeviceStruct {
 /// - The C struct has the name of the Rust struct. `struct Geometry = "GeometryFields"` gives it another one, for
 ///   kernels that derive a struct with member functions from it (`struct Geometry : GeometryFields { ... };`).
 ///
-/// The structs of a stage are in its module `structs`, which imports nothing of the stage, because the device layer
-/// includes them in every kernel (`STRUCT_HEADERS` in `device/headers.rs`). Kernels include `<stage>/structs.cuh`.
+/// The structs of a stage are in its module `structs`, which imports nothing of the stage. A set of headers
+/// ([`Headers`](crate::device::Headers)) names them, and kernels include `<stage>/structs.cuh`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! device_struct {
     (
         $(#[$attribute:meta])*
@@ -134,9 +136,9 @@ macro_rules! device_struct {
                 const C_TYPE: &'static str = $name::C.name;
             }
             // SAFETY: the struct is plain data that C declares identically, as for `DeviceField`.
-            unsafe impl ::cudarc::driver::DeviceRepr for $name {}
+            unsafe impl $crate::cudarc::driver::DeviceRepr for $name {}
             // SAFETY: every `DeviceField` is valid with all bits 0.
-            unsafe impl ::cudarc::driver::ValidAsZeroBits for $name {}
+            unsafe impl $crate::cudarc::driver::ValidAsZeroBits for $name {}
         };
 
         impl $name {
@@ -158,7 +160,7 @@ macro_rules! device_struct {
         }
     };
 }
-pub(crate) use device_struct;
+pub use crate::device_struct;
 
 /// Returns the first name: the explicit one if there is one, else the default.
 pub const fn first_of(names: &[&'static str]) -> &'static str {

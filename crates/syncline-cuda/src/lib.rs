@@ -7,19 +7,21 @@
 //! All stages take device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller
 //! keeps.
 
-#[cfg(feature = "baselines")]
-pub mod baselines;
 pub mod container;
 pub mod device;
-mod device_struct;
+#[doc(hidden)]
+pub mod device_kernels;
+#[doc(hidden)]
+pub mod device_struct;
 pub mod error;
 pub mod geometry;
 pub mod huffman;
+pub mod kernels;
 pub mod lossless;
 pub mod lzss;
 pub mod lzss_codes;
-pub mod observer;
 pub mod pipeline;
+pub mod predict;
 pub mod quantize;
 pub mod reconstruct;
 pub mod timing;
@@ -29,3 +31,4 @@ mod workers;
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};
 pub use error::{CudaError, Result};
+pub use kernels::HEADERS;

@@ -13,7 +13,6 @@ mod record_headers;
 mod records;
 pub(crate) mod structs;
 mod tiles;
-mod transfer;
 mod write_tokens;
 
 pub use compress::{LosslessCompressor, is_supported};
@@ -22,15 +21,14 @@ pub use decompress::LosslessDecompressor;
 pub(crate) use read_tokens::{TokenDecoder, Tokens};
 pub(crate) use records::TokenSections;
 pub(crate) use structs::RecordHeader;
-pub(crate) use transfer::{Copies, Pieces as Transfer};
 pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
 
 use crate::device::Specialization;
 
 /// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let of_elements = [1, 2, 4, 8]
-        .into_iter()
-        .flat_map(|bytes| [tiles::specialization(bytes), record_headers::specialization(bytes)]);
-    of_elements.chain([transfer::specialization()]).collect()
+    let of_elements = [1, 2, 4, 8].into_iter().flat_map(|bytes| {
+        [tiles::TileKernels::specialization(bytes), record_headers::RecordHeaderKernels::specialization(bytes)]
+    });
+    of_elements.collect()
 }

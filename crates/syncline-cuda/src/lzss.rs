@@ -12,7 +12,7 @@ pub(crate) mod structs;
 
 pub use decode::{DecodeBatch, DecodeSpan, Decoder, status_text};
 pub(crate) use encode::Found;
-pub use encode::{Encoder, Method};
+pub use encode::{Encoder, TokenSearch};
 pub use sections::{Batch, Encoded, Form, NO_MATCHES, Span};
 pub use structs::SectionPlan;
 pub(crate) use structs::{PlaneStarts, WORD_PLANES};
@@ -28,20 +28,23 @@ const MAX_BYTES: u64 = 1 << 25;
 /// Returns every specialization of the stage's kernels on a device with `shared_memory` bytes of shared memory per
 /// block, for the check that all of them compile.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    // Levels only differ in numbers, so these cover every width, short and long windows, and a single candidate.
-    let kinds = [
-        (SymbolWidth::One, 4),
-        (SymbolWidth::Two, 3),
-        (SymbolWidth::Four, 1),
-        (SymbolWidth::Eight, 4),
-        (SymbolWidth::One, 9),
-        (SymbolWidth::Four, 6),
-    ];
-    let compiled = kinds.map(|(width, level)| Params::new(width, level)).map(|params| {
+    let compiled = KINDS.map(|(width, level)| Params::new(width, level)).map(|params| {
         [encode::specializations(&params, shared_memory), decode::specializations(&params, shared_memory)].concat()
     });
     compiled.concat()
 }
+
+/// Widths and levels whose kernels are compiled in checks. Levels only differ in numbers, so these cover every width,
+/// short and long windows, and a single candidate.
+#[doc(hidden)]
+pub const KINDS: [(SymbolWidth, u8); 6] = [
+    (SymbolWidth::One, 4),
+    (SymbolWidth::Two, 3),
+    (SymbolWidth::Four, 1),
+    (SymbolWidth::Eight, 4),
+    (SymbolWidth::One, 9),
+    (SymbolWidth::Four, 6),
+];
 
 /// Returns the parameters with the shortest match that saves bytes, or an error if there is no such level.
 fn params(width: SymbolWidth, level: u8) -> Result<Params> {

@@ -12,5 +12,9 @@ use crate::device::Specialization;
 
 /// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    [decode::specialization(6), decode::specialization(7), encode::specialization(4), encode::specialization(8)].into()
+    [6, 7]
+        .map(decode::DecodeKernels::specialization)
+        .into_iter()
+        .chain([4, 8].map(encode::EncodeKernels::specialization))
+        .collect()
 }

@@ -1,7 +1,6 @@
 //! Compression of whole arrays in device memory, and decompression of whole streams.
 
 mod batches;
-mod code_decoder;
 mod compress;
 mod decompress;
 mod info;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::container::ALIGNMENT;
-pub use syncline_core::pipeline::max_compressed_len;
+pub use syncline_core::pipeline::compress_bound;
 
 use crate::error::{CudaError, Result};
 

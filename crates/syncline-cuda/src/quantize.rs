@@ -5,6 +5,7 @@
 
 mod bound_scan;
 mod codes;
+mod entries;
 mod finish;
 mod gather;
 mod quantized;
@@ -72,11 +73,14 @@ impl TileBits {
     }
 }
 
+/// Warps of a block of the kernels that process one tile per warp on the scalar path.
+const WARPS: u32 = 4;
+
 /// Every specialization of the kernels of this module, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
     let mut all = bound_scan::specializations();
-    all.push(finish::specialization());
-    all.extend(queued::specializations());
+    all.push(finish::FinishKernels::specialization());
+    all.extend([4, 8].map(queued::ListKernels::specialization));
     for element_bytes in [4, 8] {
         for (logarithm, measure) in [(false, false), (false, true), (true, false)] {
             for axes in 1..=3 {
@@ -85,7 +89,7 @@ pub fn specializations() -> Vec<Specialization> {
                     all.extend(codes::specializations(variant));
                     all.extend(scalar_tile::specializations(variant));
                     if !patterns {
-                        all.push(token_codes::specialization(variant));
+                        all.push(token_codes::TokenKernels::specialization(variant));
                     }
                 }
             }

@@ -1,14 +1,14 @@
 //! Reconstruction of elements from parsed chunks: launchers of `kernels/reconstruct/reconstruct.cu`.
 //!
-//! There are three strategies ([`Way`]). One kernel decodes streams with the symbol index and reconstructs their
+//! There are three strategies ([`Strategy`]). One kernel decodes streams with the symbol index and reconstructs their
 //! elements. For 3-D arrays, three kernels can share this work: one decodes and leaves sums of residuals in memory, a
 //! concurrent one writes regions of constant value, and one computes elements from the sums. For other streams,
 //! [`crate::huffman::decode`] decodes the codes first. All strategies write each element once, except verbatim values,
 //! which may be overwritten.
 
 mod arguments;
+mod kernels;
 mod launch;
-mod plans;
 mod strips;
 pub(crate) mod structs;
 
@@ -21,19 +21,14 @@ use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
+use kernels::{CodesKernels, FlatKernels, FusedKernels, LargeTilesKernels, StripsKernels, TokenCodesKernels};
 pub use launch::{Reconstructor, fuses};
-pub use plans::InterpolationPlans;
 
 use crate::container::parsed::Parsed;
-use crate::device::{Source, Specialization, source};
+use crate::device::Specialization;
 use crate::error::{CudaError, Result};
-use crate::huffman::decode::{BatchView, PAIRED_SHARE, SINGLE_LONG_ENTRIES, code_constants};
-
-const SOURCE: Source = source!("reconstruct/reconstruct.cu");
-const STRIPS_SOURCE: Source = source!("reconstruct/strips.cu");
-const FLAT_SOURCE: Source = source!("reconstruct/flat.cu");
-const TOKEN_CODES_SOURCE: Source = source!("reconstruct/token_codes.cu");
-const LARGE_TILES_SOURCE: Source = source!("reconstruct/large_tiles.cu");
+use crate::huffman::decode::BatchView;
+use crate::predict::InterpolationPlans;
 
 /// Threads of a block that decodes: each can use 128 registers.
 const FUSED_THREADS: u32 = 512;
@@ -54,7 +49,7 @@ const LARGE_TILES_RESIDENT: u32 = 6;
 
 /// Strategy of reconstruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Strategy {
     /// One kernel decodes streams with the symbol index and reconstructs their elements.
     Fused,
     /// For 3-D streams with the symbol index: one kernel decodes codes, sums them along x and y and stores the sums in
@@ -65,7 +60,7 @@ pub enum Way {
     Decoded,
 }
 
-impl Way {
+impl Strategy {
     /// All strategies.
     pub const ALL: [Self; 3] = [Self::Fused, Self::Apart, Self::Decoded];
 
@@ -83,8 +78,8 @@ pub enum Codes<'d, 'v> {
     /// Decoded codes: those of chunk `c` of the batch start at group `c * slots` of [`Parsed`]. The view starts on a
     /// multiple of 16 bytes.
     Decoded(&'d CudaView<'v, u16>),
-    /// Decoded codes of chunks with token codebooks, which reconstructors of [`Way::Decoded`] take in a launch of its
-    /// own; tiles of other chunks remain unchanged.
+    /// Decoded codes of chunks with token codebooks, which reconstructors of [`Strategy::Decoded`] take in a launch of
+    /// its own; tiles of other chunks remain unchanged.
     TokenCodes {
         /// [`group_len`](syncline_core::tokens::group_len) codes for each of `slots` groups of each chunk.
         codes: &'d CudaView<'v, i32>,
@@ -169,45 +164,10 @@ impl Format {
         32 << (self.group_log2 + if wide { 2 } else { 1 })
     }
 
-    /// Returns the constants that all kernels are compiled with, followed by `own` constants.
-    fn constants(self, wide: bool, own: &[(&'static str, u32)]) -> Vec<(&'static str, u64)> {
-        let shared = [
-            ("AXES", self.axes),
-            ("DOUBLE", self.double.into()),
-            ("LOG", self.logarithm.into()),
-            ("WIDE", wide.into()),
-        ];
-        shared.iter().chain(own).map(|&(name, value)| (name, value.into())).collect()
-    }
-
-    /// Returns the specialization that decodes. Sums that go to device memory do not depend on the element type.
-    fn fused(self, wide: bool, apart: bool) -> Specialization {
-        let format = if apart { Self { double: false, logarithm: false, ..self } } else { self };
-        let own = [
-            ("FUSED", 1),
-            ("APART", apart.into()),
-            ("OWN_LONG", SINGLE_LONG_ENTRIES[0]),
-            ("OWN_LONG_MANY", SINGLE_LONG_ENTRIES[1]),
-            ("PAIRED_PERCENT", (PAIRED_SHARE * 100.0) as u32),
-            ("THREADS", if apart { APART_THREADS } else { FUSED_THREADS }),
-            ("LIVE_COST", LIVE_COST),
-            ("START_COST", START_COST),
-        ];
-        let constants = [code_constants(self.group_log2), format.constants(wide, &own)].concat();
-        Specialization { source: SOURCE, constants }
-    }
-
-    /// Returns the specialization for decoded codes.
-    fn unfused(self) -> Specialization {
-        let own = [
-            ("GROUP_LOG2", self.group_log2),
-            ("FUSED", 0),
-            ("APART", 0),
-            ("THREADS", CODES_THREADS),
-            ("LIVE_COST", LIVE_COST),
-            ("START_COST", START_COST),
-        ];
-        Specialization { source: SOURCE, constants: self.constants(true, &own) }
+    /// Returns the format that the kernel which decodes is compiled for. Sums that go to device memory (`apart`) do not
+    /// depend on the element type.
+    fn of_sums(self, apart: bool) -> Self {
+        if apart { Self { double: false, logarithm: false, ..self } } else { self }
     }
 
     /// Returns the tiles of a warp of the kernel for chunks with token codebooks, which it has in shared memory, and
@@ -219,58 +179,6 @@ impl Format {
             (_, false) => (2, 16),
             (_, true) => (2, 8),
         }
-    }
-
-    /// Returns the specialization for chunks with token codebooks.
-    fn token_codes(self) -> Specialization {
-        let (tiles, resident) = self.token_codes_tiles();
-        let own = [
-            ("GROUP_LOG2", self.group_log2),
-            ("APART", 0),
-            ("THREADS", TOKEN_CODES_THREADS),
-            ("RESIDENT_BLOCKS", resident),
-            ("WARP_TILES", tiles),
-            ("LIVE_COST", LIVE_COST),
-            ("START_COST", START_COST),
-        ];
-        Specialization { source: TOKEN_CODES_SOURCE, constants: self.constants(true, &own) }
-    }
-
-    /// Returns the specialization for large tiles.
-    fn large_tiles(self) -> Specialization {
-        let own = [
-            ("GROUP_LOG2", self.group_log2),
-            ("APART", 0),
-            ("THREADS", LARGE_TILES_THREADS),
-            ("RESIDENT_BLOCKS", LARGE_TILES_RESIDENT),
-            ("LIVE_COST", LIVE_COST),
-            ("START_COST", START_COST),
-        ];
-        Specialization { source: LARGE_TILES_SOURCE, constants: self.constants(true, &own) }
-    }
-
-    /// Returns the specialization that computes the elements of 3-D tiles from sums of codes.
-    fn strips(self) -> Specialization {
-        let threads = strips::threads(self.double);
-        // Logarithms take more registers.
-        let resident = if self.logarithm { 512 / threads } else { 4 };
-        self.of_strips(STRIPS_SOURCE, threads, resident)
-    }
-
-    /// Returns the specialization for strips of 3-D tiles that have a single value.
-    fn flat_strips(self) -> Specialization {
-        self.of_strips(FLAT_SOURCE, strips::FLAT_THREADS, strips::FLAT_RESIDENT)
-    }
-
-    fn of_strips(self, source: Source, threads: u32, resident: u32) -> Specialization {
-        let own = [
-            ("GROUP_LOG2", self.group_log2),
-            ("APART", 0),
-            ("THREADS", threads),
-            ("PLANES", strips::PLANES),
-            ("RESIDENT", resident),
-        ];
-        Specialization { source, constants: self.constants(true, &own) }
     }
 }
 
@@ -286,17 +194,22 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         })
     });
     let of = |format: Format| {
-        let mut all = vec![format.unfused(), format.token_codes(), format.large_tiles()];
+        let mut all = vec![
+            CodesKernels::specialization(format),
+            TokenCodesKernels::specialization(format),
+            LargeTilesKernels::specialization(format),
+        ];
         if !fuses {
             return all;
         }
-        all.extend([format.fused(false, false), format.fused(true, false)]);
+        let fused = |apart| [false, true].map(|wide| FusedKernels::specialization(format, wide, apart));
+        all.extend(fused(false));
         if format.axes == 3 {
-            all.extend([format.strips(), format.flat_strips()]);
+            all.extend([StripsKernels::specialization(format), FlatKernels::specialization(format)]);
         }
         // Sums that go to device memory do not depend on the element type, so each group size is compiled once.
         if format.axes == 3 && (!format.double || format.group_log2 == 6) {
-            all.extend([format.fused(false, true), format.fused(true, true)]);
+            all.extend(fused(true));
         }
         all
     };

@@ -16,5 +16,9 @@ use crate::device::Specialization;
 
 /// Returns every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    vec![decode::specialization(), encode::specialization(), statistics::specialization()]
+    vec![
+        decode::DecodeKernels::specialization(),
+        encode::EncodeKernels::specialization(),
+        statistics::StatisticsKernels::specialization(),
+    ]
 }

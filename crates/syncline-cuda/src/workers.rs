@@ -135,21 +135,21 @@ mod tests {
     }
 
     #[test]
-    fn jobs_do_not_wait_for_each_other() {
+    fn jobs_run_without_waiting_for_others() {
         let waiting = run_tasks(2, |_| std::thread::sleep(std::time::Duration::from_millis(5)));
         assert_eq!(run_tasks(50, |task| task).count(), 50);
         assert_eq!(waiting.count(), 2);
     }
 
     #[test]
-    fn a_panic_is_noticed_and_harms_nobody_else() {
+    fn panic_in_one_thread_is_reported_and_others_go_on() {
         let results = run_tasks(10, |task| if task == 3 { panic!("on purpose") } else { task });
         assert!(results.count() < 10);
         assert_eq!(run_tasks(10, |task| task).count(), 10);
     }
 
     #[test]
-    fn what_nobody_waits_for_ends() {
+    fn dropped_tasks_are_abandoned() {
         drop(run_tasks(1 << 40, |task| task));
         assert_eq!(run_tasks(10, |task| task).count(), 10);
     }

@@ -2,25 +2,28 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
+
 use common::streams::{Field, Options};
 use common::{Random, Share, pick, unless_tiny};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::IndexKind;
 use syncline_core::huffman::sample::Sample;
 use syncline_core::pipeline::CoderOptions;
 use syncline_cuda::Device;
-use syncline_cuda::error::CudaError;
+use syncline_cuda::cudarc::driver::CudaStream;
+use syncline_cuda::device::Tracer;
+use syncline_cuda::error::{CudaError, Result};
 use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
-use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, compress_bound};
 
 const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
 
 fn options_of(options: &Options) -> CompressOptions {
-    let Options { bound, fill, index, group_log2, .. } = *options;
-    CompressOptions { bound, fill, index, group_log2 }
+    let Options { bound, fill, group_log2, .. } = *options;
+    CompressOptions { bound, fill, group_log2 }
 }
 
 /// Compares the device's stream with the CPU's, with several batch sizes, each into memory filled with a pattern.
@@ -28,7 +31,7 @@ fn check(device: &Device, field: &Field, options: &Options) {
     let stream = device.context().default_stream();
     let what = format!("{}, {options:?}", field.name);
     let expected = field.stream(options);
-    let room = max_compressed_len(field.element, field.shape) as usize;
+    let room = compress_bound(field.element, field.shape) as usize;
     // A PSNR bound may take several attempts, of which the last need not be the longest.
     let written = if matches!(options.bound, Bound::Psnr(_)) { room } else { expected.len() };
     let upload = stream.clone_htod(&[field.bytes.as_slice(), &[0; 16]].concat()).unwrap();
@@ -39,7 +42,7 @@ fn check(device: &Device, field: &Field, options: &Options) {
     for &(poison, batch_bytes) in if several { &batches[..] } else { unless_tiny(&batches[..], &batches[1..]) } {
         let lossless = CoderOptions { rewritable: options.rewritable, ..CoderOptions::default() };
         let mut compressor =
-            Compressor::new(device, &stream).unwrap().with_lossless(lossless).with_batch_bytes(batch_bytes);
+            Compressor::new(device, &stream).unwrap().with_coder(lossless).with_batch_bytes(batch_bytes);
         for _ in 0..pick(2, 1) {
             let mut output = stream.clone_htod(&vec![poison; room + 64]).unwrap();
             let mut view = output.slice_mut(..room);
@@ -111,16 +114,15 @@ fn small_arrays_of_every_kind() {
             .with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0))
             .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
             .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
-        let gap = Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Psnr(70.0)) };
-        let unindexed = Options { index: IndexKind::None, ..Options::new(Bound::PwRel(1e-2)) };
+        let small_groups = Options { group_log2: 6, ..Options::new(Bound::Psnr(70.0)) };
         let mut share = Share::all().if_tiny(3, number);
         for (field, options) in [
             (&field, Options::new(Bound::Rel(1e-3))),
-            (&field, gap),
+            (&field, small_groups),
             (&rough, Options::new(Bound::Abs(1e-6))),
             (&holes, Options::new(Bound::Abs(1e-3))),
             (&rough, Options::new(Bound::Abs(1e-4))),
-            (&holes, unindexed),
+            (&holes, Options::new(Bound::PwRel(1e-2))),
         ] {
             if share.takes() {
                 check(device, field, &options);
@@ -182,11 +184,24 @@ fn large_streams_are_counted_in_samples() {
         let rare = smooth.clone().with("rare codes", |i| (i % 50_021 == 77 && unseen(i)).then_some(0.3));
         let outliers = smooth.clone().with("rare outliers", |i| (i % 30_011 == 7 && unseen(i)).then_some(60.0));
         let hidden = smooth.clone().with("nothing counted", |i| Some(2.5 + f64::from(unseen(i) && i % group == 9)));
-        for index in pick(&[IndexKind::Symbol, IndexKind::Gap, IndexKind::None][..], &[IndexKind::Symbol]) {
-            for field in [&smooth, &rare, &outliers, &hidden] {
-                check(device, field, &Options { index: *index, group_log2, ..Options::new(Bound::Abs(1e-3)) });
-            }
+        for field in [&smooth, &rare, &outliers, &hidden] {
+            check(device, field, &Options { group_log2, ..Options::new(Bound::Abs(1e-3)) });
         }
+    }
+}
+
+/// The kernels that were launched.
+#[derive(Debug, Default)]
+struct Launches(Mutex<Vec<&'static str>>);
+
+impl Tracer for Launches {
+    fn before(&self, _: &'static str, _: &Arc<CudaStream>) -> Result<()> {
+        Ok(())
+    }
+
+    fn after(&self, kernel: &'static str, _: &Arc<CudaStream>) -> Result<()> {
+        self.0.lock().unwrap().push(kernel);
+        Ok(())
     }
 }
 
@@ -207,12 +222,14 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
     let constant = smooth.clone().with("constant", |_| Some(2.5));
     let shape = smooth.shape;
-    let room = max_compressed_len(element, shape) as usize;
+    let room = compress_bound(element, shape) as usize;
     for (first, bound) in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)].into_iter().enumerate() {
         if !share.takes() {
             continue;
         }
-        let mut compressor = Compressor::new(device, &stream).unwrap();
+        let launches = Arc::new(Launches::default());
+        let traced = device.clone().with_tracer(launches.clone());
+        let mut compressor = Compressor::new(&traced, &stream).unwrap();
         let fields = [&smooth, &below, &holes, &smooth, &minus, &large, &many, &smooth, &fill, &smooth, &infinite];
         let fields = fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]);
         for (number, field) in fields.enumerate().skip(unless_tiny(0, first)).step_by(unless_tiny(1, 3)) {
@@ -220,18 +237,9 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
             let options = Options::new(bound);
             let input = stream.clone_htod(&field.bytes).unwrap();
             let mut output = stream.clone_htod(&vec![0x5A_u8; room]).unwrap();
-            let mut quantized = 0;
-            let made = compressor.compress_observed(
-                &input.as_view(),
-                element,
-                shape,
-                &options_of(&options),
-                &mut output.as_view_mut(),
-                &mut |step| {
-                    quantized += u32::from(step == "quantize");
-                    Ok(())
-                },
-            );
+            launches.0.lock().unwrap().clear();
+            let made =
+                compressor.compress(&input.as_view(), element, shape, &options_of(&options), &mut output.as_view_mut());
             let made = match made {
                 Err(CudaError::Lossless(_)) => continue,
                 made => made.unwrap(),
@@ -239,6 +247,8 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
             let expected = field.stream(&options);
             let found = stream.clone_dtoh(&output).unwrap();
             assert!(found[..made.bytes as usize] == expected, "{what}");
+            let launched = launches.0.lock().unwrap();
+            let quantized = launched.iter().filter(|kernel| kernel.starts_with("quantize_codes_")).count();
             // If no value is masked, the device's bound equals that of the host.
             assert!(quantized == 1 || !made.header.patterns.is_empty(), "{what}: quantized {quantized} times");
         }
@@ -263,7 +273,7 @@ fn lines_one_after_another() {
 }
 
 #[test]
-fn every_bound_index_and_group() {
+fn every_bound_and_group() {
     let Some(device) = common::device() else { return };
     let mut share = Share::one_in(5);
     for element in ELEMENTS {
@@ -277,11 +287,9 @@ fn every_bound_index_and_group() {
             Bound::PwRel(1e-2),
             Bound::PwRel(1e-4),
         ] {
-            for index in IndexKind::ALL {
-                for group_log2 in [6, 7] {
-                    if (group_log2 == 7 || bound == Bound::Rel(1e-2)) && share.takes() {
-                        check(device, &field, &Options { index, group_log2, ..Options::new(bound) });
-                    }
+            for group_log2 in [6, 7] {
+                if (group_log2 == 7 || bound == Bound::Rel(1e-2)) && share.takes() {
+                    check(device, &field, &Options { group_log2, ..Options::new(bound) });
                 }
             }
         }
@@ -306,7 +314,7 @@ fn raw_wide_and_sparse() {
             (&noisy, plain(1e-6)),
             (&noisy, plain(1e-5)),
             (&noisy, plain(1e-4)),
-            (&noisy, Options { index: IndexKind::Gap, group_log2: 6, ..plain(1e-5) }),
+            (&noisy, Options { group_log2: 6, ..plain(1e-5) }),
             (&spikes, plain(1e-3)),
         ] {
             if share.takes() {
@@ -328,8 +336,7 @@ fn masks_and_signs() {
             let field = Field::smooth(element, extents, 0.01)
                 .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
                 .with("fill", |i| fill.contains(&i).then_some(-9999.0));
-            let given =
-                Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };
+            let given = Options { fill: Fill::Value(-9999.0), ..Options::new(Bound::PwRel(1e-3)) };
             let unfilled = Options { fill: Fill::None, ..Options::new(Bound::Psnr(80.0)) };
             for options in [Options::new(Bound::Rel(1e-3)), Options::new(Bound::PwRel(1e-2)), given, unfilled] {
                 if share.takes() {
@@ -424,7 +431,7 @@ fn wrong_arguments_are_refused() {
 }
 
 #[test]
-fn some_chunks_of_an_array() {
+fn ranges_of_chunks_give_the_same_records() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let field = Field::smooth(ElementType::F32, &[100, 101, 170], 0.001);

@@ -4,22 +4,23 @@
 
 mod common;
 
+use syncline_cuda::HEADERS;
 use syncline_cuda::cudarc::driver::sys::CUresult;
-use syncline_cuda::cudarc::driver::{DriverError, PushKernelArg};
-use syncline_cuda::device::{Arena, Cache, Device, Kernel, Source, Specialization};
+use syncline_cuda::cudarc::driver::{DevicePtrMut, DriverError};
+use syncline_cuda::device::{Arena, Cache, Device, Grid, Source, Specialization};
 use syncline_cuda::error::{CudaError, DriverContext};
 
 #[test]
-fn absence_is_a_typed_error() {
+fn missing_driver_is_a_typed_error() {
     // Whatever this machine has, nothing may panic, and errors must say what to do.
     match Device::count() {
         Ok(count) => {
-            let error = Device::open(count).unwrap_err();
+            let error = Device::open(count, &HEADERS).unwrap_err();
             assert!(matches!(error, CudaError::NoDevice { ordinal, .. } if ordinal == count), "{error}");
         }
         Err(error) => {
             assert!(matches!(error, CudaError::NoDriver | CudaError::DriverTooOld { .. } | CudaError::Driver { .. }));
-            assert!(Device::open(0).is_err());
+            assert!(Device::open(0, &HEADERS).is_err());
             if matches!(error, CudaError::NoDriver) {
                 assert!(error.to_string().contains("install an NVIDIA driver"), "{error}");
             }
@@ -39,16 +40,16 @@ fn info_is_filled_in() {
 
 /// Devices can be opened if no kernel can be stored, and report that.
 #[test]
-fn a_cache_that_cannot_be_written_is_told() {
+fn unwritable_cache_is_reported() {
     let Some(device) = common::device() else { return };
     let file = std::env::temp_dir().join(format!("syncline-device-test-file-{}", std::process::id()));
     std::fs::write(&file, b"no folder").unwrap();
-    let opened = Device::open_with_cache(device.info().ordinal, Cache::new(Some(file.clone()))).unwrap();
+    let opened = Device::open_with_cache(device.info().ordinal, &HEADERS, Cache::new(Some(file.clone()))).unwrap();
     let info = opened.info().to_string();
     std::fs::remove_file(&file).unwrap();
     let told = format!("kernels cannot be cached in {} (", file.display());
     assert!(info.contains(&told), "{info}");
-    let opened = Device::open_with_cache(device.info().ordinal, Cache::new(None)).unwrap();
+    let opened = Device::open_with_cache(device.info().ordinal, &HEADERS, Cache::new(None)).unwrap();
     assert!(opened.info().to_string().ends_with("kernels are not cached"), "{}", opened.info());
 }
 
@@ -62,14 +63,14 @@ const SOURCE: Source = Source {
 fn compiled_kernels_are_cached() {
     let Some(device) = common::device() else { return };
     let folder = std::env::temp_dir().join(format!("syncline-device-test-{}", std::process::id()));
-    let specialization = Specialization { source: SOURCE, constants: vec![("VALUE", 7)] };
+    let specialization = Specialization { assertions: String::new(), source: SOURCE, constants: vec![("VALUE", 7)] };
     for round in ["compiled", "cached", "damaged", "cached again"] {
         if round == "damaged" {
             for entry in std::fs::read_dir(&folder).unwrap() {
                 std::fs::write(entry.unwrap().path(), b"not a kernel").unwrap();
             }
         }
-        let opened = Device::open_with_cache(0, Cache::new(Some(folder.clone()))).unwrap();
+        let opened = Device::open_with_cache(0, &HEADERS, Cache::new(Some(folder.clone()))).unwrap();
         opened.kernel(&specialization, "fill").unwrap();
         opened.kernel(&specialization, "fill").unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "{round}");
@@ -104,7 +105,7 @@ fn arena_slices_are_apart_and_reused() {
 
 /// Any call, including an allocation, may return the error of an earlier kernel, which more memory would not fix.
 #[test]
-fn allocations_tell_what_else_went_wrong() {
+fn failed_allocation_with_another_cause_names_it() {
     let Some(_) = common::device() else { return };
     let result: Result<(), _> = Err(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
     let error = result.allocating(7).unwrap_err();
@@ -116,7 +117,7 @@ fn allocations_tell_what_else_went_wrong() {
 #[test]
 fn threads_share_a_device() {
     let Some(device) = common::device() else { return };
-    let specialization = Specialization { source: SOURCE, constants: vec![("VALUE", 9)] };
+    let specialization = Specialization { assertions: String::new(), source: SOURCE, constants: vec![("VALUE", 9)] };
     device.kernel(&specialization, "fill").unwrap();
     let on_fresh_thread = || {
         let kernel = device.kernel(&specialization, "fill").unwrap();
@@ -125,10 +126,11 @@ fn threads_share_a_device() {
         let mut arena = Arena::new(device.context().default_stream());
         let mut frame = arena.frame().unwrap();
         let mut values = frame.zeros::<u32>(32).unwrap();
-        let mut launch = frame.stream().launch_builder(kernel.function());
-        launch.arg(&mut values);
+        let (mut pointer, used) = values.device_ptr_mut(frame.stream());
+        let mut parameters = [(&raw mut pointer).cast()];
         // SAFETY: one block of 32 threads writes 32 values.
-        unsafe { launch.launch(Kernel::grid(1, 32, 0)) }.unwrap();
+        unsafe { kernel.launch(frame.stream(), Grid::new(1, 32), &mut parameters) }.unwrap();
+        drop(used);
         assert_eq!(frame.stream().clone_dtoh(&values).unwrap(), vec![9; 32]);
     };
     std::thread::scope(|scope| {

@@ -117,12 +117,12 @@ fn starts_and_lengths_are_not_trusted() {
     let (view, progress, to) = (on_device.as_view(), &mut progress.as_view_mut(), &mut differs.as_view_mut());
     hasher.verify(&mut arena.frame().unwrap(), &view, &pieces, progress, to).unwrap();
     assert_eq!(stream.clone_dtoh(&differs).unwrap(), [0; 8]);
-    hasher.sign(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
+    hasher.checksum(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
     assert_eq!(stream.clone_dtoh(&on_device).unwrap(), bytes);
 }
 
 #[test]
-fn records_are_signed() {
+fn records_are_checksummed() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
@@ -148,12 +148,12 @@ fn records_are_signed() {
         excluded: ExcludedRange::RECORD,
     };
     let hasher = Hasher::new(device).unwrap();
-    hasher.sign(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
-    let signed = stream.clone_dtoh(&on_device).unwrap();
+    hasher.checksum(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
+    let checksummed = stream.clone_dtoh(&on_device).unwrap();
     for (chunk, (&start, &length)) in starts.iter().zip(&lengths).enumerate() {
-        parse_record(&signed[start as usize..][..length as usize], chunk as u64).unwrap();
+        parse_record(&checksummed[start as usize..][..length as usize], chunk as u64).unwrap();
     }
-    assert!(signed == records);
+    assert!(checksummed == records);
 
     // Verifies the records, then with the last byte of a payload and the hash of another record changed, then again.
     // The repetition shows that progress words are restored.

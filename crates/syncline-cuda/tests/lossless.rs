@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::damage::{self, Tally};
 use common::{Random, Share, pick, unless_tiny, unless_tiny_one};
 use cudarc::driver::CudaStream;
-use stream::{Whole, parallel, sign, try_decompress};
+use stream::{Whole, parallel, repair_checksum, try_decompress};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
 use syncline_core::container::{ChunkKind, HEADER_LEN, Header, table_and_trailer};
@@ -354,28 +354,24 @@ fn widths_and_levels_before_huffman() {
     widths_and_levels(Coder::LzssHuffman, share);
 }
 
-fn index(index: IndexKind) {
+#[test]
+fn arrays_of_several_chunks_come_back() {
     let kinds = [(ElementType::U16, Kind::Codes), (ElementType::F64, Kind::Ramps)];
-    for &(element, kind) in unless_tiny_one(&kinds, index as usize) {
+    for &(element, kind) in unless_tiny_one(&kinds, 0) {
         let extents = pick([60, 50, 40], unless_tiny([17, 20, 18], [9, 16, 18]));
         let case = Case::new(element, &extents, kind, Coder::LzssHuffman);
-        check(&Case { index, chunk_tiles: Some(pick(70, unless_tiny(14, 8))), ..case });
+        check(&Case { chunk_tiles: Some(pick(70, unless_tiny(14, 8))), ..case });
     }
 }
 
 #[test]
-fn without_an_index() {
-    index(IndexKind::None);
-}
-
-#[test]
-fn with_gaps() {
-    index(IndexKind::Gap);
-}
-
-#[test]
-fn with_the_symbol_index() {
-    index(IndexKind::Symbol);
+fn streams_without_an_index_are_refused() {
+    let Some(device) = common::device() else { return };
+    let case = Case { index: IndexKind::None, ..Case::new(ElementType::U16, &[900], Kind::Codes, Coder::LzssHuffman) };
+    let stream = case.stream(&case.records(&case.bytes()));
+    let info = StreamInfo::from_bytes(&stream).unwrap();
+    let made = LosslessDecompressor::new(device, device.context().default_stream(), &info);
+    assert!(matches!(made, Err(CudaError::Unsupported(_))));
 }
 
 #[test]
@@ -396,19 +392,12 @@ fn whole_streams() {
             let expected = case.stream(&case.records(&bytes));
             let input = stream.clone_htod(&bytes).unwrap();
             let shape = Shape::new(extents).unwrap();
-            let room = syncline_cuda::pipeline::max_compressed_len(case.element, shape);
+            let room = syncline_cuda::pipeline::compress_bound(case.element, shape);
             let mut output = stream.alloc_zeros::<u8>(room as usize).unwrap();
             let mut compressor = LosslessCompressor::new(device, &stream).unwrap();
             let mut compress = |length: usize, output: &mut cudarc::driver::CudaSlice<u8>| {
                 let mut output = output.slice_mut(..length);
-                compressor.compress(
-                    &input.slice(..bytes.len()),
-                    case.element,
-                    shape,
-                    case.index,
-                    &case.options,
-                    &mut output,
-                )
+                compressor.compress(&input.slice(..bytes.len()), case.element, shape, &case.options, &mut output)
             };
             let made = compress(room as usize, &mut output).unwrap();
             assert_eq!(made.bytes as usize, expected.len());
@@ -444,15 +433,14 @@ fn damage_is_found_or_does_no_harm() {
     let Some((device, stream)) = device() else { return };
     let mut tally = Tally::default();
     let rounds = pick(160, unless_tiny(16, 4));
-    for (pipeline, element, kind, index) in [
-        (Coder::Lzss, ElementType::U16, Kind::Codes, IndexKind::Symbol),
-        (Coder::LzssHuffman, ElementType::U16, Kind::Codes, IndexKind::Symbol),
-        (Coder::LzssHuffman, ElementType::F32, Kind::Ramps, IndexKind::Gap),
-        (Coder::LzssHuffman, ElementType::I64, Kind::Rows, IndexKind::None),
-        (Coder::Lzss, ElementType::I32, Kind::Ramps, IndexKind::Symbol),
+    for (pipeline, element, kind) in [
+        (Coder::Lzss, ElementType::U16, Kind::Codes),
+        (Coder::LzssHuffman, ElementType::U16, Kind::Codes),
+        (Coder::LzssHuffman, ElementType::F32, Kind::Ramps),
+        (Coder::LzssHuffman, ElementType::I64, Kind::Rows),
+        (Coder::Lzss, ElementType::I32, Kind::Ramps),
     ] {
         let case = Case {
-            index,
             chunk_tiles: Some(pick(40, 14)),
             ..Case::new(element, &pick([30, 28, 26], [17, 15, 18]), kind, pipeline)
         };
@@ -473,7 +461,7 @@ fn damage_is_found_or_does_no_harm() {
                 _ => damage::cut(record, &mut random),
             }
             if round % 8 != 0 {
-                sign(record);
+                repair_checksum(record);
             }
             let made = case.stream(&damaged);
             let what = format!("{case:?}, round {round}");

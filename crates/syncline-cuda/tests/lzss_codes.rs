@@ -15,27 +15,20 @@ use common::{Random, Share, pick, unless_tiny, unless_tiny_one};
 use cudarc::driver::CudaStream;
 use parts::{check_parts, comes_back};
 use real::{POISON, Real, bytes_of, on_gpu};
-use stream::{Making, compress_by, opened, sign, try_decompress, with_header};
+use stream::{Making, compress_by, opened, repair_checksum, try_decompress, with_header};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};
-use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
-use syncline_core::pipeline::{Allowed, Coder, CoderOptions, Effort};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
-use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, compress_bound};
 
-const AUTO: CoderOptions = CoderOptions {
-    coder: Coder::Auto,
-    symbol: None,
-    level: 3,
-    effort: Effort::Fast,
-    rewritable: false,
-    allowed: Allowed::ALL,
-};
+const AUTO: CoderOptions =
+    CoderOptions { coder: Coder::Auto, symbol: None, level: 3, effort: Effort::Fast, rewritable: false };
 const ALWAYS: CoderOptions = CoderOptions { coder: Coder::LzssHuffman, ..AUTO };
 
 /// Returns areas of repeating rows and areas of waves, zero elsewhere, with jumps of all sizes, fill values, and values
@@ -88,7 +81,7 @@ fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u
     for &batch_bytes in unless_tiny_one(&[256 << 20, 1], geometry.chunks() as usize) {
         let mut output = stream.clone_htod(&vec![POISON; expected.len() + 64]).unwrap();
         let compressor = Compressor::new(device, stream).unwrap().with_batch_bytes(batch_bytes);
-        let mut compressor = compressor.with_lossless(*lossless);
+        let mut compressor = compressor.with_coder(*lossless);
         let mut room = output.slice_mut(..expected.len());
         let records = compressor.compress_chunks(&header, &geometry, 0..geometry.chunks(), &slab, &mut room).unwrap();
         let found = stream.clone_dtoh(&output).unwrap();
@@ -115,25 +108,25 @@ const SHAPES: [&[u64]; 8] = [&[50_000], &[1], &[33, 32, 17], &[230, 300], &[2, 3
 /// For racecheck: a tenth of the elements, with the same numbers of axes.
 const TINY_SHAPES: [&[u64]; 8] = [&[9000], &[1], &[17, 20, 17], &[70, 90], &[2, 3, 25, 40], &[4097], &[], &[5, 1, 333]];
 
-/// Tests every rank, bound, index and group size. Returns the number of chunks that had tokens.
+/// Tests every rank, bound and group size. Returns the number of chunks that had tokens.
 fn every_shape<T: Real>(mut share: Share) -> usize {
     let Some((device, stream)) = device() else { return usize::MAX };
     let mut coded = 0;
     for extents in unless_tiny(SHAPES, TINY_SHAPES) {
         for (wild, lossless) in [(false, ALWAYS), (true, ALWAYS), (true, AUTO)] {
             let bytes = bytes_of::<T>(&patches(extents, 3, wild));
-            for (bound, index, group_log2, chunk_tiles) in [
-                (Bound::Abs(0.01), IndexKind::Symbol, 7, None),
-                (Bound::Abs(0.01), IndexKind::Gap, 7, Some(20)),
-                (Bound::PwRel(0.05), IndexKind::Symbol, 7, Some(20)),
-                (Bound::Rel(1e-4), IndexKind::None, 6, Some(7)),
+            for (bound, group_log2, chunk_tiles) in [
+                (Bound::Abs(0.01), 7, None),
+                (Bound::Abs(0.01), 7, Some(20)),
+                (Bound::PwRel(0.05), 7, Some(20)),
+                (Bound::Rel(1e-4), 6, Some(7)),
             ] {
                 if !share.takes() {
                     continue;
                 }
                 // Each combination of axes and group size has its own kernels, which take seconds to compile.
                 let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
-                let making = Making { fill: Fill::Auto, index, group_log2, chunk_tiles, ..Making::default() };
+                let making = Making { fill: Fill::Auto, group_log2, chunk_tiles, ..Making::default() };
                 let made = compress_by(&bytes, T::TYPE, extents, bound, &making, &lossless);
                 if stream::is_lossy(&made) {
                     coded += coded_chunks(&made);
@@ -161,10 +154,10 @@ fn streams_of_f64_come_back() {
     assert!(coded > pick(60, 0), "{coded}");
 }
 
-fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: CoderOptions) {
+fn small(extents: &[u64], bound: Bound, lossless: CoderOptions) {
     let Some((device, stream)) = device() else { return };
     let bytes = bytes_of::<f32>(&patches(extents, 3, true));
-    let making = Making { index, chunk_tiles: Some(unless_tiny(4, 10)), ..Making::default() };
+    let making = Making { chunk_tiles: Some(unless_tiny(4, 10)), ..Making::default() };
     let made = compress_by(&bytes, ElementType::F32, extents, bound, &making, &lossless);
     comes_back::<f32>(device, &stream, &made, &format!("{extents:?}, {bound:?}"));
     same_bytes(device, &stream, &bytes, &made, &lossless);
@@ -175,14 +168,14 @@ fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: CoderOptions
 #[test]
 fn small_cubes() {
     let extents = unless_tiny([9, 20, 33], [9, 17, 20]);
-    small(&extents, IndexKind::Symbol, Bound::Abs(0.01), ALWAYS);
-    small(&extents, IndexKind::Gap, Bound::PwRel(0.05), AUTO);
+    small(&extents, Bound::Abs(0.01), ALWAYS);
+    small(&extents, Bound::PwRel(0.05), AUTO);
 }
 
 #[test]
 fn small_planes_and_lines() {
-    small(&unless_tiny([70, 90], [40, 70]), IndexKind::None, Bound::Abs(0.01), ALWAYS);
-    small(&unless_tiny([9_000], [5_000]), IndexKind::Symbol, Bound::Abs(0.01), ALWAYS);
+    small(&unless_tiny([70, 90], [40, 70]), Bound::Abs(0.01), ALWAYS);
+    small(&unless_tiny([9_000], [5_000]), Bound::Abs(0.01), ALWAYS);
 }
 
 fn every_level(symbol: SymbolWidth, mut share: Share) {
@@ -233,8 +226,8 @@ fn whole(extents: &[u64], bound: Bound) {
         let shape = Shape::new(extents).unwrap();
         let options = CompressOptions { fill: Fill::None, ..CompressOptions::new(bound) };
         let input = stream.clone_htod(&[&bytes[..], &[POISON; 16]].concat()).unwrap();
-        let mut output = stream.alloc_zeros::<u8>(max_compressed_len(ElementType::F32, shape) as usize).unwrap();
-        let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(lossless);
+        let mut output = stream.alloc_zeros::<u8>(compress_bound(ElementType::F32, shape) as usize).unwrap();
+        let mut compressor = Compressor::new(device, &stream).unwrap().with_coder(lossless);
         let (input, output_view) = (input.slice(..bytes.len()), &mut output.as_view_mut());
         let made = compressor.compress(&input, ElementType::F32, shape, &options, output_view).unwrap();
         let found = stream.clone_dtoh(&output.slice(..made.bytes as usize)).unwrap();
@@ -283,12 +276,8 @@ fn small_streams() -> Vec<Vec<u8>> {
     let extents = [17, 20, 40];
     let bytes = bytes_of::<f32>(&patches(&extents, 4, true));
     let mut all = Vec::new();
-    for (index, bound, level) in [
-        (IndexKind::Symbol, Bound::Abs(0.01), 3),
-        (IndexKind::Gap, Bound::PwRel(0.05), 5),
-        (IndexKind::None, Bound::Abs(0.01), 1),
-    ] {
-        let making = Making { index, chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
+    for (bound, level) in [(Bound::Abs(0.01), 3), (Bound::PwRel(0.05), 5), (Bound::Abs(0.01), 1)] {
+        let making = Making { chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
         let lossless = CoderOptions { level, ..ALWAYS };
         let made = compress_by(&bytes, ElementType::F32, &extents, bound, &making, &lossless);
         assert!(coded_chunks(&made) > 0);
@@ -335,7 +324,7 @@ fn damage_is_found_or_does_no_harm() {
                 _ => damage::cut(record, &mut random),
             }
             if round % 8 != 0 {
-                sign(record);
+                repair_checksum(record);
             }
             let lengths: Vec<u32> = damaged.iter().map(|record| record.len() as u32).collect();
             let header = vec![good[..info.record(0).0 as usize].to_vec()];

@@ -1,4 +1,4 @@
-//! Huffman streams that the device parses and decodes, compared with the CPU: every decoder, alphabets up to 65,536,
+//! Huffman streams that the device parses and decodes, compared with the CPU: alphabets up to 65,536,
 //! several codebooks, damage.
 
 mod common;
@@ -6,10 +6,9 @@ mod common;
 use common::{Random, pick};
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
-use syncline_cuda::baselines::cusz_2020::CuSz2020;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::huffman::decode::{Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation, status_text};
+use syncline_cuda::huffman::decode::{Decoding, Indexed, Limits, Parser, StreamLocation, status_text};
 
 /// Symbols between and after outputs that must not be written.
 const GUARD: usize = 256;
@@ -30,33 +29,11 @@ impl<S: Symbol> Case<S> {
     }
 }
 
-/// The decoders of streams with any index.
-enum Any<S> {
-    CuSz2020(CuSz2020<S>),
-    Indexed(Indexed<S>),
-    Gap(Gap<S>),
-    SelfSync(SelfSync<S>),
-}
-
-impl<S: Symbol + DeviceRepr> Any<S> {
-    /// Returns all decoders, each with the index kind that the parser receives.
-    fn all(device: &Device, group_log2: u32) -> Vec<(Option<IndexKind>, Self)> {
-        vec![
-            (Some(IndexKind::Symbol), Self::Indexed(Indexed::new(device, group_log2).unwrap())),
-            (Some(IndexKind::Symbol), Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
-            (Some(IndexKind::Gap), Self::Gap(Gap::new(device, group_log2).unwrap())),
-            (Some(IndexKind::None), Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
-            (Some(IndexKind::None), Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
-            (None, Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
-        ]
-    }
-}
-
 /// Parses and decodes the cases as one batch on the device. Returns the status and the symbols of each.
 fn decode<S: Symbol + DeviceRepr>(
     arena: &mut Arena,
     parser: &Parser<S>,
-    decoder: &Any<S>,
+    decoder: &Indexed<S>,
     group: usize,
     cases: &[Case<S>],
 ) -> Vec<(u32, Vec<S>)> {
@@ -102,13 +79,7 @@ fn decode<S: Symbol + DeviceRepr>(
             output: &mut output.as_view_mut(),
             status: &mut status.as_view_mut(),
         };
-        match decoder {
-            Any::CuSz2020(d) => d.launch(&mut frame, work),
-            Any::Indexed(d) => d.launch(&mut frame, work),
-            Any::Gap(d) => d.launch(&mut frame, work),
-            Any::SelfSync(d) => d.launch(&mut frame, work),
-        }
-        .unwrap();
+        decoder.launch(&mut frame, work).unwrap();
     }
     let (output, status) = (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&status).unwrap());
     let mut at = 0;
@@ -131,10 +102,14 @@ fn symbols<S: Symbol>(random: &mut Random, bins: u32, length: usize, narrow: u32
 }
 
 /// Returns many kinds of streams with an index.
-fn cases<S: Symbol>(index: IndexKind, group: usize) -> Vec<Case<S>> {
+fn cases<S: Symbol>(group: usize) -> Vec<Case<S>> {
     let mut random = Random(7 + group as u64);
     let bits = 8 * S::BYTES as u32;
-    let options = |free: u16| EncodeOptions { index, zero_bit_symbol: Some(free), group_log2: group.ilog2() as u8 };
+    let options = |free: u16| EncodeOptions {
+        index: IndexKind::Symbol,
+        zero_bit_symbol: Some(free),
+        group_log2: group.ilog2() as u8,
+    };
     let most = 1_u32 << bits;
     let mut all = Vec::new();
     for (bins, groups, narrow) in [
@@ -156,37 +131,31 @@ fn cases<S: Symbol>(index: IndexKind, group: usize) -> Vec<Case<S>> {
     all.push(Case::new((0..most).map(|i| S::truncate(i as u16)).collect(), vec![], &options(0)));
     let plain = EncodeOptions { zero_bit_symbol: None, ..options(0) };
     all.push(Case::new(symbols(&mut random, most.min(300), 70 * group, 2), vec![], &plain));
-    if index == IndexKind::Symbol {
-        // Four codebooks.
-        let mut classes = Vec::new();
-        let mut four = Vec::new();
-        for i in 0..pick(900_u32, 120) {
-            let class = i % 4;
-            classes.push(class as u8);
-            let bins = [2, 8, 64, most.min(900)][class as usize];
-            four.extend(self::symbols::<S>(&mut random, bins, group, 1));
-        }
-        all.push(Case::new(four, classes, &options(1)));
+    // Four codebooks.
+    let mut classes = Vec::new();
+    let mut four = Vec::new();
+    for i in 0..pick(900_u32, 120) {
+        let class = i % 4;
+        classes.push(class as u8);
+        let bins = [2, 8, 64, most.min(900)][class as usize];
+        four.extend(self::symbols::<S>(&mut random, bins, group, 1));
     }
+    all.push(Case::new(four, classes, &options(1)));
     all
 }
 
 fn round_trips<S: Symbol + DeviceRepr>(device: &Device) {
     let mut arena = Arena::new(device.context().default_stream());
     for group_log2 in [6, 7] {
-        for (index, decoder) in Any::<S>::all(device, group_log2) {
-            let parser = Parser::new(device, group_log2, index).unwrap();
-            let cases = cases::<S>(index.unwrap_or(IndexKind::Gap), 1 << group_log2);
-            if index == Some(IndexKind::Symbol) {
-                let four = Stream::<S>::parse(&cases.last().unwrap().on_device, "test").unwrap();
-                assert_eq!(four.codebooks().len(), 4, "a case has several codebooks");
-            }
-            let results = decode(&mut arena, &parser, &decoder, 1 << group_log2, &cases);
-            for (i, (case, (status, symbols))) in cases.iter().zip(results).enumerate() {
-                let what = format!("case {i}, {} bytes, K 2^{group_log2}, {index:?}", S::BYTES);
-                assert_eq!(status_text(status), None, "{what}");
-                assert!(symbols == case.symbols, "{what}");
-            }
+        let (parser, decoder) = (Parser::new(device, group_log2).unwrap(), Indexed::new(device, group_log2).unwrap());
+        let cases = cases::<S>(1 << group_log2);
+        let four = Stream::<S>::parse(&cases.last().unwrap().on_device, "test").unwrap();
+        assert_eq!(four.codebooks().len(), 4, "a case has several codebooks");
+        let results = decode(&mut arena, &parser, &decoder, 1 << group_log2, &cases);
+        for (i, (case, (status, symbols))) in cases.iter().zip(results).enumerate() {
+            let what = format!("case {i}, {} bytes, K 2^{group_log2}", S::BYTES);
+            assert_eq!(status_text(status), None, "{what}");
+            assert!(symbols == case.symbols, "{what}");
         }
     }
 }
@@ -219,32 +188,30 @@ fn damaged_streams_are_detected_or_decode_correctly() {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());
     let mut random = Random(99);
-    for (index, decoder) in Any::<u16>::all(device, 6) {
-        let parser = Parser::new(device, 6, index).unwrap();
-        for good in cases::<u16>(index.unwrap_or(IndexKind::None), 64).into_iter().filter(|c| c.on_device.len() < 3000)
-        {
-            let length = good.on_device.len();
-            let mut damaged = Vec::new();
-            for _ in 0..pick(60, 6) {
-                let mut case = good.clone();
-                case.on_device.truncate(random.below(length as u64) as usize);
-                damaged.push(case);
+    let decoder = Indexed::<u16>::new(device, 6).unwrap();
+    let parser = Parser::new(device, 6).unwrap();
+    for good in cases::<u16>(64).into_iter().filter(|c| c.on_device.len() < 3000) {
+        let length = good.on_device.len();
+        let mut damaged = Vec::new();
+        for _ in 0..pick(60, 6) {
+            let mut case = good.clone();
+            case.on_device.truncate(random.below(length as u64) as usize);
+            damaged.push(case);
+        }
+        for i in 0..pick(200, 20) {
+            let mut case = good.clone();
+            // The header and the codebooks are damaged more often than the rest.
+            let byte = random.below(if i % 2 == 0 { length.min(90) as u64 } else { length as u64 }) as usize;
+            case.on_device[byte] ^= 1 << random.below(8);
+            damaged.push(case);
+        }
+        for (case, (status, symbols)) in damaged.iter().zip(decode(&mut arena, &parser, &decoder, 64, &damaged)) {
+            if status == 0 && symbols != case.symbols {
+                // For example with another zero-bit symbol, which no checksum covers.
+                assert_eq!(on_cpu(case), Some(symbols), "wrong symbols without a status");
             }
-            for i in 0..pick(200, 20) {
-                let mut case = good.clone();
-                // The header and the codebooks are damaged more often than the rest.
-                let byte = random.below(if i % 2 == 0 { length.min(90) as u64 } else { length as u64 }) as usize;
-                case.on_device[byte] ^= 1 << random.below(8);
-                damaged.push(case);
-            }
-            for (case, (status, symbols)) in damaged.iter().zip(decode(&mut arena, &parser, &decoder, 64, &damaged)) {
-                if status == 0 && symbols != case.symbols {
-                    // For example with another zero-bit symbol, which no checksum covers.
-                    assert_eq!(on_cpu(case), Some(symbols), "{index:?}: wrong symbols without a status");
-                }
-                if case.on_device.len() < length {
-                    assert_ne!(status, 0, "{index:?}: cut to {} of {length}", case.on_device.len());
-                }
+            if case.on_device.len() < length {
+                assert_ne!(status, 0, "cut to {} of {length}", case.on_device.len());
             }
         }
     }
@@ -294,9 +261,9 @@ fn with_books(good: &Case<u16>, book: &[u8]) -> Case<u16> {
 }
 
 /// The CPU and the device agree on codebooks with runs that no encoder writes, for all of a stream's codebooks.
-fn check_runs(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any<u16>) {
+fn check_runs(device: &Device, good: &Case<u16>, decoder: &Indexed<u16>) {
     let mut arena = Arena::new(device.context().default_stream());
-    let parser = Parser::<u16>::new(device, 6, Some(index)).unwrap();
+    let parser = Parser::<u16>::new(device, 6).unwrap();
     let stream = Stream::<u16>::parse(&good.on_device, "test").unwrap();
     let mut random = Random(5);
     let count = pick(3000, 300);
@@ -323,9 +290,9 @@ fn check_runs(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any
     for (case, (status, symbols)) in cases.iter().zip(results) {
         const BOOK: u32 = 32;
         let whole = Stream::<u16>::parse(&case.on_device, "test").is_ok();
-        assert_eq!(status & BOOK != 0, !whole, "{index:?}: the CPU finds it {}", if whole { "right" } else { "wrong" });
+        assert_eq!(status & BOOK != 0, !whole, "the CPU finds it {}", if whole { "right" } else { "wrong" });
         if status == 0 {
-            assert_eq!(on_cpu(case), Some(symbols), "{index:?}: other symbols than the CPU's");
+            assert_eq!(on_cpu(case), Some(symbols), "other symbols than the CPU's");
         }
         rights += usize::from(whole);
     }
@@ -335,9 +302,10 @@ fn check_runs(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any
 #[test]
 fn runs_are_accepted_exactly_if_the_cpu_accepts_them() {
     let Some(device) = common::device() else { return };
-    let options = |index| EncodeOptions { index, zero_bit_symbol: None, group_log2: 6 };
-    let one = Case::new((0..64 * 3).map(|i| i % 7).collect(), vec![], &options(IndexKind::None));
-    check_runs(device, &one, IndexKind::None, &Any::CuSz2020(CuSz2020::new(device, 6).unwrap()));
+    let options = EncodeOptions { index: IndexKind::Symbol, zero_bit_symbol: None, group_log2: 6 };
+    let decoder = Indexed::new(device, 6).unwrap();
+    let one = Case::new((0..64 * 3).map(|i| i % 7).collect(), vec![], &options);
+    check_runs(device, &one, &decoder);
     // Alphabets whose size starts with bytes that could also start runs: 1,000, 897, one that does not exist, and one
     // of some hundred bytes.
     let mut random = Random(23);
@@ -348,8 +316,7 @@ fn runs_are_accepted_exactly_if_the_cpu_accepts_them() {
     };
     let classes: Vec<u8> = (0..pick(200_u32, 40)).map(|i| [0, 1, 3][i as usize % 3]).collect();
     let symbols = classes.iter().flat_map(|&class| (0..64).map(|_| draw(class.into())).collect::<Vec<u16>>()).collect();
-    let four = Case::new(symbols, classes, &options(IndexKind::Symbol));
+    let four = Case::new(symbols, classes, &options);
     assert_eq!(Stream::<u16>::parse(&four.on_device, "test").unwrap().codebooks().len(), 4, "several codebooks");
-    let decoder = Any::Indexed(Indexed::new(device, 6).unwrap());
-    check_runs(device, &four, IndexKind::Symbol, &decoder);
+    check_runs(device, &four, &decoder);
 }

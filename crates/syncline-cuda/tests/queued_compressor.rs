@@ -12,10 +12,9 @@ use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill, Pipeline};
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::IndexKind;
 use syncline_cuda::Device;
 use syncline_cuda::error::CudaError;
-use syncline_cuda::pipeline::{CompressOptions, QueuedCompressor, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, QueuedCompressor, compress_bound};
 
 use common::streams::{Field, Options};
 use common::{pick, unless_tiny};
@@ -35,8 +34,8 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>, MutexGuard<'static, ()>
 }
 
 fn options_of(options: &Options) -> CompressOptions {
-    let Options { bound, fill, index, group_log2, .. } = *options;
-    CompressOptions { bound, fill, index, group_log2 }
+    let Options { bound, fill, group_log2, .. } = *options;
+    CompressOptions { bound, fill, group_log2 }
 }
 
 /// An array on the device, an output, and a word for the size of the stream.
@@ -49,7 +48,7 @@ struct Buffers {
 
 impl Buffers {
     fn new(stream: &Arc<CudaStream>, field: &Field) -> Self {
-        let room = max_compressed_len(field.element, field.shape) as usize;
+        let room = compress_bound(field.element, field.shape) as usize;
         Self {
             stream: stream.clone(),
             input: stream.clone_htod(&field.bytes).unwrap(),
@@ -151,13 +150,13 @@ fn every_kind(element: ElementType, extents: [&[u64]; 3]) {
         // Arrays with everything: chunks that take the wide radius, and masked values.
         let with_holes = |field: &Field| field.clone().with("NaN", |i| (i % 1000 < 20).then_some(f64::NAN));
         let (rough, raw) = (with_holes(&fields[5]), with_holes(&fields[3]));
-        let with = |bound, fill, index, group_log2| Options { bound, fill, index, group_log2, rewritable: false };
+        let with = |bound, fill, group_log2| Options { bound, fill, group_log2, rewritable: false };
         let fill = Fill::of(&[-9999.0, 60.0]).unwrap();
         let all = [
-            with(Bound::Rel(1e-3), fill, IndexKind::Symbol, 7),
-            with(Bound::Abs(1e-3), Fill::None, IndexKind::Symbol, 6),
-            with(Bound::PwRel(1e-2), Fill::Value(f64::NAN), IndexKind::None, 7),
-            Options { rewritable: true, ..with(Bound::Abs(1e-2), Fill::Value(-9999.0), IndexKind::Gap, 7) },
+            with(Bound::Rel(1e-3), fill, 7),
+            with(Bound::Abs(1e-3), Fill::None, 6),
+            with(Bound::PwRel(1e-2), Fill::Value(f64::NAN), 7),
+            Options { rewritable: true, ..with(Bound::Abs(1e-2), Fill::Value(-9999.0), 7) },
         ];
         for (kind, options) in all.iter().enumerate() {
             // In tiny runs, each kind once, because each has kernels of its own.
@@ -208,7 +207,7 @@ fn graphs_compress_several_batches() {
 }
 
 #[test]
-fn what_cannot_be_queued_is_told() {
+fn unqueueable_options_are_errors() {
     let Some((device, stream, _alone)) = device() else { return };
     let smooth = Field::smooth(ElementType::F32, &[5000], 0.01);
     let mut buffers = Buffers::new(&stream, &smooth);

@@ -1,4 +1,4 @@
-//! Reconstruction equals the CPU's bit for bit for every type, rank, bound, index and shape, including masks, signs,
+//! Reconstruction equals the CPU's bit for bit for every type, rank, bound and shape, including masks, signs,
 //! outliers and verbatim values.
 
 mod common;
@@ -16,7 +16,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_cuda::container::parsed::sums_len;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::status_text;
-use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way, fuses};
+use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Strategy, fuses};
 
 const POISON: u8 = 0xa5;
 
@@ -148,7 +148,7 @@ impl<'d> Tester<'d> {
         extents: &[u64],
         bound: Bound,
         making: &Making,
-        ways: &[Way],
+        ways: &[Strategy],
     ) {
         let what = format!("{kind:?} {element} {extents:?} {bound:?} {making:?}");
         let bytes = bytes_of(&field(kind, extents, 7), element);
@@ -158,7 +158,8 @@ impl<'d> Tester<'d> {
         let (header, geometry) = opened(&stream);
         let size = element.size();
         let fuses = fuses(header.index, self.device.info().shared_memory_per_block);
-        let there_is = |way: &&Way| (fuses || !way.decodes()) && (**way != Way::Apart || geometry.axes() == 3);
+        let there_is =
+            |way: &&Strategy| (fuses || !way.decodes()) && (**way != Strategy::Apart || geometry.axes() == 3);
         for &way in ways.iter().filter(there_is) {
             let what = format!("{what} {way:?}");
             let reconstructor = Reconstructor::with_way(self.device, &header, &geometry, way).unwrap();
@@ -219,7 +220,7 @@ const SHAPES: [&[u64]; 12] = [
     &[70, 3],
 ];
 
-fn all_shapes(element: ElementType, making: &Making, ways: &[Way]) {
+fn all_shapes(element: ElementType, making: &Making, ways: &[Strategy]) {
     let Some(device) = common::device() else { return };
     let mut tester = Tester::new(device);
     let mut share = Share::one_in(3);
@@ -284,17 +285,17 @@ fn fields_are_what_they_are_meant_to_be() {
 
 #[test]
 fn f32_of_every_shape() {
-    all_shapes(ElementType::F32, &Making::default(), &Way::ALL);
+    all_shapes(ElementType::F32, &Making::default(), &Strategy::ALL);
 }
 
 #[test]
 fn f64_of_every_shape() {
-    all_shapes(ElementType::F64, &Making::default(), &Way::ALL);
+    all_shapes(ElementType::F64, &Making::default(), &Strategy::ALL);
 }
 
 #[test]
 fn groups_of_64() {
-    all_shapes(ElementType::F32, &Making { group_log2: 6, ..Making::default() }, &Way::ALL);
+    all_shapes(ElementType::F32, &Making { group_log2: 6, ..Making::default() }, &Strategy::ALL);
 }
 
 #[test]
@@ -312,7 +313,7 @@ fn chunks_as_large_as_the_shape_suggests() {
                     extents,
                     Bound::Rel(1e-4),
                     &Making::default(),
-                    &[Way::Fused, Way::Apart],
+                    &[Strategy::Fused, Strategy::Apart],
                 );
             }
         }
@@ -333,25 +334,23 @@ fn strips_of_one_value() {
             {
                 if share.takes() {
                     let making = Making { chunk_tiles: Some(37), ..Making::default() };
-                    tester.check(kind, element, extents, bound, &making, &[Way::Fused, Way::Apart]);
+                    tester.check(kind, element, extents, bound, &making, &[Strategy::Fused, Strategy::Apart]);
                 }
             }
         }
     }
     // More strips than run concurrently, so that some start after others have ended.
     let extents = pick([192, 1024, 61], [16, 48, 61]);
-    tester.check(Kind::Still, ElementType::F32, &extents, Bound::Abs(1e-3), &Making::default(), &[Way::Apart]);
+    tester.check(Kind::Still, ElementType::F32, &extents, Bound::Abs(1e-3), &Making::default(), &[Strategy::Apart]);
 }
 
 #[test]
-fn gap_index_and_none() {
+fn codes_in_memory_give_the_same_elements() {
     let Some(device) = common::device() else { return };
     let mut tester = Tester::new(device);
-    for index in [IndexKind::Gap, IndexKind::None] {
-        for extents in [&[19, 33, 50][..], &[133, 91], &[5001]] {
-            let making = Making { index, chunk_tiles: Some(13), ..Making::default() };
-            tester.check(Kind::Smooth, ElementType::F32, extents, Bound::Abs(1e-2), &making, &[Way::Decoded]);
-        }
+    for extents in [&[19, 33, 50][..], &[133, 91], &[5001]] {
+        let making = Making { chunk_tiles: Some(13), ..Making::default() };
+        tester.check(Kind::Smooth, ElementType::F32, extents, Bound::Abs(1e-2), &making, &[Strategy::Decoded]);
     }
 }
 
@@ -363,7 +362,7 @@ fn logarithms(element: ElementType) {
     for extents in [&[19, 33, 50][..], &[40, 48, 64], &[133, 91], &[5001]] {
         for kind in [Kind::Smooth, Kind::Holes, Kind::Flat] {
             if share.takes() {
-                tester.check(kind, element, extents, Bound::PwRel(1e-2), &making, &Way::ALL);
+                tester.check(kind, element, extents, Bound::PwRel(1e-2), &making, &Strategy::ALL);
             }
         }
     }
@@ -384,7 +383,7 @@ fn a_fill_value_that_is_given() {
     let Some(device) = common::device() else { return };
     let mut tester = Tester::new(device);
     let making = Making { fill: Fill::Value(-9999.0), chunk_tiles: Some(31), ..Making::default() };
-    tester.check(Kind::Holes, ElementType::F32, &[24, 30, 44], Bound::Abs(1e-2), &making, &Way::ALL);
+    tester.check(Kind::Holes, ElementType::F32, &[24, 30, 44], Bound::Abs(1e-2), &making, &Strategy::ALL);
 }
 
 /// Damage to codewords, index and bitmaps is detected, or at least nothing is written outside of the output and the

@@ -8,7 +8,6 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, Header, TileMeta};
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{QuantizedChunk, quantize_chunk};
 use syncline_core::predict::codes::RADIUS;
 use syncline_cuda::Device;
@@ -151,16 +150,14 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let (masks, signs) = (upload(&stream, &arrays.masks), upload(&stream, &arrays.signs));
             let mut frame = arena.frame().unwrap();
             let classes_view = classes.as_view();
-            let with_classes = header.index == IndexKind::Symbol;
             let mut codes = codes.as_view_mut();
-            let quantized = Codes { codes: &mut codes, classes: with_classes.then_some(&classes_view) };
-            let observer = &mut |_| Ok(());
+            let quantized = Codes { codes: &mut codes, classes: Some(&classes_view) };
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
-            let mut record_inputs = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
+            let mut record_inputs = assembler.allocate_inputs(&mut frame, &batch, batch_chunks as u32).unwrap();
             assembler
                 .upload(&stream, &mut record_inputs, &batch, &arrays.host_summaries, &arrays.sums, &arrays.extremes)
                 .unwrap();
-            let started = assembler.start(&mut frame, record_inputs, quantized, observer).unwrap();
+            let started = assembler.start(&mut frame, record_inputs, quantized).unwrap();
             let plan = BatchPlan::new(&batch, &arrays.host_summaries);
             let contents = Contents {
                 geometry: device_geometry,
@@ -180,7 +177,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let summaries = &summaries.as_view();
             let input = BatchInput { plan: &plan, summaries, bitmaps: &bitmaps, contents: &contents, tokens: None };
             let to = RecordOutput { progress: &mut progress, first, output: &mut view };
-            assembler.finish(&mut frame, started, input, &mut codes, to, observer).unwrap();
+            assembler.finish(&mut frame, started, input, &mut codes, to).unwrap();
             first += batch_chunks;
         }
         let bytes = header.to_bytes();
@@ -213,12 +210,9 @@ fn records_are_the_cpus() {
             check(device, &field, &Options::new(Bound::Abs(1e-3)), 2);
         }
         let field = Field::smooth(element, pick(&[120, 130, 100], unless_tiny(&[30, 33, 40], &[20, 25, 40])), 0.001);
-        for index in IndexKind::ALL {
-            for group_log2 in [6, 7] {
-                if !share.takes() {
-                    continue;
-                }
-                check(device, &field, &Options { index, group_log2, ..Options::new(Bound::Rel(1e-3)) }, 3);
+        for group_log2 in [6, 7] {
+            if share.takes() {
+                check(device, &field, &Options { group_log2, ..Options::new(Bound::Rel(1e-3)) }, 3);
             }
         }
     }
@@ -244,7 +238,7 @@ fn raw_wide_and_sparse() {
             .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
             .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
         check(device, &spikes, &Options::new(Bound::Abs(1e-3)), 1);
-        check(device, &spikes, &Options { index: IndexKind::Gap, ..Options::new(Bound::Abs(1e-3)) }, 3);
+        check(device, &spikes, &Options { group_log2: 6, ..Options::new(Bound::Abs(1e-3)) }, 3);
     }
 }
 
@@ -258,7 +252,7 @@ fn masks_and_signs() {
             .with("fill", |i| (i > 15_000 * scale && i < 21_000 * scale).then_some(-9999.0));
         check(device, &field, &Options::new(Bound::Rel(1e-3)), 2);
         check(device, &field, &Options::new(Bound::PwRel(1e-2)), 1);
-        let given = Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };
+        let given = Options { fill: Fill::Value(-9999.0), ..Options::new(Bound::PwRel(1e-3)) };
         check(device, &field, &given, 2);
     }
 }

@@ -1,6 +1,8 @@
 //! Arrays and options from the choices of a fuzzer.
 
-use syncline::{Bound, Coder, CompressOptions, Effort, ElementType, Fill, IndexKind, Shape, SymbolWidth, TileSize};
+use syncline::{
+    Advanced, Bound, Coder, CompressOptions, Effort, ElementType, Fill, IndexKind, Shape, SymbolWidth, TileSize,
+};
 
 use crate::input::Input;
 
@@ -69,25 +71,27 @@ impl Case {
         let is_lossy = matches!(element_type, ElementType::F32 | ElementType::F64);
         let bound = if is_lossy { input.choose(&BOUNDS) } else { Bound::Lossless };
         let is_lossless = bound == Bound::Lossless;
-        let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::Gap, IndexKind::None]);
-        let efforts = if index == IndexKind::Gap { &[Effort::Fast] } else { &Effort::ALL[..] };
-        let effort = input.choose(efforts);
+        let index = input.choose(&[IndexKind::Symbol, IndexKind::Symbol, IndexKind::None]);
+        let effort = input.choose(&Effort::ALL);
         let coder = if is_lossless { input.choose(&LOSSLESS_CODERS) } else { input.choose(&LOSSY_CODERS) };
         // Large tiles have one effort and coder less.
-        let tile_size = match input.byte() % 4 {
+        let tile = match input.byte() % 4 {
             0 if effort != Effort::Fast && coder == Coder::Huffman => Some(TileSize::Large),
             1 if effort != Effort::Fast => None,
             _ => Some(TileSize::Small),
         };
+        let fill = input.choose(&[Fill::Auto, Fill::None]);
+        let advanced = Advanced::default()
+            .with_coder(coder)
+            .with_index(index)
+            .with_level(1 + input.byte() % 9)
+            .with_symbol(input.choose(&[None, Some(SymbolWidth::One), Some(SymbolWidth::Four)]))
+            .with_tile(tile);
         let options = CompressOptions::new(bound)
             .with_threads(1)
-            .with_fill(input.choose(&[Fill::Auto, Fill::None]))
-            .with_index(index)
+            .with_fill(fill)
             .with_effort(effort)
-            .with_coder(coder)
-            .with_tile_size(tile_size)
-            .with_symbol(input.choose(&[None, Some(SymbolWidth::One), Some(SymbolWidth::Four)]))
-            .with_level(1 + input.byte() % 9)
+            .with_advanced(advanced)
             .with_rewritable(input.byte().is_multiple_of(4));
         let bytes = take_elements(input, element_type, shape.len() as usize);
         Self { element_type, shape, bytes, bound, options }

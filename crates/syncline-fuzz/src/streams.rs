@@ -1,8 +1,6 @@
 //! Targets for whole streams.
 
-use syncline::{
-    ArrayView, Bound, Decoder, DecompressOptions, ElementType, compress, decompress, decompress_region, inspect,
-};
+use syncline::{ArrayView, Bound, DecompressOptions, ElementType, compress, decompress, decompress_region, inspect};
 
 use crate::arrays::Case;
 use crate::checksums::repair_checksums;
@@ -17,8 +15,8 @@ pub fn decompress_bytes(bytes: &[u8]) {
     let _ = decompress(bytes, &decode_options());
 }
 
-/// Compresses an array, damages the stream, recomputes its checksums, and decompresses it with every decoder. All that
-/// succeed must return the same elements, and so must a region.
+/// Compresses an array, damages the stream, recomputes its checksums, and decompresses it. If that succeeds, a region
+/// must have the same elements.
 pub fn damaged_stream(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let damages: Vec<_> = (0..1 + input.below(4)).map(|_| (input.number(), input.byte(), input.byte())).collect();
@@ -31,11 +29,6 @@ pub fn damaged_stream(bytes: &[u8]) {
 
     let _ = inspect(&stream);
     let Ok(whole) = decompress(&stream, &decode_options()) else { return };
-    for decoder in [Decoder::Chunked, Decoder::SelfSync, Decoder::Gap, Decoder::Indexed] {
-        if let Ok(array) = decompress(&stream, &decode_options().with_decoder(decoder)) {
-            assert!(array.bytes() == whole.bytes(), "{decoder:?} returns other elements");
-        }
-    }
     // A range of the slowest axis: its elements are contiguous.
     let shape = whole.shape();
     let extents = shape.extents();
@@ -54,7 +47,7 @@ pub fn damaged_stream(bytes: &[u8]) {
 pub fn round_trip(bytes: &[u8]) {
     let case = Case::take(&mut Input::new(bytes));
     let stream = compress_case(&case);
-    assert!(stream.len() as u64 <= syncline::max_compressed_len(case.element_type, case.shape));
+    assert!(stream.len() as u64 <= syncline::compress_bound(case.element_type, case.shape));
     let array = decompress(&stream, &decode_options()).expect("an undamaged stream decompresses");
     assert_eq!((array.element_type(), array.shape()), (case.element_type, case.shape));
     if case.bound == Bound::Lossless {

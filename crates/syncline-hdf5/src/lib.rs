@@ -38,4 +38,5 @@ pub use error::{Error, Result};
 pub use file::{File, has_signature};
 pub use library::Library;
 pub use options::Options;
+pub use parameters::advanced_number;
 pub use value::Value;

@@ -7,14 +7,14 @@
 //! | 2, 3 | the bound, an IEEE 754 binary64: lower and upper half |
 //! | 4 | fill values: 0 that of the dataset, or else detected ones; 1 none; 2 to 5 one to four, which follow |
 //! | 5, 6 | the first fill value, as the bound |
-//! | 7 | coder + 256 * level + 65536 * effort, each 0 for the default, + 16777216 if chunks are written once |
-//! | 8... | the other fill values, as the bound |
+//! | 7 | effort: 0 the default, 1 fast, 2 balanced, 3 best; + 256 if chunks are written once |
+//! | 8 | advanced options, 0 for the defaults; see [`Digits`] |
+//! | 9... | the other fill values, as the bound |
 //!
 //! Chunks of which parts are written again keep an absolute bound, and one relative to each value, unless number 7 says
-//! that they are written once. Coders are 1 auto, 2 Huffman, 3 LZSS, and 4 LZSS and Huffman; efforts are 1 fast, 2
-//! balanced, and 3 best.
+//! that they are written once.
 //!
-//! Users give these; of the first eight, missing ones are 0. `set_local` appends what it knows of a chunk:
+//! Users give these; of the first nine, missing ones are 0. `set_local` appends what it knows of a chunk:
 //!
 //! | number, counted from the first that is appended | meaning |
 //! |---|---|
@@ -24,13 +24,16 @@
 
 use std::ffi::c_int;
 
-use syncline::{Backend, Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, MAX_FILLS, Shape};
+use syncline::{
+    Advanced, Backend, Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, IndexKind, MAX_FILLS, Shape,
+    SymbolWidth, TileSize,
+};
 
 /// The number of the filter, from the range that HDF5 leaves to filters that are not registered (docs/HDF5.md).
 pub const ID: c_int = 47_501;
 
 /// Count of numbers that users give with at most one fill value.
-const USER: usize = 8;
+const USER: usize = 9;
 
 /// Number 4 for one fill value.
 const ONE_FILL: u32 = 2;
@@ -40,7 +43,7 @@ const MOST_FILLS: u32 = ONE_FILL + MAX_FILLS as u32 - 1;
 
 /// The part of number 7 that says that chunks are written once: streams are smaller, and parts that are written later
 /// add errors to the rest of a chunk.
-pub const ONCE: u32 = 1 << 24;
+pub const ONCE: u32 = 1 << 8;
 
 /// Version of the table.
 pub const VERSION: u32 = 1;
@@ -161,25 +164,13 @@ impl Parameters {
             other => return Err(Error::InvalidArgument(format!("fill value {other} is unknown"))),
         };
         let options = CompressOptions::new(bound).with_fill(fill).with_threads(1).with_backend(Backend::Cpu);
-        let options = match self.values[7] & 255 {
-            0 => options,
-            1 => options.with_coder(Coder::Auto),
-            2 => options.with_coder(Coder::Huffman),
-            3 => options.with_coder(Coder::Lzss),
-            4 => options.with_coder(Coder::LzssHuffman),
-            other => return Err(Error::InvalidArgument(format!("coder {other} is unknown"))),
-        };
-        let options = match (self.values[7] >> 8) as u8 {
-            0 => options,
-            level @ 1..=9 => options.with_level(level),
-            other => return Err(Error::InvalidArgument(format!("level {other} is unknown"))),
-        };
+        let options = options.with_advanced(Digits(self.values[8]).advanced()?);
         let options = match self.values[7] & !(ONCE - 1) {
             0 => options.with_rewritable(true),
             ONCE => options,
             other => return Err(Error::InvalidArgument(format!("{other} in number 7 of the parameters is unknown"))),
         };
-        match self.values[7] >> 16 & 255 {
+        match self.values[7] & (ONCE - 1) {
             0 => Ok(options),
             1 => Ok(options.with_effort(Effort::Fast)),
             2 => Ok(options.with_effort(Effort::Balanced)),
@@ -205,12 +196,84 @@ impl Parameters {
     }
 }
 
-/// Returns how many numbers users give, from the first eight.
+/// Returns number 7 for an effort.
+pub fn effort_word(effort: Option<Effort>) -> u32 {
+    match effort {
+        Some(Effort::Fast) => 1,
+        Some(Effort::Balanced) => 2,
+        Some(Effort::Best) => 3,
+        _ => 0,
+    }
+}
+
+/// Number 8: advanced options as hexadecimal digits, each 0 for the default. The first, the least significant one, is
+/// the coder (1 auto, 2 Huffman, 3 LZSS, 4 LZSS and Huffman). The others are the level of LZSS, the bytes of its
+/// symbols, the tiles (1 large, 2 auto), and the index (1 none).
+#[derive(Clone, Copy)]
+struct Digits(u32);
+
+/// The coders of the first digit.
+const CODERS: [Coder; 4] = [Coder::Auto, Coder::Huffman, Coder::Lzss, Coder::LzssHuffman];
+
+impl Digits {
+    /// Returns the number for these options.
+    fn of(advanced: Advanced) -> Self {
+        let coder = CODERS.iter().position(|&coder| Some(coder) == advanced.coder).map_or(0, |place| place + 1);
+        let symbol = advanced.symbol.map_or(0, SymbolWidth::bytes);
+        let tile = match advanced.tile {
+            Some(TileSize::Small) => 0,
+            Some(TileSize::Large) => 1,
+            None => 2,
+        };
+        let level = u32::from(advanced.level.unwrap_or(0));
+        let index = u32::from(advanced.index == IndexKind::None);
+        Self(coder as u32 | level << 4 | (symbol as u32) << 8 | tile << 12 | index << 16)
+    }
+
+    /// Returns the options for this number.
+    fn advanced(self) -> Result<Advanced, Error> {
+        let digits: [u32; 5] = std::array::from_fn(|place| self.0 >> (4 * place) & 15);
+        let unknown = || Error::InvalidArgument(format!("the advanced options {:#x} are unknown", self.0));
+        let mut advanced = Advanced::default();
+        advanced.coder = match digits[0] {
+            0 => None,
+            coder => Some(*CODERS.get(coder as usize - 1).ok_or_else(unknown)?),
+        };
+        advanced.level = match digits[1] {
+            0 => None,
+            level @ 1..=9 => Some(level as u8),
+            _ => return Err(unknown()),
+        };
+        advanced.symbol = match digits[2] {
+            0 => None,
+            bytes => Some(SymbolWidth::from_bytes(bytes as usize).ok_or_else(unknown)?),
+        };
+        advanced.tile = match digits[3] {
+            0 => Some(TileSize::Small),
+            1 => Some(TileSize::Large),
+            2 => None,
+            _ => return Err(unknown()),
+        };
+        advanced.index = match digits[4] {
+            0 => IndexKind::Symbol,
+            1 => IndexKind::None,
+            _ => return Err(unknown()),
+        };
+        if self.0 >> 20 == 0 { Ok(advanced) } else { Err(unknown()) }
+    }
+}
+
+/// Returns the number that stands for these options among the parameters of the filter.
+pub fn advanced_number(advanced: Advanced) -> u32 {
+    Digits::of(advanced).0
+}
+
+/// Returns how many numbers users give, from the first nine.
 fn user_count(values: &[u32]) -> usize {
     USER + 2 * (values[4].clamp(ONE_FILL, MOST_FILLS) - ONE_FILL) as usize
 }
 
-/// Returns what users give for fill values: the numbers 4 to 6, and those that follow number 7.
+/// Returns what users give for fill values: the numbers 4 to 6, and those that follow number 8.
 pub fn fill_words(fills: &[f64]) -> ([u32; 3], Vec<u32>) {
     let halves = |value: &f64| [value.to_bits() as u32, (value.to_bits() >> 32) as u32];
     match fills {
@@ -218,6 +281,23 @@ pub fn fill_words(fills: &[f64]) -> ([u32; 3], Vec<u32>) {
         [first, others @ ..] => {
             let [low, high] = halves(first);
             ([ONE_FILL + others.len() as u32, low, high], others.iter().flat_map(halves).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advanced_options_come_back_from_their_number() {
+        for text in ["", "coder=lzss+huffman,level=9", "index=none,tile=large", "coder=auto,symbol=8,tile=auto"] {
+            let advanced: Advanced = text.parse().unwrap();
+            assert_eq!(Digits::of(advanced).advanced().unwrap(), advanced, "{text}");
+        }
+        assert_eq!(Digits::of("coder=huffman,level=3,symbol=4,tile=large,index=none".parse().unwrap()).0, 0x11432);
+        for unknown in [5, 10 << 4, 3 << 8, 3 << 12, 2 << 16, 1 << 20] {
+            assert!(Digits(unknown).advanced().is_err(), "{unknown:#x}");
         }
     }
 }

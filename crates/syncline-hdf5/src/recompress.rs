@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_int};
 use std::ops::Range;
 
 use rayon::prelude::*;
-use syncline::{Bound, Coder, CompressOptions, Effort, Fill};
+use syncline::{Bound, CompressOptions, Fill};
 use syncline_core::bound::{PieceBound, Scan};
 
 use crate::convert::Choice;
@@ -16,7 +16,7 @@ use crate::filter::encode;
 use crate::functions::filter_values;
 use crate::object::{DEFAULT, Handle};
 use crate::options::Options;
-use crate::parameters::{ID, ONCE, Parameters, VERSION, fill_words};
+use crate::parameters::{ID, ONCE, Parameters, VERSION, advanced_number, effort_word, fill_words};
 
 /// Elements of a chunk where the file has chunks that are too small, or none: as in streams.
 const CHUNK: u64 = 1 << 20;
@@ -137,25 +137,10 @@ impl Recompress<'_, '_> {
             ([], None) => ([0; 3], Vec::new()),
             _ => fill_words(fills),
         };
-        let coder = match self.options.coder {
-            None => 0,
-            Some(Coder::Auto) => 1,
-            Some(Coder::Huffman) => 2,
-            Some(Coder::Lzss) => 3,
-            Some(Coder::LzssHuffman) => 4,
-            Some(_) => 0,
-        };
-        let effort = match self.options.effort {
-            None => 0,
-            Some(Effort::Fast) => 1,
-            Some(Effort::Balanced) => 2,
-            Some(Effort::Best) => 3,
-            Some(_) => 0,
-        };
         let once = if self.options.rewritable { 0 } else { ONCE };
-        let last = coder + 256 * u32::from(self.options.level.unwrap_or(0)) + 65536 * effort + once;
+        let choices = [effort_word(self.options.effort) + once, advanced_number(self.options.advanced)];
         let start = [VERSION, u32::from(bound.code()), bits as u32, (bits >> 32) as u32];
-        [&start[..], &first, &[last], &others].concat()
+        [&start[..], &first, &choices, &others].concat()
     }
 
     /// Compresses and writes all chunks.

@@ -1,9 +1,37 @@
-"""What several benches need: fields of the command line, and the name of the processor."""
+"""What several benches need: records as CSV, fields of the command line, and the name of the processor."""
 
+import csv
 import platform
+import statistics
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+# The columns of `syncline-bench`, which describes them.
+COLUMNS = (
+    "bench,device,field,element,shape,bound,codec,options,what,bytes,stream_bytes,error,"
+    "seconds,shortest,longest,runs,of_copy,workspace"
+)
+
+_writer: Any = None
+
+
+def record(bench: str, what: str, seconds: list[float], **columns: Any) -> None:
+    """Prints a measurement as a line of CSV, after the names of the columns. ``seconds`` are those of each run."""
+    global _writer
+    if _writer is None:
+        _writer = csv.DictWriter(sys.stdout, COLUMNS.split(","), lineterminator="\n")
+        _writer.writeheader()
+    times = {"seconds": statistics.median(seconds), "shortest": min(seconds), "longest": max(seconds)}
+    _writer.writerow({"bench": bench, "what": what, **times, "runs": len(seconds), **columns})
+    sys.stdout.flush()
+
+
+def shape_text(array: Any) -> str:
+    """Returns the extents of an array as in records."""
+    return "x".join(map(str, array.shape))
 
 
 def named_fields(arguments: list[str]) -> list[tuple[str, np.ndarray]]:

@@ -3,12 +3,12 @@
     pip install syncline[dask]
     python dask_scaling.py [--workers 1 2] [--rounds 5] [--memory-limit 400MiB] [--shape 512x1024x1024]
 
-Prints Markdown. Each worker is a process with one thread. In each round, every number of workers gets a fresh cluster
-and stores the same field, which the workers compute chunk by chunk: the range first, for the relative bound, and then
-the chunks of the Zarr array. Speeds are those of both passes together. "pass alone" is the time in which the field is
-computed and its range is found, without compression. "processor seconds" are those of all workers, user and system:
-where other programs use the processor as well, they tell what a worker more costs, and "busy", their share of the time
-that the workers could have had, tells how much of the processor the workers got.
+Prints records as CSV. Each worker is a process with one thread. In each round, every number of workers gets a fresh
+cluster and stores the same field, which the workers compute chunk by chunk: the range first, for the relative bound,
+and then the chunks of the Zarr array. "store" is both passes together, and "pass alone" the time in which the field is
+computed and its range is found, without compression. "processor time" is that of all workers, user and system: where
+other programs use the processor as well, it tells what a worker more costs. The column "workspace" has the most memory
+that a worker had.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import hashlib
 import os
 import platform
 import shutil
-import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,6 +26,7 @@ import dask.array
 import numpy as np
 import syncline
 import syncline.dask
+from common import record, shape_text
 from distributed import Client, LocalCluster
 
 CHUNK = (64, 256, 256)
@@ -82,7 +83,6 @@ def run(array: Any, workers: int, limit: str, folder: Path) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "processor": processor,
-        "busy": processor / (workers * seconds),
         "alone": alone,
         "peak": peak,
         "bytes": bytes_,
@@ -109,29 +109,29 @@ def main() -> None:
             finally:
                 shutil.rmtree(folder)
     every = [one for runs in measured.values() for one in runs]
-    print(f"{os.cpu_count()} cores, Python {platform.python_version()}, dask {dask.__version__}, ", end="")
-    print(f"syncline {syncline.__version__}; {array.nbytes / 1e9:.2f} GB of float32, ", end="")
-    print(f"{array.npartitions} chunks, rel = 1e-3, ratio {array.nbytes / every[0]['bytes']:.2f}, ", end="")
-    print(f"{options.rounds} rounds, ", end="")
-    print(f"memory limit {options.memory_limit} for each worker")
-    print(f"bytes of all stores equal: {len({one['digest'] for one in every}) == 1}\n")
-    print("| workers | seconds (range) | GB/s | speed-up (range) | processor seconds (range) | busy | ", end="")
-    print("pass alone, seconds | peak MiB of a worker |")
-    print("|---|---|---|---|---|---|---|---|")
-    first = measured[options.workers[0]]
+    print(
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, dask {dask.__version__}, "
+        f"syncline {syncline.__version__}, {array.npartitions} chunks, memory limit {options.memory_limit}",
+        file=sys.stderr,
+    )
+    assert len({one["digest"] for one in every}) == 1, "stores differ"
     for workers, runs in measured.items():
-        times = [one["seconds"] for one in runs]
-        spent = [one["processor"] for one in runs]
-        ratios = [base["seconds"] / one["seconds"] for base, one in zip(first, runs, strict=True)]
-        print(
-            f"| {workers} | {statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f}) "
-            f"| {array.nbytes / statistics.median(times) / 1e9:.2f} "
-            f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) "
-            f"| {statistics.median(spent):.2f} ({min(spent):.2f} to {max(spent):.2f}) "
-            f"| {statistics.median(one['busy'] for one in runs):.2f} "
-            f"| {statistics.median(one['alone'] for one in runs):.2f} "
-            f"| {max(one['peak'] for one in runs) >> 20} |"
-        )
+        for what, key in (("store", "seconds"), ("store, processor time", "processor"), ("pass alone", "alone")):
+            record(
+                "dask_scaling",
+                what,
+                [one[key] for one in runs],
+                device=f"{workers} worker{'s' if workers > 1 else ''}",
+                field="waves",
+                element="f32",
+                shape=shape_text(array),
+                bound="1e-3",
+                codec="syncline",
+                options="balanced",
+                bytes=array.nbytes,
+                stream_bytes=runs[0]["bytes"],
+                workspace=max(one["peak"] for one in runs),
+            )
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@
 
 Each field is repeated along its first axis until it has the size of 1 GB, and is written and read in chunks of about
 4 MiB by h5py, one chunk after the other, with one thread. In a round, every filter has its turn, so that a change of
-the machine's speed hits all of them. Prints Markdown: the ratio, the medians over the rounds in GB of the array per
-second with the smallest and the largest, and the largest error as a share of the bound, which is checked. Seconds are
-those of the processor that the process took, so that other work on the machine matters little; with one thread and
+the machine's speed hits all of them. Prints records as CSV, and checks the bound. Seconds are those of the processor
+that the process took, so that other work on the machine matters little; with one thread and
 files in memory (TMPDIR=/dev/shm), they are those that pass on an idle machine. Without fields, one like turbulence is
 made.
 """
@@ -17,7 +16,7 @@ import argparse
 import math
 import os
 import platform
-import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ import h5py
 import hdf5plugin
 import numpy as np
 import syncline.h5py
-from common import named_fields, processor
+from common import named_fields, processor, record, shape_text
 
 CHUNK = 4 << 20
 """Bytes of a chunk, about."""
@@ -122,49 +121,53 @@ def measure(tile: np.ndarray, count: int, chunks: tuple[int, ...], chosen: Filte
     return Measured(write, read, stored, error)
 
 
-def speeds(size: int, seconds: list[float]) -> str:
-    """Returns the median speed in GB/s, with the smallest and the largest."""
-    each = sorted(size / value / 1e9 for value in seconds)
-    return f"{statistics.median(each):.3f} ({each[0]:.3f} to {each[-1]:.3f})"
-
-
 def compare(name: str, tile: np.ndarray, options: argparse.Namespace) -> None:
-    """Measures all filters with a field and prints the table."""
+    """Measures all filters with a field."""
     count = max(1, round(options.size * 1e9 / tile.nbytes))
-    bound = options.rel * float(tile.max() - tile.min())
+    bound = float(options.rel) * float(tile.max() - tile.min())
     chunks = chunks_of(tile.shape)
     size = tile.nbytes * count
-    print(f"\n{name}: f32 {'x'.join(map(str, tile.shape))}, {count} times, {size / 1e9:.3f} GB; chunks "
-          f"{'x'.join(map(str, chunks))}, {math.prod(chunks) * 4 / 2**20:.2f} MiB; absolute bound {bound:.6g}\n")
+    print(f"{name}: {count} times, chunks {'x'.join(map(str, chunks))}, bound {bound:.6g}", file=sys.stderr)
     chosen = filters(bound)
     turns: dict[str, list[Measured]] = {each.name: [] for each in chosen}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
             for each in chosen:
                 turns[each.name].append(measure(tile, count, chunks, each, folder))
-    print("| filter | ratio | write GB/s | read GB/s | error / bound |")
-    print("|---|---|---|---|---|")
     for each in chosen:
         done = turns[each.name]
         error = max(turn.error for turn in done)
         # Filters other than ours may round once more at the end.
         assert error <= each.bound * (1 + (0 if "Syncline" in each.name else 1e-3)), (each.name, error, each.bound)
-        columns = [each.name, f"{size / done[0].stored:.2f}"]
-        columns += [speeds(size, [turn.write for turn in done]), speeds(size, [turn.read for turn in done])]
-        columns += [f"{error / bound:.3f}" if each.bound else "exact"]
-        print(f"| {' | '.join(columns)} |", flush=True)
+        for what in ("write", "read"):
+            record(
+                "hdf5_filters",
+                what,
+                [getattr(turn, what) for turn in done],
+                device="cpu, 1 thread",
+                field=name,
+                element="f32",
+                shape=f"{count * tile.shape[0]}x{shape_text(tile[0])}",
+                bound=options.rel if each.bound else "lossless",
+                codec=each.name,
+                bytes=size,
+                stream_bytes=done[0].stored,
+                error=error / bound if each.bound else "",
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("fields", nargs="*", metavar="FIELD")
-    parser.add_argument("--rel", type=float, default=1e-3, help="bound as a share of the range of the field")
+    parser.add_argument("--rel", default="1e-3", help="bound as a share of the range of the field")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--size", type=float, default=1, help="size of the array in GB")
     options = parser.parse_args()
-    print(f"{processor()}, {os.cpu_count()} cores, one thread; Python {platform.python_version()}, NumPy "
-          f"{np.__version__}, h5py {h5py.__version__} with HDF5 {h5py.version.hdf5_version}, hdf5plugin "
-          f"{hdf5plugin.version}, syncline {syncline.__version__}; rel = {options.rel}, {options.rounds} rounds")
+    print(
+        f"{processor()}, Python {platform.python_version()}, NumPy {np.__version__}, h5py {h5py.__version__} with HDF5 "
+        f"{h5py.version.hdf5_version}, hdf5plugin {hdf5plugin.version}, syncline {syncline.__version__}",
+        file=sys.stderr,
+    )
     for name, tile in fields(options.fields):
         compare(name, tile, options)
 

@@ -3,11 +3,9 @@
     pip install syncline zfpy pysz blosc2 pcodec
     python python_codecs.py [--rel 1e-3] [--rounds 5] [--threads 1] [FIELD.f32:361x720 ...]
 
-Prints Markdown: the ratio, and the speed of compression and decompression to a NumPy array, in GB of the array per
-second. Every codec has its turn in each round; "of ours" is the speed relative to Syncline in the same round, with
-the range of all rounds. The codecs with a bound get the same absolute one; zfp keeps well below it, so that its largest
-error is printed, too. Packages that are missing are left out. Without files, the fields are that of ``testdata/`` and
-waves in three dimensions with noise.
+Prints records as CSV. Every codec has its turn in each round. The codecs with a bound get the same absolute one; zfp
+keeps well below it, so that its largest error is part of the record. Packages that are missing are left out. Without
+files, the fields are that of ``testdata/`` and waves in three dimensions with noise.
 """
 
 import argparse
@@ -15,7 +13,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
-import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,15 +24,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import syncline
-from common import named_fields, processor
+from common import named_fields, processor, record, shape_text
 
 TESTDATA = Path(__file__).parents[3] / "testdata" / "egm96_361x720.f32"
 
 
 class Codec(NamedTuple):
-    """A codec: its name, and how it compresses and decompresses."""
+    """A codec: its name and options, and how it compresses and decompresses."""
 
     name: str
+    options: str
     compress: Callable[[np.ndarray], Any]
     decompress: Callable[[Any, np.ndarray], np.ndarray]
 
@@ -43,24 +42,26 @@ def codecs(bound: float, threads: int) -> tuple[list[Codec], list[Codec]]:
     """Returns the codecs with the bound and the lossless ones, of the packages that are there."""
     lossy = [
         Codec(
-            name,
+            "syncline",
+            effort,
             lambda a, effort=effort: syncline.compress(a, abs=bound, effort=effort, threads=threads, device="cpu"),
             lambda c, _: syncline.decompress(c, threads=threads, device="cpu"),
         )
-        for name, effort in (("syncline", "fast"), ("syncline, balanced", "balanced"))
+        for effort in ("balanced", "fast")
     ]
     lossless = [
         Codec(
             "syncline",
+            "balanced",
             lambda a: syncline.compress(a, threads=threads, device="cpu"),
             lambda c, _: syncline.decompress(c, threads=threads, device="cpu"),
         )
     ]
     if zfpy := package("zfpy"):
         lossy.append(
-            Codec("zfpy", lambda a: zfpy.compress_numpy(a, tolerance=bound), lambda c, _: zfpy.decompress_numpy(c))
+            Codec("zfpy", "", lambda a: zfpy.compress_numpy(a, tolerance=bound), lambda c, _: zfpy.decompress_numpy(c))
         )
-        lossless.append(Codec("zfpy", zfpy.compress_numpy, lambda c, _: zfpy.decompress_numpy(c)))
+        lossless.append(Codec("zfpy", "", zfpy.compress_numpy, lambda c, _: zfpy.decompress_numpy(c)))
     if pysz := package("pysz"):
         config = pysz.szConfig()
         config.errorBoundMode = pysz.szErrorBoundMode.ABS
@@ -68,6 +69,7 @@ def codecs(bound: float, threads: int) -> tuple[list[Codec], list[Codec]]:
         lossy.append(
             Codec(
                 "pysz (SZ3)",
+                "",
                 lambda a: pysz.sz.compress(a, config)[0],
                 lambda c, a: pysz.sz.decompress(c, a.dtype, a.shape)[0],
             )
@@ -89,7 +91,7 @@ def codecs(bound: float, threads: int) -> tuple[list[Codec], list[Codec]]:
         def pack(array: np.ndarray) -> bytes:
             return blosc2.compress2(array, typesize=array.itemsize, **settings)
 
-        lossless.append(Codec("blosc2 (zstd 5)", pack, unpack))
+        lossless.append(Codec("blosc2", "zstd 5", pack, unpack))
     if pcodec := package("pcodec"):
         chunk = pcodec.ChunkConfig()
 
@@ -98,7 +100,7 @@ def codecs(bound: float, threads: int) -> tuple[list[Codec], list[Codec]]:
             pcodec.standalone.simple_decompress_into(data, out)
             return out.reshape(like.shape)
 
-        lossless.append(Codec("pcodec", lambda a: pcodec.standalone.simple_compress(a.reshape(-1), chunk), read))
+        lossless.append(Codec("pcodec", "", lambda a: pcodec.standalone.simple_compress(a.reshape(-1), chunk), read))
     return lossy, lossless
 
 
@@ -126,15 +128,6 @@ def fields(arguments: list[str]) -> list[tuple[str, np.ndarray]]:
     return [*result, ("waves", waves.astype("f4"))]
 
 
-class Measurement(NamedTuple):
-    """What was measured of a codec: the ratio, the largest error, and seconds of compression and decompression."""
-
-    ratio: float
-    error: float
-    compress: list[float]
-    decompress: list[float]
-
-
 def seconds(work: Callable[[], Any]) -> float:
     """Returns the time of a call."""
     start = time.perf_counter()
@@ -142,39 +135,45 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def measure(chosen: list[Codec], field: np.ndarray, bound: float, rounds: int) -> list[Measurement]:
+def measure(chosen: list[Codec], name: str, field: np.ndarray, bound: float, rel: str, options: Any) -> None:
     """Measures codecs in turn in each round, so that what else the machine does meets all of them."""
-    made, measurements = [], []
+    made, errors = [], []
     for codec in chosen:
         compressed = codec.compress(field)
         back = codec.decompress(compressed, field)
         assert back.dtype == field.dtype and back.shape == field.shape
-        error = float(np.abs(back.astype("f8") - field).max())
+        errors.append(float(np.abs(back.astype("f8") - field).max()))
         # Codecs other than ours round once more at the end.
-        assert error <= bound * (1 + 1e-3), (codec.name, error, bound)
+        assert errors[-1] <= bound * (1 + 1e-3), (codec.name, errors[-1], bound)
         made.append(compressed)
-        size = getattr(compressed, "nbytes", None) or len(compressed)
-        measurements.append(Measurement(field.nbytes / size, error, [], []))
-    for _ in range(rounds):
-        for codec, compressed, measurement in zip(chosen, made, measurements, strict=True):
-            measurement.compress.append(seconds(lambda: codec.compress(field)))
-            measurement.decompress.append(seconds(lambda: codec.decompress(compressed, field)))
-    return measurements
-
-
-def speeds(field: np.ndarray, times: list[float], reference: list[float]) -> str:
-    """Returns the median speed in GB/s, and the speed relative to the reference in the same round: the median, the
-    smallest, and the largest.
-    """
-    ratios = [other / time for other, time in zip(reference, times, strict=True)]
-    relative = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-    return f"{field.nbytes / statistics.median(times) / 1e9:.2f} | {relative}"
+    times: list[tuple[list[float], list[float]]] = [([], []) for _ in chosen]
+    for _ in range(options.rounds):
+        for codec, compressed, (compress, decompress) in zip(chosen, made, times, strict=True):
+            compress.append(seconds(lambda codec=codec: codec.compress(field)))
+            decompress.append(seconds(lambda codec=codec, data=compressed: codec.decompress(data, field)))
+    for codec, compressed, error, both in zip(chosen, made, errors, times, strict=True):
+        for what, runs in zip(("compress", "decompress"), both, strict=True):
+            record(
+                "python_codecs",
+                what,
+                runs,
+                device=f"cpu, {options.threads} thread{'s' if options.threads > 1 else ''}",
+                field=name,
+                element="f32",
+                shape=shape_text(field),
+                bound=rel,
+                codec=codec.name,
+                options=codec.options,
+                bytes=field.nbytes,
+                stream_bytes=getattr(compressed, "nbytes", None) or len(compressed),
+                error=error / bound if bound else "",
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("fields", nargs="*", metavar="FIELD")
-    parser.add_argument("--rel", type=float, default=1e-3, help="bound as a share of the range")
+    parser.add_argument("--rel", default="1e-3", help="bound as a share of the range")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -184,22 +183,16 @@ def main() -> None:
             versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             versions.append(f"no {name}")
-    print(f"{processor()}, {os.cpu_count()} cores, {options.threads} thread(s), Python {platform.python_version()}, ")
-    print(f"syncline {syncline.__version__}, {', '.join(versions)}; rel = {options.rel}, {options.rounds} rounds\n")
-    print("| field | codec | ratio | compress GB/s | of ours | decompress GB/s | of ours | error / bound |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, syncline {syncline.__version__}, "
+        f"{', '.join(versions)}",
+        file=sys.stderr,
+    )
     for name, field in fields(options.fields):
-        bound = options.rel * float(field.max() - field.min())
+        bound = float(options.rel) * float(field.max() - field.min())
         lossy, lossless = codecs(bound, options.threads)
-        for kind, chosen, limit in ((f"{name}, lossy", lossy, bound), (f"{name}, lossless", lossless, 0.0)):
-            measurements = measure(chosen, field, limit, options.rounds)
-            ours = measurements[0]
-            for codec, measured in zip(chosen, measurements, strict=True):
-                share = f"{measured.error / limit:.3f}" if limit else "exact"
-                compress = speeds(field, measured.compress, ours.compress)
-                decompress = speeds(field, measured.decompress, ours.decompress)
-                row = (kind, codec.name, f"{measured.ratio:.2f}", compress, decompress, share)
-                print(f"| {' | '.join(row)} |", flush=True)
+        measure(lossy, name, field, bound, options.rel, options)
+        measure(lossless, name, field, 0.0, "lossless", options)
 
 
 if __name__ == "__main__":

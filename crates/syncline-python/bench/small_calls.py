@@ -3,20 +3,21 @@
     pip install syncline pcodec zfpy
     python small_calls.py [--rounds 7]
 
-Prints Markdown: microseconds of processor time, of all threads, of compression and decompression of 10 to 100,000
-values of a random walk; the page faults of both calls together; and the ratio to pcodec, which is lossless. Every codec
-has its turn in each round, and the shortest round counts. Packages that are missing are left out.
+Prints records as CSV: processor time, of all threads, of compression and decompression of 10 to 100,000 values of a
+random walk, and the page faults of both calls together, as the bytes of the workspace over 4,096. Every codec has its
+turn in each round. Packages that are missing are left out.
 """
 
 import argparse
 import importlib
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import syncline
-from common import processor
+from common import processor, record
 
 try:
     import resource
@@ -81,43 +82,41 @@ def page_faults(call: Callable[[], object], calls: int = 10) -> float:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / calls
 
 
-def measure(array: np.ndarray, rounds: int) -> list[tuple[str, float, float, float]]:
-    """Returns the name of each codec, the shortest times of its two calls, and its page faults."""
-    found, calls = codecs(), max(5, 100_000 // array.size)
-    calls = min(calls, 500)
+def measure(array: np.ndarray, rounds: int) -> None:
+    """Measures both calls of each codec, and their page faults."""
+    found, calls = codecs(), min(max(5, 100_000 // array.size), 500)
     streams = [codec.compress(array) for codec in found]
-    times: dict[str, list[tuple[float, float]]] = {codec.name: [] for codec in found}
+    times: list[tuple[list[float], list[float]]] = [([], []) for _ in found]
     for _ in range(rounds):
-        for codec, stream in zip(found, streams, strict=True):
-            times[codec.name].append(
-                (
-                    processor_time(lambda codec=codec: codec.compress(array), calls),
-                    processor_time(lambda codec=codec, stream=stream: codec.decompress(stream), calls),
-                )
-            )
-    rows = []
-    for codec, stream in zip(found, streams, strict=True):
-        compress, decompress = (min(side) for side in zip(*times[codec.name], strict=True))
+        for codec, stream, (compress, decompress) in zip(found, streams, times, strict=True):
+            compress.append(processor_time(lambda codec=codec: codec.compress(array), calls))
+            decompress.append(processor_time(lambda codec=codec, stream=stream: codec.decompress(stream), calls))
+    for codec, stream, both in zip(found, streams, times, strict=True):
         faults = page_faults(lambda codec=codec, stream=stream: (codec.compress(array), codec.decompress(stream)))
-        rows.append((codec.name, compress, decompress, faults))
-    return rows
+        for what, runs in zip(("compress", "decompress"), both, strict=True):
+            record(
+                "small_calls",
+                what,
+                runs,
+                device="cpu",
+                field="random walk",
+                element=f"f{8 * array.itemsize}",
+                shape=array.size,
+                codec=codec.name,
+                bytes=array.nbytes,
+                stream_bytes=len(stream),
+                workspace=round(faults * 4096),
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
-    print(f"{processor()}, syncline {syncline.__version__}, NumPy {np.__version__}\n")
-    print("| values | codec | compress, us | of pcodec | decompress, us | of pcodec | page faults |")
-    print("|---|---|---|---|---|---|---|")
+    print(f"{processor()}, syncline {syncline.__version__}, NumPy {np.__version__}", file=sys.stderr)
     for dtype in ("f4", "f8"):
         for size in SIZES:
-            array = np.cumsum(np.random.default_rng(0).normal(size=size)).astype(dtype)
-            rows = measure(array, rounds)
-            _, least, least_back, _ = rows[0]
-            for name, compress, decompress, faults in rows:
-                ratios = f"{compress / least:.2f} | {1e6 * decompress:.1f} | {decompress / least_back:.2f}"
-                print(f"| {size:,} {dtype} | {name} | {1e6 * compress:.1f} | {ratios} | {faults:.1f} |", flush=True)
+            measure(np.cumsum(np.random.default_rng(0).normal(size=size)).astype(dtype), rounds)
 
 
 if __name__ == "__main__":

@@ -61,12 +61,9 @@ pub struct Choices {
     value: f64,
     fill: Vec<f64>,
     detect_fill: bool,
-    coder: Option<String>,
-    level: Option<u8>,
-    effort: Option<String>,
-    tile: Option<String>,
+    effort: String,
+    advanced: String,
     rewritable: bool,
-    index: String,
     threads: Threads,
     device: String,
     memory_limit: MemoryLimit,
@@ -82,41 +79,29 @@ impl Choices {
             let missing = || PyTypeError::new_err(format!("the choices lack {name}"));
             choices.get_item(name)?.ok_or_else(missing)
         };
-        let text = |name: &str| -> PyResult<Option<String>> {
+        let text = |name: &str| -> PyResult<String> {
             let value = item(name)?;
-            if value.is_none() {
-                return Ok(None);
-            }
             let text = value.cast::<PyString>();
             let text =
                 text.map_err(|_| PyTypeError::new_err(format!("{name} must be a string, not {}", shown(&value))))?;
-            text.extract().map(Some)
+            text.extract()
         };
-        let needed = |name: &str| text(name)?.ok_or_else(|| PyTypeError::new_err(format!("{name} must not be None")));
         let flag = |name: &str| -> PyResult<bool> {
             let value = item(name)?;
             value
                 .extract()
                 .map_err(|_| PyTypeError::new_err(format!("{name} must be True or False, not {}", shown(&value))))
         };
-        let level = item("level")?;
-        let level = match level.is_none() {
-            true => None,
-            false => Some(whole_number(level.as_borrowed(), "level", "a number from 1 to 9")?),
-        };
         Ok(Self {
-            mode: needed("mode")?,
+            mode: text("mode")?,
             value: item("value")?.extract()?,
             fill: item("fill")?.extract()?,
             detect_fill: flag("detect_fill")?,
-            coder: text("coder")?,
-            level,
             effort: text("effort")?,
-            tile: text("tile")?,
+            advanced: text("advanced")?,
             rewritable: flag("rewritable")?,
-            index: needed("index")?,
             threads: item("threads")?.extract()?,
-            device: needed("device")?,
+            device: text("device")?,
             memory_limit: item("memory_limit")?.extract()?,
         })
     }
@@ -136,24 +121,11 @@ impl Choices {
         let fill = if self.detect_fill { Fill::Auto } else { Fill::of(&self.fill)? };
         let mut options = CompressOptions::new(bound)
             .with_fill(fill)
-            .with_index(self.index.parse()?)
+            .with_effort(self.effort.parse()?)
+            .with_advanced(self.advanced.parse()?)
             .with_rewritable(self.rewritable)
             .with_threads(self.threads.0)
             .with_backend(self.device.parse()?);
-        if let Some(coder) = &self.coder {
-            options = options.with_coder(coder.parse()?);
-        }
-        if let Some(level) = self.level {
-            options = options.with_level(level);
-        }
-        if let Some(effort) = &self.effort {
-            options = options.with_effort(effort.parse()?);
-        }
-        options = match self.tile.as_deref() {
-            None => options,
-            Some("auto") => options.with_tile_size(None),
-            Some(size) => options.with_tile_size(Some(size.parse()?)),
-        };
         if let Some(limit) = self.memory_limit.0 {
             options = options.with_memory_limit(limit);
         }

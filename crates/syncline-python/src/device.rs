@@ -53,7 +53,7 @@ fn search_nvrtc_in(folders: Vec<PathBuf>) {
 /// Adds the classes and functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<array::DeviceArray>()?;
-    module.add_class::<codec::CudaCodec>()?;
+    module.add_class::<codec::CudaCompressor>()?;
     module.add_class::<options::CudaOptions>()?;
     module.add_class::<decompressor::CudaDecompressor>()?;
     module.add_class::<queued_compressor::CudaQueuedCompressor>()?;

@@ -10,10 +10,10 @@ use syncline::Error;
 
 // The module is `syncline`, not `syncline._core`: that is where users and pickle look the classes up.
 create_exception!(syncline, SynclineError, PyValueError, "A stream that Syncline cannot read.");
-create_exception!(syncline, NotSyncline, SynclineError, "The bytes are not a Syncline stream.");
-create_exception!(syncline, UnsupportedVersion, SynclineError, "A newer version of Syncline wrote the stream.");
-create_exception!(syncline, Truncated, SynclineError, "The stream ends before its contents do.");
-create_exception!(syncline, Corrupt, SynclineError, "The stream contradicts itself or one of its checksums.");
+create_exception!(syncline, NotSynclineError, SynclineError, "The bytes are not a Syncline stream.");
+create_exception!(syncline, UnsupportedVersionError, SynclineError, "A newer version of Syncline wrote the stream.");
+create_exception!(syncline, TruncatedError, SynclineError, "The stream ends before its contents do.");
+create_exception!(syncline, CorruptError, SynclineError, "The stream contradicts itself or one of its checksums.");
 create_exception!(syncline, GpuError, PyRuntimeError, "The requested GPU cannot be used, or failed.");
 
 /// Returns the exception for an error of the library.
@@ -40,10 +40,10 @@ pub fn os_error(error: io::Error, path: Option<&Path>) -> PyErr {
 pub fn exception_in(error: Error, path: Option<&Path>) -> PyErr {
     let text = error.to_string();
     match error {
-        Error::NotSyncline { .. } => NotSyncline::new_err(text),
-        Error::UnsupportedVersion { .. } => UnsupportedVersion::new_err(text),
-        Error::Truncated { .. } => Truncated::new_err(text),
-        Error::Corrupt { .. } => Corrupt::new_err(text),
+        Error::NotSyncline { .. } => NotSynclineError::new_err(text),
+        Error::UnsupportedVersion { .. } => UnsupportedVersionError::new_err(text),
+        Error::Truncated { .. } => TruncatedError::new_err(text),
+        Error::Corrupt { .. } => CorruptError::new_err(text),
         Error::MemoryLimit { .. } => PyMemoryError::new_err(text),
         Error::Gpu { .. } => GpuError::new_err(text),
         Error::Cancelled => PyKeyboardInterrupt::new_err(text),
@@ -57,9 +57,9 @@ pub fn exception_in(error: Error, path: Option<&Path>) -> PyErr {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("SynclineError", py.get_type::<SynclineError>())?;
-    module.add("NotSyncline", py.get_type::<NotSyncline>())?;
-    module.add("UnsupportedVersion", py.get_type::<UnsupportedVersion>())?;
-    module.add("Truncated", py.get_type::<Truncated>())?;
-    module.add("Corrupt", py.get_type::<Corrupt>())?;
+    module.add("NotSynclineError", py.get_type::<NotSynclineError>())?;
+    module.add("UnsupportedVersionError", py.get_type::<UnsupportedVersionError>())?;
+    module.add("TruncatedError", py.get_type::<TruncatedError>())?;
+    module.add("CorruptError", py.get_type::<CorruptError>())?;
     module.add("GpuError", py.get_type::<GpuError>())
 }

@@ -172,10 +172,10 @@ fn header_fields<'py>(py: Python<'py>, header: &Header, bytes: u64) -> PyResult<
 
 /// Returns the number of bytes that a stream of such an array has at most.
 #[pyfunction]
-fn max_compressed_len(dtype: &str, shape: Vec<u64>) -> PyResult<u64> {
+fn compress_bound(dtype: &str, shape: Vec<u64>) -> PyResult<u64> {
     let shape = Shape::new(&shape).map_err(errors::exception)?;
     let dtype = dtype.parse::<ElementType>().map_err(errors::exception)?;
-    Ok(syncline::max_compressed_len(dtype, shape))
+    Ok(syncline::compress_bound(dtype, shape))
 }
 
 #[pymodule]
@@ -187,6 +187,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<partial::PartialStream>()?;
     module.add_class::<writer::Writer>()?;
     module.add_function(wrap_pyfunction!(estimate::estimate, module)?)?;
+    module.add_function(wrap_pyfunction!(hdf5::hdf5_advanced, module)?)?;
     module.add_function(wrap_pyfunction!(hdf5::hdf5_filter, module)?)?;
     module.add_function(wrap_pyfunction!(quality::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(quality::verify, module)?)?;
@@ -196,5 +197,5 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decompress_into, module)?)?;
     module.add_function(wrap_pyfunction!(header, module)?)?;
     module.add_function(wrap_pyfunction!(pieces::resolve_piece, module)?)?;
-    module.add_function(wrap_pyfunction!(max_compressed_len, module)?)
+    module.add_function(wrap_pyfunction!(compress_bound, module)?)
 }

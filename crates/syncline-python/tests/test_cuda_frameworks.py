@@ -84,7 +84,7 @@ def test_torch_lossless_types(torch, name):
     stream = syncline.compress(tensor)
     back = syncline.decompress(stream, like=tensor)
     assert back.dtype == tensor.dtype and torch.equal(back, tensor)
-    assert stream.to_bytes() == syncline.compress(tensor.cpu(), coder="lzss+huffman", device="cpu")
+    assert stream.to_bytes() == syncline.compress(tensor.cpu(), advanced={"coder": "lzss+huffman"}, device="cpu")
 
 
 def test_torch_arrays_that_are_refused(torch):
@@ -177,7 +177,7 @@ def test_torch_graphs_capture_decompression(torch, default_mode):
 def test_torch_graphs_capture_compression(torch, default_mode):
     arrays = [field(), 2 * field(), field()[::-1].copy()]
     tensor = torch.from_numpy(arrays[0]).cuda()
-    out = torch.zeros(syncline.max_compressed_len("f4", SHAPE), dtype=torch.uint8, device="cuda")
+    out = torch.zeros(syncline.compress_bound("f4", SHAPE), dtype=torch.uint8, device="cuda")
     size = torch.zeros(1, dtype=torch.int64, device="cuda")
     side = torch.cuda.Stream()
     compressor = syncline.cuda.QueuedCompressor(tensor, rel=1e-3, stream=side)
@@ -199,7 +199,7 @@ def test_torch_graphs_capture_compression(torch, default_mode):
 def test_torch_loses_no_memory(torch):
     tensor = torch.from_numpy(field()).cuda()
     compressor = syncline.cuda.Compressor(abs=0.01)
-    room = torch.empty(syncline.max_compressed_len("f4", SHAPE), dtype=torch.uint8, device="cuda")
+    room = torch.empty(syncline.compress_bound("f4", SHAPE), dtype=torch.uint8, device="cuda")
 
     def round():
         stream = syncline.compress(tensor, abs=0.01)
@@ -308,7 +308,7 @@ def test_cupy_graphs_capture_decompression(cupy):
 def test_cupy_graphs_capture_compression(cupy):
     arrays = [field(), 2 * field()]
     there = cupy.asarray(arrays[0])
-    out = cupy.zeros(syncline.max_compressed_len("f4", SHAPE), "u1")
+    out = cupy.zeros(syncline.compress_bound("f4", SHAPE), "u1")
     side = cupy.cuda.Stream(non_blocking=True)
     with side:
         compressor = syncline.cuda.QueuedCompressor(there, abs=0.01)

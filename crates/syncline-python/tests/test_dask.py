@@ -205,7 +205,7 @@ def cluster(tmp_path):
         process.communicate()
 
 
-def test_a_worker_that_dies_loses_nothing(cluster, tmp_path):
+def test_killed_worker_leaves_complete_chunks(cluster, tmp_path):
     address, workers = cluster
     # 460 MiB in all, beside workers of 300 MiB.
     array = waves((400, 500, 300), (20, 250, 300))

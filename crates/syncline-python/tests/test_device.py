@@ -142,12 +142,12 @@ def test_streams_are_those_of_the_cpu(gpu):
 def test_lossless_streams(gpu, dtype):
     array = field(dtype=dtype)
     stream = syncline.compress(to_device(array))
-    assert stream.to_bytes() == syncline.compress(array, coder="lzss+huffman", device="cpu")
+    assert stream.to_bytes() == syncline.compress(array, advanced={"coder": "lzss+huffman"}, device="cpu")
     back = syncline.decompress(stream)
     assert back.dtype == array.dtype and to_host(back).tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("options", [{"tile": "large"}, {"index": "none", "effort": "balanced"}], ids=str)
+@pytest.mark.parametrize("options", [{"advanced": {"tile": "large"}}, {"advanced": {"index": "none"}}], ids=str)
 def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu, options):
     array = field((20, 30, 40))
     expected = syncline.compress(array, abs=0.1, device="cpu", **options)
@@ -160,10 +160,10 @@ def test_streams_that_the_gpu_does_not_make_are_left_to_the_cpu(gpu, options):
 
 def test_a_coder_that_the_gpu_does_not_have_is_left_to_the_cpu(gpu):
     array = field()
-    stream = syncline.compress(to_device(array), coder="auto")
-    assert stream.to_bytes() == syncline.compress(array, coder="auto", device="cpu")
+    stream = syncline.compress(to_device(array), advanced={"coder": "auto"})
+    assert stream.to_bytes() == syncline.compress(array, advanced={"coder": "auto"}, device="cpu")
     with pytest.raises(syncline.GpuError, match="lzss"):
-        syncline.compress(to_device(array), coder="auto", device="cuda")
+        syncline.compress(to_device(array), advanced={"coder": "auto"}, device="cuda")
 
 
 @pytest.mark.parametrize("effort", ["balanced", "best"])
@@ -175,7 +175,7 @@ def test_efforts(gpu, effort):
     assert Compressor(abs=0.1, effort=effort).compress(to_device(array)).to_bytes() == expected
 
 
-def test_what_the_gpu_cannot_do_is_done_by_the_cpu(gpu):
+def test_work_without_a_kernel_runs_on_the_cpu(gpu):
     zeros = np.zeros((5, 6), "f4")
     stream = syncline.compress(to_device(zeros), abs=1e-3)
     assert stream.to_bytes() == syncline.compress(zeros, abs=1e-3, device="cpu")
@@ -189,7 +189,7 @@ def test_what_the_gpu_cannot_do_is_done_by_the_cpu(gpu):
     assert syncline.compress(to_device(field()), abs=1e-3, device="cpu") == syncline.compress(field(), abs=1e-3)
 
 
-def test_where_results_go(gpu):
+def test_results_stay_on_the_device_of_the_input(gpu):
     array = field()
     stream = syncline.compress(array, abs=0.1)
     expected = syncline.decompress(stream)
@@ -274,7 +274,7 @@ def test_memory_lives_as_long_as_its_last_user(gpu):
 
 def test_a_compressor_keeps_working(gpu):
     compressor = Compressor(abs=0.1)
-    room = to_device(np.zeros(syncline.max_compressed_len("f4", (30, 40)), "u1"))
+    room = to_device(np.zeros(syncline.compress_bound("f4", (30, 40)), "u1"))
     other = to_device(syncline.compress(field((9, 8), "f8"), abs=0.1))
     for scale in (1, 2):
         array = field() * np.float32(scale)
@@ -294,7 +294,7 @@ def test_a_compressor_keeps_working(gpu):
     with pytest.raises(TypeError, match="CUDA"):
         compressor.compress("no array")
     with pytest.raises(ValueError, match="coder"):
-        Compressor(abs=0.1, coder="no")
+        Compressor(abs=0.1, advanced={"coder": "no"})
     with pytest.raises(syncline.GpuError):
         Compressor(99)
 
@@ -312,7 +312,7 @@ def test_a_decompressor_keeps_working(gpu):
     with pytest.raises(ValueError, match="shape"):
         decompressor.decompress(to_device(field((3, 3))))
     with pytest.raises(syncline.GpuError):
-        Decompressor(syncline.compress(array, coder="lzss"))
+        Decompressor(syncline.compress(array, advanced={"coder": "lzss"}))
 
 
 def driver_library():
@@ -392,7 +392,7 @@ class Graph(CapturedStream):
 def test_graphs_capture_compression(gpu):
     fields = [field(), 3 * field(), field()[::-1].copy()]
     there, size = to_device(fields[0]), to_device(np.zeros(1, "i8"))
-    room = to_device(np.zeros(syncline.max_compressed_len("f4", (30, 40)), "u1"))
+    room = to_device(np.zeros(syncline.compress_bound("f4", (30, 40)), "u1"))
     graph = Graph()
     compressor = QueuedCompressor(there, rel=1e-3, stream=graph)
     assert (compressor.dtype, compressor.shape, compressor.device) == ("f32", (30, 40), 0)
@@ -425,7 +425,7 @@ def pointer_of(array):
     return array.__cuda_array_interface__["data"][0]
 
 
-def test_what_cannot_be_queued_raises(gpu):
+def test_unqueueable_options_raise(gpu):
     there, room = to_device(field()), to_device(np.zeros(9000, "u1"))
     for options in ({"rel": 1e-3, "fill": "auto"}, {"bound": syncline.Bound("psnr", 60)}, {}):
         with pytest.raises(syncline.GpuError):
@@ -451,7 +451,7 @@ def test_what_cannot_be_queued_raises(gpu):
 def test_exchange_functions_name_the_stream(gpu, monkeypatch):
     array, compressor = field(), Compressor(abs=0.1)
     there = Exchanged(to_device(array))
-    room = Exchanged(to_device(np.zeros(syncline.max_compressed_len("f4", array.shape), "u1")))
+    room = Exchanged(to_device(np.zeros(syncline.compress_bound("f4", array.shape), "u1")))
     expected = syncline.compress(array, abs=0.1)
     made = compressor.compress(there, out=room)
     assert made.to_bytes() == expected

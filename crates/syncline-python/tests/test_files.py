@@ -142,7 +142,7 @@ def test_file_objects(tmp_path):
         file[0]
     with open(tmp_path / "a.syn", encoding="latin-1") as text, pytest.raises(TypeError, match="binary"):
         syncline.open(text)
-    with pytest.raises(syncline.NotSyncline):
+    with pytest.raises(syncline.NotSynclineError):
         syncline.open(io.BytesIO(b"PK" * 200))
     with pytest.raises(syncline.SynclineError):
         syncline.open(io.BytesIO(stream[:-5]))
@@ -244,7 +244,7 @@ def test_rewritable_arrays_keep_the_bound_over_partial_writes(tmp_path):
 
 def test_streams_that_change_while_they_are_decompressed_are_errors_or_the_array():
     array = np.random.default_rng(5).integers(0, 40, 200_000).astype("u2")
-    original = syncline.compress(array, coder="lzss")
+    original = syncline.compress(array, advanced={"coder": "lzss"})
     stream = bytearray(original)
     stop = threading.Event()
 

@@ -81,8 +81,8 @@ def test_calls_without_new_threads_are_done_by_the_caller():
         except RuntimeError:
             pass
         streams = [
-            syncline.compress(array, abs=1e-3, threads=threads, index=index, effort="fast")
-            for threads, index in ((0, "symbol"), (3, "symbol"), (2, "gap"), (2, "none"))
+            syncline.compress(array, abs=1e-3, threads=threads, effort="fast", advanced={"index": index})
+            for threads, index in ((0, "symbol"), (3, "symbol"), (2, "none"))
         ]
         assert streams[0] == streams[1]
         for stream in streams:
@@ -104,9 +104,10 @@ def test_missing_memory_is_a_memory_error():
     output = run(
         """
         array = np.frombuffer(np.random.default_rng(0).bytes(48 << 20), "u1")
-        stream = syncline.compress(array, coder="huffman")
+        stream = syncline.compress(array, advanced={"coder": "huffman"})
         ended = []
-        for work in (lambda: syncline.compress(array, coder="huffman"), lambda: syncline.decompress(stream)):
+        compress = lambda: syncline.compress(array, advanced={"coder": "huffman"})
+        for work in (compress, lambda: syncline.decompress(stream)):
             for mebibytes in (2, 16, 40, 200, 400):
                 child = os.fork()
                 if child == 0:

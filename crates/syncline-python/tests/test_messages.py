@@ -1,5 +1,8 @@
 """Messages name what the caller wrote."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import syncline
@@ -10,12 +13,12 @@ import syncline
     [
         ({"threads": -1}, ValueError, "threads must be a whole number, or 0 for one per core, not -1"),
         ({"threads": "two"}, TypeError, "threads must be a whole number.*'two'"),
-        ({"level": 1.5}, TypeError, "level must be a number from 1 to 9, not 1.5"),
-        ({"level": 1000}, ValueError, "level must be a number from 1 to 9, not 1000"),
+        ({"advanced": {"level": 1.5}}, ValueError, "unknown advanced option level=1.5: use coder="),
+        ({"advanced": {"tiles": "large"}}, ValueError, "unknown advanced option tiles=large: use .*tile=small"),
         ({"memory_limit": -5}, ValueError, "memory_limit must be a number of bytes"),
         ({"memory_limit": "1 GB"}, TypeError, "memory_limit must be a number of bytes"),
-        ({"coder": 3}, TypeError, "coder must be a string, not 3"),
-        ({"index": None}, TypeError, "index must not be None"),
+        ({"effort": 3}, TypeError, "effort must be a string, not 3"),
+        ({"advanced": "level=9"}, TypeError, r"advanced must be a dictionary, such as {'level': 9}, not 'level=9'"),
         ({"rewritable": "yes"}, TypeError, "rewritable must be True or False, not 'yes'"),
         (
             {"bound": "abs"},
@@ -49,3 +52,17 @@ def test_writer_says_what_a_relative_bound_needs(tmp_path):
             syncline.Writer(tmp_path / "a.syn", (3, 4), "f4", **{mode: 40.0})
     with pytest.raises(ValueError, match="1e308 to -1e308 is invalid"):
         syncline.Writer(tmp_path / "a.syn", (3, 4), "f8", rel=1e-3, range=(1e308, -1e308))
+
+
+@pytest.mark.parametrize("module", ["zarr", "numcodecs", "xarray", "dask"])
+def test_a_missing_package_is_named_with_what_to_install(module):
+    code = f"""
+import sys
+sys.modules["zarr"] = sys.modules["numcodecs"] = None
+try:
+    import syncline.{module}
+except ModuleNotFoundError as error:
+    print(error.name, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "pip install 'syncline[zarr]'" in done.stdout, done.stdout + done.stderr

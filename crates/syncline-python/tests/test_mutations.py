@@ -25,9 +25,9 @@ CASES = [
         (waves((40, 50)), {"abs": 1e-2}),
         (waves((3000,), "i4"), {}),
         (waves((12, 12, 12), "f8"), {"pw_rel": 1e-2}),
-        (waves((40, 50)), {"abs": 1e-2, "coder": "lzss+huffman", "index": "gap"}),
-        (np.frombuffer(b"abcdefgh" * 300, "u1"), {"coder": "lzss+huffman"}),
-        (waves((5, 4, 3, 4, 6)), {"abs": 1e-2, "index": "none"}),
+        (waves((40, 50)), {"abs": 1e-2, "effort": "fast", "advanced": {"coder": "lzss+huffman"}}),
+        (np.frombuffer(b"abcdefgh" * 300, "u1"), {"effort": "fast"}),
+        (waves((5, 4, 3, 4, 6)), {"abs": 1e-2, "advanced": {"index": "none"}}),
     )
 ]
 

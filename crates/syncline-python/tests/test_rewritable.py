@@ -128,7 +128,7 @@ def test_chunks_can_be_rewritten_by_default_where_parts_are_written():
     assert numcodecs.get_codec({"id": "syncline", "mode": "abs", "value": 0.1}) == Syncline("abs", 0.1)
 
 
-def test_what_writes_whole_arrays_does_not_by_default(tmp_path):
+def test_writers_of_whole_arrays_are_not_rewritable_by_default(tmp_path):
     import dask.array
     import xarray
 

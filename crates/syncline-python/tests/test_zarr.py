@@ -1,7 +1,9 @@
 """The codec of Zarr format 3."""
 
 import asyncio
+import dataclasses
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -186,8 +188,9 @@ def test_configuration():
         {"unknown": 1},
         {"mode": "abs", "value": -1.0},
         {"mode": "abs"},
-        {"coder": "zip"},
-        {"level": 17},
+        {"coder": "lzss"},
+        {"advanced": {"coder": "zip"}},
+        {"advanced": {"level": 17}},
         {"effort": "slow"},
         {"effort": 2},
         {"mode": "abs", "value": float("nan")},
@@ -216,7 +219,7 @@ def test_efforts(pipeline, tmp_path):
     assert sizes[1] > sizes[2] == sizes[0] >= sizes[3], sizes
 
 
-def test_what_cannot_be_compressed_is_refused_at_creation():
+def test_unsupported_types_are_refused_at_creation():
     with pytest.raises(ValueError, match="float32 and float64"):
         create_array({}, shape=(4,), chunks=(4,), dtype="i4", abs=1)
     with pytest.raises((TypeError, ValueError)):
@@ -263,3 +266,10 @@ def test_asynchronous_reads():
         return await asyncio.gather(*(stored.getitem((slice(i, i + 5), slice(None))) for i in range(0, 60, 5)))
 
     assert np.abs(np.concatenate(asyncio.run(read())) - values).max() <= 1e-2
+
+
+def test_the_schema_for_zarr_extensions_has_every_setting_of_the_codec():
+    root = pathlib.Path(__file__).parents[3]
+    schema = json.loads((root / "packaging/zarr-extensions/codecs/syncline/schema.json").read_text())
+    settings = schema["anyOf"][0]["properties"]["configuration"]["properties"]
+    assert sorted(settings) == sorted(field.name for field in dataclasses.fields(SynclineCodec))

@@ -130,7 +130,7 @@ def test_a_stream_of_another_shape_than_the_chunk_is_refused(other, tmp_path):
     stored[...] = 1
     (tmp_path / "c/0/0").write_bytes(syncline.compress(np.ones(other, "f4"), abs=0.01))
     for part in (np.s_[...], np.s_[3:5], np.s_[3, 3]):
-        with pytest.raises(syncline.Corrupt, match=r"not f32 of \(64, 64\)"):
+        with pytest.raises(syncline.CorruptError, match=r"not f32 of \(64, 64\)"):
             stored[part]
 
 
@@ -216,10 +216,11 @@ def test_slices_are_read_while_a_thread_rewrites_the_chunk(tmp_path):
         {"mode": "max", "value": 1},
         {"mode": "lossless", "value": 1},
         {"mode": "abs", "value": "much"},
-        {"level": 50},
-        {"level": "high"},
-        {"coder": "x"},
-        {"mode": "abs", "value": 1, "coder": "lzss"},
+        {"advanced": {"level": 50}},
+        {"advanced": {"level": "high"}},
+        {"advanced": {"coder": "x"}},
+        {"advanced": "level=9"},
+        {"mode": "abs", "value": 1, "advanced": {"coder": "lzss"}},
         {"effort": "slow"},
         {"mode": "abs", "value": 1, "rewritable": "no"},
         {"mode": "abs", "value": 1, "fill": [1, 2, 3, 4, 5]},
@@ -234,7 +235,7 @@ def test_invalid_settings_are_found_when_the_codec_is_made(codec, settings):
 def test_numcodecs_compares_the_size_before_it_allocates(monkeypatch):
     stream = Syncline().encode(np.zeros((1 << 10, 1 << 10)))
     codec = Syncline()
-    with pytest.raises(syncline.Corrupt, match="8388608 bytes, but out has 32768"):
+    with pytest.raises(syncline.CorruptError, match="8388608 bytes, but out has 32768"):
         codec.decode(stream, out=np.empty((64, 64)))
     monkeypatch.setattr(Syncline, "max_buffer_size", 1 << 20)
     for function in (codec.decode, lambda stream: codec.encode(np.zeros((1 << 10, 1 << 10)))):

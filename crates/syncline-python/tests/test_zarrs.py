@@ -43,7 +43,7 @@ def create(path, shape, chunks, dtype, codec, **more):
 CASES = [
     ((40, 50), (16, 50), "f4", {"mode": "abs", "value": 0.01}),
     ((40, 50), (16, 20), "f8", {"mode": "pw_rel", "value": 0.01}),
-    ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.1, "coder": "lzss+huffman", "level": 3}),
+    ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.1, "advanced": {"coder": "lzss+huffman", "level": 3}}),
     ((40, 50), (16, 20), "f4", {"mode": "abs", "value": 0.01, "effort": "balanced"}),
     ((40, 50), (16, 20), "f8", {"mode": "abs", "value": 1e-4, "effort": "best"}),
     ((9, 20, 30), (4, 20, 7), "f4", {"mode": "abs", "value": 0.01, "fill": -9999.0}),
@@ -54,7 +54,7 @@ CASES = [
     ((40, 50), (16, 20), "f4", {"mode": "rel", "value": 1e-3}),
     ((40, 50), (16, 20), "f8", {"mode": "psnr", "value": 50}),
     ((40, 50), (16, 20), "i4", {}),
-    ((40, 50), (16, 20), "u1", {"coder": "lzss"}),
+    ((40, 50), (16, 20), "u1", {"effort": "fast", "advanced": {"coder": "lzss"}}),
     ((40, 50), (16, 20), "f2", {}),
     ((700, 600), (700, 600), "f4", {"mode": "abs", "value": 1e-4}),
 ]

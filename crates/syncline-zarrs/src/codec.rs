@@ -127,7 +127,7 @@ impl ArrayToBytesCodecTraits for SynclineCodec {
         let element = element_of(data_type)?;
         self.configuration.check_type(element).map_err(failure)?;
         let shape = stored_shape(shape).map_err(failure)?;
-        Ok(BytesRepresentation::BoundedSize(syncline::max_compressed_len(element, shape)))
+        Ok(BytesRepresentation::BoundedSize(syncline::compress_bound(element, shape)))
     }
 
     fn encode<'a>(

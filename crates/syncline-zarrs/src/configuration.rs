@@ -1,7 +1,9 @@
 //! The settings of the codec in array metadata.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use syncline::{Bound, Coder, CompressOptions, Effort, ElementType, Error, Fill, Result};
+use syncline::{Advanced, Bound, CompressOptions, ElementType, Error, Fill, Result};
 
 /// The settings of the codec, as they are written in array metadata:
 /// `{"name": "syncline", "configuration": {"mode": "abs", "value": 0.001}}`.
@@ -15,12 +17,6 @@ pub struct SynclineConfiguration {
     /// Value of the bound; none if lossless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Coder, if it is not the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub coder: Option<String>,
-    /// Level of LZSS from 1 to 9, if it is not the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub level: Option<u8>,
     /// Effort (`fast`, `balanced`, or `best`), if it is not the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
@@ -32,6 +28,51 @@ pub struct SynclineConfiguration {
     /// its other elements can grow by up to the bound. Written only if it is not the default, which is true.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub rewritable: bool,
+    /// Single choices that the effort otherwise stands for. Written only if there are any.
+    #[serde(default, skip_serializing_if = "AdvancedSettings::is_empty")]
+    pub advanced: AdvancedSettings,
+}
+
+/// Single choices of the encoder, such as `{"coder": "lzss", "level": 9}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AdvancedSettings(BTreeMap<String, AdvancedValue>);
+
+/// The value of an advanced option.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum AdvancedValue {
+    Number(u64),
+    Name(String),
+}
+
+impl AdvancedSettings {
+    /// Returns whether there are no choices.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the choices.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an unknown key or value.
+    pub fn advanced(&self) -> Result<Advanced> {
+        let pair = |(key, value): (&String, &AdvancedValue)| match value {
+            AdvancedValue::Number(number) => format!("{key}={number}"),
+            AdvancedValue::Name(name) => format!("{key}={name}"),
+        };
+        self.0.iter().map(pair).collect::<Vec<String>>().join(",").parse()
+    }
+}
+
+impl From<Advanced> for AdvancedSettings {
+    fn from(advanced: Advanced) -> Self {
+        let value = |text: String| match text.parse() {
+            Ok(number) => AdvancedValue::Number(number),
+            Err(_) => AdvancedValue::Name(text),
+        };
+        Self(advanced.pairs().map(|(key, text)| (key.to_owned(), value(text))).collect())
+    }
 }
 
 /// One value that stands for missing data, or several, written as a number or as a list.
@@ -72,7 +113,8 @@ impl SynclineConfiguration {
             Bound::PwRel(value) => ("pw_rel", Some(value)),
             _ => ("lossless", None),
         };
-        Self { mode: mode.into(), value, coder: None, level: None, effort: None, fill: None, rewritable: true }
+        let (mode, advanced) = (mode.into(), AdvancedSettings::default());
+        Self { mode, value, effort: None, fill: None, rewritable: true, advanced }
     }
 
     /// Returns the bound.
@@ -111,19 +153,12 @@ impl SynclineConfiguration {
             _ => Fill::Auto,
         };
         let fill = if bound == Bound::Lossless { Fill::Auto } else { fill };
-        let mut options = CompressOptions::new(bound).with_fill(fill).with_rewritable(self.rewritable);
-        if let Some(coder) = &self.coder {
-            options = options.with_coder(coder.parse::<Coder>()?);
-        }
-        match self.level {
-            Some(level @ 1..=9) => options = options.with_level(level),
-            Some(level) => return Err(invalid(format!("the level must be from 1 to 9, not {level}"))),
-            None => {}
-        }
-        if let Some(effort) = &self.effort {
-            options = options.with_effort(effort.parse::<Effort>()?);
-        }
-        Ok(options)
+        let options = CompressOptions::new(bound).with_fill(fill).with_rewritable(self.rewritable);
+        let options = options.with_advanced(self.advanced.advanced()?);
+        Ok(match &self.effort {
+            Some(effort) => options.with_effort(effort.parse()?),
+            None => options,
+        })
     }
 
     /// Checks that chunks of this type can be compressed.

@@ -35,4 +35,4 @@ mod padding;
 mod partial;
 
 pub use codec::SynclineCodec;
-pub use configuration::{FillSetting, SynclineConfiguration};
+pub use configuration::{AdvancedSettings, FillSetting, SynclineConfiguration};

@@ -1,7 +1,7 @@
 //! Chunks at the ends of arrays, whose parts outside of the array are padding.
 
 use syncline::{CompressOptions, ElementType, Fill, Result, Shape};
-use syncline_core::bound::{Bound, PieceBound, Scan};
+use syncline_core::bound::{Bound, PieceBound, Scaling, Scan};
 
 /// Returns the options for a chunk whose bound refers to the range.
 ///
@@ -20,7 +20,7 @@ pub fn without_padding(
     }
     let Some(inner) = before_padding(bytes, element.size(), shape.extents()) else { return Ok(options) };
     let count = (inner.len() / element.size()) as u64;
-    let resolved = PieceBound::resolve(element, count, bound, options.fill(), |mut scan: Scan| {
+    let resolved = PieceBound::resolve(element, count, bound, Scaling::default(), options.fill(), |mut scan: Scan| {
         scan.add(0, &inner);
         Ok::<_, syncline::Error>(scan)
     })?;

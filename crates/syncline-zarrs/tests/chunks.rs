@@ -147,7 +147,8 @@ fn a_part_is_read_while_its_chunk_is_rewritten() {
     made.store_array_subset(&made.subset_all(), &arrays[0]).unwrap();
     let opened = Array::open(Arc::new(Rewriting { inner, streams, requests: AtomicUsize::new(0) }), "/a").unwrap();
     for start in (0..60_000u64).step_by(3_000) {
-        let part: Vec<f32> = opened.retrieve_array_subset(&ArraySubset::new_with_ranges(&[start..start + 9])).unwrap();
+        let nine = start..start + 9;
+        let part: Vec<f32> = opened.retrieve_array_subset(&ArraySubset::new_with_ranges(&[nine])).unwrap();
         let at = start as usize..start as usize + 9;
         assert!(arrays.iter().any(|values| largest_error(&values[at.clone()], &part) <= 1e-5), "{part:?}");
     }

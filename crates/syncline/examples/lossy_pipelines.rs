@@ -8,7 +8,8 @@
 use std::time::Instant;
 
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, Header, Shape, StreamFile, compress,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, DecompressOptions, Effort, Header, Shape, StreamFile,
+    compress,
 };
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::lengths::code_lengths;
@@ -30,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let plain = plain_ratio(&view, &options)?;
         println!("{path} {shape} at {bound}: plain Huffman, ratio {plain:.2}");
         for pipeline in [Coder::Huffman, Coder::LzssHuffman, Coder::Auto] {
-            let options = options.clone().with_coder(pipeline).with_effort(Effort::Fast);
+            let options =
+                options.clone().with_advanced(Advanced::default().with_coder(pipeline)).with_effort(Effort::Fast);
             let (stream, compression) = best(|| compress(&view, &options))?;
             let file = StreamFile::open(&stream[..])?;
             let mut back = vec![0; bytes.len()];

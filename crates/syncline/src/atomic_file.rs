@@ -298,7 +298,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn error_of_writing_back_is_reported_before_the_name_is_given() {
+    fn failed_write_back_is_an_error_before_the_rename() {
         // Only at the end does this device report an error, as a file system does for writes that it delays.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");

@@ -6,7 +6,7 @@ use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::Result;
 use syncline_core::geometry::TileSize;
-use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
 use crate::devices::{Backend, CudaDevices};
@@ -14,7 +14,7 @@ use crate::gpu_backend::Gpus;
 use crate::options::CompressOptions;
 
 /// Speeds from file to file, in bytes of elements per second, measured with a field of 6.4 GB and ratio 10 in
-/// memory-backed files (`docs/SPEED.md`).
+/// memory-backed files (`bench/notes/host.md`).
 struct Rates {
     /// Of each thread of a CPU.
     thread: f64,
@@ -140,25 +140,26 @@ pub(crate) fn is_on_gpu(pipeline: Coder) -> bool {
 
 /// Returns the reason why only the CPU compresses an array with this valid bound, if there is one.
 pub(crate) fn encode_obstacle(options: &CompressOptions) -> Option<String> {
+    let no_index = options.advanced().index != IndexKind::Symbol;
     match (options.bound(), options.backend()) {
-        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) => None,
-        (Bound::Lossless, Backend::Cuda(_)) => Some(format!(
+        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(options.coder()) && !no_index => None,
+        (Bound::Lossless, Backend::Cuda(_)) if !is_on_gpu(options.coder()) => Some(format!(
             "lossless compression with the coder {} runs on the CPU: GPUs have lzss and lzss+huffman",
             options.coder()
         )),
-        (Bound::Lossless, _) => Some("lossless compression runs on the CPU unless a GPU is requested".into()),
-        _ if options.tile_size() != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
-        _ if options.effort() != Effort::Fast && options.index() != IndexKind::Symbol => {
-            Some("GPUs compress with token codebooks only with the index symbol".into())
+        (Bound::Lossless, Backend::Auto | Backend::Cpu) => {
+            Some("lossless compression runs on the CPU unless a GPU is requested".into())
         }
+        _ if no_index => Some("streams without an index are compressed on the CPU".into()),
+        _ if options.advanced().tile != Some(TileSize::Small) => Some("GPUs compress with small tiles only".into()),
         _ => None,
     }
 }
 
 /// Returns the reason why only the CPU compresses an array whose stream is of this kind, if there is one.
-pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &CoderOptions) -> Option<String> {
+pub(crate) fn pipeline_obstacle(pipeline: Pipeline, coder: &CoderOptions) -> Option<String> {
     let text = "the bound is too small for quantization, so that the stream is lossless and made on the CPU";
-    (pipeline == Pipeline::Lossless && !is_on_gpu(lossless.coder)).then(|| text.into())
+    (pipeline == Pipeline::Lossless && !is_on_gpu(coder.coder)).then(|| text.into())
 }
 
 /// Returns the reason why only the CPU decompresses from such a stream, if there is one. `has_planes` returns whether
@@ -166,19 +167,15 @@ pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &CoderOptions) -> 
 pub(crate) fn decode_obstacle(
     backend: Backend,
     header: &Header,
-    decoder: Decoder,
     contiguous: bool,
     has_planes: impl FnOnce() -> Result<bool>,
 ) -> Result<Option<String>> {
     let text = match header.pipeline {
-        _ if decoder != Decoder::Auto => "the requested decoder runs on the CPU",
         _ if !contiguous => "a region whose elements are not contiguous in the array is decompressed on the CPU",
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression runs on the CPU unless a GPU is requested"
         }
-        _ if header.token_codes && header.index != IndexKind::Symbol => {
-            "token codebooks without an index are decompressed on the CPU"
-        }
+        _ if header.index != IndexKind::Symbol => "streams without an index are decompressed on the CPU",
         Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
         _ => return Ok(None),
     };
@@ -190,11 +187,13 @@ mod tests {
     use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
 
+    use crate::Advanced;
+
     use super::*;
 
     #[test]
-    fn what_only_the_cpu_does_goes_there() {
-        let of = |bound, coder| CompressOptions::new(bound).with_coder(coder);
+    fn work_without_a_kernel_runs_on_the_cpu() {
+        let of = |bound, coder| CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(coder));
         let obstacle = |backend, coder| encode_obstacle(&of(Bound::Lossless, coder).with_backend(backend));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let obstacle = obstacle(backend, Coder::Lzss);
@@ -207,22 +206,26 @@ mod tests {
         for pipeline in [Coder::Auto, Coder::LzssHuffman, Coder::Huffman] {
             for effort in Effort::ALL {
                 let options = of(Bound::Abs(1.0), pipeline).with_effort(effort).with_backend(cuda);
+                let with = |tile| options.clone().with_advanced(options.advanced().with_tile(tile));
                 assert!(encode_obstacle(&options).is_none());
-                assert!(encode_obstacle(&options.clone().with_tile_size(None)).is_some());
-                assert!(encode_obstacle(&options.with_tile_size(Some(TileSize::Large))).is_some());
+                assert!(encode_obstacle(&with(None)).is_some());
+                assert!(encode_obstacle(&with(Some(TileSize::Large))).is_some());
             }
         }
         let shape = Shape::new(&[1]).unwrap();
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());
-        let decode = |backend, planes| decode_obstacle(backend, &header, Decoder::Auto, true, || Ok(planes)).unwrap();
+        let decode = |backend, planes| decode_obstacle(backend, &header, true, || Ok(planes)).unwrap();
         assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
         assert!(decode(Backend::Auto, false).is_some());
         let lossy = Header { pipeline: Pipeline::Quantized, token_codes: true, ..header.clone() };
-        assert!(decode_obstacle(Backend::Auto, &lossy, Decoder::Auto, true, || Ok(false)).unwrap().is_none());
+        assert!(decode_obstacle(Backend::Auto, &lossy, true, || Ok(false)).unwrap().is_none());
         let no_index = Header { index: IndexKind::None, ..lossy };
-        assert!(decode_obstacle(Backend::Auto, &no_index, Decoder::Auto, true, || Ok(false)).unwrap().is_some());
-        let balanced = of(Bound::Abs(1.0), Coder::Huffman).with_effort(Effort::Balanced).with_backend(cuda);
-        assert!(encode_obstacle(&balanced.with_index(IndexKind::None)).is_some());
+        assert!(decode_obstacle(Backend::Auto, &no_index, true, || Ok(false)).unwrap().is_some());
+        for (bound, coder) in [(Bound::Abs(1.0), Coder::Huffman), (Bound::Lossless, Coder::LzssHuffman)] {
+            let with_index = of(bound, coder).with_backend(cuda);
+            let no_index = with_index.advanced().with_index(IndexKind::None);
+            assert!(encode_obstacle(&with_index.with_advanced(no_index)).is_some());
+        }
     }
 
     #[test]

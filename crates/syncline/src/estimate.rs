@@ -25,7 +25,7 @@ use syncline_core::bound::{Bound, Fill, Scan};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, TileSize};
-use syncline_core::pipeline::{Coder, Effort};
+use syncline_core::pipeline::Effort;
 
 pub use target::{COARSEST, FINEST, Found, find_bound};
 
@@ -34,7 +34,7 @@ use crate::compress::compress;
 use crate::decompress;
 use crate::devices::Backend;
 use crate::io::ReadAt;
-use crate::options::{CompressOptions, DecompressOptions, Progress};
+use crate::options::{CompressOptions, DecompressOptions};
 use crate::pool::Pool;
 use crate::quality::{Comparison, Criteria, Tolerance};
 use crate::range::scan_all;
@@ -66,8 +66,6 @@ pub struct Estimate {
     pub bound: Bound,
     /// The bound in the unit of the values, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
     pub abs_bound: f64,
-    /// Lossless stage.
-    pub coder: Coder,
     /// Effort.
     pub effort: Effort,
     /// Length of the whole array in bytes.
@@ -137,7 +135,7 @@ impl Sample {
             None => most,
         };
         // Tiles of another size may be tried, all of which divide large ones.
-        let tile_size = options.tile_size().unwrap_or(TileSize::Large);
+        let tile_size = options.advanced().tile.unwrap_or(TileSize::Large);
         let array = sample::take(&elements, element_type, &Geometry::with_tiles(shape, tile_size), most)?;
         let mut sample =
             Self { array, elements: shape.len(), range: None, fill: options.fill(), fill_bits: Vec::new() };
@@ -188,7 +186,6 @@ impl Sample {
         Ok(Estimate {
             bound: options.bound(),
             abs_bound: inner.bound().value(),
-            coder: options.coder(),
             effort: options.effort(),
             uncompressed_bytes: self.elements * size,
             compressed_bytes: self.scaled(stream.len() as u64),
@@ -206,9 +203,7 @@ impl Sample {
 
     /// Returns the options for the sample, whose bound is what that of the whole array comes to.
     fn options(&self, options: &CompressOptions) -> CompressOptions {
-        // The coder is named, because the default depends on the bound.
-        let named = options.clone().with_coder(options.coder());
-        let inner = options_of_sample(&named, self.absolute(options.bound()), self.fill);
+        let inner = sample::options_for(options, self.absolute(options.bound()), self.fill);
         match options.memory_limit() {
             Some(limit) => inner.with_memory_limit(beside_sample(limit)),
             None => inner,
@@ -255,14 +250,6 @@ impl Sample {
         comparison.push(self.array.bytes(), back.bytes())?;
         Ok(comparison.finish()?.psnr)
     }
-}
-
-/// Returns the options for a sample that correspond to `options` for the whole array. `bound` and `fill` are what the
-/// bound and the fill values of the array come to for the sample.
-pub(crate) fn options_of_sample(options: &CompressOptions, bound: Bound, fill: Fill) -> CompressOptions {
-    let mut inner = options.clone().with_bound(bound).with_fill(fill).with_backend(Backend::Cpu);
-    inner.progress = Progress::default();
-    inner
 }
 
 /// Returns the part of a memory limit that is left beside a sample and its stream.

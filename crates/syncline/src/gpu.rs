@@ -1,8 +1,8 @@
 //! Arrays in the memory of NVIDIA GPUs.
 //!
 //! Host arrays need none of this: `compress` and the other functions of the crate use GPUs through
-//! [`Backend`](crate::Backend). A [`Codec`] is for arrays that are on a GPU already, such as those of PyTorch, CuPy or
-//! JAX. It takes raw device pointers and the caller's CUDA stream, and copies no elements to the host. A
+//! [`Backend`](crate::Backend). A [`Compressor`] is for arrays that are on a GPU already, such as those of PyTorch,
+//! CuPy or JAX. It takes raw device pointers and the caller's CUDA stream, and copies no elements to the host. A
 //! [`QueuedCompressor`] and a [`Decompressor`] queue their work on the caller's stream without waiting, so that CUDA
 //! graphs can capture it.
 //!
@@ -11,14 +11,14 @@
 //! Opening a GPU lets the device's default memory pool keep up to 1/32 of the device's memory when it is freed, because
 //! mapping memory anew takes longer than compressing. Programs that set a higher threshold keep theirs.
 
-mod codec;
+mod compressor;
 mod decompressor;
 mod memory;
 mod queued_compressor;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{Codec, Outline};
+pub use compressor::{Compressor, Outline};
 pub use decompressor::Decompressor;
 pub use memory::{DeviceBuffer, device_of, ensure_not_captured, order_streams};
 pub use queued_compressor::QueuedCompressor;

@@ -17,7 +17,7 @@ use std::process;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use syncline_core::error::{Error, Result};
-use syncline_cuda::{CudaError, Device};
+use syncline_cuda::{CudaError, Device, HEADERS};
 
 use crate::devices::CudaDevices;
 
@@ -101,7 +101,7 @@ fn open_gpu(ordinal: usize) -> Result<&'static Gpu> {
     if let Some(gpu) = open.get(&ordinal) {
         return Ok(gpu);
     }
-    let device = Device::open(ordinal).map_err(failure)?;
+    let device = Device::open(ordinal, &HEADERS).map_err(failure)?;
     let gpu: &Gpu = Box::leak(Box::new(Gpu { device, buffers: Buffers::default() }));
     open.insert(ordinal, gpu);
     Ok(gpu)

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_ends_it() {
+    fn first_error_stops_the_work() {
         let begun = AtomicUsize::new(0);
         let work = |number| {
             begun.fetch_add(1, Ordering::SeqCst);

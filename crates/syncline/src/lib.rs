@@ -32,9 +32,10 @@
 
 /// Tests the code of the README together with that of the documentation.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
+mod advanced;
 pub mod advice;
 mod array;
 mod atomic_file;
@@ -51,6 +52,7 @@ mod gpu_backend;
 mod gpu_backend;
 mod in_order;
 mod io;
+mod job;
 mod options;
 mod pool;
 pub mod quality;
@@ -69,6 +71,7 @@ mod writer;
 
 use std::ops::Range;
 
+pub use advanced::Advanced;
 pub use array::Array;
 pub use atomic_file::{AtomicFile, CompleteFile};
 pub use backend::Execution;
@@ -89,9 +92,9 @@ pub use syncline_core::bound::{ArrayStats, Bound, Fill, FillValues, MAX_FILLS, P
 pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, ErrorKind, Location, Result};
 pub use syncline_core::geometry::TileSize;
-pub use syncline_core::huffman::{Decoder, IndexKind};
+pub use syncline_core::huffman::IndexKind;
 pub use syncline_core::lzss::SymbolWidth;
-pub use syncline_core::pipeline::{ChunkReport, Coder, Effort, max_compressed_len};
+pub use syncline_core::pipeline::{ChunkReport, Coder, Effort, compress_bound};
 pub use syncline_core::simd::instruction_set_name;
 pub use writer::Writer;
 

@@ -9,10 +9,10 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::TileSize;
-use syncline_core::huffman::{Decoder, IndexKind};
-use syncline_core::lzss::SymbolWidth;
+use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 
+use crate::advanced::Advanced;
 use crate::devices::Backend;
 
 type Callback = dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync;
@@ -30,21 +30,17 @@ impl fmt::Debug for Progress {
 /// Options of compression.
 ///
 /// ```
-/// use syncline::{Bound, Coder, CompressOptions, Fill};
+/// use syncline::{Bound, CompressOptions, Effort, Fill};
 /// let options = CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_threads(4);
-/// assert_eq!(options.coder(), Coder::Huffman);
-/// assert_eq!(CompressOptions::new(Bound::Lossless).coder(), Coder::Auto);
+/// assert_eq!(options.effort(), Effort::Balanced);
+/// let quick = CompressOptions::new(Bound::Lossless).with_effort(Effort::Fast);
 /// ```
 #[derive(Clone, Debug)]
 pub struct CompressOptions {
     bound: Bound,
     fill: Fill,
-    index: IndexKind,
-    coder: Option<Coder>,
-    symbol: Option<SymbolWidth>,
-    level: u8,
-    effort: Option<Effort>,
-    tile_size: Option<TileSize>,
+    effort: Effort,
+    advanced: Advanced,
     rewritable: bool,
     backend: Backend,
     threads: usize,
@@ -54,19 +50,14 @@ pub struct CompressOptions {
 }
 
 impl CompressOptions {
-    /// Creates options with this bound and otherwise the defaults: [`Fill::Auto`], [`IndexKind::Symbol`],
-    /// [`Coder::default_for`] the bound, LZSS level 3, [`Effort::default_for`] the index, [`TileSize::Small`],
-    /// [`Backend::Auto`], one thread per core and no memory limit.
+    /// Creates options with this bound and otherwise the defaults: [`Fill::Auto`], [`Effort::Balanced`],
+    /// [`Backend::Auto`], one thread per core, and no memory limit.
     pub fn new(bound: Bound) -> Self {
         Self {
             bound,
             fill: Fill::Auto,
-            index: IndexKind::Symbol,
-            coder: None,
-            symbol: None,
-            level: CoderOptions::default().level,
-            effort: None,
-            tile_size: Some(TileSize::Small),
+            effort: Effort::default(),
+            advanced: Advanced::default(),
             rewritable: false,
             backend: Backend::Auto,
             threads: 0,
@@ -76,7 +67,7 @@ impl CompressOptions {
         }
     }
 
-    /// Sets the error bound. A coder that was not set follows it.
+    /// Sets the error bound.
     #[must_use]
     pub fn with_bound(self, bound: Bound) -> Self {
         Self { bound, ..self }
@@ -88,51 +79,16 @@ impl CompressOptions {
         Self { fill, ..self }
     }
 
-    /// Sets the index of the Huffman streams, which determines how fast and in how small parts they can be decoded.
-    #[must_use]
-    pub fn with_index(self, index: IndexKind) -> Self {
-        Self { index, ..self }
-    }
-
-    /// Sets the lossless stage. Without this, it is [`Coder::Auto`] for lossless streams and [`Coder::Huffman`] with an
-    /// error bound.
-    #[must_use]
-    pub fn with_coder(self, coder: Coder) -> Self {
-        Self { coder: Some(coder), ..self }
-    }
-
-    /// Sets the width of LZSS symbols. `None` chooses it by a sample of each chunk.
-    #[must_use]
-    pub fn with_symbol(self, symbol: Option<SymbolWidth>) -> Self {
-        Self { symbol, ..self }
-    }
-
-    /// Sets the LZSS level, from 1 (fastest) to 9 (smallest).
-    #[must_use]
-    pub fn with_level(self, level: u8) -> Self {
-        Self { level, ..self }
-    }
-
-    /// Sets how much time compression with an error bound may take for a smaller stream. No effect on lossless streams.
-    ///
-    /// Without this, it is [`Effort::Balanced`] with [`IndexKind::Symbol`], and [`Effort::Fast`] with other indexes.
-    /// The other efforts have no [`IndexKind::Gap`]; with [`IndexKind::None`], only the CPU compresses and
-    /// decompresses.
+    /// Sets how much time compression may take for a smaller stream.
     #[must_use]
     pub fn with_effort(self, effort: Effort) -> Self {
-        Self { effort: Some(effort), ..self }
+        Self { effort, ..self }
     }
 
-    /// Sets the size of the tiles in which values are predicted. Large tiles make streams of smooth fields smaller, but
-    /// a part of an array takes up to eight times as many elements to be decoded, and only the CPU compresses with
-    /// them. They need a bound, and an effort other than [`Effort::Fast`]. No effect on lossless streams.
-    ///
-    /// `None` compresses a sample of at most 1 Mi elements with both sizes, and takes large tiles if that saves more
-    /// than 4 %, or anything with [`Effort::Best`]. [`Writer`](crate::Writer), which does not see the whole array,
-    /// takes small ones then.
+    /// Sets single choices of the encoder that are otherwise those of the effort.
     #[must_use]
-    pub fn with_tile_size(self, tile_size: Option<TileSize>) -> Self {
-        Self { tile_size, ..self }
+    pub fn with_advanced(self, advanced: Advanced) -> Self {
+        Self { advanced, ..self }
     }
 
     /// Sets whether the array may be decompressed, changed in parts, and compressed again any number of times with the
@@ -191,44 +147,46 @@ impl CompressOptions {
         self.fill
     }
 
-    /// Returns the index of the Huffman streams.
-    pub fn index(&self) -> IndexKind {
-        self.index
-    }
-
-    /// Returns the lossless stage: the one that was set, or the default for the bound and the effort.
-    pub fn coder(&self) -> Coder {
-        let tries_lzss = self.effort() == Effort::Best && self.tile_size != Some(TileSize::Large);
-        match (self.coder, self.bound) {
-            (Some(coder), _) => coder,
-            (None, bound) if tries_lzss && bound != Bound::Lossless => Coder::LzssHuffman,
-            (None, bound) => Coder::default_for(bound),
-        }
-    }
-
-    /// Returns how much time compression may take: what was set, or the default for the index.
+    /// Returns how much time compression may take.
     pub fn effort(&self) -> Effort {
-        self.effort.unwrap_or(Effort::default_for(self.index))
+        self.effort
     }
 
-    /// Returns the size of the tiles; `None` if it is chosen by a sample.
-    pub fn tile_size(&self) -> Option<TileSize> {
-        self.tile_size
+    /// Returns the single choices of the encoder that were set.
+    pub fn advanced(&self) -> Advanced {
+        self.advanced
+    }
+
+    /// Returns the advanced options that were set and change nothing, each with the reason.
+    pub fn advanced_without_effect(&self) -> Vec<(&'static str, &'static str)> {
+        let Advanced { index, level, symbol, tile, .. } = self.advanced;
+        let without_lzss = self.coder() == Coder::Huffman;
+        let checks = [
+            (level.is_some() && without_lzss, ("level", "without LZSS: add coder=auto")),
+            (symbol.is_some() && without_lzss, ("symbol", "without LZSS: add coder=auto")),
+            (
+                index != IndexKind::Symbol && self.coder() == Coder::Lzss,
+                ("index", "with coder=lzss, which has no index"),
+            ),
+            (tile != Some(TileSize::Small) && self.bound == Bound::Lossless, ("tile", "without an error bound")),
+        ];
+        checks.into_iter().filter_map(|(is_useless, what)| is_useless.then_some(what)).collect()
+    }
+
+    /// Returns the lossless stage: the one that was set, or that of the effort.
+    pub(crate) fn coder(&self) -> Coder {
+        let of_effort = match (self.bound, self.advanced.tile) {
+            (Bound::Lossless, _) => self.effort.coder(self.bound),
+            // Codes of large tiles are not coded by LZSS.
+            (_, Some(TileSize::Large)) => Coder::Huffman,
+            _ => self.effort.coder(self.bound),
+        };
+        self.advanced.coder.unwrap_or(of_effort)
     }
 
     /// Returns whether decompressed values compress to themselves.
     pub fn rewritable(&self) -> bool {
         self.rewritable
-    }
-
-    /// Returns the width of LZSS symbols, if it was set.
-    pub fn symbol(&self) -> Option<SymbolWidth> {
-        self.symbol
-    }
-
-    /// Returns the LZSS level.
-    pub fn level(&self) -> u8 {
-        self.level
     }
 
     /// Returns the processor that does the work.
@@ -257,25 +215,30 @@ impl CompressOptions {
     /// [`Error::InvalidArgument`].
     pub(crate) fn validate(&self, element_type: ElementType) -> Result<()> {
         self.bound.validate(element_type)?;
-        self.coder_options().validate(self.bound, self.index)?;
-        if self.tile_size == Some(TileSize::Small) || self.bound == Bound::Lossless {
+        let Advanced { coder, tile, .. } = self.advanced;
+        self.coder_options().validate(self.bound)?;
+        if tile != Some(TileSize::Large) || self.bound == Bound::Lossless {
             return Ok(());
         }
-        if self.effort() == Effort::Fast {
-            return Err(Error::invalid("only small tiles have the effort fast: use the effort balanced or best"));
+        if self.effort == Effort::Fast {
+            return Err(Error::invalid("large tiles need the effort balanced or best: leave out tile=large"));
         }
-        if self.tile_size == Some(TileSize::Large) && self.coder().lzss_codes() {
-            let coder = self.coder();
-            return Err(Error::invalid(format!("the coder {coder} needs small tiles: use the coder huffman")));
+        if coder == Some(Coder::LzssHuffman) {
+            return Err(Error::invalid("large tiles have no LZSS: use coder=huffman, or leave out tile=large"));
         }
         Ok(())
     }
 
-    /// The parameters of the lossless stage.
+    /// Returns the parameters of the lossless stage.
     pub(crate) fn coder_options(&self) -> CoderOptions {
-        let (coder, effort) = (self.coder(), self.effort());
-        let (symbol, level, rewritable) = (self.symbol, self.level, self.rewritable);
-        CoderOptions { coder, symbol, level, effort, rewritable, ..CoderOptions::default() }
+        let Advanced { symbol, level, .. } = self.advanced;
+        CoderOptions {
+            coder: self.coder(),
+            symbol,
+            level: level.unwrap_or(self.effort.level(self.bound)),
+            effort: self.effort,
+            rewritable: self.rewritable,
+        }
     }
 }
 
@@ -289,7 +252,6 @@ impl Default for CompressOptions {
 /// Options of decompression. The default uses one thread per core and has no memory limit.
 #[derive(Clone, Debug, Default)]
 pub struct DecompressOptions {
-    decoder: Decoder,
     backend: Backend,
     threads: usize,
     memory_limit: Option<u64>,
@@ -300,12 +262,6 @@ impl DecompressOptions {
     /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Sets the Huffman decoder. The array is the same with each; [`Decoder::Auto`] takes the fastest.
-    #[must_use]
-    pub fn with_decoder(self, decoder: Decoder) -> Self {
-        Self { decoder, ..self }
     }
 
     /// Sets the processor that does the work. The array is the same on each.
@@ -332,11 +288,6 @@ impl DecompressOptions {
     #[must_use]
     pub fn with_progress(self, progress: impl Fn(u64, u64) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
         Self { progress: Progress(Some(Arc::new(progress))), ..self }
-    }
-
-    /// Returns the Huffman decoder.
-    pub fn decoder(&self) -> Decoder {
-        self.decoder
     }
 
     /// Returns the processor that does the work.

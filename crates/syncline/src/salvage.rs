@@ -201,8 +201,7 @@ impl<S: ReadAt> Salvage<S> {
                     Some(&(at, length)) => {
                         read_into(&self.source, at, length, record)?;
                         let mut tiles = FileSink::new(&turns, offset, element, &self.geometry, chunk, bytes);
-                        let decoder = options.decoder();
-                        match decode_chunk(&self.header, &self.geometry, chunk, record, decoder, scratch, &mut tiles) {
+                        match decode_chunk(&self.header, &self.geometry, chunk, record, scratch, &mut tiles) {
                             Ok(()) => return Ok(None),
                             Err(error @ (Error::Corrupt { .. } | Error::Truncated { .. })) => {
                                 self.loss(chunk..chunk + 1, error.to_string())

@@ -111,7 +111,7 @@ impl<R: Read> SequentialReader<R> {
             let decode = |(chunk, record): (u64, Vec<u8>)| {
                 reused.with(|(scratch, bytes)| {
                     let mut tiles = FileSink::new(&turns, 0, element, geometry, chunk, bytes);
-                    decode_chunk(header, geometry, chunk, &record, options.decoder(), scratch, &mut tiles)
+                    decode_chunk(header, geometry, chunk, &record, scratch, &mut tiles)
                 })?;
                 meter.advance(geometry.chunk_elements(chunk))
             };

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_together_is_written_together() {
+    fn consecutive_elements_are_written_in_one_call() {
         assert_eq!(check(&[16, 16, 16], 4), 2, "layers of four tiles");
         assert_eq!(check(&[70, 90], 3), 3, "rows of three tiles");
         assert_eq!(check(&[5000], 2), 3);

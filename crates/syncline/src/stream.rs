@@ -10,7 +10,7 @@ pub use syncline_core::container::Header;
 use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline, record_kind};
 use syncline_core::error::{Error, Location, Result};
 use syncline_core::geometry::{Geometry, Region};
-use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::huffman::IndexKind;
 use syncline_core::mem::scatter::{ChunkSink, Scatter, Unwritten};
 use syncline_core::pipeline::{self, DecodeScratch, Destination, decode_chunk, inspect_chunk};
 
@@ -219,11 +219,11 @@ impl<S: ReadAt> StreamFile<S> {
         let decode = |chunk: usize| {
             boxes.with(|bytes| {
                 let mut tiles = FileSink::new(&turns, offset, element, &self.geometry, chunk as u64, bytes);
-                self.decode(chunk as u64, options, &buffers, (&mut tiles).into())
+                self.decode(chunk as u64, &buffers, (&mut tiles).into())
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))
         };
-        self.map(limited.unwrap_or(pool), options, 0..self.table.chunks() as usize, decode)?;
+        self.map(limited.unwrap_or(pool), 0..self.table.chunks() as usize, decode)?;
         Ok(execution)
     }
 
@@ -254,34 +254,34 @@ impl<S: ReadAt> StreamFile<S> {
 
     fn choose(&self, region: &Region, options: &DecompressOptions) -> Result<Choice> {
         let bytes = region.len() * self.header.element_type.size() as u64;
-        let tasks = self.tasks(options);
+        let tasks = self.tasks();
         let threads = match useful_threads(threads_for(tasks, options.threads()), tasks) {
             0 => all_threads(),
             threads => threads,
         };
         let contiguous = stretch(&self.geometry, region).is_some();
         let has_planes = || self.has_planes();
-        let obstacle = decode_obstacle(options.backend(), &self.header, options.decoder(), contiguous, has_planes)?;
+        let obstacle = decode_obstacle(options.backend(), &self.header, contiguous, has_planes)?;
         Choice::new(options.backend(), Work::Decompress, bytes, threads, obstacle)
     }
 
     /// Returns the threads that can be useful.
     fn pool(&self, options: &DecompressOptions) -> Result<Pool> {
-        let tasks = self.tasks(options);
+        let tasks = self.tasks();
         Pool::new(threads_for(tasks, options.threads()), tasks)
     }
 
     /// Returns the number of independent tasks for threads: chunks, or any number if several threads decode one chunk.
-    fn tasks(&self, options: &DecompressOptions) -> u64 {
-        match self.decodes_by_groups(options) {
+    fn tasks(&self) -> u64 {
+        match self.decodes_by_groups() {
             true => self.table.chunks(),
             false => u64::MAX,
         }
     }
 
     /// Returns whether one thread decodes each chunk. Other decoders divide a chunk among all threads of their pool.
-    fn decodes_by_groups(&self, options: &DecompressOptions) -> bool {
-        self.header.index == IndexKind::Symbol && matches!(options.decoder(), Decoder::Auto | Decoder::Indexed)
+    fn decodes_by_groups(&self) -> bool {
+        self.header.index == IndexKind::Symbol
     }
 
     /// Returns whether there is a chunk of planes, according to the headers of the records.
@@ -371,10 +371,10 @@ impl<S: ReadAt> StreamFile<S> {
         let buffers = Reused::default();
         let decode = |mut tiles: ChunkSink| {
             let chunk = tiles.chunk();
-            self.decode(chunk, options, &buffers, (&mut tiles).into())?;
+            self.decode(chunk, &buffers, (&mut tiles).into())?;
             meter.advance(self.geometry.chunk_elements(chunk))
         };
-        self.map(pool, options, sinks, decode)?;
+        self.map(pool, sinks, decode)?;
         Ok(execution)
     }
 
@@ -382,11 +382,10 @@ impl<S: ReadAt> StreamFile<S> {
     fn map<T: Send>(
         &self,
         pool: Pool,
-        options: &DecompressOptions,
         chunks: impl IntoIterator<Item = T>,
         decode: impl Fn(T) -> Result<()> + Sync,
     ) -> Result<()> {
-        if pool.threads() == 1 && !self.decodes_by_groups(options) {
+        if pool.threads() == 1 && !self.decodes_by_groups() {
             // Other decoders use all threads of the pool in which they are called. On the caller's thread that would be
             // the shared pool.
             let chunks: Vec<T> = chunks.into_iter().collect();
@@ -415,16 +414,10 @@ impl<S: ReadAt> StreamFile<S> {
     }
 
     /// Decodes the tiles of a chunk that the sink needs.
-    fn decode(
-        &self,
-        chunk: u64,
-        options: &DecompressOptions,
-        buffers: &Reused<Buffers>,
-        tiles: Destination<'_, '_>,
-    ) -> Result<()> {
+    fn decode(&self, chunk: u64, buffers: &Reused<Buffers>, tiles: Destination<'_, '_>) -> Result<()> {
         let decode = |Buffers { record, scratch }: &mut Buffers| {
             let record = self.record(chunk, record)?;
-            decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder(), scratch, tiles)
+            decode_chunk(&self.header, &self.geometry, chunk, record, scratch, tiles)
                 .map_err(|error| self.in_chunk(chunk, error))
         };
         let keeps = self.table.chunks() == 1 && self.memory_per_thread() <= MOST_KEPT_BYTES;

@@ -6,9 +6,9 @@ use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::pipeline::{Coder, Effort};
 
-use crate::compress::compress;
-use crate::estimate::{options_of_sample, sample};
+use crate::estimate::sample;
 use crate::io::ReadAt;
+use crate::job::compress_array;
 use crate::options::CompressOptions;
 use crate::source::ArraySource;
 
@@ -16,7 +16,7 @@ use crate::source::ArraySource;
 const SAMPLE_ELEMENTS: u64 = 1 << 20;
 /// Large tiles are taken if the sample's stream is shorter by more than this percentage, because they take longer to be
 /// read in part. With the effort best, the shorter stream is taken.
-const LEAST_GAIN: usize = 4;
+const LEAST_GAIN: u64 = 4;
 
 /// Returns the fill values that were detected. The sample has NaN and zeros of its own among its patterns.
 fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
@@ -27,7 +27,7 @@ fn detected(element_type: ElementType, resolved: &Resolved) -> Result<Fill> {
 /// Returns the size that the options state, or else the one that a sample of the array is better compressed with.
 ///
 /// # Errors
-/// Those of [`compress`].
+/// Those of [`compress`](crate::compress).
 pub(crate) fn choose<S: ReadAt + ?Sized>(
     array: &ArraySource<S>,
     element_type: ElementType,
@@ -35,8 +35,9 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
     options: &CompressOptions,
     resolved: &Resolved,
 ) -> Result<TileSize> {
-    let bound = match (options.tile_size(), resolved.pipeline) {
+    let bound = match (options.advanced().tile, resolved.pipeline) {
         (Some(size), _) => return Ok(size),
+        (None, _) if options.effort() == Effort::Fast => return Ok(TileSize::Small),
         (None, Pipeline::Lossless) => return Ok(TileSize::Small),
         (None, Pipeline::LogQuantized) => options.bound(),
         (None, Pipeline::Quantized) => Bound::Abs(resolved.abs_bound),
@@ -46,10 +47,12 @@ pub(crate) fn choose<S: ReadAt + ?Sized>(
         Fill::Auto => detected(element_type, resolved)?,
         given => given,
     };
-    let inner = options_of_sample(options, bound, fill);
-    let bytes = |size, coder| -> Result<usize> {
-        let inner = inner.clone().with_tile_size(Some(size)).with_coder(coder);
-        Ok(compress(&sample.view(), &inner)?.len())
+    let inner = sample::options_for(options, bound, fill);
+    let bytes = |size, coder| -> Result<u64> {
+        let inner = inner.clone().with_advanced(inner.advanced().with_tile(Some(size)).with_coder(coder));
+        let (elements, shape) = (sample.bytes(), sample.shape());
+        let summary = compress_array(elements, 0, element_type, shape, &inner, |_, _| Ok(size), std::io::sink())?;
+        Ok(summary.compressed_bytes)
     };
     let (small, large) = (bytes(TileSize::Small, options.coder())?, bytes(TileSize::Large, Coder::Huffman)?);
     let gain = if options.effort() == Effort::Best { 0 } else { LEAST_GAIN };

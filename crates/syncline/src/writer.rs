@@ -12,7 +12,7 @@ use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
 use crate::backend::Execution;
-use crate::compress::{header_for, summary};
+use crate::job::{header_for, summary};
 use crate::options::{CompressOptions, Meter};
 use crate::pool::{Pool, Reused};
 use crate::report::Summary;
@@ -136,7 +136,7 @@ impl<W: Write> Writer<W> {
             Bound::Lossless => Resolved::lossless(),
             _ => resolve(stats, options.rewritable())?,
         };
-        let tile_size = options.tile_size().unwrap_or(TileSize::Small);
+        let tile_size = options.advanced().tile.unwrap_or(TileSize::Small);
         let header = header_for(element_type, shape, options, tile_size, &resolved);
         sink.write_all(&header.to_bytes())?;
         let geometry = header.geometry()?;

@@ -5,8 +5,8 @@ mod common;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, ElementType, Fill,
-    IndexKind, Pipeline, Shape, TileSize, Writer, compress, decompress, decompress_region, inspect,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, ElementType,
+    Fill, IndexKind, Pipeline, Shape, TileSize, Writer, compress, decompress, decompress_region, inspect,
 };
 
 /// Returns a smooth field with a fill value in some places, and values that are too large for every step.
@@ -97,7 +97,12 @@ fn smooth_fields_are_much_smaller_and_best_is_never_larger() {
         })
         .collect();
     let sizes = Effort::ALL.map(|effort| {
-        check::<f32>(&values, &[96, 96, 96], &options(Bound::Rel(1e-3), effort).with_coder(Coder::Huffman)).len()
+        check::<f32>(
+            &values,
+            &[96, 96, 96],
+            &options(Bound::Rel(1e-3), effort).with_advanced(Advanced::default().with_coder(Coder::Huffman)),
+        )
+        .len()
     });
     assert!(sizes[1] * 2 < sizes[0], "{sizes:?}");
     let noise = field(&[200, 300], 9);
@@ -109,7 +114,7 @@ fn smooth_fields_are_much_smaller_and_best_is_never_larger() {
 }
 
 #[test]
-fn all_ways_write_the_same_bytes() {
+fn every_path_writes_the_same_bytes() {
     let extents = [40u64, 50, 60];
     let values: Vec<f32> = field(&extents, 4).into_iter().map(|value| value as f32).collect();
     let view = ArrayView::new(&values, &extents).unwrap();
@@ -143,9 +148,11 @@ fn streams_without_an_index_hold_the_same_array() {
             (Bound::Psnr(60.0), Effort::Balanced, TileSize::Large),
         ] {
             let values: Vec<f32> = field(extents, 5).iter().map(|&value| value as f32).collect();
-            let options = options(bound, effort).with_tile_size(Some(tile_size));
+            let advanced = Advanced::default().with_tile(Some(tile_size));
+            let options = options(bound, effort).with_advanced(advanced);
             let (with, array) = check_bound(&values, extents, &options);
-            let (without, same) = check_bound(&values, extents, &options.with_index(IndexKind::None));
+            let (without, same) =
+                check_bound(&values, extents, &options.with_advanced(advanced.with_index(IndexKind::None)));
             let what = format!("{extents:?} {bound:?} {effort} {tile_size}");
             assert!(array == same && without.len() <= with.len(), "{what}: {} {}", without.len(), with.len());
             assert_eq!(inspect(&without).unwrap().totals.index_bytes, 0, "{what}");
@@ -158,16 +165,25 @@ fn streams_without_an_index_hold_the_same_array() {
 }
 
 #[test]
-fn the_gap_index_and_unknown_names_are_refused() {
-    let view = ArrayView::new(&[1.0f32; 9], &[9]).unwrap();
-    let options = CompressOptions::new(Bound::Abs(0.1)).with_effort(Effort::Balanced).with_index(IndexKind::Gap);
-    let error = compress(&view, &options).unwrap_err();
-    assert!(error.to_string().contains("effort balanced"), "{error}");
+fn unknown_efforts_are_refused() {
     assert!("slow".parse::<Effort>().unwrap_err().to_string().contains("fast, balanced, best"));
-    // Lossless streams are the same with each.
+}
+
+#[test]
+fn lossless_efforts_have_the_bytes_of_their_coders_and_levels() {
+    let mut values = field(&[100, 300], 3);
+    values.extend_from_within(..);
+    let view = ArrayView::new(&values, &[60_000]).unwrap();
     let lossless = CompressOptions::new(Bound::Lossless);
-    let stream = compress(&view, &lossless.clone().with_effort(Effort::Best).with_index(IndexKind::Gap)).unwrap();
-    assert!(stream == compress(&view, &lossless.with_index(IndexKind::Gap)).unwrap());
+    let sizes =
+        [(Effort::Fast, Coder::LzssHuffman, 1), (Effort::Balanced, Coder::Auto, 3), (Effort::Best, Coder::Auto, 9)]
+            .map(|(effort, coder, level)| {
+                let stream = compress(&view, &lossless.clone().with_effort(effort)).unwrap();
+                let named = Advanced::default().with_coder(coder).with_level(level);
+                assert!(stream == compress(&view, &lossless.clone().with_advanced(named)).unwrap(), "{effort}");
+                stream.len()
+            });
+    assert!(compress(&view, &lossless).unwrap().len() == sizes[1] && sizes[2] < sizes[1], "{sizes:?}");
 }
 
 proptest! {

@@ -138,7 +138,7 @@ fn a_cancelled_writer_stays_cancelled() {
 }
 
 #[test]
-fn too_many_elements_do_a_writer_no_harm() {
+fn writer_refuses_surplus_elements_and_continues() {
     let mut writer = Writer::new(Vec::new(), ElementType::U16, shape(&[3]), &CompressOptions::default()).unwrap();
     writer.push(&[1, 2, 3]).unwrap();
     assert!(matches!(writer.push(&[4, 5, 6, 7]), Err(Error::InvalidArgument(_))));
@@ -187,7 +187,7 @@ fn a_writer_holds_no_more_than_the_memory_limit() {
 }
 
 #[test]
-fn a_source_that_is_too_short_is_no_array() {
+fn source_that_is_too_short_is_an_error() {
     for offset in [0, 1, 99, 100, 101, u64::MAX] {
         let result = compress_from(
             [0; 100].as_slice(),
@@ -286,7 +286,7 @@ impl io::Seek for Interrupted {
 }
 
 #[test]
-fn a_reader_goes_on_where_an_error_stopped_it() {
+fn reader_continues_after_an_error() {
     // More than a layer that is read at a time.
     let bytes: Vec<u8> = (0..5u32 << 21).flat_map(|i| (i >> 9).to_le_bytes()).collect();
     let view = ArrayView::from_bytes(&bytes, ElementType::U32, shape(&[5 << 21])).unwrap();
@@ -355,7 +355,7 @@ fn a_psnr_is_reached_within_little_memory() {
 
 /// Whether or not there is a GPU: what is wrong is the bound.
 #[test]
-fn a_bound_that_the_type_cannot_have_is_no_matter_of_a_gpu() {
+fn bound_invalid_for_the_type_is_the_same_error_on_every_backend() {
     let values = [0i32; 6];
     let view = ArrayView::new(&values, &[6]).unwrap();
     for backend in [Backend::Cuda(CudaDevices::One(4000)), Backend::Auto, Backend::Cpu] {

@@ -6,7 +6,7 @@ mod common;
 use common::{Real, Rng, check_bound, repair_checksums, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, Decoder, DecompressOptions, Effort, ElementType,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, ElementType,
     IndexKind, Pipeline, Shape, StreamFile, SymbolWidth, Writer, compress, decompress, decompress_region, inspect,
 };
 
@@ -41,7 +41,11 @@ fn patches(extents: &[u64], seed: u64) -> Vec<f64> {
 }
 
 fn options(bound: Bound, pipeline: Coder) -> CompressOptions {
-    CompressOptions::new(bound).with_coder(pipeline).with_effort(Effort::Fast).with_threads(1)
+    advanced_options(bound, Advanced::default().with_coder(pipeline))
+}
+
+fn advanced_options(bound: Bound, advanced: Advanced) -> CompressOptions {
+    CompressOptions::new(bound).with_effort(Effort::Fast).with_advanced(advanced).with_threads(1)
 }
 
 fn as_type<T: Real>(values: &[f64]) -> Vec<T> {
@@ -52,12 +56,15 @@ fn as_type<T: Real>(values: &[f64]) -> Vec<T> {
 fn check<T: Real>(values: &[f64], extents: &[u64], options: &CompressOptions) -> Vec<u8> {
     let values: Vec<T> = as_type(values);
     let (stream, array) = check_bound(&values, extents, options);
-    let plain = compress(&ArrayView::new(&values, extents).unwrap(), &options.clone().with_coder(Coder::Huffman));
+    let plain = compress(
+        &ArrayView::new(&values, extents).unwrap(),
+        &options.clone().with_advanced(options.advanced().with_coder(Coder::Huffman)),
+    );
     let plain = plain.unwrap();
     assert!(decompress(&plain, &DecompressOptions::default()).unwrap() == array);
     let report = inspect(&stream).unwrap();
     assert_eq!((stream[ANNOUNCED] == 1, plain[ANNOUNCED]), (report.lzss_codes, 0));
-    let may = report.pipeline != Pipeline::Lossless && options.coder().lzss_codes();
+    let may = report.pipeline != Pipeline::Lossless && options.advanced().coder.is_some_and(Coder::lzss_codes);
     assert_eq!(report.lzss_codes, may);
     assert!(report.pipeline == Pipeline::Lossless || stream.len() <= plain.len(), "{} {}", stream.len(), plain.len());
     stream
@@ -72,7 +79,11 @@ fn every_type_bound_width_and_level_comes_back() {
         for (extents, bound) in extents.into_iter().flat_map(|e| bounds.map(|b| (e, b))) {
             let values = patches(extents, 5 + i as u64);
             let single = check::<f32>(&values, extents, &options(bound, pipeline));
-            let double = check::<f64>(&values, extents, &options(bound, pipeline).with_index(IndexKind::Gap));
+            let double = check::<f64>(
+                &values,
+                extents,
+                &advanced_options(bound, Advanced::default().with_coder(pipeline).with_index(IndexKind::None)),
+            );
             used += inspect(&single).unwrap().totals.lzss_chunks + inspect(&double).unwrap().totals.lzss_chunks;
         }
     }
@@ -80,7 +91,10 @@ fn every_type_bound_width_and_level_comes_back() {
     let values = patches(&[200, 200], 3);
     for symbol in SymbolWidth::ALL.into_iter().map(Some).chain([None]) {
         for level in 1..=9 {
-            let options = options(Bound::Abs(0.05), Coder::LzssHuffman).with_symbol(symbol).with_level(level);
+            let options = advanced_options(
+                Bound::Abs(0.05),
+                Advanced::default().with_coder(Coder::LzssHuffman).with_symbol(symbol).with_level(level),
+            );
             let stream = check::<f32>(&values, &[200, 200], &options);
             assert_eq!(inspect(&stream).unwrap().totals.lzss_chunks, 1, "{symbol:?} {level}");
         }
@@ -142,15 +156,12 @@ fn streams_do_not_depend_on_threads_or_on_how_elements_come() {
 }
 
 #[test]
-fn every_decoder_and_index_reads_them() {
+fn codes_with_every_index_come_back() {
     let values = patches(&[50_000], 3);
     for index in IndexKind::ALL {
-        let options = options(Bound::Abs(0.01), Coder::LzssHuffman).with_index(index);
-        let stream = check::<f32>(&values, &[50_000], &options);
-        let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
-        for decoder in [Decoder::Chunked, Decoder::SelfSync] {
-            assert!(decompress(&stream, &DecompressOptions::default().with_decoder(decoder)).unwrap() == expected);
-        }
+        let options =
+            advanced_options(Bound::Abs(0.01), Advanced::default().with_coder(Coder::LzssHuffman).with_index(index));
+        check::<f32>(&values, &[50_000], &options);
     }
 }
 
@@ -171,7 +182,7 @@ fn lzss_alone_is_for_lossless_streams() {
 }
 
 #[test]
-fn any_backend_does_it_and_says_which() {
+fn backend_auto_reports_the_processor() {
     let values: Vec<f32> = as_type(&patches(&[200, 200], 3));
     let view = ArrayView::new(&values, &[200, 200]).unwrap();
     let auto = options(Bound::Abs(0.01), Coder::LzssHuffman);
@@ -203,7 +214,8 @@ proptest! {
         seed in 0..1000u64, level in 1..=9u8, extents in [1..40u64, 1..60u64, 1..70u64],
         cut in [0.0..1.0f64, 0.0..1.0, 0.0..1.0], size in [0.0..1.0f64, 0.0..1.0, 0.0..1.0],
     ) {
-        let options = options(Bound::Abs(0.01), Coder::LzssHuffman).with_level(level);
+        let advanced = Advanced::default().with_coder(Coder::LzssHuffman).with_level(level);
+        let options = advanced_options(Bound::Abs(0.01), advanced);
         let stream = check::<f32>(&patches(&extents, seed), &extents, &options);
         let whole = decompress(&stream, &DecompressOptions::default()).unwrap();
         let region: [_; 3] = std::array::from_fn(|i| {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 use syncline::{
     ArrayView, Bound, CompressOptions, DecompressOptions, ElementType, Error, MAX_RANK, Reader, Shape, SparseBytes,
-    StreamFile, Writer, compress, decompress, decompress_region, decompress_region_into, inspect, max_compressed_len,
+    StreamFile, Writer, compress, compress_bound, decompress, decompress_region, decompress_region_into, inspect,
 };
 
 /// Returns a smooth field with some noise.
@@ -141,7 +141,7 @@ fn arrays_without_elements() {
     for extents in [&[0, 2, 3, 4, 5][..], &[2, 3, 0, 4, 5, 6], &[1 << 40, 0, 1, 1 << 10, 3, 2], &[2, 2, 2, 2, 2, 0]] {
         let stream = stream_of(&[], extents, Bound::Rel(1e-3));
         let shape = Shape::new(extents).unwrap();
-        assert!(stream.len() as u64 <= max_compressed_len(ElementType::F32, shape));
+        assert!(stream.len() as u64 <= compress_bound(ElementType::F32, shape));
         let array = decompress(&stream, &DecompressOptions::default()).unwrap();
         assert_eq!((array.shape(), array.bytes().len()), (shape, 0));
         let mut read = Vec::new();

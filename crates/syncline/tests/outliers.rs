@@ -2,7 +2,7 @@
 //! compression ratio.
 
 use syncline::{
-    ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, Element, Error, Fill, Pipeline, compress,
+    Advanced, ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, Element, Error, Fill, Pipeline, compress,
     decompress, inspect,
 };
 
@@ -57,7 +57,10 @@ fn smooth(number: usize) -> f64 {
 /// Compresses on the CPU and on the GPU, if there is one. Checks that the bytes are equal and that the bound holds.
 fn compressed<T: Element + Into<f64>>(values: &[T], bound: Bound, what: &str) -> Vec<u8> {
     let view = ArrayView::new(values, &[SIDE as u64, SIDE as u64]).unwrap();
-    let options = CompressOptions::new(bound).with_fill(Fill::Auto).with_coder(Coder::Huffman).with_threads(2);
+    let options = CompressOptions::new(bound)
+        .with_fill(Fill::Auto)
+        .with_advanced(Advanced::default().with_coder(Coder::Huffman))
+        .with_threads(2);
     let stream = compress(&view, &options.clone().with_backend(Backend::Cpu)).unwrap();
     if bound != Bound::Lossless {
         match compress(&view, &options.with_backend(Backend::Cuda(CudaDevices::One(0)))) {
@@ -133,7 +136,14 @@ fn a_bound_below_the_precision_of_most_values_is_lossless() {
     let values: Vec<f32> = (0..SIDE * SIDE).map(|i| (1000.0 * smooth(i)) as f32).collect();
     let ratio_of = |bound| {
         let view = ArrayView::new(&values, &[SIDE as u64, SIDE as u64]).unwrap();
-        inspect(&compress(&view, &CompressOptions::new(bound).with_coder(Coder::Huffman)).unwrap()).unwrap()
+        inspect(
+            &compress(
+                &view,
+                &CompressOptions::new(bound).with_advanced(Advanced::default().with_coder(Coder::Huffman)),
+            )
+            .unwrap(),
+        )
+        .unwrap()
     };
     let (tiny, lossless) = (ratio_of(Bound::Abs(1e-7)), ratio_of(Bound::Lossless));
     assert_eq!(tiny.pipeline, Pipeline::Lossless);

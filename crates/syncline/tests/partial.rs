@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Error, ReadAt, SparseBytes, StreamFile, compress,
-    compress_into, decompress_into, decompress_region, decompress_region_into, max_compressed_len,
+    Advanced, ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Error, ReadAt, SparseBytes, StreamFile,
+    compress, compress_bound, compress_into, decompress_into, decompress_region, decompress_region_into,
 };
 
 /// A stream that records which bytes are read.
@@ -92,7 +92,7 @@ proptest! {
         let view = ArrayView::new(&field, &extents)?;
         let made = CompressOptions::new(Bound::Abs(1e-3));
         let stored = compress(&view, &made)?;
-        let mut memory = vec![0; shift + max_compressed_len(view.element_type(), view.shape()) as usize];
+        let mut memory = vec![0; shift + compress_bound(view.element_type(), view.shape()) as usize];
         let summary = compress_into(&view, &mut memory[shift..], &made)?;
         prop_assert!(memory[shift..shift + summary.compressed_bytes as usize] == stored);
 
@@ -109,7 +109,7 @@ proptest! {
 fn outputs_of_another_length_are_refused() {
     let field = field(&[100, 70]);
     let view = ArrayView::new(&field, &[100, 70]).unwrap();
-    let options = CompressOptions::new(Bound::Lossless).with_coder(Coder::Huffman);
+    let options = CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Huffman));
     let stored = compress(&view, &options).unwrap();
     for length in [0, 1, 143, stored.len() - 1] {
         let error = compress_into(&view, &mut vec![0; length], &options).unwrap_err();

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use syncline::{
-    ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Effort, Element, Fill, TileSize, Writer, compress,
-    decompress,
+    Advanced, ArrayView, Bound, Coder, CompressOptions, DecompressOptions, Effort, Element, Fill, TileSize, Writer,
+    compress, decompress,
 };
 
 fn round_trip<T: Element>(values: &[T], extents: &[u64], options: &CompressOptions) -> Vec<T> {
@@ -34,8 +34,8 @@ fn options() -> impl Strategy<Value = CompressOptions> {
     (bounds, fills, efforts, coders, tiles).prop_map(|(bound, fill, effort, coder, tile)| {
         let options = CompressOptions::new(bound).with_fill(fill).with_effort(effort).with_rewritable(true);
         match (coder, effort) {
-            (Some(coder), Effort::Fast | Effort::Best) => options.with_coder(coder),
-            (_, Effort::Balanced) => options.with_tile_size(Some(tile)),
+            (Some(coder), Effort::Fast | Effort::Best) => options.with_advanced(Advanced::default().with_coder(coder)),
+            (_, Effort::Balanced) => options.with_advanced(Advanced::default().with_tile(Some(tile))),
             _ => options,
         }
         .with_threads(1)

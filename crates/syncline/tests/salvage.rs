@@ -130,7 +130,7 @@ fn stream_full_of_false_records_is_read_a_few_times() {
 }
 
 #[test]
-fn without_a_header_or_any_chunk_there_is_nothing() {
+fn salvage_without_header_is_an_error_and_without_chunks_restores_nothing() {
     let good = stream(Bound::Abs(1e-3));
     assert!(matches!(Salvage::open(&good[..100]), Err(Error::Truncated { .. })));
     assert!(matches!(Salvage::open(b"nothing".as_slice()), Err(Error::NotSyncline(_))));

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{repair_checksums, smooth};
 use syncline::{
-    ArrayView, Bound, CompressOptions, DecompressOptions, ElementType, Error, Fill, IndexKind, Reader,
-    SequentialReader, Shape, StreamFile, Writer, compress, compress_from, decompress,
+    Advanced, ArrayView, Bound, CompressOptions, DecompressOptions, Effort, ElementType, Error, Fill, IndexKind,
+    Reader, SequentialReader, Shape, StreamFile, Writer, compress, compress_from, decompress,
 };
 
 fn field(extents: &[u64]) -> (Vec<f32>, Vec<u8>) {
@@ -111,7 +111,8 @@ fn a_reader_gives_the_elements_in_order() {
     for extents in SHAPES {
         let (values, _) = field(extents);
         for index in IndexKind::ALL {
-            let options = CompressOptions::new(Bound::Rel(1e-3)).with_index(index);
+            let options = CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Fast);
+            let options = options.with_advanced(Advanced::default().with_index(index));
             let stream = compress(&ArrayView::new(&values, extents).unwrap(), &options).unwrap();
             let expected = decompress(&stream, &DecompressOptions::default()).unwrap();
             let mut reader = Reader::new(Cursor::new(&stream), DecompressOptions::default()).unwrap();

@@ -7,12 +7,15 @@ use std::io::Read;
 use common::{Real, Rng, check_bound, smooth};
 use proptest::prelude::*;
 use syncline::{
-    ArrayStats, ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort, Fill,
-    IndexKind, Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
+    Advanced, ArrayStats, ArrayView, Backend, Bound, Coder, CompressOptions, CudaDevices, DecompressOptions, Effort,
+    Fill, Reader, Salvage, SequentialReader, TileSize, Writer, compress, decompress, decompress_region, inspect,
 };
 
 fn large(bound: Bound) -> CompressOptions {
-    CompressOptions::new(bound).with_tile_size(Some(TileSize::Large)).with_threads(1).with_backend(Backend::Cpu)
+    CompressOptions::new(bound)
+        .with_advanced(Advanced::default().with_tile(Some(TileSize::Large)))
+        .with_threads(1)
+        .with_backend(Backend::Cpu)
 }
 
 /// Returns a smooth field with fill values, and values that no step serves.
@@ -140,17 +143,21 @@ fn a_sample_chooses() {
         let view = ArrayView::new(values, &extents).unwrap();
         for effort in [Effort::Balanced, Effort::Best] {
             let options = options.clone().with_effort(effort);
-            let chosen = compress(&view, &options.clone().with_tile_size(None)).unwrap();
+            let chosen = compress(&view, &options.clone().with_advanced(Advanced::default().with_tile(None))).unwrap();
             // The effort best takes what is shorter, by however little.
             let expected = if effort == Effort::Best { TileSize::Large } else { expected };
             assert_eq!(inspect(&chosen).unwrap().tile_size, expected);
-            assert!(compress(&view, &options.clone().with_tile_size(Some(expected))).unwrap() == chosen);
+            assert!(
+                compress(&view, &options.clone().with_advanced(Advanced::default().with_tile(Some(expected)))).unwrap()
+                    == chosen
+            );
             let other = if expected == TileSize::Large { TileSize::Small } else { TileSize::Large };
-            let other = compress(&view, &options.with_tile_size(Some(other))).unwrap().len();
+            let other =
+                compress(&view, &options.with_advanced(Advanced::default().with_tile(Some(other)))).unwrap().len();
             assert!(chosen.len() * 100 <= other * 104, "{effort}: {} and {other}", chosen.len());
         }
         // A writer does not see the whole array.
-        let options = CompressOptions::new(Bound::Abs(1e-3)).with_tile_size(None);
+        let options = CompressOptions::new(Bound::Abs(1e-3)).with_advanced(Advanced::default().with_tile(None));
         let mut writer = Writer::new(Vec::new(), view.element_type(), view.shape(), &options).unwrap();
         writer.push(view.bytes()).unwrap();
         assert_eq!(inspect(&writer.finish().unwrap()).unwrap().tile_size, TileSize::Small);
@@ -174,7 +181,9 @@ fn a_sample_of_an_array_with_fill_values_nan_and_zeros_chooses() {
     let view = ArrayView::new(&values, &[300, 300]).unwrap();
     for bound in [Bound::Rel(1e-3), Bound::PwRel(1e-3)] {
         for fill in [Fill::Auto, Fill::None, Fill::Value(1e20)] {
-            let stream = compress(&view, &large(bound).with_tile_size(None).with_fill(fill)).unwrap();
+            let stream =
+                compress(&view, &large(bound).with_advanced(Advanced::default().with_tile(None)).with_fill(fill))
+                    .unwrap();
             assert!(decompress(&stream, &DecompressOptions::default()).is_ok());
         }
     }
@@ -190,15 +199,21 @@ fn options_that_large_tiles_do_not_have() {
     };
     let options = large(Bound::Abs(1e-3));
     fails(&options.clone().with_effort(Effort::Fast), "effort balanced or best");
-    fails(&options.clone().with_index(IndexKind::Gap), "effort balanced or best");
-    fails(&options.clone().with_effort(Effort::Fast).with_tile_size(None), "effort balanced or best");
-    fails(&options.clone().with_coder(Coder::LzssHuffman), "the coder lzss+huffman needs small tiles");
-    fails(&options.clone().with_effort(Effort::Best).with_coder(Coder::Auto), "the coder auto needs small tiles");
+    fails(
+        &options.clone().with_advanced(options.advanced().with_coder(Coder::LzssHuffman)),
+        "large tiles have no LZSS",
+    );
+    // What chooses, chooses among what there is.
+    let expected = compress(&view, &options).unwrap();
+    let auto = options.clone().with_advanced(options.advanced().with_coder(Coder::Auto));
+    assert!(compress(&view, &auto).unwrap() == expected);
+    let small = CompressOptions::new(Bound::Abs(1e-3)).with_effort(Effort::Fast);
+    let quick = compress(&view, &small.clone().with_advanced(Advanced::default().with_tile(None))).unwrap();
+    assert!(quick == compress(&view, &small).unwrap());
     // A lossless stream has no choice of tiles.
     let lossless = compress(&view, &large(Bound::Lossless)).unwrap();
     assert!(lossless == compress(&view, &CompressOptions::new(Bound::Lossless)).unwrap());
     // A GPU is not used, if there is one.
-    let expected = compress(&view, &options).unwrap();
     match compress(&view, &options.with_backend(Backend::Cuda(CudaDevices::One(0)))) {
         Ok(stream) => assert!(stream == expected),
         Err(error) => assert!(matches!(error, syncline::Error::Gpu { .. }), "{error}"),

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_comes_to_nothing() {
+    fn forbidden_call_invalidates_the_capture() {
         let capture = Capture::begin(1, Mode::ThreadLocal);
         assert_eq!(thread::scope(|scope| scope.spawn(forbid).join()).unwrap(), Ok(()), "another thread's calls");
         let ended = thread::scope(|scope| scope.spawn(|| capture.end(1).err()).join());

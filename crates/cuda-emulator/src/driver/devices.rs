@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_decides() {
+    fn settings_come_from_environment_variables() {
         let default = settings(&[]).unwrap();
         assert_eq!((default.devices, default.shape.capability, default.shape.multiprocessors), (1, 90, 8));
         let other = settings(&[

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_panic_gets_out() {
+    fn panic_does_not_cross_the_c_boundary() {
         assert_eq!(guard(|| panic!("a test's")), 999);
         assert_eq!(guard(|| Err(Code::NotFound)), 500);
         assert_eq!(guard(|| Ok(())), 0);

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_are_of_one_kind() {
+    fn handle_of_another_kind_is_an_error() {
         let (numbers, texts) = (Handles::new(), Handles::new());
         let (number, text) = (numbers.insert(7), texts.insert("seven"));
         assert_eq!((*numbers.get(number).unwrap(), *texts.get(text).unwrap()), (7, "seven"));

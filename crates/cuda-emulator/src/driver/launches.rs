@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_go_to_their_places() {
+    fn kernel_arguments_arrive_in_their_parameters() {
         let (byte, long) = (7_u8, 0x0102_0304_0506_0708_u64);
         let arguments = [(&raw const byte), (&raw const long).cast::<u8>()];
         // SAFETY: `arguments` has two pointers, to 1 byte and to 8 bytes.

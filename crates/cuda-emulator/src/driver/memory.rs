@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_allow_no_memory_to_come_or_go() {
+    fn allocation_during_capture_is_an_error() {
         use super::super::graphs::{cuStreamBeginCapture_v2, cuStreamEndCapture};
         use super::super::streams::cuStreamCreate;
         let context = super::super::devices::initialize().unwrap()[0].context;

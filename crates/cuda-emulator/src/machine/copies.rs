@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_awaited_lane_by_lane() {
+    fn copy_groups_are_waited_for_by_each_lane() {
         let copy = |lane, to, bulk| Copy { lane, bulk, to, from: 0, bytes: 4 };
         let mut copies = Copies::default();
         copies.begin(copy(3, 10, false));

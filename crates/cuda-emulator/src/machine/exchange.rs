@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_no_part_tells_nothing() {
+    fn shuffle_from_an_inactive_lane_is_undefined() {
         let value: Lanes = std::array::from_fn(|lane| 100 + lane as u64);
         let (down, inside) = shuffle(Shuffle::Down, &value, &[8; LANES], &[31; LANES], 0xFFFF);
         assert_eq!((down[7], down[8], inside), (115, NONSENSE, 0x00FF_FFFF));

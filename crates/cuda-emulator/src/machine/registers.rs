@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_needs_two() {
+    fn copies_in_a_chain_share_two_registers() {
         let chain = (0..9).map(|number| copy(number + 1, number)).collect();
         let (count, used) = shared(chain, 10);
         assert_eq!(count, 2);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_loop_touches_lasts_as_long() {
+    fn registers_used_in_a_loop_live_through_it() {
         // Register 0 is read in the loop. Register 3 is written in the loop's second basic block and read in its first
         // in the next iteration. Register 5 is used in one basic block only.
         let program = vec![

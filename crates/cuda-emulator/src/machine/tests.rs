@@ -192,7 +192,7 @@ fn loads_fill_their_registers() {
 }
 
 #[test]
-fn copies_are_there_when_they_were_waited_for() {
+fn asynchronous_copies_are_complete_after_their_wait() {
     let copied = |wait: &str| {
         let body = format!(
             "
@@ -214,7 +214,7 @@ fn copies_are_there_when_they_were_waited_for() {
 }
 
 #[test]
-fn what_goes_in_bulk_stays_until_it_was_read() {
+fn bulk_copy_source_stays_until_it_was_read() {
     let copied = |wait: &str| {
         let body = format!(
             "
@@ -259,7 +259,7 @@ fn kernels_of_several_threads_change_memory_at_once() {
 }
 
 #[test]
-fn who_reaches_beside_is_told() {
+fn access_out_of_bounds_is_reported() {
     let cases = [
         ("st.global.u32 [%rd0+40], %t;", "where there is nothing"),
         ("st.global.u32 [%out+-4], %t;", "where there is nothing"),
@@ -281,7 +281,7 @@ fn who_reaches_beside_is_told() {
 }
 
 #[test]
-fn what_is_not_understood_is_named() {
+fn unknown_instruction_is_named() {
     let error = run("frobnicate.u32 %r3, %r4;", 1, 1, 1, 0).unwrap_err();
     assert!(error.contains("frobnicate.u32"), "{error}");
     let error = run("mov.u32 %r3, %envreg3;", 1, 1, 1, 0).unwrap_err();

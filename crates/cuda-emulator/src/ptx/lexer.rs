@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn parse_errors_have_line_numbers() {
         for (text, message) in [
             ("a\nb ü", "PTX line 2: the character 'ü' is not understood"),
             ("a\n\n/* b\n", "PTX line 3: a comment does not end"),

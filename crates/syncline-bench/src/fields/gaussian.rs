@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_single_values_are_no_trouble() {
+    fn empty_and_single_values_round_trip() {
         assert!(gaussian_field([0, 4, 4], 1, [1.0; 3], |_| 1.0).is_empty());
         assert_eq!(gaussian_field([1, 1, 1], 1, [1.0; 3], |_| 1.0), [0.0]);
     }

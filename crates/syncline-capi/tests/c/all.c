@@ -107,6 +107,26 @@ static void test_efforts(void) {
     }
     CHECK(made[0] == made[2] && made[2] < made[1] && made[3] <= made[2]);
 
+    /* Single choices that an effort otherwise stands for. */
+    options = options_of(SYNCLINE_LOSSLESS, 0);
+    size_t chosen[2];
+    for (int i = 0; i < 2; i++) {
+        void *stream;
+        options.effort = i == 0 ? SYNCLINE_EFFORT_FAST : SYNCLINE_EFFORT_DEFAULT;
+        options.advanced = i == 0 ? NULL : "coder=lzss+huffman,level=1";
+        chosen[i] = round_trip(smooth, sizeof smooth, SYNCLINE_F32, &options, &stream, restored);
+        CHECK(memcmp(smooth, restored, sizeof smooth) == 0);
+        free(stream);
+    }
+    CHECK(chosen[0] == chosen[1]);
+    options.advanced = "level=10";
+    static unsigned char unused[16];
+    static const uint64_t one[1] = {1};
+    CHECK(syncline_is_error(
+        syncline_compress(context, unused, sizeof unused, smooth, 4, SYNCLINE_F32, one, 1, &options)));
+    CHECK(strstr(syncline_error_message(context), "level=1-9") != NULL);
+    options = options_of(SYNCLINE_ABS, 1e-3);
+
     /* A program that was compiled before there were efforts. */
     options.struct_size = offsetof(syncline_compress_options, effort);
     void *stream;
@@ -317,13 +337,13 @@ static void test_damaged_streams(void) {
     free(made);
 }
 
-/* Without a GPU, creating a codec is an error with a message. */
+/* Without a GPU, creating a compressor is an error with a message. */
 static void test_device(void) {
-    syncline_cuda_codec *codec = syncline_cuda_create_codec(context, 0);
-    CHECK(codec != NULL || strlen(syncline_error_message(context)) > 0);
-    syncline_cuda_free_codec(codec);
-    syncline_cuda_free_codec(NULL);
-    CHECK(syncline_cuda_create_codec(context, -1) == NULL);
+    syncline_cuda_compressor *compressor = syncline_cuda_create_compressor(context, 0);
+    CHECK(compressor != NULL || strlen(syncline_error_message(context)) > 0);
+    syncline_cuda_free_compressor(compressor);
+    syncline_cuda_free_compressor(NULL);
+    CHECK(syncline_cuda_create_compressor(context, -1) == NULL);
     size_t result = syncline_cuda_compress(context, NULL, NULL, 0, NULL, 0, SYNCLINE_F32, shape, 3, NULL, NULL);
     CHECK(syncline_error_code(result) == SYNCLINE_ERROR_INVALID_ARGUMENT);
     result = syncline_cuda_decompress(context, NULL, NULL, 0, NULL, 0, NULL);

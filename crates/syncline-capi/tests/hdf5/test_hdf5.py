@@ -16,21 +16,21 @@ FIELD = np.sin(np.arange(40 * 50 * 60) * 0.01).reshape(40, 50, 60) + np.linspace
 def test_keywords_of_the_python_package(tmp_path):
     syncline_h5py = pytest.importorskip("syncline.h5py")
     options = syncline_h5py.filter(abs=1e-3)
-    assert options == {"compression": ID, "compression_opts": (*parameters(1, 1e-3), 0, 0, 0, 0)}
-    fill = syncline_h5py.filter(rel=1e-3, fill=-9999, coder="lzss+huffman", level=3)["compression_opts"]
-    assert fill == (*parameters(2, 1e-3), 2, *parameters(0, -9999)[2:], 4 + 256 * 3)
+    assert options == {"compression": ID, "compression_opts": (*parameters(1, 1e-3), 0, 0, 0, 0, 0)}
+    fill = syncline_h5py.filter(rel=1e-3, fill=-9999, advanced={"coder": "lzss+huffman", "level": 3})
+    assert fill["compression_opts"] == (*parameters(2, 1e-3), 2, *parameters(0, -9999)[2:], 0, 0x34)
     several = syncline_h5py.filter(abs=1e-3, fill=[-9999, 1e20, np.nan, -1])["compression_opts"]
     halves = [parameters(0, value)[2:] for value in (-9999, 1e20, -1)]
-    assert several == (*parameters(1, 1e-3), 4, *halves[0], 0, *halves[1], *halves[2])
-    assert syncline_h5py.filter(abs=1e-3, fill="none")["compression_opts"] == (*parameters(1, 1e-3), 1, 0, 0, 0)
-    efforts = [syncline_h5py.filter(abs=1, level=2, effort=name) for name in (None, "fast", "balanced", "best")]
-    assert [words["compression_opts"][7] for words in efforts] == [256 * 2 + 65536 * number for number in range(4)]
+    assert several == (*parameters(1, 1e-3), 4, *halves[0], 0, 0, *halves[1], *halves[2])
+    assert syncline_h5py.filter(abs=1e-3, fill="none")["compression_opts"] == (*parameters(1, 1e-3), 1, 0, 0, 0, 0)
+    efforts = [syncline_h5py.filter(abs=1, effort=name) for name in (None, "fast", "balanced", "best")]
+    assert [words["compression_opts"][7] for words in efforts] == [0, 1, 2, 3]
     once = syncline_h5py.filter(abs=1, effort="best", rewritable=False)["compression_opts"]
-    assert once == (*parameters(1, 1), 0, 0, 0, 65536 * 3 + (1 << 24))
+    assert once == (*parameters(1, 1), 0, 0, 0, 3 + 256, 0)
     with pytest.raises(TypeError):
         syncline_h5py.filter(abs=1, rel=1)
     with pytest.raises(ValueError, match="coder"):
-        syncline_h5py.filter(coder="zip")
+        syncline_h5py.filter(advanced={"coder": "zip"})
     with pytest.raises(ValueError, match="at most 4"):
         syncline_h5py.filter(fill=range(5))
     with pytest.raises(ValueError, match="effort"):
@@ -72,7 +72,7 @@ def test_more_effort_makes_smaller_chunks(tmp_path):
     smooth = (np.sin(z / 9) + np.sin(y / 8) * np.cos(x / 7)).astype("f4")
     sizes = []
     for effort in range(4):
-        options = (*parameters(1, 1e-3), 0, 0, 0, 65536 * effort + (1 << 24))
+        options = (*parameters(1, 1e-3), 0, 0, 0, effort + 256)
         write(tmp_path / "a.h5", name=str(effort), data=smooth, chunks=(40, 50, 60), options=options)
         with h5py.File(tmp_path / "a.h5") as file:
             dataset = file[str(effort)]
@@ -120,7 +120,7 @@ def test_given_fill_values_are_exact(tmp_path, fills):
     for number, fill in enumerate(fills):
         data[number::8] = fill
     halves = [word for fill in fills for word in parameters(0, fill)[2:]]
-    options = (*parameters(2, 1e-3), 1 + len(fills), *(halves[:2] or (0, 0)), 0, *halves[2:])
+    options = (*parameters(2, 1e-3), 1 + len(fills), *(halves[:2] or (0, 0)), 0, 0, *halves[2:])
     write(path, data=data, options=options)
     with h5py.File(path) as file:
         back = file["x"][...]
@@ -148,10 +148,11 @@ def test_other_types_fail_when_the_dataset_is_created(tmp_path, data):
         (2,),
         parameters(9, 1),
         parameters(1, -1),
-        (*parameters(1, 1e-3), 6, 0, 0, 0),
-        (*parameters(1, 1e-3), 3, 0, 0, 0),
-        (*parameters(1, 1e-3), 5, 0, 0, 0, 1, 2, 3, 4, 5),
-        *((*parameters(1, 1e-3), 0, 0, 0, last) for last in (9, 256 * 10, 65536 * 4, 1 << 25, 1 << 31)),
+        (*parameters(1, 1e-3), 6, 0, 0, 0, 0),
+        (*parameters(1, 1e-3), 3, 0, 0, 0, 0),
+        (*parameters(1, 1e-3), 5, 0, 0, 0, 0, 1, 2, 3, 4, 5),
+        *((*parameters(1, 1e-3), 0, 0, 0, effort) for effort in (4, 255, 1 << 9, 1 << 31)),
+        *((*parameters(1, 1e-3), 0, 0, 0, 0, advanced) for advanced in (5, 0xA0, 0x300, 0x3000, 0x20000, 1 << 20)),
     ],
 )
 def test_wrong_parameters_fail_when_the_dataset_is_created(tmp_path, options):

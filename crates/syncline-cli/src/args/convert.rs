@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use glob::Pattern;
-use syncline::{Bound, Coder, Effort};
+use syncline::Bound;
 
-use super::parse::{self, parse_fill, positive};
-use super::{FillChoice, Limits, ShortLevel};
+use super::parse::{parse_fill, positive};
+use super::{AdvancedArgs, BOUND, EffortArgs, FillChoice, INPUT, Limits, OUTPUT};
 
 /// Arguments of `convert`.
 #[derive(Debug, Args)]
@@ -18,48 +18,40 @@ pub struct ConvertArgs {
     /// File or store to write, of the same kind.
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// The error bounds.
-    #[command(flatten)]
-    pub bound: ConvertBoundArgs,
     /// Datasets and groups to leave as they are, by their paths, such as /grid,/t/lat. The option can be repeated.
-    #[arg(long, value_name = "PATHS", value_delimiter = ',')]
+    #[arg(long, value_name = "PATHS", value_delimiter = ',', help_heading = INPUT)]
     pub except: Vec<String>,
     /// Values that mean "no data" in all datasets: none, auto, or up to four numbers.
     ///
     /// auto takes those that each dataset declares (the attributes _FillValue and missing_value, and the fill value of
     /// HDF5 or Zarr), or else detects them as compress does.
     #[arg(long, value_name = "none|auto|VALUES", default_value = "auto", value_parser = parse_fill,
-        value_delimiter = ',', allow_hyphen_values = true)]
+        value_delimiter = ',', allow_hyphen_values = true, help_heading = INPUT)]
     pub fill: Vec<FillChoice>,
-    /// Lossless stage, as for compress.
-    #[arg(long, value_name = "CODER", value_parser = parse::coder(), env = "SYNCLINE_CODER", hide_env = true)]
-    pub coder: Option<Coder>,
-    /// Time that compression with an error bound may take for smaller chunks: fast, balanced (the default), or best.
-    #[arg(long, value_name = "EFFORT", value_parser = parse::effort(), env = "SYNCLINE_EFFORT",
-        hide_env = true)]
-    pub effort: Option<Effort>,
-    /// LZSS level, from 1 (fastest) to 9 (smallest) [default: 3].
-    #[arg(long, value_name = "1-9", value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true,
-        env = "SYNCLINE_LEVEL", hide_env = true)]
-    pub level: Option<u8>,
-    /// The level as one of the options -1 to -9.
+    /// The error bounds.
     #[command(flatten)]
-    pub short_level: ShortLevel,
+    pub bound: ConvertBoundArgs,
     /// Let the bounds hold also for chunks of which parts are written later.
     ///
     /// Without it, chunks are smaller, and each later write to a part of a chunk can add an error of up to the bound to
     /// the rest of it. Bounds that refer to the value range of a dataset stay as they are now.
-    #[arg(long)]
+    #[arg(long, help_heading = BOUND)]
     pub rewritable: bool,
     /// Replace an existing output file.
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub force: bool,
     /// Print the table as JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
+    /// The effort.
+    #[command(flatten)]
+    pub effort: EffortArgs,
     /// Threads and memory.
     #[command(flatten)]
     pub limits: Limits,
+    /// Single choices of the encoder.
+    #[command(flatten)]
+    pub advanced: AdvancedArgs,
 }
 
 /// The error bounds. At least one is required.
@@ -70,20 +62,21 @@ pub struct ConvertBoundArgs {
     ///
     /// X alone is for all arrays that no other bound names. NAME=X is for the arrays of this name, in which * and ?
     /// stand for any characters; a name with / is a path. Each of the options for bounds can be repeated.
-    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true)]
+    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true, help_heading = BOUND)]
     pub abs: Vec<NamedBound>,
     /// Limit the absolute error of every value to X times the value range of its array.
-    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true)]
+    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true, help_heading = BOUND)]
     pub rel: Vec<NamedBound>,
     /// Reach a peak signal-to-noise ratio of at least X dB in every array.
-    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true)]
+    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true, help_heading = BOUND)]
     pub psnr: Vec<NamedBound>,
     /// Limit the error of every value to X times its magnitude.
-    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true)]
+    #[arg(long, value_name = "[NAME=]X", value_parser = named_bound, allow_hyphen_values = true, help_heading = BOUND)]
     pub pw_rel: Vec<NamedBound>,
     /// Restore every bit of all arrays that no bound names, or of those of this name. Without a name, the option comes
     /// after IN and OUT.
-    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", value_parser = optional_name)]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", value_parser = optional_name,
+        help_heading = BOUND)]
     pub lossless: Vec<OptionalName>,
 }
 

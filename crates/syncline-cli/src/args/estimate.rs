@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use syncline::{Bound, Coder, Effort, ElementType, Shape};
+use syncline::{Bound, Effort, ElementType, Shape};
 
 use super::parse::{self, parse_fill, positive};
-use super::{FillChoice, Limits};
+use super::{AdvancedArgs, BOUND, FillChoice, INPUT, Limits, OUTPUT, SPEED};
 
 /// Arguments of `estimate`.
 #[derive(Debug, Args)]
@@ -15,55 +15,56 @@ pub struct EstimateArgs {
     #[arg(value_name = "IN")]
     pub input: PathBuf,
     /// Element type [default: from the name].
-    #[arg(long, value_name = "TYPE", value_parser = parse::element_type())]
+    #[arg(long, value_name = "TYPE", value_parser = parse::element_type(), help_heading = INPUT)]
     pub dtype: Option<ElementType>,
     /// Extents, slowest axis first, such as 100x500x500.
-    #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
+    #[arg(long, visible_alias = "dims", value_name = "SHAPE", help_heading = INPUT)]
     pub shape: Option<Shape>,
+    /// Values that mean "no data", as for compress.
+    #[arg(long, value_name = "none|auto|VALUES", default_value = "auto", value_parser = parse_fill,
+        value_delimiter = ',', allow_hyphen_values = true, help_heading = INPUT)]
+    pub fill: Vec<FillChoice>,
     /// The bounds of the rows.
     #[command(flatten)]
     pub bounds: BoundsArgs,
-    /// Values that mean "no data", as for compress.
-    #[arg(long, value_name = "none|auto|VALUES", default_value = "auto", value_parser = parse_fill,
-        value_delimiter = ',', allow_hyphen_values = true)]
-    pub fill: Vec<FillChoice>,
-    /// Efforts to try with an error bound, separated by commas [default: all].
-    #[arg(long, value_name = "EFFORTS", value_parser = parse::effort(), value_delimiter = ',')]
-    pub effort: Vec<Effort>,
-    /// Coders to try, separated by commas [default: those that differ].
-    #[arg(long, value_name = "CODERS", value_parser = parse::coder(), value_delimiter = ',')]
-    pub coder: Vec<Coder>,
     /// Estimate streams whose values compress to themselves, as compress makes them with --rewritable.
-    #[arg(long)]
+    #[arg(long, help_heading = BOUND)]
     pub rewritable: bool,
-    /// LZSS level, from 1 (fastest) to 9 (smallest) [default: 3].
-    #[arg(long, value_name = "1-9", value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true)]
-    pub level: Option<u8>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
+    /// Efforts to try, separated by commas [default: all].
+    #[arg(long, value_name = "EFFORTS", value_parser = parse::effort(), value_delimiter = ',', help_heading = SPEED)]
+    pub effort: Vec<Effort>,
     /// Threads and memory.
     #[command(flatten)]
     pub limits: Limits,
+    /// Single choices of the encoder.
+    #[command(flatten)]
+    pub advanced: AdvancedArgs,
 }
 
 /// Several bounds [default: --rel 1e-2,1e-3,1e-4,1e-5 --lossless].
 #[derive(Debug, Args)]
 pub struct BoundsArgs {
     /// Absolute bounds, separated by commas.
-    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true,
+        help_heading = BOUND)]
     pub abs: Vec<f64>,
     /// Bounds relative to the value range, separated by commas.
-    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true,
+        help_heading = BOUND)]
     pub rel: Vec<f64>,
     /// Peak signal-to-noise ratios in dB, separated by commas.
-    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true,
+        help_heading = BOUND)]
     pub psnr: Vec<f64>,
     /// Bounds relative to each value, separated by commas.
-    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,...", value_parser = positive, value_delimiter = ',', allow_hyphen_values = true,
+        help_heading = BOUND)]
     pub pw_rel: Vec<f64>,
     /// Lossless compression.
-    #[arg(long)]
+    #[arg(long, help_heading = BOUND)]
     pub lossless: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Parsers of option values.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use syncline::{Coder, Decoder, Effort, ElementType, IndexKind, SymbolWidth, TileSize};
+use syncline::{Effort, ElementType};
 
 use crate::names::type_by_name;
 
@@ -49,43 +49,8 @@ pub(super) fn element_type() -> impl TypedValueParser<Value = ElementType> {
     one_of(values, type_by_name)
 }
 
-pub(super) fn coder() -> impl TypedValueParser<Value = Coder> {
-    one_of(Coder::ALL.map(|coder| PossibleValue::new(coder.name())), |name| name.parse().ok())
-}
-
-pub(super) fn index() -> impl TypedValueParser<Value = IndexKind> {
-    one_of(["none", "gap", "symbol"].map(PossibleValue::new), |name| name.parse().ok())
-}
-
 pub(super) fn effort() -> impl TypedValueParser<Value = Effort> {
     one_of(Effort::ALL.map(|effort| PossibleValue::new(effort.name())), |name| name.parse().ok())
-}
-
-pub(super) fn decoder() -> impl TypedValueParser<Value = Decoder> {
-    one_of(["auto", "chunked", "self-sync", "gap", "indexed"].map(PossibleValue::new), |name| name.parse().ok())
-}
-
-/// Size of tiles; `None` if it is chosen by a sample.
-#[derive(Clone, Copy, Debug)]
-pub struct TileChoice(pub Option<TileSize>);
-
-pub(super) fn tile() -> impl TypedValueParser<Value = TileChoice> {
-    one_of(["small", "large", "auto"].map(PossibleValue::new), |name| match name {
-        "auto" => Some(TileChoice(None)),
-        name => name.parse().ok().map(|size| TileChoice(Some(size))),
-    })
-}
-
-/// Width of LZSS symbols; `None` if it is chosen for each chunk.
-#[derive(Clone, Copy, Debug)]
-pub struct SymbolChoice(pub Option<SymbolWidth>);
-
-pub(super) fn parse_symbol(text: &str) -> Result<SymbolChoice, String> {
-    if text == "auto" {
-        return Ok(SymbolChoice(None));
-    }
-    let width = text.parse().ok().and_then(SymbolWidth::from_bytes);
-    width.map(|width| SymbolChoice(Some(width))).ok_or_else(|| "use auto, 1, 2, 4, or 8".into())
 }
 
 /// One of the fill values on the command line.

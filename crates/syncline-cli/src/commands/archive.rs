@@ -12,8 +12,9 @@ use crate::format;
 use crate::json;
 use crate::message::{Failure, Outcome};
 use crate::npy;
-use crate::npz::{self, Writer};
 use crate::output::Output;
+use crate::places::member_name;
+use crate::places::npz::{self, Writer};
 use crate::progress::Bar;
 use crate::region::whole;
 use crate::removal::Removal;
@@ -30,11 +31,11 @@ pub fn run(args: &DecompressArgs, path: &Path, inputs: &Inputs, talk: Talk) -> O
     let paths: Vec<&Path> = inputs.paths().collect();
     let mut names = HashSet::new();
     for stream in &paths {
-        if !names.insert(npz::member_name(stream)) {
+        if !names.insert(member_name(stream)) {
             return Err(Failure::usage(format!(
                 "{}: two streams become the array {}: rename one",
                 path.display(),
-                npz::member_name(stream)
+                member_name(stream)
             )));
         }
     }
@@ -63,7 +64,7 @@ fn one<W: Write + std::io::Seek>(
 ) -> Outcome<Value> {
     let stream = OpenStream::open(input, args.resources.limits.memory_limit)?;
     let (element_type, shape) = (stream.file.header().element_type, stream.file.header().shape);
-    let member = npz::member_name(input);
+    let member = member_name(input);
     let header = npy::write_header(element_type, shape).ok_or_else(|| {
         Failure::usage(format!("{}: NumPy has no bfloat16: name a raw output with -o, such as x.bf16", stream.name))
     })?;
@@ -72,7 +73,7 @@ fn one<W: Write + std::io::Seek>(
     writer.start(&member, bytes + header.len() as u64).map_err(failed)?;
     writer.write_all(&header).map_err(failed)?;
     let bar = Bar::new("decompressing", element_type, talk);
-    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let options = decode_options(args.resources);
     let execution = stream.for_each_slab(&whole(shape), &options, |part, done| {
         bar.show(done, shape.len());
         writer.write_all(part).map_err(failed)

@@ -7,9 +7,11 @@ use crate::args::{CompareArgs, Talk};
 use crate::commands::verify::{Elements, beyond, judged, piece_bytes, quality_rows, scan_range};
 use crate::commands::{aligned, say};
 use crate::format;
-use crate::input::{ArrayInput, Input, Opened, is_dash};
+use crate::input::{ArrayInput, Input, Opened};
 use crate::json;
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
+
 use crate::progress::Bar;
 
 /// Runs the command.

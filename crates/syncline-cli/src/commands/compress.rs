@@ -4,39 +4,33 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use syncline::{
-    Backend, Bound, Coder, CompressOptions, ElementType, Fill, FillPattern, MAX_FILLS, Summary, compress_from,
-};
+use syncline::{Backend, Bound, CompressOptions, ElementType, Fill, FillPattern, MAX_FILLS, Summary, compress_from};
 
-use crate::args::{CompressArgs, FillChoice, Resources, Talk, TileChoice};
+use crate::args::{CompressArgs, FillChoice, Resources, Talk};
 use crate::commands::{check_device, far_values, remark, target};
 use crate::format;
-use crate::hdf5;
 use crate::in_order::{InOrder, Pipe};
-use crate::input::{ArrayInput, Input, Opened, is_dash, shown};
+use crate::input::{ArrayInput, Input, Opened, shown};
 use crate::json;
 use crate::message::{self, Failure, Outcome};
-use crate::names;
+use crate::names::{self, is_dash};
 use crate::npy::Differences;
-use crate::npz;
 use crate::output::Output;
+use crate::places::{Place, stream_name};
 use crate::progress::Bar;
 use crate::removal::Removal;
 use crate::tasks::{Batch, Done, Inputs, Task};
-use crate::zarr;
 
 /// Runs the command.
 pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let inputs =
         Inputs::find(&args.inputs, names::is_array, "arrays (.npy, .npz, or a name with a type such as x.f32)")?;
     let inputs = inputs.with_members()?;
-    let is_part = |path: &Path| {
-        npz::member_in(path).is_some() || hdf5::dataset_in(path).is_some() || zarr::array_in(path).is_some()
-    };
+    let is_part = |path: &Path| Place::of(path).is_part();
     if args.files.rm && inputs.paths().any(is_part) {
         return Err(Failure::usage("--rm: an array in a larger file cannot be removed alone: leave out --rm"));
     }
-    let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(names::stream_name(input)))?;
+    let tasks = inputs.tasks(args.output.as_deref(), &args.files, |input| Ok(stream_name(input)))?;
     let options = options(args)?;
     warn_of_useless(args, &options, talk);
     let mut batch = Batch::new(inputs.several);
@@ -55,33 +49,24 @@ fn warn_of_useless(args: &CompressArgs, options: &CompressOptions, talk: Talk) {
     if talk.quiet {
         return;
     }
-    // The environment speaks for all commands.
-    let unset = |name: &str| std::env::var_os(name).is_none();
-    let level = args.short_level.0.is_some() || args.level.is_some() && unset("SYNCLINE_LEVEL");
     let lossless = options.bound() == Bound::Lossless;
     let fill = args.fill.iter().any(|fill| matches!(fill, FillChoice::Value(_)));
-    let without_lzss = options.coder() == Coder::Huffman;
     for (is_useless, text) in [
-        (without_lzss && level, "the level has no effect without LZSS: add --coder auto"),
-        (without_lzss && args.symbol.is_some(), "--symbol has no effect without LZSS: add --coder auto"),
-        (
-            lossless && args.effort.is_some() && unset("SYNCLINE_EFFORT"),
-            "--effort has no effect with --lossless: use --coder and --level",
-        ),
-        (lossless && args.tile.is_some() && unset("SYNCLINE_TILE"), "--tile has no effect with --lossless"),
         (
             args.rewritable && matches!(options.bound(), Bound::Rel(_) | Bound::Psnr(_)),
             "--rewritable keeps only the bounds --abs and --pw-rel through later writes: others depend on the range of \
              the values, which a write may change",
         ),
         (lossless && fill, "--fill has no effect with --lossless, which keeps every value exactly"),
-        (
-            options.coder() == Coder::Lzss && args.index.is_some() && unset("SYNCLINE_INDEX"),
-            "--index has no effect with the coder lzss, which uses no Huffman codes",
-        ),
     ] {
         if is_useless {
             message::warn(text);
+        }
+    }
+    // The environment speaks for all commands.
+    if std::env::var_os("SYNCLINE_ADVANCED").is_none() {
+        for (key, when) in options.advanced_without_effect() {
+            message::warn(format_args!("--advanced {key} has no effect {when}"));
         }
     }
 }
@@ -109,15 +94,7 @@ pub fn fill_for(choices: &[FillChoice], path: &Path) -> Outcome<Fill> {
     if given != Fill::Auto {
         return Ok(given);
     }
-    let declared = if let Some((file, dataset)) = hdf5::dataset_in(path) {
-        hdf5::fills(&file, Some(&dataset))?
-    } else if let Some((store, name)) = zarr::array_in(path) {
-        zarr::fills(&store, &name)?
-    } else if hdf5::is_file(path) && path.is_file() {
-        hdf5::fills(path, None)?
-    } else {
-        return Ok(given);
-    };
+    let declared = Place::of(path).declared_fills()?;
     match declared.get(..declared.len().min(MAX_FILLS)) {
         None | Some([]) => Ok(Fill::Auto),
         Some(declared) => Fill::of(declared).map_err(|error| Failure::of(path.display(), error)),
@@ -261,24 +238,14 @@ fn open(args: &CompressArgs, task: &Task) -> Outcome<Source> {
 
 /// Returns the options of the command line.
 fn options(args: &CompressArgs) -> Outcome<CompressOptions> {
-    let mut options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
+    let options = with_resources(CompressOptions::new(args.bound.bound()), args.resources)
         .with_fill(fill_of(&args.fill)?)
-        .with_index(args.index.unwrap_or_default())
-        .with_symbol(args.symbol.and_then(|symbol| symbol.0))
+        .with_advanced(args.advanced.advanced()?)
         .with_rewritable(args.rewritable);
-    if let Some(level) = args.short_level.0.or(args.level) {
-        options = options.with_level(level);
-    }
-    if let Some(coder) = args.coder {
-        options = options.with_coder(coder);
-    }
-    if let Some(effort) = args.effort {
-        options = options.with_effort(effort);
-    }
-    if let Some(TileChoice(size)) = args.tile {
-        options = options.with_tile_size(size);
-    }
-    Ok(options)
+    Ok(match args.effort.effort() {
+        Some(effort) => options.with_effort(effort),
+        None => options,
+    })
 }
 
 /// Returns compression options with the processor, threads, and memory of the command line.

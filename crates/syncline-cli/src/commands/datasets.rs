@@ -12,31 +12,32 @@ use crate::args::{DecompressArgs, Talk};
 use crate::commands::verify::fills;
 use crate::commands::{check_device, remark};
 use crate::message::{Failure, Outcome};
+use crate::places::{Place, member_name, zarr};
 use crate::progress::Bar;
 use crate::region::whole;
 use crate::removal::Removal;
 use crate::report::numbers;
 use crate::stream::{OpenStream, decode_options};
 use crate::tasks::Inputs;
-use crate::{format, hdf5, json, npz, zarr};
+use crate::{format, json};
 
 /// Where arrays are written: a file or store, and the name of the array in it, if it is given.
-pub struct Place {
+pub struct Destination {
     is_store: bool,
     container: PathBuf,
     name: Option<String>,
 }
 
-impl Place {
-    /// Returns the place that a name stands for, if it is in an HDF5 file or a Zarr store.
-    pub fn of(path: &Path) -> Option<Self> {
-        if let Some((container, name)) = hdf5::dataset_in(path) {
-            return Some(Self { is_store: false, container, name: Some(name) });
+impl Destination {
+    /// Returns the destination that a place is, if it is in an HDF5 file or a Zarr store.
+    pub fn of(place: Place) -> Option<Self> {
+        match place {
+            Place::Hdf5 { file, dataset } => Some(Self { is_store: false, container: file, name: dataset }),
+            Place::Zarr { store, array } => {
+                Some(Self { is_store: true, container: store, name: Some(array).filter(|name| !name.is_empty()) })
+            }
+            _ => None,
         }
-        if let Some((container, name)) = zarr::array_in(path) {
-            return Some(Self { is_store: true, container, name: Some(name).filter(|name| !name.is_empty()) });
-        }
-        hdf5::is_name(path).then(|| Self { is_store: false, container: path.to_owned(), name: None })
     }
 }
 
@@ -59,7 +60,7 @@ trait Container {
 }
 
 /// Decompresses all inputs to arrays of the file or store, which may exist.
-pub fn run(args: &DecompressArgs, place: Place, inputs: &Inputs, talk: Talk) -> Outcome {
+pub fn run(args: &DecompressArgs, place: Destination, inputs: &Inputs, talk: Talk) -> Outcome {
     for (is_given, option) in [(args.region.is_some(), "--region"), (args.keep_going, "--keep-going")] {
         if is_given {
             return Err(Failure::usage(format!("{option}: is not available for datasets: write .npy with -o")));
@@ -73,7 +74,7 @@ pub fn run(args: &DecompressArgs, place: Place, inputs: &Inputs, talk: Talk) -> 
             let text = format!("one dataset cannot hold several inputs: name the file or store only, as -o {shown}");
             return Err(Failure::usage(text));
         }
-        None => streams.iter().map(|stream| npz::member_name(stream)).collect(),
+        None => streams.iter().map(|stream| member_name(stream)).collect(),
     };
     let mut different = HashSet::new();
     if let Some(name) = names.iter().find(|name| !different.insert(name.as_str())) {
@@ -120,7 +121,7 @@ fn one<C: Container>(args: &DecompressArgs, input: &Path, container: &C, name: &
     let (element_type, shape, output) = (header.element_type, header.shape, container.shown(name));
     let array = container.create(name, element_type, shape, fill_of(header))?;
     let bar = Bar::new("decompressing", element_type, talk);
-    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let options = decode_options(args.resources);
     let execution = stream.for_each_part(&whole(shape), &options, |region, bytes, done| {
         bar.show(done, shape.len());
         // An array without axes has one element, and no region.
@@ -141,11 +142,11 @@ fn one<C: Container>(args: &DecompressArgs, input: &Path, container: &C, name: &
 
 /// Decompresses streams to datasets of an HDF5 file.
 #[cfg(unix)]
-fn to_file(args: &DecompressArgs, place: &Place, tasks: &[(&Path, &str)], talk: Talk) -> Outcome<Vec<Value>> {
+fn to_file(args: &DecompressArgs, place: &Destination, tasks: &[(&Path, &str)], talk: Talk) -> Outcome<Vec<Value>> {
     use syncline_hdf5::{Dataset, File};
 
-    use crate::hdf5::{find_library, of};
     use crate::output::Output;
+    use crate::places::hdf5::{find_library, of};
 
     struct Target<'a, 'l>(&'a File<'l>, &'a Path, bool);
 
@@ -204,14 +205,14 @@ fn to_file(args: &DecompressArgs, place: &Place, tasks: &[(&Path, &str)], talk: 
 
 /// Fails.
 #[cfg(not(unix))]
-fn to_file(_: &DecompressArgs, place: &Place, _: &[(&Path, &str)], _: Talk) -> Outcome<Vec<Value>> {
+fn to_file(_: &DecompressArgs, place: &Destination, _: &[(&Path, &str)], _: Talk) -> Outcome<Vec<Value>> {
     let file = place.container.display();
     Err(Failure::data(format!("{file}: HDF5 files can be written on Unix systems only: write a .npy file")))
 }
 
 /// Decompresses streams to arrays of a Zarr store.
 #[cfg(feature = "zarr")]
-fn to_store(args: &DecompressArgs, place: &Place, tasks: &[(&Path, &str)], talk: Talk) -> Outcome<Vec<Value>> {
+fn to_store(args: &DecompressArgs, place: &Destination, tasks: &[(&Path, &str)], talk: Talk) -> Outcome<Vec<Value>> {
     struct Target<'a>(&'a Path, bool);
 
     impl Container for Target<'_> {
@@ -240,6 +241,6 @@ fn to_store(args: &DecompressArgs, place: &Place, tasks: &[(&Path, &str)], talk:
 
 /// Fails.
 #[cfg(not(feature = "zarr"))]
-fn to_store(_: &DecompressArgs, place: &Place, _: &[(&Path, &str)], _: Talk) -> Outcome<Vec<Value>> {
+fn to_store(_: &DecompressArgs, place: &Destination, _: &[(&Path, &str)], _: Talk) -> Outcome<Vec<Value>> {
     Err(zarr::unavailable(&place.container))
 }

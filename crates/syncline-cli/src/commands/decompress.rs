@@ -11,14 +11,15 @@ use serde_json::json;
 use syncline::{Backend, DecompressOptions, Execution, SequentialReader};
 
 use crate::args::{DecompressArgs, Talk};
-use crate::commands::datasets::{self, Place};
+use crate::commands::datasets::{self, Destination};
 use crate::commands::{archive, check_device, remark, salvage};
 use crate::format;
-use crate::input::{Opened, is_dash, shown};
+use crate::input::{Opened, shown};
 use crate::json;
 use crate::message::{Failure, Outcome};
-use crate::names;
+use crate::names::{self, is_dash};
 use crate::output::Output;
+use crate::places::Place;
 use crate::progress::Bar;
 use crate::region::{shape_of, whole};
 use crate::removal::Removal;
@@ -37,7 +38,7 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
         return archive::run(args, path, &inputs, talk);
     }
     if let Some(path) = args.output.as_deref()
-        && let Some(place) = Place::of(path)
+        && let Some(place) = Destination::of(Place::of_output(path))
     {
         return datasets::run(args, place, &inputs, talk);
     }
@@ -73,7 +74,7 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
     let output_name = output.name();
 
     let bar = Bar::new("decompressing", element_type, talk);
-    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let options = decode_options(args.resources);
     output.write_all(&header).map_err(|error| Failure::io(&output_name, &error))?;
     let execution = match (&region, output.file()) {
         (None, Some(file)) => {
@@ -112,7 +113,7 @@ fn one(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Done> {
 /// Decompresses a stream from a pipe.
 fn while_reading(args: &DecompressArgs, task: &Task, pipe: Box<dyn Read>, talk: Talk) -> Outcome<Done> {
     let name = shown(&task.input).to_string();
-    let options = decode_options(args.resources).with_decoder(args.decoder);
+    let options = decode_options(args.resources);
     let reader = SequentialReader::new(pipe, options).map_err(|error| Failure::of(&name, error))?;
     let header = reader.header().clone();
     let (mut output, start) = prepare(args, task, &header, header.shape)?;

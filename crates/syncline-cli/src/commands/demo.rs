@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use syncline::quality::{Quality, compare};
 use syncline::{
-    ArrayView, Bound, CompressOptions, ElementType, Error, Shape, StreamFile, Summary, compress_from,
-    max_compressed_len,
+    ArrayView, Bound, CompressOptions, ElementType, Error, Shape, StreamFile, Summary, compress_bound, compress_from,
 };
 
 use crate::args::{DemoArgs, Talk};
@@ -16,14 +15,15 @@ use crate::commands::compress::with_resources;
 use crate::commands::verify::{complaint, fills, quality_rows, tolerance};
 use crate::commands::{aligned, check_device, say};
 use crate::format::{bytes, number, speed};
-use crate::input::is_dash;
 use crate::json;
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
 use crate::output::Output;
+
 use crate::stream::decode_options;
 
 /// EGM96 geoid undulation in meters, every half degree: rows from north to south, columns from west to east.
-static FIELD: &[u8] = include_bytes!("../../../../testdata/egm96_361x720.f32");
+static FIELD: &[u8] = include_bytes!("../../egm96_361x720.f32");
 const EXTENTS: [u64; 2] = [361, 720];
 const NAME: &str = "the built-in field";
 const BOUND: Bound = Bound::Rel(1e-3);
@@ -45,7 +45,7 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
     let original = ArrayView::from_bytes(FIELD, ElementType::F32, shape).map_err(failed)?;
     let options = with_resources(CompressOptions::new(BOUND), args.resources);
     let ((summary, bytes), compressing) = fastest(|| {
-        let mut bytes = Vec::with_capacity(max_compressed_len(ElementType::F32, shape) as usize);
+        let mut bytes = Vec::with_capacity(compress_bound(ElementType::F32, shape) as usize);
         let summary = compress_from(FIELD, 0, ElementType::F32, shape, &options, &mut bytes)?;
         Ok((summary, bytes))
     })

@@ -13,9 +13,11 @@ use crate::args::{ReportArgs, Talk};
 use crate::commands::remark;
 use crate::commands::verify::{self, Elements, complaint, piece_bytes, scan_range};
 use crate::format::{self, bits_per_value, bytes, counted, number, optional, psnr, ratio};
-use crate::input::{ArrayInput, Input, Opened, is_dash};
+use crate::input::{ArrayInput, Input, Opened};
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
 use crate::output::Output;
+
 use crate::progress::Bar;
 use crate::region::{shape_of, whole};
 use crate::report::charts::{self, Series};

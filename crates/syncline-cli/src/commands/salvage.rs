@@ -114,7 +114,7 @@ pub fn decompress(args: &DecompressArgs, task: &Task, talk: Talk) -> Outcome<Don
     let (lost, lost_name) = lost_value(header);
 
     let bar = Bar::new("salvaging", header.element_type, talk);
-    let options = check_options(limits).with_decoder(args.decoder).with_progress(bar.callback());
+    let options = check_options(limits).with_progress(bar.callback());
     output.write_all(&start).map_err(|error| Failure::io(&output_name, &error))?;
     let failed = |error| Failure::between(&name, &output_name, error);
     let losses = match output.file() {

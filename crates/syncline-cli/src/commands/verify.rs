@@ -9,9 +9,11 @@ use syncline::{Bound, Execution, Header, Pipeline, Shape};
 use crate::args::{JudgeArgs, Limits, Talk, VerifyArgs};
 use crate::commands::{aligned, check_device, say};
 use crate::format::{self, bits_per_value, bytes, counted, grouped, number, optional, psnr, ratio};
-use crate::input::{ArrayInput, is_dash};
+use crate::input::ArrayInput;
 use crate::json;
 use crate::message::{Failure, Outcome};
+use crate::names::is_dash;
+
 use crate::progress::Bar;
 use crate::region::{shape_of, stretches, whole};
 use crate::stream::{OpenStream, decode_options};

@@ -153,7 +153,7 @@ fn fill_value_that_nothing_equals_is_named_with_the_one_nearby() {
 /// Lossless lengths at these levels.
 fn lengths(w: &Workshop, file: &str, options: &str, levels: &[u8]) -> Vec<usize> {
     let one = |level: &u8| {
-        w.ok(&format!("compress {file} {options} --lossless --level {level} -o l.syn --force -q"));
+        w.ok(&format!("compress {file} {options} --lossless --advanced level={level} -o l.syn --force -q"));
         w.read("l.syn").len()
     };
     levels.iter().map(one).collect()
@@ -180,7 +180,7 @@ fn a_higher_level_is_no_worse() {
         ("noise.u32", 400_000),
     ] {
         for coder in ["lzss", "lzss+huffman", "auto"] {
-            let found = lengths(&w, file, &format!("--shape {shape} --coder {coder}"), &[1, 5, 9]);
+            let found = lengths(&w, file, &format!("--shape {shape} --advanced coder={coder}"), &[1, 5, 9]);
             assert!(found[2] <= found[0] && found[1] <= found[0], "{file} {coder}: {found:?}");
         }
     }
@@ -199,7 +199,7 @@ fn auto_is_no_larger_than_the_best_that_it_chooses_from() {
     for (file, shape) in [("x.f32", "361x720"), ("decompressed.f32", "361x720"), ("normal.f32", "500x500")] {
         for bound in ["--lossless", "--rel 1e-2", "--rel 1e-3", "--rel 1e-4"] {
             let length = |coder: &str| {
-                w.ok(&format!("compress {file} --shape {shape} {bound} --coder {coder} -o c.syn --force -q"));
+                w.ok(&format!("compress {file} --shape {shape} {bound} --advanced coder={coder} -o c.syn --force -q"));
                 w.read("c.syn").len()
             };
             let (auto, best) = (length("auto"), length("huffman").min(length("lzss+huffman")));
@@ -213,16 +213,20 @@ fn options_without_effect_are_named() {
     let w = Workshop::new();
     w.write("x.f32", &with(|_, x| x));
     for (options, text) in [
-        ("--abs 1 --level 9", "the level has no effect without LZSS"),
-        ("--abs 1 --symbol 4", "--symbol has no effect without LZSS"),
-        ("--lossless --effort best", "--effort has no effect with --lossless"),
+        ("--abs 1 --advanced level=9", "--advanced level has no effect without LZSS"),
+        ("--abs 1 --advanced symbol=4", "--advanced symbol has no effect without LZSS"),
+        ("--lossless --advanced tile=large", "--advanced tile has no effect without an error bound"),
         ("--lossless --fill -9999", "--fill has no effect with --lossless"),
-        ("--lossless --coder lzss --index gap", "--index has no effect with the coder lzss"),
+        ("--lossless --advanced coder=lzss --advanced index=none", "--advanced index has no effect with coder=lzss"),
     ] {
         let (_, said) = w.compressed(options);
         assert!(said.contains("warning") && said.contains(text), "{options}: {said}");
         assert!(!w.compressed(&format!("{options} -q")).1.contains("warning"));
     }
-    assert!(!w.compressed("--lossless --level 9").1.contains("warning"));
-    assert!(!w.compressed("--abs 1 --coder auto --level 9 --symbol 2 --index symbol").1.contains("warning"));
+    assert!(!w.compressed("--lossless --advanced level=9").1.contains("warning"));
+    assert!(
+        !w.compressed("--abs 1 --advanced coder=auto --advanced level=9 --advanced symbol=2 --advanced index=symbol")
+            .1
+            .contains("warning")
+    );
 }

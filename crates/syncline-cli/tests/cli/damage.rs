@@ -62,7 +62,7 @@ fn streams_are_listed() {
 }
 
 #[test]
-fn what_is_intact_is_kept() {
+fn keep_going_restores_intact_chunks() {
     let (w, good, whole) = workshop();
     let mut bad = good.clone();
     bad[good.len() / 2] ^= 4;

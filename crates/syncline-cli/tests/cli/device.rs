@@ -58,13 +58,13 @@ fn a_gpu_that_is_not_there_is_an_error_only_if_asked_for() {
     let w = workshop();
     w.ok("compress x.f32 --shape 60000 --abs 1e-3 -o a.syn");
     w.ok("compress x.f32 --shape 60000 --lossless -o l.syn");
-    w.ok("compress x.f32 --shape 60000 --abs 1 --coder lzss+huffman -o t.syn");
+    w.ok("compress x.f32 --shape 60000 --abs 1 --advanced coder=lzss+huffman -o t.syn");
     let lines = [
         "compress x.f32 --shape 60000 --abs 1e-3 -o b.syn",
         "compress x.f32 --shape 60000 --lossless -o b.syn",
         "decompress a.syn -o b",
         "decompress l.syn -o b",
-        "compress x.f32 --shape 60000 --abs 1 --coder lzss+huffman -o b.syn",
+        "compress x.f32 --shape 60000 --abs 1 --advanced coder=lzss+huffman -o b.syn",
         "decompress t.syn -o b",
         "decompress a.syn --region 5:10 -o b",
         "verify x.f32 a.syn",
@@ -107,7 +107,7 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
     w.ok("verify x.f32 l.syn --device cuda");
     // Codes as LZSS tokens are not among that.
     for coder in ["lzss+huffman", "auto"] {
-        let line = format!("compress x.f32 --shape 60000 --abs 1 --coder {coder}");
+        let line = format!("compress x.f32 --shape 60000 --abs 1 --advanced coder={coder}");
         w.ok(&format!("{line} -o c.syn --force --device cpu"));
         let output = w.run(&format!("{line} -o t.syn --force --device cuda"));
         let stderr = String::from_utf8_lossy(&output.stderr).to_string();

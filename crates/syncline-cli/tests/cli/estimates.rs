@@ -55,14 +55,14 @@ fn estimates_are_a_table() {
     for expected in ["BOUND", "RATIO", "PSNR", "DECOMPRESSION", "0.001 of the value range", "balanced", "lossless"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    assert_eq!(text.lines().count(), 1 + 4 * 4 + 4);
+    assert_eq!(text.lines().count(), 1 + (4 + 1) * 3);
     // Of a small array it is the truth.
-    let report = json(&w.ok("estimate x.f32 --shape 60x100 --abs 0.01 --coder auto --json"));
-    w.ok("compress x.f32 --shape 60x100 --abs 0.01 --coder auto");
+    let report = json(&w.ok("estimate x.f32 --shape 60x100 --abs 0.01 --effort fast --advanced coder=auto --json"));
+    w.ok("compress x.f32 --shape 60x100 --abs 0.01 --effort fast --advanced coder=auto");
     assert_eq!(report["estimates"][0]["compressed_bytes"], w.read("x.f32.syn").len());
     w.write("i.u16", &field_f32(3000));
     let text = String::from_utf8(w.ok("estimate i.u16 --shape 6000 -q")).unwrap();
-    assert_eq!(text.lines().count(), 5, "{text}");
+    assert_eq!(text.lines().count(), 4, "{text}");
     w.fails("estimate i.u16 --shape 6000 --abs 1", 2, "can only be compressed losslessly");
     w.fails("estimate x.f32 --shape 60x100 --rel 0", 2, "a finite number above 0");
     succeeded("estimate -", w.run_with_stdin("estimate - --dtype f32 --shape 6000 --rel 1e-3", &field_f32(6000)));
@@ -103,7 +103,7 @@ fn the_size_of_tiles_is_chosen() {
     let line = format!("compress x.f32 --shape {shape} --rel 1e-3 --force -q -o");
     let sizes = [("small", "small"), ("large", "large"), ("auto", "large")];
     for (tile, expected) in sizes {
-        w.ok(&format!("{line} {tile}.syn --tile {tile}"));
+        w.ok(&format!("{line} {tile}.syn --advanced tile={tile}"));
         assert_eq!(json(&w.ok(&format!("inspect {tile}.syn --json")))["tile_size"], expected);
         let text = String::from_utf8(w.ok(&format!("inspect {tile}.syn"))).unwrap();
         assert!(text.contains(&format!(" {expected}: ")), "{text}");
@@ -112,10 +112,10 @@ fn the_size_of_tiles_is_chosen() {
     assert!(w.read("auto.syn") == w.read("large.syn"));
     w.ok(&format!("{line} none.syn"));
     assert!(w.read("none.syn") == w.read("small.syn"));
-    w.fails(&format!("{line} no.syn --tile large --effort fast"), 2, "use the effort balanced or best");
-    w.fails(&format!("{line} no.syn --tile large --coder auto"), 2, "needs small tiles");
-    let output = w.run(&format!("compress x.f32 --shape {shape} --lossless --tile large -o l.syn --force"));
+    w.fails(&format!("{line} no.syn --advanced tile=large --effort fast"), 2, "the effort balanced or best");
+    w.fails(&format!("{line} no.syn --advanced tile=large,coder=lzss+huffman"), 2, "have no LZSS");
+    let output = w.run(&format!("compress x.f32 --shape {shape} --lossless --advanced tile=large -o l.syn --force"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    succeeded("--lossless --tile large", output);
-    assert!(said.contains("--tile has no effect with --lossless"), "{said}");
+    succeeded("--lossless --advanced tile=large", output);
+    assert!(said.contains("--advanced tile has no effect without an error bound"), "{said}");
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn command_lines_that_make_no_sense() {
+fn contradicting_options_are_errors() {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(100));
     for (line, text) in [
@@ -22,19 +22,20 @@ fn command_lines_that_make_no_sense() {
         ("compress x.f32 --shape 100 --pw-rel 1.5", "below 1"),
         ("compress x.f32 --shape ten --abs 1", "is not a shape"),
         ("compress x.f32 --shape 100 --abs 1 --dtype f128", "f128"),
-        ("compress x.f32 --shape 100 --abs 1 --index best", "best"),
+        ("compress x.f32 --shape 100 --abs 1 --advanced index=best", "index=symbol|none"),
         ("compress x.f32 --shape 100 --abs 1 --fill land", "--fill"),
         ("compress x.f32 --shape 100 --abs 1 --fill -land", "--fill"),
         ("compress x.f32 --shape 100 --abs 1 --threads many", "--threads"),
         ("compress x.f32 --shape 100 --abs 1 --threads -1", "0 for one per core"),
         ("compress x.f32 --shape 100 --abs 1 --memory-limit lots", "--memory-limit"),
         ("compress x.f32 --shape 100 --abs 1 --memory-limit -2G", "a size in bytes"),
-        ("compress x.f32 --shape 100 --abs 1 --level 0", "1..=9"),
-        ("compress x.f32 --shape 100 --abs 1 --level -1", "1..=9"),
-        ("compress x.f32 --shape 100 --abs 1 --symbol 3", "use auto, 1, 2, 4, or 8"),
+        ("compress x.f32 --shape 100 --abs 1 --advanced level=0", "level=1-9"),
+        ("compress x.f32 --shape 100 --abs 1 --advanced level=-1", "level=1-9"),
+        ("compress x.f32 --shape 100 --abs 1 --advanced symbol=3", "symbol=auto|1|2|4|8"),
+        ("compress x.f32 --shape 100 --abs 1 --advanced level", "unknown advanced option level: use coder=auto|"),
+        ("compress x.f32 --shape 100 --abs 1 -1 --effort best", "--effort"),
         ("compress x.f32 --shape 100 --abs 1 -q -v", "cannot be used with"),
         ("decompress x.f32", "-o"),
-        ("decompress x.syn --decoder fast", "fast"),
         ("decompress x.syn --region -5: -o y", "counting from the end is not supported"),
         ("decompress x.syn --region 0:1", "name an output file for the region with -o"),
     ] {
@@ -184,7 +185,7 @@ mod unix {
     }
 
     #[test]
-    fn places_that_are_none() {
+    fn outputs_below_files_and_dangling_links_are_errors() {
         let w = Workshop::new();
         w.write("x.f32", &field_f32(100));
         w.fails("compress x.f32 --shape 100 --abs 1 -o x.f32/y.syn", 1, "x.f32 is not a folder");
@@ -196,7 +197,7 @@ mod unix {
     }
 
     #[test]
-    fn names_do_not_steer_the_terminal() {
+    fn control_characters_in_names_are_escaped() {
         let w = Workshop::new();
         w.write("\x1b[2J.f32", &field_f32(100));
         w.fails("inspect no\x1b[2J.syn", 1, "no\\u{1b}[2J.syn: no such file");

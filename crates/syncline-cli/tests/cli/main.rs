@@ -139,5 +139,5 @@ fn largest_error(a: &[u8], b: &[u8]) -> f64 {
 
 /// The field that is built in.
 fn geoid() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/egm96_361x720.f32")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("egm96_361x720.f32")
 }

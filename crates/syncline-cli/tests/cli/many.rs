@@ -56,7 +56,7 @@ fn one_bad_file_does_not_stop_the_others() {
 }
 
 #[test]
-fn what_cannot_be_meant() {
+fn contradicting_options_of_many_files_are_errors() {
     let w = workshop();
     std::fs::create_dir(w.path("empty")).unwrap();
     std::fs::copy(w.path("run/a.f32"), w.path("a.f32")).unwrap();
@@ -118,7 +118,7 @@ fn file_that_takes_the_name_of_an_input_meanwhile_stays() {
     assert!(w.path("x.npz").exists());
 
     // An array that takes some time, or more time if it was too quick for this.
-    let line = "-q compress long.u8 --lossless --coder lzss --level 9 -T1 --rm -f";
+    let line = "-q compress long.u8 --lossless --advanced coder=lzss --advanced level=9 -T1 --rm -f";
     let race = |size: u64| {
         std::fs::File::create(w.path("long.u8")).unwrap().set_len(size).unwrap();
         let mut child = w.command(line).stderr(Stdio::piped()).spawn().unwrap();
@@ -143,12 +143,16 @@ fn short_forms() {
     assert_eq!(succeeded("-d", w.run_with_stdin("-d", &w.read("long.syn"))), back);
     w.ok("long.syn");
     assert_eq!(w.read("long"), back);
-    w.ok("-9 c.f32 --shape 1000 --lossless --coder lzss -o short9.syn");
-    w.ok("compress --level 9 c.f32 --shape 1000 --lossless --coder lzss -o long9.syn");
-    assert_eq!(w.read("short9.syn"), w.read("long9.syn"));
+    for (digits, effort) in [("123", "fast"), ("456", "balanced"), ("789", "best")] {
+        w.ok(&format!("compress c.f32 --shape 1000 --abs 1e-3 --effort {effort} -o long.syn -f"));
+        for digit in digits.chars() {
+            w.ok(&format!("-{digit} c.f32 --shape 1000 --abs 1e-3 -o short.syn -f"));
+            assert_eq!(w.read("short.syn"), w.read("long.syn"), "-{digit}");
+        }
+    }
     w.ok("compress c.f32 --shape 1000 --abs 1 --fill -9 -o nine.syn");
-    let said = stderr(&w, "compress c.f32 --shape 1000 --abs 1 --level 9 -o warned.syn");
-    assert!(said.contains("warning: the level has no effect without LZSS"), "{said}");
+    let said = stderr(&w, "compress c.f32 --shape 1000 --abs 1 --advanced level=9 -o warned.syn");
+    assert!(said.contains("warning: --advanced level has no effect without LZSS"), "{said}");
     w.fails("c.f32 --shape 1000", 2, "--lossless");
 }
 
@@ -162,10 +166,13 @@ fn the_environment_gives_defaults() {
     let output = run("SYNCLINE_MEMORY_LIMIT", "1K", line);
     failed(line, &output, 2, "memory limit");
     let lossless = "compress c.f32 --shape 1000 --lossless";
-    succeeded(lossless, run("SYNCLINE_CODER", "lzss", &format!("{lossless} -o env.syn")));
-    w.ok(&format!("{lossless} --coder lzss -o option.syn"));
+    succeeded(lossless, run("SYNCLINE_ADVANCED", "coder=lzss", &format!("{lossless} -o env.syn")));
+    w.ok(&format!("{lossless} --advanced coder=lzss -o option.syn"));
     assert_eq!(w.read("env.syn"), w.read("option.syn"));
     // The command line has the last word.
-    succeeded(lossless, run("SYNCLINE_CODER", "huffman", &format!("{lossless} --coder lzss -o env.syn -f")));
+    succeeded(
+        lossless,
+        run("SYNCLINE_ADVANCED", "coder=huffman,level=2", &format!("{lossless} --advanced coder=lzss -o env.syn -f")),
+    );
     assert_eq!(w.read("env.syn"), w.read("option.syn"));
 }

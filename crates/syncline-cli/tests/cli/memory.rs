@@ -40,7 +40,7 @@ fn threads_and_memory_limit_do_not_change_the_stream() {
 }
 
 #[test]
-fn a_limit_for_the_whole_is_one_for_parts() {
+fn memory_limit_that_suffices_for_the_whole_suffices_for_regions() {
     let w = workshop();
     let enough = needed(&w, "decompress x.f32.syn -o no");
     let whole = w.read("whole");
@@ -56,7 +56,7 @@ fn a_limit_for_the_whole_is_one_for_parts() {
 }
 
 #[test]
-fn what_is_asked_for_is_enough() {
+fn memory_limit_named_in_the_error_suffices() {
     let w = workshop();
     let region = "decompress x.f32.syn --region 1000:1010 -o -";
     let lines = [region, "decompress x.f32.syn -o -", "verify x.f32 x.f32.syn"];

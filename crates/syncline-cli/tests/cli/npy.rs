@@ -78,7 +78,7 @@ fn integers_and_a_lossy_bound() {
 }
 
 #[test]
-fn what_cannot_be_taken() {
+fn unsupported_npy_files_are_errors() {
     let w = Workshop::new();
     let data = [0; 24];
     for (descr, fortran, shape, text) in [
@@ -218,7 +218,7 @@ fn many_axes_come_back() {
 }
 
 #[test]
-fn a_type_that_a_name_contradicts_is_said() {
+fn type_that_contradicts_the_name_prints_a_note() {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(100));
     let said = |line: &str| String::from_utf8(w.run(line).stderr).unwrap();

@@ -19,7 +19,7 @@ fn unread(w: &Workshop, line: &str) -> Output {
 }
 
 #[test]
-fn what_is_said_may_stay_unread() {
+fn full_message_pipe_does_not_block() {
     let w = workshop();
     for line in [
         "inspect big.syn",
@@ -88,7 +88,7 @@ fn a_closed_stdout_is_an_error() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_with_a_name_is_no_exception() {
+fn named_pipe_is_read_as_a_pipe() {
     use std::io::Read;
 
     let w = workshop();

@@ -14,7 +14,7 @@ fn workshop() -> Workshop {
 }
 
 #[test]
-fn compress_says_what_it_did() {
+fn compress_prints_a_summary() {
     let w = workshop();
     let line = "compress geoid_361x720.f32 --shape 361x720 --rel 1e-3 -o h.syn";
     let output = w.run(&format!("{line} -v"));
@@ -57,7 +57,7 @@ fn lzss_codes_are_shown() {
     let line = "compress geoid_361x720.f32 --shape 361x720 --rel 0.05 --effort fast --quiet --force -o";
     w.ok(&format!("{line} huffman.syn"));
     for coder in ["auto", "lzss+huffman"] {
-        w.ok(&format!("{line} h.syn --coder {coder}"));
+        w.ok(&format!("{line} h.syn --advanced coder={coder}"));
         assert!(w.read("h.syn").len() < w.read("huffman.syn").len());
         let report = json(&w.ok("inspect h.syn --json"));
         assert_eq!((&report["lzss_codes"], &report["lzss_chunks"]), (&Value::Bool(true), &report["chunks"]));
@@ -66,7 +66,7 @@ fn lzss_codes_are_shown() {
         w.ok("verify geoid_361x720.f32 h.syn");
     }
     assert_eq!(json(&w.ok("inspect huffman.syn --json"))["lzss_codes"], false);
-    w.fails(&format!("{line} h.syn --coder lzss"), 2, "use huffman, lzss+huffman or auto");
+    w.fails(&format!("{line} h.syn --advanced coder=lzss"), 2, "use huffman, lzss+huffman, or auto");
     let info = json(&w.ok("info --json"));
     assert_eq!(info["coders"], serde_json::json!(["auto", "huffman", "lzss", "lzss+huffman"]));
     assert!(String::from_utf8(w.ok("info")).unwrap().contains("auto, huffman, lzss, lzss+huffman"));

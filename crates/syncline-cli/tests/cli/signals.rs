@@ -52,7 +52,7 @@ impl Waiting {
 }
 
 #[test]
-fn an_interrupt_leaves_nothing() {
+fn interrupt_removes_the_temporary_file() {
     // What is ignored beside them makes no difference.
     for (signal, number, ignored) in [
         ("INT", 2, "USR1"),
@@ -73,7 +73,7 @@ fn an_interrupt_leaves_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_the_starter_ignores_stays_ignored() {
+fn signal_ignored_by_the_parent_stays_ignored() {
     for signal in ["HUP", "INT", "TERM"] {
         let w = Workshop::new();
         let mut program = Waiting::new(&w, signal);
@@ -104,7 +104,7 @@ fn a_file_that_becomes_too_large_leaves_nothing() {
 /// Memory that cannot be allocated aborts the program.
 #[cfg(target_os = "linux")]
 #[test]
-fn an_abort_leaves_nothing() {
+fn abort_removes_the_temporary_file() {
     use std::os::unix::process::ExitStatusExt;
 
     const SIGABRT: i32 = 6;
@@ -126,7 +126,7 @@ fn an_abort_leaves_nothing() {
 
 #[test]
 #[cfg(feature = "zarr")]
-fn the_end_of_convert_leaves_no_folder() {
+fn interrupted_convert_removes_its_folder() {
     let w = Workshop::new();
     zarr_stores::write_large(&w, "a.zarr");
     let mut child = w.command("convert a.zarr b.zarr --abs 1e-6 --effort best -T 4 -q").spawn().unwrap();

@@ -75,7 +75,7 @@ fn ends(mut child: Child) -> Output {
 }
 
 #[test]
-fn what_is_wrong_is_said_at_once() {
+fn wrong_arguments_are_errors_before_any_work() {
     let w = Workshop::new();
     for (line, input, text) in [
         ("decompress -", b"nothing!".to_vec(), "stdin: not a Syncline stream"),

@@ -217,7 +217,7 @@ fn bytes_depend_neither_on_threads_nor_on_memory() {
     let shop = Workshop::new();
     write_store(&shop, "a.zarr");
     for (name, options) in [("b", "-T 1"), ("c", "-T 3"), ("d", "-T 3 --memory-limit 1K")] {
-        shop.ok(&format!("convert a.zarr {name}.zarr --psnr 60 --effort best --coder auto {options}"));
+        shop.ok(&format!("convert a.zarr {name}.zarr --psnr 60 --effort best --advanced coder=auto {options}"));
     }
     let first = files(&shop.path("b.zarr"));
     assert!(first == files(&shop.path("c.zarr")) && first == files(&shop.path("d.zarr")));
@@ -228,8 +228,10 @@ fn options_reach_the_codec() {
     let shop = Workshop::new();
     write_store(&shop, "a.zarr");
     let codec = |name: &str| read_json(&shop.path(name))["codecs"][0]["configuration"].clone();
-    shop.ok("convert a.zarr b.zarr --pw-rel 0.01 --except g/s,/half --fill 3,4 --coder lzss+huffman --level 2");
-    let expected = json!({"mode": "pw_rel", "value": 0.01, "fill": [3.0, 4.0], "coder": "lzss+huffman", "level": 2});
+    let advanced = "--advanced coder=lzss+huffman --advanced level=2";
+    shop.ok(&format!("convert a.zarr b.zarr --pw-rel 0.01 --except g/s,/half --fill 3,4 {advanced}"));
+    let expected =
+        json!({"mode": "pw_rel", "value": 0.01, "fill": [3.0, 4.0], "advanced": {"coder": "lzss+huffman", "level": 2}});
     assert_eq!(codec("b.zarr/g/t/zarr.json"), expected);
     for name in ["g/s/zarr.json", "half/zarr.json", "half/c/0/0"] {
         assert_eq!(shop.read(&format!("a.zarr/{name}")), shop.read(&format!("b.zarr/{name}")), "{name}");
@@ -346,7 +348,7 @@ fn arrays_that_describe_others_stay_and_names_have_their_bounds() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_leaves_nothing() {
+fn failed_convert_prints_the_reason_and_leaves_no_output() {
     let shop = Workshop::new();
     write_store(&shop, "a.zarr");
     fs::create_dir_all(shop.path("other")).unwrap();

@@ -347,7 +347,7 @@ def test_a_filter_that_is_missing_is_named(syncline):
     assert os.listdir() == ["a.h5"]
 
 
-def test_what_is_wrong_is_said(syncline):
+def test_wrong_paths_and_options_are_named_in_the_error(syncline):
     with h5py.File("a.h5", "w") as file:
         file["g/t"], file["s"] = FIELD, "text"
         file["m"] = np.array([(1, 2.5)] * 3, [("n", "i4"), ("x", "f8")])

@@ -176,7 +176,7 @@ def test_a_converted_store_is_read_by_xarray(syncline, version):
     assert 0 < np.nanmax(np.abs(back.t.values - data)) <= 1e-3 * np.ptp(data[~np.isnan(data)]) * 1.000001
 
 
-def test_what_is_wrong_is_said(syncline):
+def test_wrong_paths_and_options_are_named_in_the_error(syncline):
     group = zarr.create_group("a.zarr")
     group.create_array("g/t", data=FIELD)
     group.create_array("s", data=np.array(["one", "two"]))

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_is_read() {
+    fn bits_written_are_read_back() {
         for pieces in 0..300 {
             check(pieces);
         }

@@ -2,7 +2,8 @@
 
 use std::f64::consts::LOG2_10;
 
-use super::{Resolved, of_extent};
+use super::limits::of_extent;
+use super::resolve::Resolved;
 use crate::array::ElementType;
 use crate::quantize::linear::mean_squared_error;
 use crate::quantize::math::exp2;
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_are_the_same_at_any_scale() {
+    fn targets_do_not_depend_on_scale() {
         // The mean of errors that are uniform in +-bound is a third of the squared bound, here in the unit of the sums.
         // The first attempt misses the PSNR slightly.
         let sum = u128::from((32768_u64 * 32768) / 3);

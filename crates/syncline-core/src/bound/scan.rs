@@ -10,7 +10,8 @@ use std::convert::Infallible;
 pub use block::BlockStats;
 use block::{Bytes, Key};
 
-use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern, quantizable_magnitude};
+use super::limits::quantizable_magnitude;
+use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
 
 /// The approximate number of values that are sampled. They show whether an extreme repeats, and how many values are too

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     #[should_panic]
-    fn no_shorter_place() {
+    fn copy_to_a_shorter_target_panics() {
         Checksum::new(300).copy(&[0; 300], UninitBytes::from(&mut [0; 299][..]));
     }
 }

@@ -1,11 +1,10 @@
 //! Decoding. `chunked` is the simple decoder that the others are tested against. `indexed` is the fast decoder for
-//! streams with a symbol index. `gap` and `self_sync` decode in parallel, with a gap index and without an index.
+//! streams with a symbol index. `self_sync` decodes streams without an index in parallel.
 
 mod canonical;
 mod chunked;
 mod dense;
 mod direct;
-mod gap;
 mod indexed;
 mod interleaved;
 mod lookup;
@@ -64,13 +63,11 @@ impl<'a, S: Symbol> Stream<'a, S> {
             Decoder::Auto => {
                 return Ok(match index {
                     IndexKind::None => Decoder::SelfSync,
-                    IndexKind::Gap => Decoder::Gap,
                     IndexKind::Symbol => Decoder::Indexed,
                 });
             }
             Decoder::Chunked => true,
             Decoder::SelfSync => !self.needs_classes(),
-            Decoder::Gap => index == IndexKind::Gap,
             Decoder::Indexed => index == IndexKind::Symbol,
         };
         if fits {
@@ -132,7 +129,6 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         }
         let checksum = match self.kind {
             Decoder::Indexed => indexed::decode_all(self, out, threads),
-            Decoder::Gap => dense::decode(self, out, |dense| gap::decode(self, dense, threads))?,
             Decoder::SelfSync => dense::decode(self, out, |dense| self_sync::decode(self, dense, threads))?,
             Decoder::Chunked | Decoder::Auto => dense::decode(self, out, |dense| chunked::decode(self, dense))?,
         };

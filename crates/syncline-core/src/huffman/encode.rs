@@ -6,7 +6,7 @@ use super::histogram::{self, HistogramScratch, NARROW, Survey};
 use super::lengths::{LengthScratch, code_lengths, code_lengths_of_list};
 use super::sample::Sample;
 use super::stream::Header;
-use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
+use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, Symbol, index};
 use crate::bits::pack::pack_values;
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
@@ -179,13 +179,11 @@ pub(super) fn finish<S: Symbol>(
         bits,
         ..Header::default()
     };
-    write_stream(symbols, group_len, codebooks, &mut header, scratch, out)
+    write_stream(codebooks, &mut header, scratch, out)
 }
 
 /// Puts the parts together; fills in the header's sizes.
-fn write_stream<S: Symbol>(
-    symbols: &[S],
-    group_len: usize,
+fn write_stream(
     codebooks: &[Codebook],
     header: &mut Header,
     scratch: &EncodeScratch,
@@ -206,10 +204,6 @@ fn write_stream<S: Symbol>(
     let before_index = out.len();
     match header.index {
         IndexKind::None => {}
-        IndexKind::Gap => {
-            let gaps = gaps(symbols, group_len, live, codebooks[0].lengths(), header.bits);
-            index::write_gaps(&gaps, index::gap_width(header.longest.into()), out);
-        }
         IndexKind::Symbol => index::write_starts(&scratch.starts, out),
     }
     header.index_bytes = (out.len() - before_index) as u32;
@@ -482,26 +476,4 @@ impl<S: Symbol> Kernel for LiveChecksum<'_, S> {
         }
         total
     }
-}
-
-/// Returns the gap of each subsequence: the number of bits from its start to the first codeword that starts in it or
-/// after it. The end of the stream counts as a codeword.
-fn gaps<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool], lengths: &[u8], bits: u32) -> Vec<u8> {
-    let mut gaps = Vec::with_capacity(bits.div_ceil(SUBSEQUENCE_BITS) as usize);
-    let mut position = 0u32;
-    let mut next = 0u32;
-    for (group, _) in symbols.chunks_exact(group_len).zip(live).filter(|&(_, &live)| live) {
-        for symbol in group {
-            if position >= next {
-                gaps.push((position - next) as u8);
-                next += SUBSEQUENCE_BITS;
-            }
-            position += u32::from(lengths[symbol.index()]);
-        }
-    }
-    // The last codeword may cover the start of the last subsequence.
-    if next < bits {
-        gaps.push((bits - next) as u8);
-    }
-    gaps
 }

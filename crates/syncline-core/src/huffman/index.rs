@@ -1,32 +1,6 @@
-//! The two indexes with which a decoder can start at many positions of a stream.
+//! The symbol index, with which a decoder can start at every group of a stream.
 
-use super::SUBSEQUENCE_BITS;
 use crate::bits::pack;
-
-/// Returns the number of bits of a gap, which is less than the length of the longest codeword.
-pub fn gap_width(longest: u32) -> u32 {
-    if longest <= 16 { 4 } else { 8 }
-}
-
-/// Returns the number of bytes of the gap index of `bits` bits of codewords.
-pub fn gap_bytes(bits: u32, longest: u32) -> u64 {
-    let subsequences = u64::from(bits.div_ceil(SUBSEQUENCE_BITS));
-    (subsequences * u64::from(gap_width(longest))).div_ceil(8)
-}
-
-/// Appends gaps of `width` bits, 4 (the first in the low half of the byte) or 8.
-pub fn write_gaps(gaps: &[u8], width: u32, out: &mut Vec<u8>) {
-    if width == 8 {
-        out.extend_from_slice(gaps);
-    } else {
-        out.extend(gaps.chunks(2).map(|pair| pair[0] | pair.get(1).copied().unwrap_or(0) << 4));
-    }
-}
-
-/// Returns the gap of a subsequence, which must be in `packed`.
-pub fn read_gap(packed: &[u8], width: u32, subsequence: usize) -> u32 {
-    if width == 8 { packed[subsequence].into() } else { (packed[subsequence / 2] >> (subsequence % 2 * 4) & 15).into() }
-}
 
 /// Returns the minimum and the maximum number of bytes of the symbol index of `groups` live groups whose lengths differ
 /// by at most `spread` bits.

@@ -101,10 +101,6 @@ fn plan_surveyed<S: Symbol>(
     let before_index = length.next_multiple_of(8);
     let index = match options.index {
         IndexKind::None => (0, 0),
-        IndexKind::Gap => {
-            let bytes = index::gap_bytes(bits, codebook.longest()) as usize;
-            (bytes, bytes)
-        }
         IndexKind::Symbol => {
             let live = survey.live.iter().filter(|&&live| live).count();
             let shortest = codebook.counts().iter().position(|&count| count > 0).unwrap_or(0);

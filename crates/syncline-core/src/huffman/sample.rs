@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_sample_has_is_coded() {
+    fn symbols_missing_from_the_sample_are_coded() {
         let (clean, classes) = symbols(4500);
         let sample = Sample::of(4500);
         let unseen: Vec<usize> = (0..4500).filter(|&group| !sample.has(group)).collect();
@@ -161,11 +161,11 @@ mod tests {
         }
         // Only symbol 0, and only one other.
         both(&vec![0; 3000 * K], &[], IndexKind::Symbol);
-        both(&vec![9; 3000 * K], &[], IndexKind::Gap);
+        both(&vec![9; 3000 * K], &[], IndexKind::None);
     }
 
     #[test]
-    fn where_all_is_counted() {
+    fn sample_is_not_taken_of_wide_alphabets_and_empty_streams() {
         // Nothing is live.
         let [(bytes, summary), (exact, _)] = both(&vec![ZERO_BIT; 5000 * K], &[], IndexKind::Symbol);
         assert!(bytes == exact && summary.live_groups == 0);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_group_of_each_lot() {
+    fn sample_has_one_group_of_each_lot() {
         for (groups, lot) in
             [(0, 1), (1, 1), (2047, 1), (2048, 2), (4095, 2), (4096, 4), (8191, 4), (8192, 8), (1 << 17, 8), (5001, 4)]
         {

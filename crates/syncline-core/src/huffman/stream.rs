@@ -105,8 +105,6 @@ pub struct Stream<'a, S> {
     pub(super) zero_bit: &'a [u8],
     /// For each live group where it starts, and the end; only with the symbol index.
     pub(super) starts: Vec<u32>,
-    /// Packed gaps; only with the gap index.
-    pub(super) gaps: &'a [u8],
     pub(super) words: BitWords<'a>,
     byte_len: usize,
     symbol: PhantomData<S>,
@@ -139,20 +137,11 @@ impl<'a, S: Symbol> Stream<'a, S> {
         check_bitmap(zero_bit, &header).map_err(bad)?;
         let starts = match header.index {
             IndexKind::Symbol => index::read_starts(index, header.live_groups, header.bits).map_err(bad)?,
-            _ => Vec::new(),
+            IndexKind::None if index.is_empty() => Vec::new(),
+            IndexKind::None => return Err(bad("an unexpected index")),
         };
-        let gaps = match header.index {
-            IndexKind::Gap => {
-                check_gaps(index, &header).map_err(bad)?;
-                index
-            }
-            _ => &[],
-        };
-        if header.index == IndexKind::None && !index.is_empty() {
-            return Err(bad("an unexpected index"));
-        }
         let place = place.to_owned();
-        Ok(Self { place, header, codebooks, zero_bit, starts, gaps, words, byte_len: parts.at, symbol: PhantomData })
+        Ok(Self { place, header, codebooks, zero_bit, starts, words, byte_len: parts.at, symbol: PhantomData })
     }
 
     /// Returns the number of bytes of the whole stream.
@@ -293,19 +282,6 @@ fn check_bitmap(zero_bit: &[u8], header: &Header) -> Check<()> {
     let padding = if used_in_last == 0 { 0 } else { zero_bit.last().map_or(0, |last| last >> used_in_last) };
     if set != header.groups - header.live_groups || padding != 0 {
         return Err("the bitmap does not have as many zero-bit groups as the header");
-    }
-    Ok(())
-}
-
-fn check_gaps(gaps: &[u8], header: &Header) -> Check<()> {
-    let longest = u32::from(header.longest);
-    if gaps.len() as u64 != index::gap_bytes(header.bits, longest) {
-        return Err("the gap index has the wrong length");
-    }
-    let subsequences = header.bits.div_ceil(super::SUBSEQUENCE_BITS) as usize;
-    let width = index::gap_width(longest);
-    if (0..subsequences).any(|i| index::read_gap(gaps, width, i) >= longest) {
-        return Err("a gap is longer than the codewords");
     }
     Ok(())
 }

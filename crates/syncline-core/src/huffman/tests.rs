@@ -111,7 +111,7 @@ fn round_trip<S: Symbol>(
     assert_eq!((stream.symbols(), stream.needs_classes()), (symbols.len(), summary.uses_classes()));
     for kind in [Decoder::Chunked].into_iter().chain(Decoder::ALL) {
         let Ok(decoder) = stream.decoder(kind, classes) else {
-            assert!(matches!(kind, Decoder::Gap | Decoder::Indexed | Decoder::SelfSync), "{kind} reads everything");
+            assert!(matches!(kind, Decoder::Indexed | Decoder::SelfSync), "{kind} reads everything");
             continue;
         };
         for threads in [1, 2, 7] {
@@ -180,7 +180,7 @@ fn long_streams_in_parallel() {
     }
 }
 
-/// Damages long streams so that self-synchronization and gaps give contradictory counts.
+/// Damages long streams so that self-synchronization gives contradictory counts.
 #[test]
 fn damaged_long_streams() {
     let mut r = Random(31_415);
@@ -242,8 +242,9 @@ fn classes_are_used_where_they_pay() {
         // A class that is always the same, or an index that cannot carry classes: one codebook.
         let (same, _) = round_trip("one class", &symbols, &vec![2; classes.len()], &options);
         assert_eq!(same, without);
-        let (_, gap) = round_trip("gap", &symbols, &classes, &EncodeOptions { index: IndexKind::Gap, ..options });
-        assert!(!gap.uses_classes());
+        let none = EncodeOptions { index: IndexKind::None, ..options };
+        let (_, no_index) = round_trip("no index", &symbols, &classes, &none);
+        assert!(!no_index.uses_classes());
         // The wrong number of classes, or a class over 3.
         let stream = Stream::<u16>::parse(&with, "test").unwrap();
         assert!(stream.decoder(Decoder::Auto, &classes[1..]).is_err());
@@ -397,8 +398,7 @@ fn arguments_are_checked() {
     let backwards = decoder.decode_groups(2..1, &mut []);
     assert!(backwards.is_err());
     assert!(stream.decoder(Decoder::Chunked, &[]).unwrap().decode_groups(0..1, &mut [0; 128]).is_err());
-    assert!(stream.decoder(Decoder::Gap, &[]).is_err());
-    for name in ["auto", "chunked", "self-sync", "gap", "indexed"] {
+    for name in ["auto", "chunked", "self-sync", "indexed"] {
         assert_eq!(name.parse::<Decoder>().unwrap().to_string(), name);
     }
     for kind in IndexKind::ALL {
@@ -419,7 +419,7 @@ proptest::proptest! {
         seed in 1u64..u64::MAX,
         wide in proptest::prelude::any::<bool>(),
         group_log2 in 6u8..=7,
-        kind in 0u8..3,
+        index in proptest::sample::select(&IndexKind::ALL[..]),
     ) {
         let mut r = Random(seed);
         let mut symbols = Vec::new();
@@ -429,7 +429,7 @@ proptest::proptest! {
             symbols.extend((0..1 << group_log2).map(|_| r.geometric(center, if keep > 900 { 0 } else { keep })));
         }
         let classes: Vec<u8> = groups.iter().map(|g| g.0).collect();
-        let options = EncodeOptions { group_log2, index: IndexKind::from_code(kind).unwrap(), zero_bit_symbol: None };
+        let options = EncodeOptions { group_log2, index, zero_bit_symbol: None };
         if wide {
             round_trip("anything", &symbols, &classes, &options);
         } else {

@@ -115,7 +115,7 @@ proptest! {
 }
 
 #[test]
-fn impossible_tokens_are_named() {
+fn invalid_tokens_are_named_in_errors() {
     let params = Params::new(SymbolWidth::Four, 3);
     let literals = [7; 4 + SLACK];
     let mut out = [0; 16 + SLACK];

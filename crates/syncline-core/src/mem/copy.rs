@@ -72,13 +72,13 @@ mod tests {
 
     #[test]
     #[should_panic]
-    fn not_beyond_the_end() {
+    fn copy_beyond_the_end_panics() {
         copy_from_sources::<8>(&mut [0; 23], 1, &[0, 0]);
     }
 
     #[test]
     #[should_panic]
-    fn not_from_behind() {
+    fn copy_from_beyond_the_target_panics() {
         copy_from_sources::<1>(&mut [0; 9], 4, &[3, 6]);
     }
 }

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_is_not_given_out() {
+    fn memory_with_unwritten_elements_is_withheld() {
         let geometry = Geometry::with_chunk_tiles(Shape::new(&[3000]).unwrap(), 1).unwrap();
         let mut memory = Unwritten::new(3000).unwrap();
         // One of three chunks twice, another once.

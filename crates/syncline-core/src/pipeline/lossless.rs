@@ -1,9 +1,12 @@
 //! Lossless chunks: integer prediction, then planes of the residuals' bytes or 16-bit words.
 
 use super::codes::{CodeBuffer, CodeReader};
+use super::context::{Context, ElementSource};
+use super::destination::Tiles;
+use super::lzss;
 use super::options::{Coder, CoderOptions};
 use super::residuals::{Residuals, words_in};
-use super::{Context, ElementSource, EncodeScratch, Tiles, lzss};
+use super::scratch::EncodeScratch;
 use crate::container::{
     ChunkKind, Header, RecordBuilder, SECTIONS, SectionWriter, Sections, TileSection, read_bases, write_bases,
 };
@@ -234,7 +237,7 @@ fn decode_planes<W: Word, S: planes::Symbol + Symbol, K: Tiles + ?Sized>(
     for (plane, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
         readers.push(match stream {
             Some(stream) => {
-                let decoder: StreamDecoder<S> = stream.decoder(context.decoder, &[])?;
+                let decoder: StreamDecoder<S> = stream.decoder(huffman::Decoder::Auto, &[])?;
                 PlaneReader::Coded(CodeReader::new(stream, decoder, buffer)?)
             }
             None => PlaneReader::Raw(sections.0[FIRST_PLANE + plane]),

@@ -1,5 +1,6 @@
 //! Quantized chunks: mask, quantize, predict, entropy-code; and back.
 
+pub(super) mod buffers;
 mod decode;
 mod quantize_tile;
 mod reserved;
@@ -10,57 +11,22 @@ pub(super) use decode::decode;
 #[doc(hidden)]
 pub use reserved::reserved_patterns;
 
+use self::buffers::EncodeBuffers;
 use self::sample::{Choice, CodedTile, choose, make_codebooks};
 use self::tile_coder::{TileCoder, TileMemory};
+use super::context::ElementSource;
 use super::options::CoderOptions;
-use super::{ElementSource, EncodeScratch};
+use super::scratch::EncodeScratch;
 use crate::bound::ErrorSummary;
 use crate::container::{
-    ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
+    ChunkKind, Header, RecordBuilder, SectionWriter, TileSection, write_bases, write_sparse,
 };
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::huffman::codebook::Codebook;
-use crate::huffman::lengths::LengthScratch;
 use crate::huffman::{self, IndexKind};
-use crate::mem::kept::Kept;
 use crate::quantize::Real;
-use crate::quantize::mask::TileMask;
-use crate::strips::{Encoder, StreamWriter};
-
-/// Results of coding the tiles of a chunk, and memory that is kept from chunk to chunk.
-#[derive(Debug, Default)]
-pub(super) struct EncodeBuffers {
-    metas: Vec<TileMeta>,
-    bases: Vec<u32>,
-    verbatim: Vec<u32>,
-    verbatim_bytes: Vec<u8>,
-    masks: Vec<u8>,
-    signs: Vec<u8>,
-    codes: StreamWriter,
-    lengths: LengthScratch,
-    tiles: Kept,
-}
-
-impl EncodeBuffers {
-    /// Lists the elements `exact` of the tile `x`, which follows `position` elements of the chunk.
-    fn push_verbatim<T: Real>(&mut self, position: u32, x: &[T], exact: &TileMask) {
-        for i in exact.ones() {
-            self.verbatim.push(position + i as u32);
-            self.verbatim_bytes.extend_from_slice(&x[i].bits().to_le_bytes()[..size_of::<T>()]);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.metas.clear();
-        self.bases.clear();
-        self.verbatim.clear();
-        self.verbatim_bytes.clear();
-        self.masks.clear();
-        self.signs.clear();
-        self.codes.clear();
-    }
-}
+use crate::strips::Encoder;
 
 /// Appends the record of a quantized chunk.
 pub(super) fn encode<T: Real>(
@@ -175,6 +141,6 @@ fn write_bitmaps(
         return sections.skip();
     }
     let options =
-        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::None, zero_bit_symbol: Some(0) };
+        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::Symbol, zero_bit_symbol: Some(0) };
     sections.section(out, |out| huffman::encode(bitmaps, &[], &options, huffman, out));
 }

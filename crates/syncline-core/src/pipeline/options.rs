@@ -5,45 +5,27 @@ use std::str::FromStr;
 
 use crate::bound::Bound;
 use crate::error::{Error, Result};
-use crate::huffman::IndexKind;
 use crate::lzss::{LEVELS, SymbolWidth};
 
 /// The lossless stage at the end of the pipeline.
 ///
-/// In a lossless stream it codes the elements. In a stream with an error bound it codes the quantization codes, and
-/// [`Lzss`](Self::Lzss) alone is not available.
+/// It codes the elements of lossless streams. Streams with an error bound have Huffman codebooks of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Coder {
-    /// The smaller of [`Huffman`](Self::Huffman) and [`LzssHuffman`](Self::LzssHuffman) for each chunk. With an error
-    /// bound, LZSS is tried only in chunks where a sample promises a gain.
+    /// The smaller of [`Huffman`](Self::Huffman) and [`LzssHuffman`](Self::LzssHuffman) for each chunk.
     Auto,
-    /// Huffman coding alone: of quantization codes, or in lossless streams of the byte planes of prediction residuals.
+    /// Huffman coding alone, of the byte planes of prediction residuals.
     Huffman,
-    /// LZSS alone. Lossless streams only.
+    /// LZSS alone.
     Lzss,
-    /// LZSS followed by Huffman coding of its tokens. With an error bound, each chunk keeps plain Huffman coding where
-    /// that is shorter.
+    /// LZSS followed by Huffman coding of its tokens.
     LzssHuffman,
 }
 
 impl Coder {
     /// All coders.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Huffman, Self::Lzss, Self::LzssHuffman];
-
-    /// Returns the default coder for this bound: [`Auto`](Self::Auto) for lossless streams, [`Huffman`](Self::Huffman)
-    /// with an error bound.
-    pub const fn default_for(bound: Bound) -> Self {
-        match bound {
-            Bound::Lossless => Self::Auto,
-            _ => Self::Huffman,
-        }
-    }
-
-    /// Returns whether quantization codes may be encoded as LZSS tokens.
-    pub const fn lzss_codes(self) -> bool {
-        matches!(self, Self::Auto | Self::LzssHuffman)
-    }
 
     /// Returns the name on the command line: `auto`, `huffman`, `lzss` or `lzss+huffman`.
     pub const fn name(self) -> &'static str {
@@ -73,17 +55,19 @@ impl FromStr for Coder {
     }
 }
 
-/// How much compression time an encoder with an error bound may spend on a smaller stream.
-///
-/// Every decoder reads the streams of every effort. Lossless streams are the same with each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How much time compression may take for a smaller stream. Every decoder reads the streams of every effort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
-    /// Lorenzo prediction, and a codeword for each value.
+    /// With an error bound, Lorenzo prediction and a codeword for each value. Lossless, LZSS with the shortest window
+    /// and Huffman coding of its tokens.
     Fast,
-    /// Also interpolation inside tiles, and token codebooks. Has no gap index.
+    /// With an error bound, also interpolation inside tiles, and token codebooks. Lossless, the smaller of byte planes
+    /// and of LZSS with a short window, for each chunk.
+    #[default]
     Balanced,
-    /// The smaller of what [`Fast`](Self::Fast) with LZSS and [`Balanced`](Self::Balanced) make of each chunk.
+    /// With an error bound, the smaller of what [`Fast`](Self::Fast) with LZSS and [`Balanced`](Self::Balanced) make
+    /// of each chunk. Lossless, as [`Balanced`](Self::Balanced) with the longest window.
     Best,
 }
 
@@ -91,12 +75,22 @@ impl Effort {
     /// All efforts, from the fastest to the one with the smallest streams.
     pub const ALL: [Self; 3] = [Self::Fast, Self::Balanced, Self::Best];
 
-    /// Returns the effort of streams with this index if none is named: [`Balanced`](Self::Balanced) with the symbol
-    /// index, which GPUs need for it, and else [`Fast`](Self::Fast).
-    pub const fn default_for(index: IndexKind) -> Self {
-        match index {
-            IndexKind::Symbol => Self::Balanced,
-            IndexKind::Gap | IndexKind::None => Self::Fast,
+    /// Returns the coder that this effort stands for with a bound.
+    pub const fn coder(self, bound: Bound) -> Coder {
+        match (bound, self) {
+            (Bound::Lossless, Self::Fast) => Coder::LzssHuffman,
+            (Bound::Lossless, _) => Coder::Auto,
+            (_, Self::Best) => Coder::LzssHuffman,
+            (_, _) => Coder::Huffman,
+        }
+    }
+
+    /// Returns the LZSS level that this effort stands for with a bound.
+    pub const fn level(self, bound: Bound) -> u8 {
+        match (bound, self) {
+            (Bound::Lossless, Self::Fast) => 1,
+            (Bound::Lossless, Self::Best) => 9,
+            (_, _) => 3,
         }
     }
 
@@ -148,29 +142,22 @@ pub struct CoderOptions {
 impl Default for CoderOptions {
     /// Returns Huffman coding alone with the effort fast, and level 3 if LZSS is chosen.
     fn default() -> Self {
-        Self {
-            coder: Coder::Huffman,
-            symbol: None,
-            level: 3,
-            effort: Effort::Fast,
-            rewritable: false,
-        }
+        Self { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Fast, rewritable: false }
     }
 }
 
 impl CoderOptions {
-    /// Checks the level, and that the coder and the index support streams with this bound.
+    /// Checks the level, and that the coder supports streams with this bound.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the level is not 1 to 9, for LZSS alone with an error bound, or if the effort
-    /// needs another index.
-    pub fn validate(&self, bound: Bound, _index: IndexKind) -> Result<()> {
+    /// [`Error::InvalidArgument`] if the level is not 1 to 9, or for LZSS alone with an error bound.
+    pub fn validate(&self, bound: Bound) -> Result<()> {
         if !LEVELS.contains(&self.level) {
-            return Err(Error::invalid(format!("unknown level {}: use 1 (fastest) to 9 (smallest)", self.level)));
+            return Err(Error::invalid(format!("unknown level {}: use 1 to 9", self.level)));
         }
         if self.coder == Coder::Lzss && bound != Bound::Lossless {
             return Err(Error::invalid(
-                "coder lzss is for lossless compression only: with an error bound use huffman, lzss+huffman or auto",
+                "the coder lzss is for lossless streams only: with an error bound, use huffman, lzss+huffman, or auto",
             ));
         }
         Ok(())

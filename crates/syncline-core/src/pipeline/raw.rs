@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 
-use super::{Context, ElementSource, EncodeScratch, Tiles};
+use super::context::{Context, ElementSource};
+use super::destination::Tiles;
+use super::scratch::EncodeScratch;
 use crate::array::ElementType;
 use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder, RecordChecksum};
 use crate::error::Result;

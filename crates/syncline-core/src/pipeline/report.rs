@@ -1,11 +1,11 @@
 //! Descriptions of chunks that are not decoded.
 
-use super::{ChunkKind, Context, Geometry, Header};
-use crate::container::parse_record;
-use crate::container::{INTERPOLATED, Sections, SparseList, TileSection};
+use super::context::Context;
+use crate::container::{ChunkKind, Header, INTERPOLATED, Sections, SparseList, TileSection, parse_record};
 use crate::error::Result;
+use crate::geometry::Geometry;
 use crate::huffman::lengths::MAX_LENGTH;
-use crate::huffman::{Decoder, Stream, Symbol};
+use crate::huffman::{Stream, Symbol};
 use crate::quantize::mask::MaskKind;
 use crate::strips::{CodeStream, MAX_CLASSES, strips_of};
 
@@ -108,7 +108,7 @@ impl ChunkReport {
 /// [`Error::Corrupt`](crate::error::Error::Corrupt) for a damaged record.
 pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &[u8]) -> Result<ChunkReport> {
     let (kind, payload) = parse_record(record, chunk)?;
-    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder: Decoder::Auto };
+    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}") };
     let place = context.place.as_str();
     let mut report = ChunkReport { chunks: 1, tiles: context.tile_count() as u64, ..ChunkReport::default() };
     if kind == ChunkKind::Raw {

@@ -28,13 +28,14 @@ struct Pieces : PiecesFields {
 // (`group_bytes` bytes each), which is not used by streams that are still being read
 // progress       one word per piece, 0 before and after
 // hashes         if not null, receives the hashes; 0 for a missing piece
-// sign           if not null, the buffer: the hash goes to the first 8 bytes of each piece's excluded range
+// checksummed_bytes: if not null, the buffer: the hash goes to the first 8 bytes of each piece's excluded range
 // differs        if not null, whether the hash in the excluded range differs; 0 for a missing piece
 // unwritten      if not null, the number of blocks of earlier kernels that have yet to write to each piece
-// signed_pieces  if not null, counts the pieces that are done
+// checksummed_pieces  if not null, counts the pieces that are done
 __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress,
-                                 uint64_t *hashes, uint8_t *sign, uint32_t *differs, const uint32_t *unwritten,
-                                 uint32_t *signed_pieces, const StreamInput *spans, uint32_t group_bytes) {
+                                 uint64_t *hashes, uint8_t *checksummed_bytes, uint32_t *differs,
+                                 const uint32_t *unwritten, uint32_t *checksummed_pieces, const StreamInput *spans,
+                                 uint32_t group_bytes) {
     // A dependent kernel starts after this one has waited, so that it sees all earlier writes.
     if (unwritten == nullptr) {
         grid_dependency_wait();
@@ -71,22 +72,23 @@ __device__ inline void hash_part(const Pieces &pieces, uint32_t most_parts, uint
         hashes[piece] = hash;
     }
     const bool has_hash = there && pieces.lengths[piece] >= pieces.excluded_at + 8 && pieces.excluded_bytes >= 8;
-    if (sign != nullptr && has_hash) {
-        *reinterpret_cast<uint64_t *>(sign + pieces.starts[piece] + pieces.excluded_at) = hash;
+    if (checksummed_bytes != nullptr && has_hash) {
+        *reinterpret_cast<uint64_t *>(checksummed_bytes + pieces.starts[piece] + pieces.excluded_at) = hash;
     }
     if (differs != nullptr) {
         differs[piece] = has_hash && hash_at(pieces.bytes + pieces.starts[piece] + pieces.excluded_at) != hash;
     }
-    if (signed_pieces != nullptr) {
-        signal_release_add(signed_pieces, 1);
+    if (checksummed_pieces != nullptr) {
+        signal_release_add(checksummed_pieces, 1);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     container_hash(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes,
-                   uint8_t *sign, uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces,
-                   const StreamInput *spans, uint32_t group_bytes) {
-    hash_part(pieces, most_parts, sums, progress, hashes, sign, differs, unwritten, signed_pieces, spans, group_bytes);
+                   uint8_t *checksummed_bytes, uint32_t *differs, const uint32_t *unwritten,
+                   uint32_t *checksummed_pieces, const StreamInput *spans, uint32_t group_bytes) {
+    hash_part(pieces, most_parts, sums, progress, hashes, checksummed_bytes, differs, unwritten, checksummed_pieces,
+              spans, group_bytes);
     if (unwritten != nullptr && blockIdx.x == 0) {
         grid_dependency_wait();
     }

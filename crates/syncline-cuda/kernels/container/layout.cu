@@ -207,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         output.state[0] = running;
         output.state[1] = status | (output.is_first ? 0 : output.state[1]);
         if (output.is_first) {
-            *output.signed_records = 0;
+            *output.checksummed_records = 0;
         }
         if (output.streams_done != nullptr) {
             *output.streams_done = 0;

@@ -11,6 +11,18 @@
 #include "container/parse.cuh"
 #include "container/parse_lists.cuh"
 
+// Returns what is known of the stream of codes in the first `length` bytes of a section.
+__device__ inline StreamBounds codes_bounds(const Section &section, uint64_t length, const ChunkBatch &batch,
+                                            const Geometry &geometry) {
+    return {section.offset, length, batch.slots, 2, geometry.group_log2, MAX_CODEBOOKS};
+}
+
+// Returns what is known of the stream of bitmaps in the first `length` bytes of a section.
+__device__ inline StreamBounds bitmap_bounds(const Section &section, uint64_t length, const ParseResults &to) {
+    const uint32_t most_groups = uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2);
+    return {section.offset, length, most_groups, 1, BITMAP_GROUP_LOG2, 1};
+}
+
 // Reads metas, first groups, starts of bitmaps and classes of groups. Called by the whole block.
 __device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
                                       const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
@@ -153,8 +165,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     // The streams must have as many symbols as the tiles say. Tokens are checked when they are decoded.
     const Section codes = record.sections[CODES];
-    const StreamHeader header =
-        read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
+    const StreamHeader header = read_header(records.input, codes_bounds(codes, codes.length, batch, geometry));
     const bool huffman = record.kind == KIND_QUANTIZED;
     if (huffman && (header.status != 0 || header.groups != groups || header.zero_bit_symbol != radius)) {
         problems |= PARSE_CODES;
@@ -162,11 +173,10 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     const uint32_t bitmap_total[2] = {uint32_t(bitmaps >> 32), uint32_t(bitmaps)};
     for (uint32_t kind = 0; kind < 2; ++kind) {
         const Section bitmap = record.sections[kind == 0 ? MASKS : SIGNS];
-        const uint32_t most = uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2);
         if (bitmap_total[kind] == 0) {
             problems |= bitmap.length != 0 ? PARSE_BITMAPS : 0;
-        } else if (read_header(records.input, {bitmap.offset, bitmap.length, most, 1, BITMAP_GROUP_LOG2, INDEX_ANY})
-                       .groups != bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
+        } else if (read_header(records.input, bitmap_bounds(bitmap, bitmap.length, to)).groups !=
+                   bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
             problems |= PARSE_BITMAPS;
         }
     }
@@ -284,8 +294,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
                                       const Geometry &geometry, const ChunkBatch &batch, const ParseResults &to,
                                       RoleScratch &scratch) {
     const Section section = record.sections[CODES];
-    const StreamHeader header = read_header(
-        records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
+    const StreamHeader header = read_header(records.input, codes_bounds(section, section.length, batch, geometry));
     if (record.kind != KIND_QUANTIZED || header.status != 0 || !header.has_zero_bit_groups) {
         return 0; // The blocks that read the codes report what is wrong.
     }
@@ -368,11 +377,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
         const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
         const uint64_t length = (is_bitmap ? quantized : has_stream) ? section.length : 0;
         uint32_t status;
-        const uint32_t books = to.index_kind == INDEX_SYMBOL ? MAX_CODEBOOKS : 1;
+        constexpr uint32_t books = MAX_CODEBOOKS;
         if (is_bitmap) {
             const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
-            const StreamBounds place{section.offset,    length,   uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1,
-                                     BITMAP_GROUP_LOG2, INDEX_ANY};
+            const StreamBounds place = bitmap_bounds(section, length, to);
             const CodebookOutput own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
             parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status,
                          scratch.parse);
@@ -383,7 +391,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             }
             problems = status != 0 ? PARSE_BITMAPS : 0;
         } else if (role < books) {
-            const StreamBounds place{section.offset, length, batch.slots, 2, geometry.group_log2, to.index_kind};
+            const StreamBounds place = codes_bounds(section, length, batch, geometry);
             const uint64_t first_group = uint64_t(number) * batch.slots;
             const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.

@@ -37,11 +37,11 @@ __device__ inline void write_end(const uint32_t *header, const uint32_t *lengths
 }
 
 // Writes the header, and after the records the table and the trailer, while the previous kernel is still hashing. Then
-// waits until all records are signed, and reports the stream's size and status to the host. One block. `queued` has
+// waits until all checksums are written, and reports the stream's size and status to the host. One block. `queued` has
 // what the host did not know when it queued this kernel.
 extern "C" __global__ void __launch_bounds__(THREADS)
     container_table(HeaderWords header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
-                    uint8_t *output, uint64_t number, StreamReport *host, const uint32_t *signed_records,
+                    uint8_t *output, uint64_t number, StreamReport *host, const uint32_t *checksummed_records,
                     QueuedEnd queued) {
     if (chunks == 0) {
         launch_dependents_and_wait(); // for any previous kernel
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (threadIdx.x == 0) {
         if (chunks > 0) {
-            wait_for_signal(signed_records, uint32_t(chunks));
+            wait_for_signal(checksummed_records, uint32_t(chunks));
         }
         // The host takes the number for the end of all work on the output, and other streams use the output then.
         __threadfence_system();

@@ -2,7 +2,7 @@
 // the elements of a stage from their neighbors, in the order of operations that the format defines.
 #pragma once
 #include "common.cuh"
-#include "reconstruct/structs.cuh"
+#include "predict/structs.cuh"
 
 // Elements are stored with a gap after each 32, so that neither lanes with adjacent elements nor lanes with adjacent
 // rows conflict in shared-memory banks. Places of neighbors in plans have the gaps already.

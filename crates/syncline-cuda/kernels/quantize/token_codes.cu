@@ -160,15 +160,16 @@ __device__ inline void write_groups(const Activities &activities, uint32_t eleme
     }
 }
 
-#if !LOGARITHM
 // Codes the sample of each chunk without interpolation and with each scheme, each as a stream of its own. `codes` has
 // room for `slots` tiles of each stream; groups of tiles that do not exist are not written. `verbatim` counts the
-// verbatim values of each stream. The grid is (tiles of a sample over warps of a block, chunks).
+// verbatim values of each stream. The grid is (tiles of a sample over warps of a block, chunks). Logarithmic streams
+// are not interpolated and take no samples.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT_WARPS / WARPS)
     quantize_token_sample(const Element *slab, uint64_t first_element, const __grid_constant__ Geometry geometry,
                           const __grid_constant__ ChunkBatch batch, const __grid_constant__ Step step,
                           const __grid_constant__ InterpolationStep constants, const __grid_constant__ Plans plans,
                           uint32_t slots, int32_t *codes, uint32_t *groups, uint32_t *verbatim) {
+#if !LOGARITHM
     __shared__ TileMemory memories[WARPS];
     const uint32_t number = blockIdx.y, first = batch.chunk_first(number),
                    tiles = batch.chunk_first(number + 1) - first;
@@ -210,8 +211,8 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT_WARPS / WARPS
         }
         __syncwarp();
     }
-}
 #endif
+}
 
 // Codes all tiles of a batch, those of each chunk by its scheme, 0 for none.
 extern "C" __global__ void __launch_bounds__(WARPS *WARP, RESIDENT_WARPS / WARPS)

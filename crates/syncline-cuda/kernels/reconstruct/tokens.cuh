@@ -1,5 +1,6 @@
 // What reconstruction of chunks with token codebooks has in common for tiles of all sizes.
 #pragma once
+#include "predict/structs.cuh"
 #include "reconstruct/work.cuh"
 
 using format::SECOND_ORDER;

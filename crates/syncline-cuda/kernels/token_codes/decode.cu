@@ -10,7 +10,6 @@
 #include "geometry.cuh"
 #include "container/parsed.cuh"
 #include "huffman/decode/parse.cuh"
-#include "reconstruct/structs.cuh"
 #include "token_codes/decode_group.cuh"
 
 constexpr uint32_t TOKEN_HEADER_BYTES = 24;

@@ -18,12 +18,11 @@ use super::record::{Contents, TokenLists};
 use super::record_inputs::RecordInputs;
 use super::stream_coder::{StreamCoder, lay_out_optional};
 use super::table::{StreamEnd, TableWriter};
-use super::write::{RecordWriter, SignTarget};
+use super::write::{ChecksumTarget, RecordWriter};
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
 use crate::huffman::encode::{Format, LaidOutStreams, Overlap, StreamSpan};
-use crate::observer::Observer;
 use crate::quantize::{ChunkSummary, TileSums, blocks_per_chunk};
 
 const NARROW_ALPHABET: u32 = 2 * RADIUS;
@@ -33,7 +32,7 @@ const BITMAP_GROUP_LOG2: u8 = 6;
 
 /// The format of streams of bitmaps.
 pub(super) const BITMAP_FORMAT: Format =
-    Format { symbol_bytes: 1, group_log2: BITMAP_GROUP_LOG2, alphabet: 256, classes: false, index: IndexKind::None };
+    Format { symbol_bytes: 1, group_log2: BITMAP_GROUP_LOG2, alphabet: 256, classes: false, index: IndexKind::Symbol };
 
 /// The streams that only some chunks of a batch have, listed by the host from the summaries.
 #[derive(Debug, Default)]
@@ -109,7 +108,7 @@ pub struct TokenCodes<'t> {
 }
 
 /// A callback that receives, for each chunk with LZSS tokens, the offset of its section of codes in the output.
-pub type TokenWriter<'t> = dyn FnMut(&[Option<u64>], &mut CudaViewMut<'_, u8>, &mut Observer<'_>) -> Result<()> + 't;
+pub type TokenWriter<'t> = dyn FnMut(&[Option<u64>], &mut CudaViewMut<'_, u8>) -> Result<()> + 't;
 
 /// The contents of a batch's records, except for its codes.
 pub struct BatchInput<'b, 'v> {
@@ -209,7 +208,12 @@ impl<'d> Assembler<'d> {
     ///
     /// # Errors
     /// Any [`CudaError`](crate::CudaError) of allocations and launches.
-    pub fn prepare<'a>(&mut self, frame: &mut Frame<'a>, batch: &ChunkBatch, streams: u32) -> Result<RecordInputs<'a>> {
+    pub fn allocate_inputs<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        batch: &ChunkBatch,
+        streams: u32,
+    ) -> Result<RecordInputs<'a>> {
         let stream = frame.stream().clone();
         let groups = batch.first_slot(batch.chunks());
         let streams = streams.max(batch.chunks()).max(1);
@@ -253,10 +257,9 @@ impl<'d> Assembler<'d> {
         frame: &mut Frame<'a>,
         record_inputs: RecordInputs<'a>,
         codes: Codes<'_, '_>,
-        observer: &mut Observer<'_>,
     ) -> Result<StartedBatch<'a>> {
         let Codes { codes, classes } = codes;
-        Ok(StartedBatch { record_inputs, narrow: self.narrow.lay_out_in_place(frame, codes, classes, observer)? })
+        Ok(StartedBatch { record_inputs, narrow: self.narrow.lay_out_in_place(frame, codes, classes)? })
     }
 
     /// Returns the bytes of the Huffman stream of each chunk's narrow codes, for a batch that was started. Waits for
@@ -278,17 +281,15 @@ impl<'d> Assembler<'d> {
         input: BatchInput<'_, '_>,
         codes: &mut CudaViewMut<'_, u16>,
         to: RecordOutput<'_, '_>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let BatchInput { plan, bitmaps, .. } = &input;
         let (device, wide_format) = (self.device, self.wide_format());
         let wide_codes = Some(codes.as_view());
         let (masks, signs) = (bitmaps.masks.as_ref(), bitmaps.signs.as_ref());
-        let wide =
-            lay_out_optional(device, &mut self.wide, wide_format, frame, wide_codes.as_ref(), &plan.wide, observer)?;
-        let masks = lay_out_optional(device, &mut self.masks, BITMAP_FORMAT, frame, masks, &plan.masks, observer)?;
-        let signs = lay_out_optional(device, &mut self.signs, BITMAP_FORMAT, frame, signs, &plan.signs, observer)?;
-        self.write(frame, started, OtherStreams { wide, masks, signs, listed: 0 }, input, codes, to, observer)
+        let wide = lay_out_optional(device, &mut self.wide, wide_format, frame, wide_codes.as_ref(), &plan.wide)?;
+        let masks = lay_out_optional(device, &mut self.masks, BITMAP_FORMAT, frame, masks, &plan.masks)?;
+        let signs = lay_out_optional(device, &mut self.signs, BITMAP_FORMAT, frame, signs, &plan.signs)?;
+        self.write(frame, started, OtherStreams { wide, masks, signs, listed: 0 }, input, codes, to)
     }
 
     fn wide_format(&self) -> Format {
@@ -296,7 +297,6 @@ impl<'d> Assembler<'d> {
     }
 
     /// Lays out and writes the records of a batch whose streams are laid out.
-    #[expect(clippy::too_many_arguments, reason = "the streams, the other contents, and where they go")]
     fn write<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -305,7 +305,6 @@ impl<'d> Assembler<'d> {
         input: BatchInput<'_, '_>,
         codes: &mut CudaViewMut<'_, u16>,
         to: RecordOutput<'_, '_>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let BatchInput { plan, summaries, contents, tokens, .. } = input;
         let RecordOutput { progress, first, output } = to;
@@ -334,7 +333,6 @@ impl<'d> Assembler<'d> {
             room: output.len() as u64,
         };
         let mut layout = self.layouter.lay_out(frame, &layout_input, &mut streams, progress)?;
-        observer("container_layout")?;
         let token_places = write_tokens.is_some().then(|| layout.read_token_places(&stream)).transpose()?;
         // Codes and the rest of the records are written concurrently. The rest starts first: it has few blocks, which
         // take many steps.
@@ -342,25 +340,23 @@ impl<'d> Assembler<'d> {
         self.writer.write(&stream, contents, &mut layout, lists, laid_out, output)?;
         let unwritten = layout.unwritten(&stream);
         let overlap = Overlap { laid_out, unwritten, most_groups: plan.most_groups };
-        self.narrow.write(&stream, narrow, output, overlap, observer)?;
+        self.narrow.write(&stream, narrow, output, overlap)?;
         let overlap = Overlap { laid_out, unwritten: 0, most_groups: u32::MAX };
         for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
             if let Some(coder) = coder {
-                coder.write(&stream, layout, output, overlap, observer)?;
+                coder.write(&stream, layout, output, overlap)?;
             }
         }
         if let Some(coder) = &mut self.wide {
-            coder.write(&stream, wide, output, overlap, observer)?;
+            coder.write(&stream, wide, output, overlap)?;
         }
         if let (Some(write), Some(places)) = (write_tokens, &token_places) {
-            write(places, output, observer)?;
+            write(places, output)?;
         }
-        observer("container_write")?;
         let chunk_bytes = contents.max_chunk_elements() * u64::from(self.writer.element_bytes());
         let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16) as u32;
-        let target = SignTarget { layout: &mut layout, progress, output, longest };
-        self.writer.sign(frame, target, record_inputs.hash_progress_mut(), codes)?;
-        observer("container_hash")
+        let target = ChecksumTarget { layout: &mut layout, progress, output, longest };
+        self.writer.checksum(frame, target, record_inputs.hash_progress_mut(), codes)
     }
 
     /// Writes the header in front of the records, and the chunk table and the trailer after them, while the records of

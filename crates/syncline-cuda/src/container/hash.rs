@@ -15,11 +15,24 @@ pub(super) use pieces::sums_words;
 pub use pieces::{ExcludedRange, Pieces};
 
 use super::structs::DevicePieces;
-use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::{Arena, Device, Frame, Grid};
+use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = source!("container/hash.cu");
-const THREADS: u32 = 256;
+declare_kernels! {
+    /// The kernel of `kernels/container/hash.cu`.
+    pub(super) struct HashKernels in "container/hash.cu" {
+        const THREADS: u32 = 256;
+        with BLOCKS = BLOCKS_AT_A_TIME;
+        fn container_hash(
+            pieces: DevicePieces, parts: u32, sums: CUdeviceptr as "uint64_t *", progress: Out<u64>,
+            hashes: CUdeviceptr as "uint64_t *", checksummed_bytes: CUdeviceptr as "uint8_t *",
+            differs: CUdeviceptr as "uint32_t *", unwritten: CUdeviceptr as "const uint32_t *",
+            checksummed: CUdeviceptr as "uint32_t *", spans: CUdeviceptr as "const StreamInput *", group_bytes: u32,
+        );
+    }
+}
+
 /// Bytes of an XXH3 block.
 pub(super) const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
@@ -30,15 +43,10 @@ pub(super) const MAX_PARTS: u32 = 56;
 /// Blocks of threads per multiprocessor.
 const BLOCKS_AT_A_TIME: u32 = 5;
 
-pub(super) fn specialization() -> Specialization {
-    let constants = vec![("THREADS", THREADS.into()), ("BLOCKS", BLOCKS_AT_A_TIME.into())];
-    Specialization { source: SOURCE, constants }
-}
-
 /// Hashes pieces of buffers.
 #[derive(Debug, Clone)]
 pub struct Hasher {
-    kernel: Kernel,
+    kernels: HashKernels,
     blocks_at_a_time: u32,
 }
 
@@ -48,8 +56,8 @@ impl Hasher {
     /// # Errors
     /// The errors of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = device.kernel(&specialization(), "container_hash")?;
-        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
+        let kernels = HashKernels::load(device)?;
+        Ok(Self { kernels, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
     /// Returns the bytes of arena memory that hashing `count` pieces of at most `longest` bytes takes.
@@ -116,14 +124,14 @@ impl Hasher {
     /// # Errors
     /// The errors of [`Self::hash`]; [`CudaError::InvalidArgument`] also if the buffer or the excluded range does not
     /// start on a multiple of 8 bytes.
-    pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
+    pub fn checksum(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut scratch = frame.slice::<u16>(0)?;
         self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, PendingWrites::default())
     }
 
-    /// Writes the hashes as [`Self::sign`] does, with progress words of the caller: one per piece, 0 before and after.
-    /// Uses `scratch` for sums if that is large enough or if `written.spans` is given, else memory of the frame.
+    /// Writes the hashes as [`Self::checksum`] does, with progress words of the caller: one per piece, 0 before and
+    /// after. Uses `scratch` for sums if that is large enough or if `written.spans` is given, else memory of the frame.
     /// Earlier kernels of the stream count `written.unwritten` down; they let this kernel start once the pieces' starts
     /// and lengths are known.
     pub(crate) fn sign_in(
@@ -148,7 +156,7 @@ impl Hasher {
             true => scratch.device_ptr_mut(&stream).0,
             false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
         };
-        let to = HashDestination { sign: pointer, ..HashDestination::default() };
+        let to = HashDestination { checksummed_bytes: pointer, ..HashDestination::default() };
         self.launch(&stream, pointer, length, pieces, progress, sums, to, written)
     }
 
@@ -189,20 +197,17 @@ impl Hasher {
             sums_stride: u64::from(blocks_in_piece),
         };
         // Another kernel follows only when records are written; after other uses, copies follow.
-        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
-            .early(to.sign != 0)
-            .value(pointers)
-            .value(parts)
-            .value(sums)
-            .writes(progress);
-        let launch = launch.value(to.hashes).value(to.sign).value(to.differs).value(written.unwritten);
-        let launch = launch.value(written.signed).value(written.spans).value(written.group_bytes);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *, const u32 *, u32 *, const
-        // Span *, u32). It reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
-        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `SignTarget` shows to
-        // be enough. There is one word of progress, hash or flag per piece. A `sign` that is not 0 is `bytes`, borrowed
-        // mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for the previous one at
-        // its start, or for the counter of each piece before it reads that piece.
-        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }
+        let grid = Grid::new(count * parts, THREADS).early(to.checksummed_bytes != 0);
+        let HashDestination { hashes, checksummed_bytes, differs } = to;
+        let PendingWrites { unwritten, checksummed, spans, group_bytes } = written;
+        // SAFETY: the kernel reads pieces only where they lie within `available` bytes. `sums` has room for the KiB of
+        // `count` pieces of at most `longest` bytes, or lies where the spans' groups were, which `ChecksumTarget` shows
+        // to be enough. There is one word of progress, hash or flag per piece. A `checksummed_bytes` that is not 0 is
+        // `bytes`, borrowed mutably by the caller, and excluded ranges lie within their pieces. The kernel waits for
+        // the previous one at its start, or for the counter of each piece before it reads that piece.
+        unsafe {
+            launch!(self.kernels.container_hash on stream, grid; pointers, parts, sums, progress, hashes,
+                checksummed_bytes, differs, unwritten, checksummed, spans, group_bytes)
+        }
     }
 }

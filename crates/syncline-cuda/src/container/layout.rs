@@ -12,32 +12,34 @@ use super::progress::Progress;
 use super::record::{Contents, TokenLists};
 use super::record_inputs::RecordInputs;
 use super::structs::{ChunkParts, DeviceStreams, LayoutOutput, LayoutSources, RecordPlan};
-use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, fetch, source};
+use crate::device::{Device, Frame, Grid, fetch};
+use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::encode::{Encoded, StreamPlan};
 use crate::quantize::ChunkSummary;
 
-const SOURCE: Source = source!("container/layout.cu");
-/// Threads of the one block that lays records out, one per chunk. Most batches have fewer chunks.
-const THREADS: u32 = 256;
+declare_kernels! {
+    /// The kernel of `kernels/container/layout.cu`.
+    pub(super) struct LayoutKernels in "container/layout.cu", by (element_bytes: u32) {
+        /// Threads of the one block that lays records out, one per chunk. Most batches have fewer chunks.
+        const THREADS: u32 = 256;
+        with PLAN_WORDS = size_of::<StreamPlan>() / size_of::<u32>();
+        with PLAN_GROUPS = offset_of!(StreamPlan, groups) / size_of::<u32>();
+        with PLAN_CODEBOOKS = offset_of!(StreamPlan, codebooks) / size_of::<u32>();
+        with PLAN_BYTES = offset_of!(StreamPlan, stream_bytes) / size_of::<u32>();
+        with PLAN_STATUS = offset_of!(StreamPlan, status) / size_of::<u32>();
+        fn container_layout(
+            geometry: DeviceGeometry, batch: ChunkBatch, sources: LayoutSources, output: LayoutOutput,
+            parts: Out<ChunkParts>, plans: Out<RecordPlan>,
+        );
+    }
+}
+
 /// Maximum number of blocks that write a record. More blocks finish earlier while there are few records. Records
 /// without lists take only the minimum: more blocks would compete with those that write codes.
 const MAX_BLOCKS_PER_RECORD: u32 = 8;
 const MIN_BLOCKS_PER_RECORD: u32 = 2;
-
-pub(super) fn specialization(element_bytes: u64) -> Specialization {
-    let word = |bytes: usize| (bytes / size_of::<u32>()) as u64;
-    let constants = vec![
-        ("THREADS", THREADS.into()),
-        ("ELEMENT_BYTES", element_bytes),
-        ("PLAN_WORDS", word(size_of::<StreamPlan>())),
-        ("PLAN_GROUPS", word(offset_of!(StreamPlan, groups))),
-        ("PLAN_CODEBOOKS", word(offset_of!(StreamPlan, codebooks))),
-        ("PLAN_BYTES", word(offset_of!(StreamPlan, stream_bytes))),
-        ("PLAN_STATUS", word(offset_of!(StreamPlan, status))),
-    ];
-    Specialization { source: SOURCE, constants }
-}
 
 /// The Huffman streams of a batch, laid out. Every chunk has a narrow stream; the others exist only for chunks that
 /// need them.
@@ -109,7 +111,7 @@ pub(crate) struct LayoutInput<'l, 'v> {
 /// Lays out records.
 #[derive(Debug)]
 pub struct RecordLayouter {
-    kernel: Kernel,
+    kernels: LayoutKernels,
     /// Blocks that write records which the device runs concurrently.
     blocks_at_a_time: u32,
 }
@@ -120,8 +122,8 @@ impl RecordLayouter {
     /// # Errors
     /// The errors of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: u32) -> Result<Self> {
-        let kernel = device.kernel(&specialization(element_bytes.into()), "container_layout")?;
-        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * 2 })
+        let kernels = LayoutKernels::load(device, element_bytes)?;
+        Ok(Self { kernels, blocks_at_a_time: device.info().multiprocessors * 2 })
     }
 
     /// Places the batch's records after earlier ones, and places their streams in them.
@@ -196,7 +198,7 @@ impl RecordLayouter {
         };
         let is_first = u64::from(!std::mem::replace(&mut progress.started, true));
         progress.batches += 1;
-        let signed = progress.signed();
+        let checksummed = progress.checksummed();
         let mut lengths = progress.lengths.slice_mut(first as usize..);
         let output = LayoutOutput {
             room,
@@ -208,21 +210,22 @@ impl RecordLayouter {
             number: progress.batches,
             streams_done: streams.done,
             unwritten: unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(&stream).0),
-            signed_records: signed,
+            checksummed_records: checksummed,
             groups_of_block: streams.groups_of_block,
             blocks_of_record: blocks,
             only_narrow: only_narrow.into(),
         };
-        let launch =
-            ProgrammaticDependentLaunch::new(&self.kernel, &stream).value(contents.geometry).value(contents.batch);
-        let launch = launch.value(sources).value(output).writes(&mut parts).writes(&mut plans);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, LayoutSources, LayoutOutput, ChunkParts *,
-        // RecordPlan *). The checks above prove that there are a summary, tile sums, parts, a length, a plan and a
-        // narrow stream for each chunk of the batch. The other streams are those that `BatchPlan` listed from the same
+        let grid = Grid::new(1, THREADS).early(true);
+        let Contents { geometry, batch, .. } = *contents;
+        // SAFETY: the checks above prove that there are a summary, tile sums, parts, a length, a plan and a narrow
+        // stream for each chunk of the batch. The other streams are those that `BatchPlan` listed from the same
         // summaries. Before it waits, the kernel reads only what quantizing left: `encode_layout` lets it start when
         // all earlier kernels have ended, and other kernels when they have ended themselves. It resets each counter
         // that it waits for to 0.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
+        unsafe {
+            launch!(self.kernels.container_layout on &stream, grid; geometry, batch, sources, output, &mut parts,
+                &mut plans)
+        }?;
         streams.narrow.set_counters_cleared();
         Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })
     }

@@ -11,7 +11,7 @@ mod status;
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::huffman::MAX_CLASSES;
 
 pub use format::Format;
@@ -23,14 +23,30 @@ pub use results::{ParsedRecords, Tiles};
 pub use status::chunk_status_text;
 pub(crate) use status::{STATUS_HASH, STATUS_TOKEN_STREAM, STATUS_TOKENS};
 
-use super::structs::{DeviceRecords, MAX_CHUNKS, ParsedChunk};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use super::structs::{BatchFinish, DeviceHashing, DeviceRecords, DeviceResults, MAX_CHUNKS, ParsedChunk};
+use crate::device::{Arena, Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::SINGLE_LONG_ENTRIES;
 use crate::huffman::decode::parse::parse_constants;
 
-const SOURCE: Source = source!("container/parse.cu");
+declare_kernels! {
+    /// The kernels of `kernels/container/parse.cu`.
+    pub(super) struct ParseKernels in "container/parse.cu", by (element_bytes: u32) {
+        // The kernel takes the sizes of symbols and groups as arguments. These constants are those of codes.
+        with CODES = parse_constants(2, 7, THREADS);
+        with OWN_LONG = SINGLE_LONG_ENTRIES[0];
+        with OWN_LONG_MANY = SINGLE_LONG_ENTRIES[1];
+        with ROLES = ROLES;
+        fn container_parse_locate(records: DeviceRecords, count: u32, starts: Out<u64>, lengths: Out<u32>);
+        fn container_parse(
+            records: DeviceRecords, geometry: DeviceGeometry, batch: ChunkBatch, results: DeviceResults,
+            hashing: DeviceHashing,
+        );
+        fn container_parse_finish(finish: BatchFinish, count: u32, chunks: In<ParsedChunk>, code_status: In<u32>);
+    }
+}
 
 /// Blocks that share the work of a chunk: four for codebooks, one each for tiles, bases and ranks, and two for each
 /// list (`ROLE_MASKS` of the kernel).
@@ -49,21 +65,6 @@ const LOCATE_THREADS: u32 = 128;
 const FINISH_THREADS: u32 = MAX_CHUNKS as u32;
 /// Alignment of records in bytes.
 const ALIGNMENT: u64 = 16;
-
-fn specialization(element_bytes: usize) -> Specialization {
-    // The kernel takes the sizes of symbols and groups as arguments. These constants are those of codes.
-    let mut constants = parse_constants(2, 7, THREADS);
-    let table_constants =
-        [("OWN_LONG", SINGLE_LONG_ENTRIES[0].into()), ("OWN_LONG_MANY", SINGLE_LONG_ENTRIES[1].into())];
-    constants.extend([("ELEMENT_BYTES", element_bytes as u64), ("ROLES", ROLES.into())]);
-    constants.extend(table_constants);
-    Specialization { source: SOURCE, constants }
-}
-
-/// Returns every specialization of this module, for the compile check.
-pub(super) fn specializations() -> Vec<Specialization> {
-    vec![specialization(4), specialization(8)]
-}
 
 /// The records of consecutive chunks, adjacent in a buffer.
 #[derive(Debug, Clone, Copy)]
@@ -95,9 +96,7 @@ impl RecordLocations<'_> {
 /// Parses records.
 #[derive(Debug, Clone)]
 pub struct RecordParser {
-    places: Kernel,
-    parse: Kernel,
-    finish: Kernel,
+    kernels: ParseKernels,
 }
 
 impl RecordParser {
@@ -109,12 +108,7 @@ impl RecordParser {
         if !matches!(element_bytes, 4 | 8) {
             return Err(CudaError::invalid("quantized elements must have 4 or 8 bytes"));
         }
-        let specialization = specialization(element_bytes);
-        Ok(Self {
-            places: device.kernel(&specialization, "container_parse_locate")?,
-            parse: device.kernel(&specialization, "container_parse")?,
-            finish: device.kernel(&specialization, "container_parse_finish")?,
-        })
+        ParseKernels::load(device, element_bytes as u32).map(|kernels| Self { kernels })
     }
 
     /// Writes the locations of the records to device memory, on the frame's stream.
@@ -127,11 +121,12 @@ impl RecordParser {
         let mut starts = frame.slice::<u64>(records.lengths.len())?;
         let mut lengths = frame.slice::<u32>(records.lengths.len())?;
         let count = records.lengths.len() as u32;
-        let mut launch = stream.launch_builder(self.places.function());
-        launch.arg(&device_records).arg(&count).arg(&mut starts).arg(&mut lengths);
-        let grid = Kernel::grid(count.div_ceil(LOCATE_THREADS), LOCATE_THREADS, 0);
-        // SAFETY: the kernel's parameters are (Records, u32, u64 *, u32 *). Both slices have one entry per record.
-        unsafe { launch.launch(grid) }.doing("locating records")?;
+        let grid = Grid::new(count.div_ceil(LOCATE_THREADS), LOCATE_THREADS);
+        // SAFETY: both slices have one entry per record.
+        unsafe {
+            launch!(self.kernels.container_parse_locate on &stream, grid; device_records, count, &mut starts,
+                &mut lengths)
+        }?;
         Ok(RecordLocations { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
@@ -168,16 +163,15 @@ impl RecordParser {
         let mut memory = ParseMemory::new(frame, format, geometry, batch, bitmap_count, classes, reused)?;
         let results = memory.argument(&stream, format);
         let hashing = hashing.map(|hashing| hashing.argument(frame, chunks)).transpose()?.unwrap_or_default();
-        let mut launch = stream.launch_builder(self.parse.function());
-        launch.arg(&device_records).arg(geometry).arg(batch).arg(&results).arg(&hashing);
-        let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
-        grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
-        // SAFETY: the kernel's parameters are (Records, Geometry, ChunkBatch, ParseResults, Hashing), by value, with
-        // the same layouts. `ParseMemory::new` allocated the results for the batch's chunks and tiles from the frame,
-        // so that they live as long as the returned value, and cleared those that `cleared_bytes` counts. Records are
-        // read only within `input_bytes`. `Hashing::argument` allocated the sums of hashes and checked the sizes of
-        // progress and results.
-        unsafe { launch.launch(grid) }.doing("parsing records")?;
+        let roles = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
+        let grid = Grid::new(batch.chunks(), THREADS).rows(roles);
+        // SAFETY: `ParseMemory::new` allocated the results for the batch's chunks and tiles from the frame, so that
+        // they live as long as the returned value, and cleared those that `cleared_bytes` counts. Records are read only
+        // within `input_bytes`. `Hashing::argument` allocated the sums of hashes and checked the sizes of progress and
+        // results.
+        unsafe {
+            launch!(self.kernels.container_parse on &stream, grid; device_records, *geometry, *batch, results, hashing)
+        }?;
         memory.into_parsed(frame, format, &bounds, classes)
     }
 
@@ -195,12 +189,11 @@ impl RecordParser {
         let ending = parsed.batch_finish(stream, result)?;
         let chunks = parsed.tiles.chunks.as_view();
         let codes = parsed.code_status.as_view();
-        let mut launch = stream.launch_builder(self.finish.function());
-        launch.arg(&ending).arg(&parsed.tiles.chunk_count).arg(&chunks).arg(&codes);
-        // SAFETY: the kernel's parameters are (BatchFinish, u32, const ParsedChunk *, const u32 *). There are a chunk,
-        // a status and a word of the result per chunk, and at most `FINISH_THREADS` chunks; `bitmap_status` has
-        // `bitmaps` words per chunk. The memory to clear is a multiple of 4 bytes of `parsed`, or none.
-        unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }.doing("combining statuses").map(drop)
+        let (grid, count) = (Grid::new(1, FINISH_THREADS), parsed.tiles.chunk_count);
+        // SAFETY: there are a chunk, a status and a word of the result per chunk, and at most `FINISH_THREADS` chunks;
+        // `bitmap_status` has `bitmaps` words per chunk. The memory to clear is a multiple of 4 bytes of `parsed`, or
+        // none.
+        unsafe { launch!(self.kernels.container_parse_finish on stream, grid; ending, count, &chunks, &codes) }
     }
 }
 

@@ -15,7 +15,7 @@ const STATUS_BAD_STREAM: u32 = 1;
 /// A chunk takes the wide radius, for which there was no room: `STATUS_NO_WIDE_CODES` in container/record.cuh.
 pub(crate) const STATUS_NO_WIDE_CODES: u32 = 4;
 /// Words of 64 bits of the state: the start of the next record, the status, the number of the last batch that was laid
-/// out, and the number of signed records.
+/// out, and the number of checksummed records.
 const STATE_WORDS: usize = 4;
 /// Byte offsets of the last two words.
 const LAID_OUT_AT: usize = 2 * size_of::<u64>();
@@ -100,8 +100,8 @@ impl Progress {
         (state + LAID_OUT_AT as u64, self.batches)
     }
 
-    /// Returns the address of the 32-bit counter of signed records.
-    pub(super) fn signed(&mut self) -> CUdeviceptr {
+    /// Returns the address of the 32-bit counter of checksummed records.
+    pub(super) fn checksummed(&mut self) -> CUdeviceptr {
         self.state.device_ptr_mut(&self.stream).0 + SIGNED_AT as u64
     }
 

@@ -11,7 +11,6 @@ use crate::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, NO_OFFSET,
     Overlap, StreamSpan, StreamTarget,
 };
-use crate::observer::Observer;
 
 /// Codebook builder and encoder of one stream format, and their results for one batch.
 #[derive(Debug)]
@@ -71,13 +70,11 @@ impl<S: Symbol> StreamCoder<S> {
         frame: &mut Frame<'a>,
         symbols: &CudaView<'_, S>,
         classes: Option<&CudaView<'_, u8>>,
-        observer: &mut Observer<'_>,
     ) -> Result<Option<LaidOutStreams<'a>>> {
         let Some(CoderBuffers { batch, codebooks, encoded }) = &mut self.buffers else { return Ok(None) };
         self.builder.launch(&mut frame.nested(), symbols, classes, batch, codebooks)?;
-        observer("codebooks")?;
         let input = EncodeInput { symbols, classes, batch, codebooks };
-        self.encoder.lay_out(frame, &input, encoded, observer).map(Some)
+        self.encoder.lay_out(frame, &input, encoded).map(Some)
     }
 
     /// Lays out the batch as [`Self::lay_out`] does, with codewords in place of the symbols if the encoder supports
@@ -87,15 +84,13 @@ impl<S: Symbol> StreamCoder<S> {
         frame: &mut Frame<'a>,
         symbols: &mut CudaViewMut<'_, S>,
         classes: Option<&CudaView<'_, u8>>,
-        observer: &mut Observer<'_>,
     ) -> Result<Option<LaidOutStreams<'a>>> {
         if !self.encoder.can_encode_in_place() {
-            return self.lay_out(frame, &symbols.as_view(), classes, observer);
+            return self.lay_out(frame, &symbols.as_view(), classes);
         }
         let Some(CoderBuffers { batch, codebooks, encoded }) = &mut self.buffers else { return Ok(None) };
         self.builder.launch(&mut frame.nested(), &symbols.as_view(), classes, batch, codebooks)?;
-        observer("codebooks")?;
-        self.encoder.lay_out_in_place(frame, symbols, classes, (batch, codebooks), encoded, observer).map(Some)
+        self.encoder.lay_out_in_place(frame, symbols, classes, (batch, codebooks), encoded).map(Some)
     }
 
     /// Builds codebooks for these streams and lays them out. Returns `None` if there are no streams.
@@ -104,7 +99,6 @@ impl<S: Symbol> StreamCoder<S> {
         frame: &mut Frame<'a>,
         symbols: &CudaView<'_, S>,
         streams: &[StreamSpan],
-        observer: &mut Observer<'_>,
     ) -> Result<Option<LaidOutStreams<'a>>> {
         self.buffers = None;
         if streams.is_empty() {
@@ -112,7 +106,7 @@ impl<S: Symbol> StreamCoder<S> {
         }
         let stream = frame.stream().clone();
         self.buffers = Some(CoderBuffers::new(&stream, Batch::new(&stream, &self.format, streams)?)?);
-        self.lay_out(frame, symbols, None, observer)
+        self.lay_out(frame, symbols, None)
     }
 
     /// Lists the streams of the buffers from the host, with the smallest code other than 0 and the largest of each.
@@ -137,12 +131,11 @@ impl<S: Symbol> StreamCoder<S> {
         layout: Option<LaidOutStreams<'_>>,
         output: &mut CudaViewMut<'_, u8>,
         overlap: Overlap,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         match (layout, &mut self.buffers) {
             (Some(mut layout), Some(CoderBuffers { codebooks, encoded, .. })) => {
                 let target = StreamTarget { output, overlap: Some(overlap) };
-                self.encoder.write(stream, &mut layout, codebooks, encoded, target, observer)
+                self.encoder.write(stream, &mut layout, codebooks, encoded, target)
             }
             _ => Ok(()),
         }
@@ -157,14 +150,13 @@ impl<S: Symbol> StreamCoder<S> {
         layout: Option<LaidOutStreams<'_>>,
         mut places: Vec<u64>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         match (layout, &mut self.buffers) {
             (Some(mut layout), Some(CoderBuffers { codebooks, encoded, .. })) => {
                 places.resize(encoded.offsets().len(), NO_OFFSET);
                 stream.memcpy_htod(&places, encoded.offsets_mut()).doing("placing streams")?;
                 let target = StreamTarget { output, overlap: None };
-                self.encoder.write(stream, &mut layout, codebooks, encoded, target, observer)
+                self.encoder.write(stream, &mut layout, codebooks, encoded, target)
             }
             _ => Ok(()),
         }
@@ -179,7 +171,6 @@ pub(super) fn lay_out_optional<'a, S: Symbol>(
     frame: &mut Frame<'a>,
     symbols: Option<&CudaView<'_, S>>,
     streams: &[StreamSpan],
-    observer: &mut Observer<'_>,
 ) -> Result<Option<LaidOutStreams<'a>>> {
     let Some(symbols) = symbols.filter(|_| !streams.is_empty()) else {
         // Clears the results of an earlier batch, so that they are not taken for this one's.
@@ -188,7 +179,7 @@ pub(super) fn lay_out_optional<'a, S: Symbol>(
         }
         return Ok(None);
     };
-    created(device, coder, format)?.lay_out_listed(frame, symbols, streams, observer)
+    created(device, coder, format)?.lay_out_listed(frame, symbols, streams)
 }
 
 /// Returns the coder, which is created on first use.

@@ -153,8 +153,8 @@ device_struct! {
         pub(super) streams_done: CUdeviceptr as "uint32_t *",
         /// For each record, the number of blocks that have yet to write to it; null if not counted.
         pub(super) unwritten: CUdeviceptr as "uint32_t *",
-        /// Number of signed records over all batches.
-        pub(super) signed_records: CUdeviceptr as "uint32_t *",
+        /// Number of checksummed records over all batches.
+        pub(super) checksummed_records: CUdeviceptr as "uint32_t *",
         /// Groups of a block of `streams_write`.
         pub(super) groups_of_block: u32,
         /// Blocks of `container_write` that share a record.
@@ -359,13 +359,10 @@ device_struct! {
         pub(super) rank_stride: u32,
         /// Number of fill patterns in the header.
         pub(super) patterns: u32,
-        /// Index of the codes.
-        pub(super) index_kind: u32,
         /// Whether chunks may have codes as LZSS tokens.
         pub(super) lzss_codes: u32,
         /// Whether chunks may have token codebooks.
         pub(super) token_codes: u32,
-        pub(super) unused: u32,
     }
 }
 

@@ -4,24 +4,28 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut};
 use syncline_core::container::{HEADER_HASH_AT, HEADER_LEN};
 
 use super::progress::Progress;
 use super::structs::{QueuedEnd, StreamHeader};
-use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::{Device, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = source!("container/table.cu");
-const THREADS: u32 = 1024;
-
-pub(super) fn specialization() -> Specialization {
-    let constants = vec![
-        ("THREADS", THREADS.into()),
-        ("STREAM_HEADER", HEADER_LEN as u64),
-        ("STREAM_HEADER_HASH", HEADER_HASH_AT as u64),
-    ];
-    Specialization { source: SOURCE, constants }
+declare_kernels! {
+    /// The kernel of `kernels/container/table.cu`.
+    pub(super) struct TableKernels in "container/table.cu" {
+        const THREADS: u32 = 1024;
+        with STREAM_HEADER = HEADER_LEN;
+        with STREAM_HEADER_HASH = HEADER_HASH_AT;
+        fn container_table(
+            header: StreamHeader, lengths: In<u32>, chunks: u64, state: In<u64>, room: u64, output: Out<u8>,
+            number: u64, report: CUdeviceptr as "StreamReport *", checksummed: CUdeviceptr as "const uint32_t *",
+            queued: QueuedEnd,
+        );
+    }
 }
 
 /// What the end of a stream is written from.
@@ -36,7 +40,7 @@ pub enum StreamEnd<'h> {
 /// Writes header, chunk table and trailer of streams.
 #[derive(Debug)]
 pub struct TableWriter {
-    kernel: Kernel,
+    kernels: TableKernels,
 }
 
 impl TableWriter {
@@ -45,11 +49,12 @@ impl TableWriter {
     /// # Errors
     /// The errors of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
-        Ok(Self { kernel: device.kernel(&specialization(), "container_table")? })
+        TableKernels::load(device).map(|kernels| Self { kernels })
     }
 
     /// Queues the kernel that writes the header in front of the records, and the chunk table and the trailer after
-    /// them. It must be on the same stream as the kernel that signs the records of the last batch, and after it.
+    /// them. It must be on the same stream as the kernel that writes the checksums of the records of the last batch,
+    /// and after it.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the stream was started with other chunks; [`CudaError::Driver`].
@@ -73,18 +78,18 @@ impl TableWriter {
         let header = StreamHeader { words: std::array::from_fn(|i| u32::from_le_bytes(words[i])) };
         progress.number += 1;
         let (number, report) = (progress.number, progress.report.device_pointer());
-        let signed = progress.signed();
-        let launch =
-            ProgrammaticDependentLaunch::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
-        let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(report).value(signed);
-        let launch = launch.value(queued);
-        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64,
-        // StreamReport *, const u32 *, QueuedEnd). It reads `chunks` lengths, which the check above proved to exist,
-        // the state, and what `queued` refers to. It writes to the output only if `room` bytes hold the whole stream,
-        // and to the report in page-locked memory, which the host reads once it has waited for the kernel. If there are
-        // records, it waits for the counter of signed ones; the kernel before it lets it start once lengths and state
-        // are final and does not touch what it writes. If there are none, it waits for that kernel to end.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
+        let checksummed = progress.checksummed();
+        let (lengths, state) = (&progress.lengths, &progress.state);
+        let grid = Grid::new(1, THREADS).early(true);
+        // SAFETY: the kernel reads `chunks` lengths, which the check above proved to exist, the state, and what
+        // `queued` refers to. It writes to the output only if `room` bytes hold the whole stream, and to the report in
+        // page-locked memory, which the host reads once it has waited for the kernel. If there are records, it waits
+        // for the counter of checksummed ones; the kernel before it lets it start once lengths and state are final and
+        // does not touch what it writes. If there are none, it waits for that kernel to end.
+        unsafe {
+            launch!(self.kernels.container_table on stream, grid; header, lengths, chunks, state, room, output, number,
+                report, checksummed, queued)
+        }?;
         match end {
             StreamEnd::Known(_) => progress.report.written(),
             StreamEnd::Queued(_) => Ok(()),

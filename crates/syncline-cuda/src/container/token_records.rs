@@ -13,11 +13,9 @@ use super::record::Contents;
 use super::stream_coder::{StreamCoder, lay_out_optional};
 use super::structs::{ChunkParts, RecordPlan};
 use super::write::RecordWriter;
-use crate::device::{Device, Frame};
+use crate::device::{Copies, Device, Frame, Transfer};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::encode::{LaidOutStreams, NO_OFFSET, StreamPlan};
-use crate::lossless::{Copies, Transfer};
-use crate::observer::Observer;
 use crate::quantize::{ChunkSummary, TileSums};
 use crate::token_codes::{LaidOutTokens, StreamLayout, TokenCodeEncoder};
 
@@ -181,19 +179,18 @@ impl TokenAssembler {
         encoder: &TokenCodeEncoder,
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Vec<u32>> {
         let stream = frame.stream().clone();
         let plan = BatchPlan::new(&input.contents.batch, input.summaries);
         let device = &self.device;
-        let mut lay_out = |coder: &mut Option<StreamCoder<u8>>, bitmaps, spans, observer: &mut Observer<'_>| {
-            let layout = lay_out_optional(device, coder, BITMAP_FORMAT, frame, bitmaps, spans, observer)?;
+        let mut lay_out = |coder: &mut Option<StreamCoder<u8>>, bitmaps, spans| {
+            let layout = lay_out_optional(device, coder, BITMAP_FORMAT, frame, bitmaps, spans)?;
             let encoded = coder.as_mut().and_then(StreamCoder::encoded).filter(|_| layout.is_some());
             let plans = encoded.map(|encoded| encoded.read_plans(&stream)).transpose()?.unwrap_or_default();
             Ok::<_, CudaError>(LaidOutBitmaps { layout, plans })
         };
-        let masks = lay_out(&mut self.masks, input.bitmaps.masks.as_ref(), &plan.masks, observer)?;
-        let signs = lay_out(&mut self.signs, input.bitmaps.signs.as_ref(), &plan.signs, observer)?;
+        let masks = lay_out(&mut self.masks, input.bitmaps.masks.as_ref(), &plan.masks)?;
+        let signs = lay_out(&mut self.signs, input.bitmaps.signs.as_ref(), &plan.signs)?;
         let layout = HostLayout::new(input, self.element_bytes(), [&masks.plans, &signs.plans], at);
         let available = output.len() as u64;
         if layout.end > available {
@@ -201,15 +198,13 @@ impl TokenAssembler {
         }
         stream.memset_zeros(&mut output.slice_mut(at as usize..layout.end as usize)).doing("clearing the output")?;
         self.write_parts(frame, input, &layout, plan.lists, output)?;
-        observer("container_write")?;
         let copied = copies(frame, input.tokens, &layout, output)?;
         self.transfer.copy(&stream, &copied.0)?;
-        observer("transfer_copy")?;
         let mask_places = layout.bitmap_places(input.summaries.iter().map(|summary| summary.mask_bytes), MASKS);
         let sign_places = layout.bitmap_places(input.summaries.iter().map(|summary| summary.sign_bytes), SIGNS);
         for (coder, bitmaps, places) in [(&mut self.masks, masks, mask_places), (&mut self.signs, signs, sign_places)] {
             if let Some(coder) = coder {
-                coder.write_at(&stream, bitmaps.layout, places, output, observer)?;
+                coder.write_at(&stream, bitmaps.layout, places, output)?;
             }
         }
         let word_places: Vec<Option<u64>> = layout
@@ -219,15 +214,13 @@ impl TokenAssembler {
             .map(|(plan, own)| plan.has_tokens().then(|| plan.section(CODES) + own.words_at))
             .collect();
         encoder.write(frame, input.tokens, &word_places, output)?;
-        observer("token_codes_write")?;
         let lengths: Vec<u32> = layout.plans.iter().map(|plan| plan.bytes).collect();
         let starts: Vec<u64> = layout.plans.iter().map(|plan| plan.place).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let (device_starts, device_lengths) = (frame.upload(&starts)?, frame.upload(&lengths)?);
         let (starts, device_lengths) = (device_starts.as_view(), device_lengths.as_view());
         let pieces = Pieces { starts: &starts, lengths: &device_lengths, longest, excluded: ExcludedRange::RECORD };
-        self.writer.sign_records(frame, output, &pieces)?;
-        observer("container_hash")?;
+        self.writer.checksum_records(frame, output, &pieces)?;
         Ok(lengths)
     }
 

@@ -1,4 +1,4 @@
-//! Writes and signs the records of a batch: launcher of `kernels/container/write.cu`.
+//! Writes and writes the checksums of the records of a batch: launcher of `kernels/container/write.cu`.
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
@@ -11,23 +11,31 @@ use super::hash::{ExcludedRange, Hasher, PendingWrites, Pieces};
 use super::layout::RecordLayout;
 use super::progress::Progress;
 use super::record::{Contents, TokenLists};
-use super::structs::DeviceLists;
-use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use super::structs::{ChunkParts, DeviceLists, RecordPlan};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
 
-const SOURCE: Source = source!("container/write.cu");
-/// Threads of a block. These blocks run beside the many blocks that write codes.
-const THREADS: u32 = 512;
-
-pub(super) fn specialization(element_bytes: u64) -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into()), ("ELEMENT_BYTES", element_bytes)] }
+declare_kernels! {
+    /// The kernel of `kernels/container/write.cu`.
+    pub(super) struct WriteKernels in "container/write.cu", by (element_bytes: u32) {
+        /// Threads of a block. These blocks run beside the many blocks that write codes.
+        const THREADS: u32 = 512;
+        fn container_write(
+            geometry: DeviceGeometry, batch: ChunkBatch, parts: In<ChunkParts>, plans: In<RecordPlan>, metas: In<u16>,
+            bases: In<i32>, lists: DeviceLists, elements: In<u8> as "const Element *", first_element: u64, blocks: u32,
+            output: Out<u8>, laid_out: CUdeviceptr as "const uint64_t *", laid_out_number: u64,
+            unwritten: CUdeviceptr as "uint32_t *", token_codes: bool,
+        );
+    }
 }
 
-/// The records to sign.
-pub struct SignTarget<'s, 'l, 'o> {
+/// The records to checksum.
+pub struct ChecksumTarget<'s, 'l, 'o> {
     /// Places of the records.
     pub layout: &'s mut RecordLayout<'l>,
-    /// Lengths of the records, and the counter of signed ones.
+    /// Lengths of the records, and the counter of checksummed ones.
     pub progress: &'s mut Progress,
     /// The whole stream.
     pub output: &'s mut CudaViewMut<'o, u8>,
@@ -35,11 +43,11 @@ pub struct SignTarget<'s, 'l, 'o> {
     pub longest: u32,
 }
 
-/// Writes records, except their Huffman streams, and signs them.
+/// Writes records, except their Huffman streams, and writes their checksums.
 #[derive(Debug)]
 pub struct RecordWriter {
     element_bytes: u32,
-    kernel: Kernel,
+    kernels: WriteKernels,
     hasher: Hasher,
     /// Bytes of a group of codes.
     group_bytes: u32,
@@ -56,7 +64,7 @@ impl RecordWriter {
         }
         Ok(Self {
             element_bytes,
-            kernel: device.kernel(&specialization(element_bytes.into()), "container_write")?,
+            kernels: WriteKernels::load(device, element_bytes)?,
             hasher: Hasher::new(device)?,
             group_bytes: (size_of::<u16>() as u32) << group_log2,
         })
@@ -109,21 +117,18 @@ impl RecordWriter {
         let (blocks, unwritten) = (layout.blocks, layout.unwritten(stream));
         let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
         // Records with token codebooks follow copies from the host, behind which nothing starts early.
-        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
-            .early(!token_codes)
-            .value(contents.geometry)
-            .value(contents.batch)
-            .reads(&parts);
-        let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
-        let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
-        let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten).value(u32::from(token_codes));
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16
-        // *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *, u32). The layout made
-        // plans that lie within the output or say that there is no room. `RecordLayouter::lay_out` checked the lengths
-        // of metas, bases and parts. The lists have the entries that the parts count, and the slab holds the elements
-        // of the batch's chunks: both come from the same quantized batch. Before it waits, the kernel reads only tiles
-        // and bases, which no kernel writes any more once records are being laid out.
-        unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }
+        let grid = Grid::new(layout.chunks * blocks, THREADS).early(!token_codes);
+        let Contents { geometry, batch, metas, bases, slab, .. } = *contents;
+        let (number, first_element) = (laid_out.1, slab.first_element);
+        // SAFETY: the layout made plans that lie within the output or say that there is no room.
+        // `RecordLayouter::lay_out` checked the lengths of metas, bases and parts. The lists have the entries that the
+        // parts count, and the slab holds the elements of the batch's chunks: both come from the same quantized batch.
+        // Before it waits, the kernel reads only tiles and bases, which no kernel writes any more once records are
+        // being laid out.
+        unsafe {
+            launch!(self.kernels.container_write on stream, grid; geometry, batch, &parts, &plans, metas, bases,
+                pointers, &slab.bytes, first_element, blocks, output, laid_out.0, number, unwritten, token_codes)
+        }
     }
 
     /// Writes the hashes of the records once everything else of them is written. `hash_progress` has a word that is 0
@@ -131,16 +136,16 @@ impl RecordWriter {
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
-    pub fn sign(
+    pub fn checksum(
         &self,
         frame: &mut Frame<'_>,
-        target: SignTarget<'_, '_, '_>,
+        target: ChecksumTarget<'_, '_, '_>,
         hash_progress: &mut CudaViewMut<'_, u64>,
         scratch: &mut CudaViewMut<'_, u16>,
     ) -> Result<()> {
-        let SignTarget { layout, progress, output, longest } = target;
+        let ChecksumTarget { layout, progress, output, longest } = target;
         let first = layout.first_chunk as usize;
-        let mut pending = PendingWrites { signed: progress.signed(), ..PendingWrites::default() };
+        let mut pending = PendingWrites { checksummed: progress.checksummed(), ..PendingWrites::default() };
         let unwritten = layout.unwritten(frame.stream());
         if unwritten != 0 {
             // The sums fit where the groups were: a chunk's record has little more than 8 bytes per element, its sums
@@ -154,13 +159,13 @@ impl RecordWriter {
     }
 
     /// Writes the hashes of records that all earlier work on the stream has completed.
-    pub(super) fn sign_records(
+    pub(super) fn checksum_records(
         &self,
         frame: &mut Frame<'_>,
         output: &mut CudaViewMut<'_, u8>,
         pieces: &Pieces<'_>,
     ) -> Result<()> {
-        self.hasher.sign(frame, output, pieces)
+        self.hasher.checksum(frame, output, pieces)
     }
 
     /// Returns the bytes of an element.

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn unwritable_folder_is_no_error_but_told() {
+    fn unwritable_cache_folder_prints_a_warning() {
         let folder = Folder::new("unwritable");
         fs::write(&folder.0, b"a file stands where the folder should be").unwrap();
         let cache = Cache::new(Some(folder.0.clone()));

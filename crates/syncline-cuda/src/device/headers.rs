@@ -1,220 +1,122 @@
-//! The kernels' headers, and which of them a source includes.
+//! Sets of headers that kernel sources include by name. The device layer knows none of their contents.
 
 use std::sync::OnceLock;
 
-use syncline_core::bits::pack::BLOCK as BASES_IN_BLOCK;
-use syncline_core::container::{
-    ALIGNMENT, ChunkKind, MAX_PATTERNS, RECORD_HEADER_LEN, RECORD_MARKER, SECTIONS, TRAILER_LEN,
-};
-use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
-use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
-use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
-use syncline_core::predict::interpolate::{INTERPOLATION, Scheme};
-use syncline_core::predict::orders::SECOND_ORDER;
-use syncline_core::tokens;
-
-use super::{Source, source};
-use crate::container::structs as container;
+use super::Source;
 use crate::device_struct::DeviceStruct;
-use crate::geometry;
-use crate::huffman::codebook::structs as codebook;
-use crate::huffman::decode::structs as decode;
-use crate::huffman::encode::structs as encode;
-use crate::lossless::structs as lossless;
-use crate::lzss::structs as lzss;
-use crate::lzss_codes::structs as lzss_codes;
-use crate::quantize::structs as quantize;
-use crate::reconstruct::structs as reconstruct;
-use crate::token_codes::structs as token_codes;
 
-/// Includes headers of the folder of kernels by name.
-macro_rules! headers {
-    ($($name:literal),* $(,)?) => {
-        &[$(source!($name)),*]
-    };
-}
-
-/// The headers that a kernel source may include.
-const HEADERS: &[Source] = headers![
-    "common.cuh",
-    "container/hash.cuh",
-    "container/hash_chain.cuh",
-    "container/parse.cuh",
-    "container/parse_lists.cuh",
-    "container/parsed.cuh",
-    "container/record.cuh",
-    "container/xxh3.cuh",
-    "device/block.cuh",
-    "device/cooperative.cuh",
-    "device/lookback.cuh",
-    "device/radix_partition.cuh",
-    "device/sync.cuh",
-    "device/warp.cuh",
-    "geometry.cuh",
-    "huffman/codebook/canonical_code.cuh",
-    "huffman/codebook/cooperative_trees.cuh",
-    "huffman/codebook/length_limit.cuh",
-    "huffman/codebook/small_alphabet_code.cuh",
-    "huffman/codebook/small_alphabet_sort.cuh",
-    "huffman/codebook/sort.cuh",
-    "huffman/codebook/tree.cuh",
-    "huffman/decode/code_lengths.cuh",
-    "huffman/decode/decode.cuh",
-    "huffman/decode/index_block.cuh",
-    "huffman/decode/lookup.cuh",
-    "huffman/decode/parse.cuh",
-    "huffman/decode/run_table.cuh",
-    "huffman/decode/shared_codebook.cuh",
-    "huffman/decode/stream_header.cuh",
-    "huffman/decode/subsequences.cuh",
-    "huffman/decode/symbol_index.cuh",
-    "huffman/decode/write_symbols.cuh",
-    "huffman/decode/zero_bit_groups.cuh",
-    "huffman/encode/codeword_runs.cuh",
-    "huffman/encode/encode.cuh",
-    "huffman/encode/gap_array.cuh",
-    "huffman/encode/scratch.cuh",
-    "huffman/encode/stream_sections.cuh",
-    "huffman/sample.cuh",
-    "lossless/record_headers.cuh",
-    "lossless/tile.cuh",
-    "lzss/decode.cuh",
-    "lzss/encode.cuh",
-    "lzss/lzss.cuh",
-    "lzss/slots.cuh",
-    "predict/interpolation.cuh",
-    "quantize/codes/async_staging.cuh",
-    "quantize/codes/direct_vector.cuh",
-    "quantize/codes/fill.cuh",
-    "quantize/codes/half2.cuh",
-    "quantize/codes/integers.cuh",
-    "quantize/codes/lanes.cuh",
-    "quantize/codes/schedule.cuh",
-    "quantize/codes/unit.cuh",
-    "quantize/codes/vector.cuh",
-    "quantize/interpolate.cuh",
-    "quantize/orders.cuh",
-    "quantize/quantize.cuh",
-    "quantize/scalar_tile.cuh",
-    "quantize/step.cuh",
-    "quantize/step_argument.cuh",
-    "quantize/summary.cuh",
-    "reconstruct/any.cuh",
-    "reconstruct/apart.cuh",
-    "reconstruct/decode.cuh",
-    "reconstruct/elements.cuh",
-    "reconstruct/fused.cuh",
-    "reconstruct/progress.cuh",
-    "reconstruct/rows.cuh",
-    "reconstruct/segments.cuh",
-    "reconstruct/strips.cuh",
-    "reconstruct/tables.cuh",
-    "reconstruct/tokens.cuh",
-    "reconstruct/work.cuh",
-    "token_codes/decode_group.cuh",
-    "token_codes/groups.cuh",
-    "token_codes/tables.cuh",
-    "token_codes/tokens.cuh",
-];
-
-/// A header that declares the structs of a stage, generated from their declarations in Rust.
-struct StructHeader {
-    name: &'static str,
+/// A header that declares structs, generated from their declarations in Rust.
+#[derive(Debug)]
+pub struct StructHeader {
+    /// The name in `#include`.
+    pub name: &'static str,
     /// Headers that declare the types of the structs' fields.
-    includes: &'static [&'static str],
-    structs: &'static [DeviceStruct],
+    pub includes: &'static [&'static str],
+    /// The structs, each after those that it contains.
+    pub structs: &'static [DeviceStruct],
 }
 
-/// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
-const STRUCT_HEADERS: &[StructHeader] = &[
-    StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
-    StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
-    StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::STRUCTS },
-    StructHeader { name: "huffman/decode/structs.cuh", includes: &[], structs: decode::STRUCTS },
-    StructHeader { name: "huffman/encode/structs.cuh", includes: &[], structs: encode::STRUCTS },
-    StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::STRUCTS },
-    StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::STRUCTS },
-    StructHeader { name: "lzss_codes/structs.cuh", includes: &[], structs: lzss_codes::STRUCTS },
-    StructHeader { name: "quantize/structs.cuh", includes: &["geometry/structs.cuh"], structs: quantize::STRUCTS },
-    StructHeader { name: "reconstruct/structs.cuh", includes: &[], structs: reconstruct::STRUCTS },
-    StructHeader { name: "token_codes/structs.cuh", includes: &[], structs: token_codes::STRUCTS },
-];
-
-/// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.
-const FORMAT_CONSTANTS: &[(&str, u64)] = &[
-    ("RECORD_MARKER", u32::from_le_bytes(RECORD_MARKER) as u64),
-    ("RECORD_HEADER_BYTES", RECORD_HEADER_LEN as u64),
-    ("SECTIONS", SECTIONS as u64),
-    ("KIND_RAW", ChunkKind::Raw as u64),
-    ("KIND_QUANTIZED", ChunkKind::Quantized as u64),
-    ("KIND_LZSS", ChunkKind::Lzss as u64),
-    ("KIND_LZSS_CODES", ChunkKind::LzssCodes as u64),
-    ("KIND_TOKEN_CODES", ChunkKind::TokenCodes as u64),
-    ("ALIGNMENT", ALIGNMENT as u64),
-    ("TRAILER_BYTES", TRAILER_LEN as u64),
-    ("MAX_TILE_ELEMENTS", MAX_SMALL_TILE_ELEMENTS as u64),
-    ("MAX_LARGE_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
-    ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
-    ("RADIUS", RADIUS as u64),
-    ("WIDE_RADIUS", WIDE_RADIUS as u64),
-    ("NARROW_RADIUS", NARROW_RADIUS as u64),
-    ("MAX_PATTERNS", MAX_PATTERNS as u64),
-    ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),
-    ("MAX_CODEBOOKS", MAX_CLASSES as u64),
-    ("SUBSEQUENCE_BITS", SUBSEQUENCE_BITS as u64),
-    ("TOKEN_GROUP", tokens::GROUP_LEN as u64),
-    ("MODE_PLAIN", tokens::Mode::Plain as u64),
-    ("MODE_RUNS", tokens::Mode::Runs as u64),
-    ("MODE_WIDE", tokens::Mode::Wide as u64),
-    ("ALPHABET_PLAIN", tokens::Mode::Plain.alphabet() as u64),
-    ("ALPHABET_RUNS", tokens::Mode::Runs.alphabet() as u64),
-    ("ALPHABET_WIDE", tokens::Mode::Wide.alphabet() as u64),
-    ("LONGEST_RUN", tokens::LONGEST_RUN as u64),
-    ("ZERO_RUN", tokens::ZERO_RUN as u64),
-    ("REST_IS_ZERO", tokens::REST_IS_ZERO as u64),
-    ("SECOND_ORDER", SECOND_ORDER as u64),
-    ("INTERPOLATION", INTERPOLATION as u64),
-    ("SCHEME_IN_PLANES", Scheme::CubicInPlanes as u64),
-    ("MOST_SCHEME", Scheme::ALL[Scheme::ALL.len() - 1] as u64),
-];
-
-/// Returns the generated headers, which are built once per process.
-fn generated() -> &'static [Source] {
-    static GENERATED: OnceLock<Vec<Source>> = OnceLock::new();
-    GENERATED.get_or_init(|| {
-        let leak = |name, text: String| Source { name, text: text.leak() };
-        let structs = STRUCT_HEADERS.iter().map(|header| {
-            let mut text = "#pragma once\n#include \"common.cuh\"\n".to_owned();
-            text.extend(header.includes.iter().map(|name| format!("#include \"{name}\"\n")));
-            text.extend(header.structs.iter().map(DeviceStruct::declaration));
-            leak(header.name, text)
-        });
-        let mut constants = "#pragma once\n#include \"common.cuh\"\nnamespace format {\n".to_owned();
-        constants
-            .extend(FORMAT_CONSTANTS.iter().map(|(name, value)| format!("constexpr uint32_t {name} = {value};\n")));
-        constants.push_str("}\n");
-        structs.chain([leak("format/constants.cuh", constants)]).collect()
-    })
+/// A header of constants, generated from their values in Rust.
+#[derive(Debug)]
+pub struct ConstantHeader {
+    /// The name in `#include`.
+    pub name: &'static str,
+    /// The namespace of the constants.
+    pub namespace: &'static str,
+    /// Names and values.
+    pub constants: &'static [(&'static str, u64)],
 }
 
-/// Returns the header with this name, either from the folder of kernels or generated.
-fn find(name: &str) -> Option<&'static Source> {
-    HEADERS.iter().chain(generated()).find(|header| header.name == name)
+/// The headers that the kernel sources of a device may include ([`Device::open`](super::Device::open)).
+#[derive(Debug)]
+pub struct Headers {
+    base: Option<&'static Headers>,
+    files: &'static [Source],
+    structs: &'static [StructHeader],
+    constants: &'static [ConstantHeader],
+    generated: OnceLock<Vec<Source>>,
 }
 
-/// Returns the headers that `source` includes directly or indirectly, each once.
-pub(super) fn included(source: Source) -> Vec<Source> {
-    let mut found: Vec<Source> = Vec::new();
-    let mut texts = vec![source.text];
-    while let Some(text) = texts.pop() {
-        for name in text.lines().filter_map(quoted_include) {
-            if let Some(header) = find(name).filter(|header| !found.contains(header)) {
-                found.push(*header);
-                texts.push(header.text);
+impl Headers {
+    /// Declares a set of files and of headers to generate.
+    pub const fn new(
+        files: &'static [Source],
+        structs: &'static [StructHeader],
+        constants: &'static [ConstantHeader],
+    ) -> Self {
+        Self { base: None, files, structs, constants, generated: OnceLock::new() }
+    }
+
+    /// Returns the set with those of `base` added. A crate that builds upon another one's kernels thus declares only
+    /// its own headers.
+    pub const fn with_base(mut self, base: &'static Headers) -> Self {
+        self.base = Some(base);
+        self
+    }
+
+    /// Returns the files of the set, without those of its base.
+    pub fn files(&self) -> &'static [Source] {
+        self.files
+    }
+
+    /// Returns the headers that `source` includes directly or indirectly, each once.
+    pub fn included(&self, source: Source) -> Vec<Source> {
+        let mut found: Vec<Source> = Vec::new();
+        let mut texts = vec![source.text];
+        while let Some(text) = texts.pop() {
+            for name in text.lines().filter_map(quoted_include) {
+                if let Some(header) = self.find(name).filter(|header| !found.contains(header)) {
+                    found.push(*header);
+                    texts.push(header.text);
+                }
             }
         }
+        found
     }
-    found
+
+    /// Returns the headers whose text includes a header that is in neither the set nor its base, with that header's
+    /// name. There are none in a correct set.
+    pub fn missing(&self) -> Vec<(&'static str, &'static str)> {
+        let all = self.files.iter().chain(self.generated());
+        let includes =
+            all.flat_map(|header| header.text.lines().filter_map(move |line| Some((header, quoted_include(line)?))));
+        includes.filter(|(_, name)| self.find(name).is_none()).map(|(header, name)| (header.name, name)).collect()
+    }
+
+    fn find(&self, name: &str) -> Option<&Source> {
+        let own = self.files.iter().chain(self.generated()).find(|header| header.name == name);
+        own.or_else(|| self.base?.find(name))
+    }
+
+    /// Returns the generated headers, which are built once per process.
+    fn generated(&self) -> &[Source] {
+        self.generated.get_or_init(|| {
+            let leak = |name, text: String| Source { name, text: text.leak() };
+            let structs = self.structs.iter().map(|header| leak(header.name, header.text()));
+            structs.chain(self.constants.iter().map(|header| leak(header.name, header.text()))).collect()
+        })
+    }
+}
+
+/// How a generated header begins.
+const BEGINNING: &str = "#pragma once\n#include \"common.cuh\"\n";
+
+impl StructHeader {
+    fn text(&self) -> String {
+        let mut text = BEGINNING.to_owned();
+        text.extend(self.includes.iter().map(|name| format!("#include \"{name}\"\n")));
+        text.extend(self.structs.iter().map(DeviceStruct::declaration));
+        text
+    }
+}
+
+impl ConstantHeader {
+    fn text(&self) -> String {
+        let mut text = format!("{BEGINNING}namespace {} {{\n", self.namespace);
+        text.extend(self.constants.iter().map(|(name, value)| format!("constexpr uint32_t {name} = {value};\n")));
+        text.push_str("}\n");
+        text
+    }
 }
 
 /// Returns the name in a line `#include "name"`.
@@ -226,51 +128,47 @@ fn quoted_include(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    const fn header(name: &'static str, text: &'static str) -> Source {
+        Source { name, text }
+    }
+
+    static BASE: Headers = Headers::new(
+        &[header("common.cuh", ""), header("both.cuh", "#include \"common.cuh\"\n")],
+        &[],
+        &[ConstantHeader { name: "numbers.cuh", namespace: "numbers", constants: &[("ONE", 1)] }],
+    );
+    static OWN: Headers =
+        Headers::new(&[header("own.cuh", "#include \"both.cuh\"\n"), header("both.cuh", "// another\n")], &[], &[])
+            .with_base(&BASE);
+
+    fn names(set: &Headers, text: &'static str) -> Vec<&'static str> {
+        set.included(Source { name: "a.cu", text }).iter().map(|header| header.name).collect()
+    }
+
     #[test]
     fn includes_are_followed() {
-        let names = |text| included(Source { name: "a.cu", text }).iter().map(|header| header.name).collect::<Vec<_>>();
-        assert_eq!(names("int a;\n// #include \"common.cuh\"\n"), Vec::<&str>::new());
-        assert_eq!(names("#include \"common.cuh\"\n#include \"common.cuh\"\n"), ["common.cuh"]);
-        let fused = names("  #include \"reconstruct/fused.cuh\"\n");
-        assert!(fused.len() > 3 && fused.contains(&"common.cuh"), "{fused:?}");
+        assert_eq!(names(&BASE, "int a;\n// #include \"common.cuh\"\n"), Vec::<&str>::new());
+        assert_eq!(names(&BASE, "#include \"common.cuh\"\n#include \"common.cuh\"\n"), ["common.cuh"]);
+        assert_eq!(names(&BASE, "  #include \"both.cuh\"\n"), ["both.cuh", "common.cuh"]);
+        assert_eq!(names(&BASE, "#include \"own.cuh\"\n"), Vec::<&str>::new());
     }
 
     #[test]
-    fn every_header_names_headers_that_exist() {
-        for header in HEADERS.iter().chain(generated()) {
-            for name in header.text.lines().filter_map(quoted_include) {
-                assert!(find(name).is_some(), "{} includes {name}", header.name);
-            }
-        }
-    }
-}
-
-/// Tests that read the repository and cannot run on a machine without it.
-#[cfg(test)]
-mod needs_sources {
-    use std::path::Path;
-
-    use super::HEADERS;
-
-    /// Returns the names of the headers below a folder, as sources include them.
-    fn headers_in(folder: &Path, prefix: &str) -> Vec<String> {
-        let mut all = Vec::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
-            if path.is_dir() {
-                all.extend(headers_in(&path, &format!("{name}/")));
-            } else if name.ends_with(".cuh") {
-                all.push(name);
-            }
-        }
-        all
+    fn a_set_has_its_own_headers_before_those_of_its_base() {
+        assert_eq!(names(&OWN, "#include \"own.cuh\"\n"), ["own.cuh", "both.cuh"]);
+        assert_eq!(names(&OWN, "#include \"numbers.cuh\"\n"), ["numbers.cuh", "common.cuh"]);
     }
 
     #[test]
-    fn every_header_of_the_folder_is_listed() {
-        let mut headers = headers_in(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels")), "");
-        headers.sort();
-        assert_eq!(HEADERS.iter().map(|header| header.name).collect::<Vec<_>>(), headers);
+    fn constants_are_declared_in_their_namespace() {
+        let text = BASE.find("numbers.cuh").unwrap().text;
+        assert!(text.ends_with("namespace numbers {\nconstexpr uint32_t ONE = 1;\n}\n"), "{text}");
+    }
+
+    #[test]
+    fn a_header_that_is_in_no_set_is_missing() {
+        static WRONG: Headers = Headers::new(&[header("wrong.cuh", "#include \"absent.cuh\"\n")], &[], &[]);
+        assert_eq!(WRONG.missing(), [("wrong.cuh", "absent.cuh")]);
+        assert_eq!(OWN.missing(), []);
     }
 }

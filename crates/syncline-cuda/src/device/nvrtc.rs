@@ -220,22 +220,19 @@ impl Nvrtc {
     /// [`CudaError::Compile`] with the compiler's log.
     pub fn compile(
         &self,
-        source: Source,
+        (name, text_of_source): (&str, &str),
         headers: &[Source],
         options: &[String],
         architecture: u32,
     ) -> Result<Vec<u8>> {
         self.builtins.get_or_init(|| builtins_beside(Path::new(&self.name)));
-        let failed = |log: String| CudaError::Compile {
-            source_name: source.name.to_owned(),
-            arch: format!("sm_{architecture}"),
-            log,
-        };
+        let failed =
+            |log: String| CudaError::Compile { source_name: name.to_owned(), arch: format!("sm_{architecture}"), log };
         let text = |text: &str| CString::new(text).map_err(|_| failed("a zero byte in the source or an option".into()));
         let headers = headers.iter().map(|h| Ok((text(h.text)?, text(h.name)?))).collect::<Result<Vec<_>>>()?;
         let header_texts: Vec<_> = headers.iter().map(|header| header.0.as_ptr()).collect();
         let header_names: Vec<_> = headers.iter().map(|header| header.1.as_ptr()).collect();
-        let (source_text, source_name) = (text(source.text)?, text(source.name)?);
+        let (source_text, source_name) = (text(text_of_source)?, text(name)?);
         let mut options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
         options.push(text(&format!("-arch=sm_{architecture}"))?);
         let option_texts: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
@@ -460,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_one_that_does_not_load_is_named_and_not_replaced() {
+    fn named_compiler_that_does_not_load_is_an_error() {
         let folder = std::env::temp_dir().join(format!("syncline-nvrtc-chosen-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let message = |chosen: &Path| {

@@ -1,12 +1,18 @@
 //! A kernel source with its compile-time constants, and a kernel that is ready to launch.
 
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{CudaContext, CudaFunction, LaunchConfig};
+use cudarc::driver::sys::{
+    CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig,
+    cuLaunchKernelEx,
+};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
 
-use super::headers::included;
-use super::{Key, Nvrtc, Source, Version};
+use super::{Grid, Headers, Key, Nvrtc, Source, Tracer, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// `--fmad=false` evaluates float arithmetic as written, so that results equal those of the CPU. Line information has
@@ -18,7 +24,9 @@ const OPTIONS: [&str; 3] = ["--fmad=false", "--std=c++17", "--generate-line-info
 pub struct Specialization {
     /// The source file.
     pub source: Source,
-    /// Names and values of the constants.
+    /// Text that is compiled after the source.
+    pub assertions: String,
+    /// Names, in upper or lower case, and values of the constants, whose names are in upper case in the source.
     pub constants: Vec<(&'static str, u64)>,
 }
 
@@ -31,26 +39,35 @@ impl Specialization {
 
     /// Returns the compiler options with `more`, which contains further options separated by white space.
     fn options_with(&self, more: &str) -> Vec<String> {
-        let constants = self.constants.iter().map(|(name, value)| format!("-D{name}={value}"));
+        let constants = self.constants.iter().map(|(name, value)| format!("-D{}={value}", name.to_uppercase()));
         OPTIONS.into_iter().chain(more.split_whitespace()).map(str::to_owned).chain(constants).collect()
     }
 
-    /// Compiles the source to a cubin for `sm_<architecture>`.
+    /// Returns the specialization with kernel `to` of another source in place of kernel `from`, of the same parameters.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_kernel(self, source: Source, from: &str, to: &str) -> Self {
+        Self { source, assertions: self.assertions.replace(from, to), ..self }
+    }
+
+    /// Compiles the source, which may include `headers`, to a cubin for `sm_<architecture>`.
     ///
     /// # Errors
     /// [`CudaError::Compile`] with the compiler's log.
-    pub fn compile(&self, compiler: &Nvrtc, architecture: u32) -> Result<Vec<u8>> {
-        compiler.compile(self.source, &included(self.source), &self.options(), architecture)
+    pub fn compile(&self, compiler: &Nvrtc, headers: &Headers, architecture: u32) -> Result<Vec<u8>> {
+        let text = format!("{}{}", self.source.text, self.assertions);
+        let headers = headers.included(self.source);
+        compiler.compile((self.source.name, &text), &headers, &self.options(), architecture)
     }
 
     /// Returns the key of the compiled image in the disk cache. It depends on everything that the compiler reads and on
     /// nothing else, so that a changed header only recompiles the kernels that include it.
-    pub fn key(&self, architecture: u32, compiler: Version) -> Key {
+    pub fn key(&self, headers: &Headers, architecture: u32, compiler: Version) -> Key {
         let options = self.options().join(" ");
         let target = format!("sm_{architecture} nvrtc {compiler}");
-        let headers = included(self.source);
+        let headers = headers.included(self.source);
         let headers = headers.iter().flat_map(|header| [header.name, header.text]);
-        let parts = [self.source.name, self.source.text, &options, &target];
+        let parts = [self.source.name, self.source.text, &self.assertions, &options, &target];
         Key::new(parts.into_iter().chain(headers).map(str::as_bytes))
     }
 }
@@ -66,6 +83,7 @@ pub struct Kernel {
     shared_memory_limit: u32,
     /// Architecture that the kernel was compiled for.
     architecture: u32,
+    tracer: Option<Arc<dyn Tracer>>,
 }
 
 /// The first architecture that supports programmatic dependent launch.
@@ -78,8 +96,64 @@ impl Kernel {
         name: &'static str,
         shared_memory_limit: u32,
         architecture: u32,
+        tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
-        Self { context, function, name, shared_memory_limit, architecture }
+        Self { context, function, name, shared_memory_limit, architecture, tracer }
+    }
+
+    /// Runs `launch`, and reports it to the device's tracer.
+    fn traced(&self, stream: &Arc<CudaStream>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Some(tracer) = &self.tracer else { return launch() };
+        tracer.before(self.name, stream)?;
+        launch()?;
+        tracer.after(self.name, stream)
+    }
+
+    /// Launches the kernel.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    ///
+    /// # Safety
+    /// `parameters` points to a value of each of the kernel's parameters, and the kernel's accesses to memory are valid
+    /// with these and this grid. If the grid may start early, the kernel waits for the previous one before it accesses
+    /// memory that another kernel may be using.
+    pub unsafe fn launch(&self, stream: &Arc<CudaStream>, grid: Grid, parameters: &mut [*mut c_void]) -> Result<()> {
+        stream.context().bind_to_thread().doing("making the device's context current")?;
+        // SAFETY: the union contains only plain numbers, for which all zeros is valid.
+        let none: CUlaunchAttributeValue = unsafe { MaybeUninit::zeroed().assume_init() };
+        let (mut early, mut cooperative) = (none, none);
+        early.programmaticStreamSerializationAllowed = 1;
+        cooperative.cooperative = 1;
+        let attribute = |id, value| CUlaunchAttribute { id, pad: [0; 4], value };
+        let early = attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, early);
+        let cooperative = attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative);
+        let mut attributes = match (grid.early && self.architecture >= WAITING_ARCHITECTURE, grid.cooperative) {
+            (true, true) => vec![early, cooperative],
+            (true, false) => vec![early],
+            (false, true) => vec![cooperative],
+            (false, false) => vec![],
+        };
+        let config = CUlaunchConfig {
+            gridDimX: grid.blocks.0,
+            gridDimY: grid.blocks.1,
+            gridDimZ: 1,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared_memory,
+            hStream: stream.cu_stream(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        let function = self.function.cu_function();
+        self.traced(stream, || {
+            // SAFETY: configuration, attributes and parameters live until the call returns, and the driver has copied
+            // them by then. The caller guarantees the rest.
+            unsafe { cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
+                .result()
+                .doing(&format!("launching kernel {}", self.name))
+        })
     }
 
     /// Returns whether `grid_dependency_wait` has an effect in this kernel.
@@ -138,42 +212,49 @@ impl Kernel {
             .occupancy_max_active_blocks_per_multiprocessor(threads, shared_memory as usize, None)
             .doing(&format!("occupancy of kernel {}", self.name))
     }
-
-    /// Returns the configuration of a launch of `blocks` blocks of `threads` threads with `shared_memory` bytes each.
-    pub fn grid(blocks: u32, threads: u32, shared_memory: u32) -> LaunchConfig {
-        LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_memory }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    static HEADERS: Headers = Headers::new(&[Source { name: "common.cuh", text: "" }], &[], &[]);
+
     #[test]
     fn key_depends_on_everything_compiled() {
-        let one = Specialization { source: Source { name: "a.cu", text: "text" }, constants: vec![("BINS", 256)] };
+        let one = Specialization {
+            assertions: String::new(),
+            source: Source { name: "a.cu", text: "text" },
+            constants: vec![("BINS", 256)],
+        };
         let version = Version { major: 12, minor: 9 };
-        let key = one.key(90, version);
-        assert_eq!(key, one.clone().key(90, version));
-        assert_ne!(key, one.key(80, version));
-        assert_ne!(key, one.key(90, Version { major: 13, minor: 0 }));
-        assert_ne!(key, Specialization { constants: vec![("BINS", 512)], ..one.clone() }.key(90, version));
+        let key = one.key(&HEADERS, 90, version);
+        assert_eq!(key, one.clone().key(&HEADERS, 90, version));
+        assert_ne!(key, one.key(&HEADERS, 80, version));
+        assert_ne!(key, one.key(&HEADERS, 90, Version { major: 13, minor: 0 }));
+        assert_ne!(key, Specialization { constants: vec![("BINS", 512)], ..one.clone() }.key(&HEADERS, 90, version));
         let source = Source { name: "a.cu", text: "text " };
-        assert_ne!(key, Specialization { source, ..one.clone() }.key(90, version));
+        assert_ne!(key, Specialization { assertions: String::new(), source, ..one.clone() }.key(&HEADERS, 90, version));
         let source = Source { name: "a.cu", text: "#include \"common.cuh\"\ntext" };
-        assert_ne!(key, Specialization { source, ..one }.key(90, version));
+        assert_ne!(key, Specialization { assertions: String::new(), source, ..one }.key(&HEADERS, 90, version));
     }
 
     #[test]
     fn constants_become_definitions() {
         let source = Source { name: "a.cu", text: "" };
-        let options = Specialization { source, constants: vec![("BINS", 1 << 16), ("COPIES", 8)] }.options();
+        let options =
+            Specialization { assertions: String::new(), source, constants: vec![("BINS", 1 << 16), ("COPIES", 8)] }
+                .options();
         assert!(options.contains(&"-DBINS=65536".to_owned()) && options.contains(&"--fmad=false".to_owned()));
     }
 
     #[test]
     fn further_options_are_words() {
-        let one = Specialization { source: Source { name: "a.cu", text: "" }, constants: vec![("BINS", 256)] };
+        let one = Specialization {
+            assertions: String::new(),
+            source: Source { name: "a.cu", text: "" },
+            constants: vec![("BINS", 256)],
+        };
         assert_eq!(one.options_with(""), one.options_with("  \n"));
         let options = one.options_with(" -DUNDER_RACECHECK=1 --maxrregcount=32 ");
         assert_eq!(options[OPTIONS.len()..], ["-DUNDER_RACECHECK=1", "--maxrregcount=32", "-DBINS=256"]);

@@ -5,45 +5,46 @@
 //! and bitmap are read on the device only and are not trusted: errors are reported in one status word per stream
 //! ([`status_text`]).
 
-pub(crate) mod batch;
-mod compose;
-mod gap;
+#[doc(hidden)]
+pub mod batch;
 mod indexed;
 pub(crate) mod parse;
-pub(crate) mod prepare;
-pub(crate) mod self_sync;
+#[doc(hidden)]
+pub mod prepare;
 pub(crate) mod structs;
-pub(crate) mod subsequences;
 
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr};
+use syncline_core::huffman::Symbol;
 use syncline_core::huffman::lengths::MAX_LENGTH;
-use syncline_core::huffman::{Decoder, Symbol};
 
 pub use batch::{Batch, BatchStream, BatchView};
-pub use gap::Gap;
 pub use indexed::{Indexed, IndexedTuning};
 pub use parse::{Limits, Parser};
-pub use self_sync::{SelfSync, SelfSyncTuning};
 pub use structs::StreamLocation;
-pub use subsequences::SubsequenceTuning;
+#[doc(hidden)]
+pub use structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 
 use crate::device::{Arena, Frame, Specialization};
 use crate::error::{CudaError, Result};
 
 /// Live groups per index block.
 const INDEX_BLOCK: u32 = 32;
-/// Subsequences per sequence, the unit of work of the gap and self-synchronizing decoders.
-pub(crate) const SEQUENCE: u32 = 512;
+/// Subsequences per sequence, the unit of work of decoders without the symbol index.
+#[doc(hidden)]
+pub const SEQUENCE: u32 = 512;
 /// Groups that one block of `prepare_batch` maps.
 const BITMAP_BLOCK_GROUPS: u32 = 1024;
 /// Bits of a table lookup.
-pub(crate) const TABLE_BITS: u32 = 12;
+#[doc(hidden)]
+pub const TABLE_BITS: u32 = 12;
 /// Words of a codebook's decoding tables (`CODEBOOK_WORDS` of `huffman/decode/decode.cuh`).
 const CODEBOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 /// Entries of a codebook's counting tables (`COUNTS` and `ENDS` in the same file).
-const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
+#[doc(hidden)]
+pub const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
-pub(crate) const LONG_ENTRIES: u32 = 2048;
+#[doc(hidden)]
+pub const LONG_ENTRIES: u32 = 2048;
 /// Entries for longer codewords in tables of single codewords for reconstruction, with one codebook and with several.
 pub(crate) const SINGLE_LONG_ENTRIES: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 
@@ -74,23 +75,20 @@ const STATUS_CAPACITY: u32 = 64;
 /// bits).
 pub(crate) const PAIRED_SHARE: f64 = 0.96;
 
-/// Returns the bytes of arena memory that decoding needs. For [`Decoder::Auto`], returns those of tables and checksums
-/// only, for kernels that decode themselves.
-pub(crate) fn workspace(decoder: Decoder, sizes: &batch::BatchSizes) -> usize {
-    let tables = Arena::bytes_for::<u32>(sizes.codebooks as usize * CODEBOOK_WORDS)
-        + Arena::bytes_for::<u32>(2 * sizes.streams as usize + 1);
-    let counts = Arena::bytes_for::<u16>(sizes.codebooks as usize * COUNT_ENTRIES);
-    let shared = tables + Arena::bytes_for::<u32>(sizes.mapped_groups.max(1) as usize);
-    match decoder {
-        Decoder::Gap => shared + counts + subsequences::workspace(sizes),
-        Decoder::SelfSync => shared + counts + subsequences::workspace(sizes) + self_sync::workspace(sizes),
-        Decoder::Auto => tables,
-        _ => shared,
-    }
+/// Returns the bytes of arena memory that tables and checksums take.
+pub(crate) fn tables_workspace(sizes: &batch::BatchSizes) -> usize {
+    Arena::bytes_for::<u32>(sizes.codebooks as usize * CODEBOOK_WORDS)
+        + Arena::bytes_for::<u32>(2 * sizes.streams as usize + 1)
+}
+
+/// Returns the bytes of arena memory that [`Indexed`] takes.
+pub(crate) fn workspace(sizes: &batch::BatchSizes) -> usize {
+    tables_workspace(sizes) + Arena::bytes_for::<u32>(sizes.mapped_groups.max(1) as usize)
 }
 
 /// Returns the constants that every decoding kernel needs.
-pub(crate) fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static str, u64)> {
+#[doc(hidden)]
+pub fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static str, u64)> {
     constants_for(symbol_bytes, group_log2, TABLE_BITS, pairs)
 }
 
@@ -107,7 +105,8 @@ fn constants_for(symbol_bytes: usize, group_log2: u32, table_bits: u32, pairs: b
 }
 
 /// Every combination of bytes per symbol and log2 of the group size.
-pub(crate) const FORMATS: [(usize, u32); 4] = [(1, 6), (1, 7), (2, 6), (2, 7)];
+#[doc(hidden)]
+pub const FORMATS: [(usize, u32); 4] = [(1, 6), (1, 7), (2, 6), (2, 7)];
 
 /// Returns the specializations for the compile check.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
@@ -115,9 +114,6 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         prepare::specializations(indexed::table_bits(shared_memory)),
         parse::specializations(),
         indexed::specializations(shared_memory),
-        subsequences::specializations(),
-        self_sync::specializations(),
-        compose::specializations(),
     ]
     .concat()
 }
@@ -138,19 +134,14 @@ pub struct Decoding<'d, 'v, S> {
 }
 
 impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
-    /// Checks lengths and alignments against the batch, and that `decoder` can read its streams.
-    pub(crate) fn check(&self, frame: &Frame<'_>, decoder: Decoder, group_log2: u32) -> Result<()> {
+    /// Checks lengths and alignments against the batch. `index_fits` is whether the decoder can read the index and the
+    /// codebooks of its streams.
+    #[doc(hidden)]
+    pub fn check(&self, frame: &Frame<'_>, index_fits: bool, group_log2: u32) -> Result<()> {
         let sizes = &self.batch.sizes;
         let stream = frame.stream();
         let misaligned =
             self.input.device_ptr(stream).0 % 16 != 0 || self.output.as_view().device_ptr(stream).0 % 16 != 0;
-        let index_fits = match decoder {
-            Decoder::Indexed => sizes.index == Some(syncline_core::huffman::IndexKind::Symbol),
-            Decoder::Gap => sizes.index == Some(syncline_core::huffman::IndexKind::Gap),
-            Decoder::SelfSync => sizes.max_codebooks <= 1,
-            Decoder::Auto | Decoder::Chunked => true,
-            _ => false,
-        };
         let short = |length: usize, needed: u64| (length as u64) < needed;
         let problems = [
             (short(self.input.len(), sizes.input_bytes), "the input is shorter than the batch's streams"),

@@ -18,11 +18,15 @@ pub use batch::{Batch, Encoded, StreamSpan};
 pub use codebooks::{BatchCodebooks, BatchCodebooksBuilder};
 pub use encoder::{EncodeInput, Encoder};
 pub use format::Format;
-#[cfg(feature = "baselines")]
-pub(crate) use format::checked_formats;
-pub(crate) use laid_out::{LaidOutStreams, NO_OFFSET, Overlap, StreamTarget};
-#[cfg(feature = "baselines")]
-pub(crate) use segments::SegmentKernel;
+#[doc(hidden)]
+pub use format::checked_formats;
+#[doc(hidden)]
+pub use laid_out::LaidOutStreams;
+pub(crate) use laid_out::{NO_OFFSET, Overlap, StreamTarget};
+#[doc(hidden)]
+pub use segments::SegmentKernel;
+#[doc(hidden)]
+pub use structs::EncodeScratch;
 pub use structs::StreamPlan;
 
 use crate::device::Specialization;

@@ -20,8 +20,7 @@ use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, Frame, Pinned, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::observer::Observer;
-use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, max_compressed_len};
+use crate::pipeline::{ChunkRecords, Compressed, check_array, check_output, compress_bound};
 
 /// Maximum bytes of elements in a batch.
 const BATCH_BYTES: u64 = 256 << 20;
@@ -75,7 +74,7 @@ impl<'d> LosslessCompressor<'d> {
         self.arena.capacity() as u64
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
+    /// Compresses an array, given as little-endian bytes, into `output`. [`compress_bound`] bytes are always enough
     /// room; less suffices if the stream turns out to fit. Returns when the stream is complete; after an error, work
     /// may still be queued.
     ///
@@ -88,39 +87,19 @@ impl<'d> LosslessCompressor<'d> {
         input: &CudaView<'_, u8>,
         element_type: ElementType,
         shape: Shape,
-        index: IndexKind,
         options: &CoderOptions,
         output: &mut CudaViewMut<'_, u8>,
-    ) -> Result<Compressed> {
-        self.compress_observed(input, element_type, shape, index, options, output, &mut |_| Ok(()))
-    }
-
-    /// Compresses an array as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
-    /// launches, so that benches can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::compress`] and of `observer`.
-    #[expect(clippy::too_many_arguments, reason = "those of `compress`, and the observer")]
-    pub fn compress_observed(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        element_type: ElementType,
-        shape: Shape,
-        index: IndexKind,
-        options: &CoderOptions,
-        output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Compressed> {
         check_array(input, element_type, shape)?;
         let (resolved, geometry) = (Resolved::lossless(), Geometry::new(shape));
-        let header = Header::new(element_type, shape, index, &resolved);
+        let header = Header::new(element_type, shape, IndexKind::Symbol, &resolved);
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(element_type, shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(element_type, shape), available });
         }
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
         let job = Job { header: &header, geometry: &geometry, options, slab: &slab };
-        let lengths = self.records(job, 0..geometry.chunks(), HEADER_LEN as u64, output, observer)?;
+        let lengths = self.records(job, 0..geometry.chunks(), HEADER_LEN as u64, output)?;
         let end = HEADER_LEN as u64 + lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
         let table = table_and_trailer(&header, &lengths);
         let needed = end + table.len() as u64;
@@ -134,7 +113,6 @@ impl<'d> LosslessCompressor<'d> {
         put(0, &header.to_bytes())?;
         put(end, &table)?;
         self.stream.synchronize().doing("waiting for compression")?;
-        observer("table")?;
         Ok(Compressed { bytes: needed, header, resolved })
     }
 
@@ -153,7 +131,7 @@ impl<'d> LosslessCompressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<ChunkRecords> {
         let job = Job { header, geometry, options, slab };
-        let lengths = self.records(job, chunks, 0, output, &mut |_| Ok(()))?;
+        let lengths = self.records(job, chunks, 0, output)?;
         self.stream.synchronize().doing("waiting for compression")?;
         Ok(ChunkRecords { lengths, errors: ErrorSummary::default() })
     }
@@ -165,7 +143,6 @@ impl<'d> LosslessCompressor<'d> {
         chunks: Range<u64>,
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Vec<u32>> {
         if !is_supported(job.options.coder) {
             return Err(CudaError::Unsupported(format!(
@@ -173,7 +150,7 @@ impl<'d> LosslessCompressor<'d> {
                 job.options.coder
             )));
         }
-        job.options.validate(Bound::Lossless, job.header.index)?;
+        job.options.validate(Bound::Lossless)?;
         check_output(&self.stream, output)?;
         if chunks.start > chunks.end || chunks.end > job.geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", job.geometry.chunks())));
@@ -181,7 +158,6 @@ impl<'d> LosslessCompressor<'d> {
         self.prepare(job)?;
         let step = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.chunks_in(self.batch_bytes, 0));
         let samples = self.samples(job, &chunks)?;
-        observer("samples")?;
         // The host chooses the coding of the next batches' chunks while the device works on a batch.
         let mut choices = samples.choose(job);
         let mut lengths = Vec::new();
@@ -189,8 +165,7 @@ impl<'d> LosslessCompressor<'d> {
         for batch in batches_of(&chunks, step) {
             let own = (batch.start - chunks.start) as usize..(batch.end - chunks.start) as usize;
             let choices = choices.wait(own)?;
-            observer("host: choice")?;
-            let own = self.batch(job, batch, &choices, at, output, observer)?;
+            let own = self.batch(job, batch, &choices, at, output)?;
             at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
             lengths.extend(own);
         }
@@ -225,7 +200,6 @@ impl<'d> LosslessCompressor<'d> {
         choices: &[LzssChoice],
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Vec<u32>> {
         let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
         let stream = self.stream.clone();
@@ -233,7 +207,6 @@ impl<'d> LosslessCompressor<'d> {
         job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
         let mut frame = self.arena.frame()?;
         let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;
-        observer("tile order")?;
 
         let mut summaries = vec![TileSummary::default(); choices.len()];
         let mut predicted = None;
@@ -241,7 +214,6 @@ impl<'d> LosslessCompressor<'d> {
             let prediction = predict(&mut frame, tiles, &batch, slots, choices)?;
             summaries = fetch(&stream, &prediction.0.summaries, "reading sums over tiles")?;
             predicted = Some(prediction);
-            observer("prediction")?;
         }
 
         // Finds the tokens of all chunks.
@@ -262,9 +234,9 @@ impl<'d> LosslessCompressor<'d> {
             }
         };
         let sources: Vec<Source> = choices.iter().enumerate().map(source).collect();
-        let mut found = self.tokens.find(&mut frame, &sources, observer)?;
+        let mut found = self.tokens.find(&mut frame, &sources)?;
         let laid_out = match job.options.coder {
-            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, job.header.index, &mut found, observer)?),
+            Coder::LzssHuffman => Some(self.tokens.lay_out(&mut frame, &mut found)?),
             _ => None,
         };
 
@@ -299,17 +271,14 @@ impl<'d> LosslessCompressor<'d> {
             let at = place + record.tokens_at();
             places.place(&stream, tokens, &mut found, laid_out.as_ref(), output_pointer, at);
         }
-        observer("host: layout")?;
 
         // Writes the records.
         if let Some((predicted, _)) = &mut predicted {
             let places = frame.upload(&tile_places)?;
             tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
-            observer("tile sections")?;
         }
-        self.tokens.write(&stream, &mut found, laid_out, &places, output, observer)?;
-        layout.sign(&mut frame, &self.hasher, output)?;
-        observer("hash")?;
+        self.tokens.write(&stream, &mut found, laid_out, &places, output)?;
+        layout.checksum(&mut frame, &self.hasher, output)?;
         Ok(layout.lengths)
     }
 }
@@ -354,11 +323,11 @@ impl Layout {
     }
 
     /// Writes the hashes of the records into the records.
-    fn sign(&self, frame: &mut Frame<'_>, hasher: &Hasher, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
+    fn checksum(&self, frame: &mut Frame<'_>, hasher: &Hasher, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let (starts, lengths) = (frame.upload(&self.places)?, frame.upload(&self.lengths)?);
         let (starts, lengths) = (starts.as_view(), lengths.as_view());
-        hasher.sign(
+        hasher.checksum(
             frame,
             output,
             &hash::Pieces { starts: &starts, lengths: &lengths, longest, excluded: ExcludedRange::RECORD },

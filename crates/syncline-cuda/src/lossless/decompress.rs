@@ -16,7 +16,6 @@ use crate::container::hash::{self, ExcludedRange, Hasher};
 use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
-use crate::observer::Observer;
 use crate::pipeline::StreamInfo;
 
 /// Maximum bytes of elements in a batch.
@@ -124,20 +123,21 @@ impl LosslessDecompressor {
     /// Creates a decompressor for the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for streams that are not lossless; errors of [`Device::kernel`];
+    /// [`CudaError::Unsupported`] for streams that are not lossless or have no index; errors of [`Device::kernel`];
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         let header = info.header();
         if header.pipeline != Pipeline::Lossless {
             return Err(CudaError::Unsupported(format!("{} streams are not lossless", header.pipeline)));
         }
+        info.check_index()?;
         let chunks = info.geometry().chunks() as usize;
         let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
         let tiles = Tiles::new(device, header.element_type, info.geometry())?;
         Ok(Self {
             heads: RecordHeaderParser::new(device, tiles.element_bytes())?,
             hasher: Hasher::new(device)?,
-            tokens: TokenDecoder::new(device, header.index)?,
+            tokens: TokenDecoder::new(device)?,
             arena: Arena::new(stream),
             statuses: statuses.allocating(chunks as u64 * 4)?,
             chunks_in_batch: chunks_in_batch(info, &tiles, BATCH_BYTES),
@@ -172,20 +172,6 @@ impl LosslessDecompressor {
     /// 16 bytes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. The device detects damage inside tokens, which
     /// [`Self::check`] reports.
     pub fn decompress(&mut self, input: &CudaView<'_, u8>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
-        self.decompress_observed(input, output, &mut |_| Ok(()))
-    }
-
-    /// Decompresses the whole array as [`Self::decompress`] does, and calls `observer` with a name after groups of
-    /// launches, so that benches can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::decompress`] and of `observer`.
-    pub fn decompress_observed(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
         if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.decompressed_len() {
             return Err(CudaError::invalid(format!(
                 "the stream has {} bytes and its array {}, the input {} and the output {}",
@@ -196,7 +182,7 @@ impl LosslessDecompressor {
             )));
         }
         let tiles = 0..self.info.geometry().tiles();
-        self.run(&Part { input: &input.slice(..), input_offset: 0, tiles, first_element: 0 }, output, observer)
+        self.run(&Part { input: &input.slice(..), input_offset: 0, tiles, first_element: 0 }, output)
     }
 
     /// Decompresses the tiles with these numbers. `input` contains the stream from byte `input_offset` on (a multiple
@@ -215,7 +201,7 @@ impl LosslessDecompressor {
         first_element: u64,
     ) -> Result<()> {
         let tiles = tiles.start..tiles.end.min(self.info.geometry().tiles());
-        self.run(&Part { input: &input.slice(..), input_offset, tiles, first_element }, output, &mut |_| Ok(()))
+        self.run(&Part { input: &input.slice(..), input_offset, tiles, first_element }, output)
     }
 
     /// Waits for the queued work and returns the error of the first damaged chunk of the last call. All other chunks
@@ -237,7 +223,7 @@ impl LosslessDecompressor {
         }
     }
 
-    fn run(&mut self, part: &Part<'_>, output: &mut CudaViewMut<'_, u8>, observer: &mut Observer<'_>) -> Result<()> {
+    fn run(&mut self, part: &Part<'_>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let stream = self.arena.stream().clone();
         stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
         let misaligned = [part.input.device_ptr(&stream).0, output.device_ptr_mut(&stream).0, part.input_offset];
@@ -247,18 +233,12 @@ impl LosslessDecompressor {
         let chunks = self.info.chunks_of(part.tiles.clone());
         for first in (chunks.start..chunks.end).step_by(self.chunks_in_batch as usize) {
             let end = chunks.end.min(first + self.chunks_in_batch);
-            self.batch(part, first..end, output, observer)?;
+            self.batch(part, first..end, output)?;
         }
         Ok(())
     }
 
-    fn batch(
-        &mut self,
-        part: &Part<'_>,
-        chunks: Range<u64>,
-        output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
+    fn batch(&mut self, part: &Part<'_>, chunks: Range<u64>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         let batch = ChunkBatch::new(self.info.geometry(), 7, chunks.clone())?;
         let size = self.tiles.element_bytes();
         let tiles_in_batch = batch.first_tile()..batch.first_tile() + u64::from(batch.tiles());
@@ -284,11 +264,9 @@ impl LosslessDecompressor {
         let pieces =
             hash::Pieces { starts: &place_view, lengths: &length_view, longest, excluded: ExcludedRange::RECORD };
         self.hasher.hash(&mut frame, part.input, &pieces, &mut hashes)?;
-        observer("hash")?;
         let hash_view = hashes.as_view();
         let records = Records { input: part.input, places: &place_view, lengths: &length_view, hashes: &hash_view };
         let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
-        observer("parse")?;
         let heads = fetch(&stream, &parsed.heads, "reading what records have")?;
         check_headers(&self.info, &chunks, &heads)?;
 
@@ -301,7 +279,7 @@ impl LosslessDecompressor {
         let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
         let (sources, tokens) = array.plan_sources(&heads, &places, pointers);
         let mut noted = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
-        self.tokens.decode(&mut frame, part.input, &tokens, &mut noted, observer)?;
+        self.tokens.decode(&mut frame, part.input, &tokens, &mut noted)?;
 
         if sources.iter().any(ChunkSource::is_somewhere) {
             let sources = frame.upload(&sources)?;
@@ -325,7 +303,7 @@ impl LosslessDecompressor {
         // Kernels read tokens, literals and raw elements and write elements by address. Dropping these guards records
         // events, so that other streams wait before they reuse the memory.
         drop((part.input.device_ptr(&stream), output.device_ptr_mut(&stream)));
-        observer("tiles")
+        Ok(())
     }
 
     /// Checks that the output contains the elements of these tiles.

@@ -9,7 +9,7 @@ use syncline_core::huffman::{self, IndexKind, MAX_SYMBOLS};
 use crate::device::{Device, Frame, Pinned};
 use crate::error::{DriverContext, Result};
 use crate::huffman::Symbol;
-use crate::huffman::decode::{BatchView, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamLocation};
+use crate::huffman::decode::{BatchView, Decoding, Indexed, Limits, Parser, StreamLocation};
 use crate::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, LaidOutStreams, NO_OFFSET,
     StreamPlan, StreamSpan, StreamTarget,
@@ -78,7 +78,8 @@ struct Part<'a> {
 
 impl<S: Symbol> PlaneEncoder<S> {
     /// Creates an encoder for symbols below `alphabet`.
-    pub fn new(device: &Device, index: IndexKind, alphabet: u32) -> Result<Self> {
+    pub fn new(device: &Device, alphabet: u32) -> Result<Self> {
+        let index = IndexKind::Symbol;
         let format = Format { symbol_bytes: S::BYTES, group_log2: GROUP_LOG2, alphabet, classes: false, index };
         Ok(Self {
             format,
@@ -88,17 +89,12 @@ impl<S: Symbol> PlaneEncoder<S> {
         })
     }
 
-    pub fn index(&self) -> IndexKind {
-        self.format.index
-    }
-
     /// Queues the kernels that lay out the Huffman streams of planes of these groups, whose symbols are in `input`.
     pub fn lay_out<'a>(
         &mut self,
         frame: &mut Frame<'a>,
         input: &CudaView<'_, S>,
         planes: &[StreamSpan],
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOut<'a>> {
         // The encoder gives each stream of a batch as much memory as the largest needs.
         let most_groups = planes.iter().map(|plane| plane.groups).max().unwrap_or(0);
@@ -119,9 +115,8 @@ impl<S: Symbol> PlaneEncoder<S> {
             *is_taken = true;
             batch.list(&stream, &spans, &[])?;
             self.builder.launch(frame, input, None, batch, codebooks)?;
-            launched("codebooks")?;
             let input = EncodeInput { symbols: input, classes: None, batch, codebooks };
-            let layout = self.encoder.lay_out(frame, &input, encoded, launched)?;
+            let layout = self.encoder.lay_out(frame, &input, encoded)?;
             plans.read(encoded.plans())?;
             parts.push(Part { planes: numbers, buffers: number, layout });
         }
@@ -174,7 +169,6 @@ impl<S: Symbol> PlaneEncoder<S> {
         laid_out: LaidOut<'_>,
         places: &[u64],
         output: &mut CudaViewMut<'_, u8>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         for mut part in laid_out.parts {
             let BatchBuffers { codebooks, encoded, .. } = &mut self.batch_buffers[part.buffers];
@@ -182,7 +176,7 @@ impl<S: Symbol> PlaneEncoder<S> {
             own.resize(encoded.offsets().len(), NO_OFFSET);
             stream.memcpy_htod(&own, encoded.offsets_mut()).doing("placing streams")?;
             let target = StreamTarget { output, overlap: None };
-            self.encoder.write(stream, &mut part.layout, codebooks, encoded, target, launched)?;
+            self.encoder.write(stream, &mut part.layout, codebooks, encoded, target)?;
         }
         Ok(())
     }
@@ -196,7 +190,6 @@ const ALPHABETS: [u32; 3] = [1 << 10, 1 << 12, 1 << 16];
 #[derive(Debug)]
 pub(super) struct WordEncoder {
     device: Device,
-    index: IndexKind,
     /// One encoder per alphabet size, created on first use.
     encoders: [Option<PlaneEncoder<u16>>; ALPHABETS.len()],
 }
@@ -209,12 +202,8 @@ pub(super) struct WordsLaidOut<'a> {
 }
 
 impl WordEncoder {
-    pub fn new(device: &Device, index: IndexKind) -> Self {
-        Self { device: device.clone(), index, encoders: [None, None, None] }
-    }
-
-    pub fn index(&self) -> IndexKind {
-        self.index
+    pub fn new(device: &Device) -> Self {
+        Self { device: device.clone(), encoders: [None, None, None] }
     }
 
     /// Lays out planes as [`PlaneEncoder::lay_out`] does; `greatest` is the largest symbol of each plane.
@@ -224,7 +213,6 @@ impl WordEncoder {
         input: &CudaView<'_, u16>,
         planes: &[StreamSpan],
         greatest: &[u32],
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<WordsLaidOut<'a>> {
         let mut laid_out = WordsLaidOut {
             plans: vec![StreamPlan::default(); planes.len()],
@@ -240,10 +228,10 @@ impl WordEncoder {
             }
             let encoder = match &mut self.encoders[i] {
                 Some(encoder) => encoder,
-                none => none.insert(PlaneEncoder::new(&self.device, self.index, ALPHABETS[i])?),
+                none => none.insert(PlaneEncoder::new(&self.device, ALPHABETS[i])?),
             };
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
-            *own = Some(encoder.lay_out(frame, input, &spans, launched)?);
+            *own = Some(encoder.lay_out(frame, input, &spans)?);
         }
         Ok(laid_out)
     }
@@ -266,12 +254,11 @@ impl WordEncoder {
         laid_out: WordsLaidOut<'_>,
         places: &[u64],
         output: &mut CudaViewMut<'_, u8>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         for ((numbers, own), encoder) in laid_out.by_alphabet.into_iter().zip(&mut self.encoders) {
             if let (Some(own), Some(encoder)) = (own, encoder) {
                 let places: Vec<u64> = numbers.iter().map(|&number| places[number]).collect();
-                encoder.write(stream, own, &places, output, launched)?;
+                encoder.write(stream, own, &places, output)?;
             }
         }
         Ok(())
@@ -281,30 +268,14 @@ impl WordEncoder {
 /// Decodes planes of symbols `S`.
 #[derive(Debug)]
 pub(super) struct PlaneDecoder<S> {
-    index: IndexKind,
     parser: Parser<S>,
-    kind: Kind<S>,
-}
-
-#[derive(Debug)]
-enum Kind<S> {
-    Indexed(Indexed<S>),
-    Gap(Gap<S>),
-    SelfSync(SelfSync<S>),
+    decoder: Indexed<S>,
 }
 
 impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
-    pub fn new(device: &Device, index: IndexKind) -> Result<Self> {
+    pub fn new(device: &Device) -> Result<Self> {
         let group_log2 = GROUP_LOG2.into();
-        Ok(Self {
-            index,
-            parser: Parser::new(device, group_log2, Some(index))?,
-            kind: match index {
-                IndexKind::Symbol => Kind::Indexed(Indexed::new(device, group_log2)?),
-                IndexKind::Gap => Kind::Gap(Gap::new(device, group_log2)?),
-                IndexKind::None => Kind::SelfSync(SelfSync::new(device, group_log2)?),
-            },
-        })
+        Ok(Self { parser: Parser::new(device, group_log2)?, decoder: Indexed::new(device, group_log2)? })
     }
 
     /// Decodes the streams at `places` of the input to `output`. `status` receives one word per stream, 0 if its
@@ -321,10 +292,7 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
         let groups = most(|place| place.groups);
         // Parsing has ensured that streams have one codebook. Classes are then not read, but the array must not be
         // missing.
-        let classes = match self.index {
-            IndexKind::Symbol => frame.zeros::<u8>(groups as usize)?,
-            _ => frame.slice::<u8>(0)?,
-        };
+        let classes = frame.zeros::<u8>(groups as usize)?;
         let limits = Limits {
             output_symbols: output.len() as u64,
             classes: classes.len() as u64,
@@ -340,10 +308,6 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
             output: &mut output.slice_mut(..),
             status: &mut status.slice_mut(..),
         };
-        match &self.kind {
-            Kind::Indexed(decoder) => decoder.launch(frame, work),
-            Kind::Gap(decoder) => decoder.launch(frame, work),
-            Kind::SelfSync(decoder) => decoder.launch(frame, work),
-        }
+        self.decoder.launch(frame, work)
     }
 }

@@ -4,19 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr};
-use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
 
 use super::planes::{GROUP, PlaneDecoder};
 use super::record_headers::FIRST_PLANES;
 use super::records::{BLOCKS, PARAMETER_BYTES};
-use super::structs::{HeaderPlane, PlaneJoin, RecordHeader};
-use super::transfer::Pieces;
-use crate::device::{Arena, Device, Frame, SideStream};
+use super::structs::{HeaderPlane, RecordHeader};
+use crate::device::{Arena, Device, Frame, PlaneJoin, SideStream, Transfer};
 use crate::error::Result;
 use crate::huffman::decode::StreamLocation;
 use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
-use crate::observer::Observer;
 
 /// Bits of a chunk's status: its Huffman streams are damaged, or its tokens are.
 pub(crate) const STATUS_PLANES: u32 = 1;
@@ -39,8 +36,7 @@ pub(crate) struct Tokens<'h> {
 #[derive(Debug)]
 pub(crate) struct TokenDecoder {
     device: Device,
-    index: IndexKind,
-    pieces: Pieces,
+    transfer: Transfer,
     /// Created on first use, because their kernels take a while to compile.
     bytes: Option<PlaneDecoder<u8>>,
     words: Option<PlaneDecoder<u16>>,
@@ -50,13 +46,11 @@ pub(crate) struct TokenDecoder {
 }
 
 impl TokenDecoder {
-    /// Creates a decoder for streams with this index.
-    pub fn new(device: &Device, index: IndexKind) -> Result<Self> {
-        let (pieces, side) = (Pieces::new(device)?, SideStream::new(device.context())?);
+    pub fn new(device: &Device) -> Result<Self> {
+        let (transfer, side) = (Transfer::new(device)?, SideStream::new(device.context())?);
         Ok(Self {
             device: device.clone(),
-            index,
-            pieces,
+            transfer,
             bytes: None,
             words: None,
             decoders: HashMap::new(),
@@ -73,7 +67,6 @@ impl TokenDecoder {
         input: &CudaView<'_, u8>,
         chunks: &[Tokens<'_>],
         noted: &mut CudaViewMut<'_, u32>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         // Locates the sections of tokens, which are joined from planes if they are stored as planes.
@@ -90,10 +83,10 @@ impl TokenDecoder {
         let mut byte_status = frame.slice::<u32>(byte_streams.places.len())?;
         let mut word_status = frame.slice::<u32>(word_streams.places.len())?;
         if self.words.is_none() && !word_streams.places.is_empty() {
-            self.words = Some(PlaneDecoder::new(&self.device, self.index)?);
+            self.words = Some(PlaneDecoder::new(&self.device)?);
         }
         if self.bytes.is_none() && !byte_streams.places.is_empty() {
-            self.bytes = Some(PlaneDecoder::new(&self.device, self.index)?);
+            self.bytes = Some(PlaneDecoder::new(&self.device)?);
         }
         let words = self.words.as_ref().filter(|_| !word_streams.places.is_empty());
         let bytes = self.bytes.as_ref().filter(|_| !byte_streams.places.is_empty());
@@ -115,9 +108,8 @@ impl TokenDecoder {
         }
         made?;
         // Chunks with damaged planes are excluded from decoding tokens, because their sections are incomplete.
-        self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
-        self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)?;
-        observer("huffman")?;
+        self.transfer.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
+        self.transfer.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)?;
         let pointers = Pointers {
             input: input.device_ptr(&stream).0,
             bytes: decoded_bytes.device_ptr(&stream).0,
@@ -128,8 +120,7 @@ impl TokenDecoder {
         let joins: Vec<PlaneJoin> = joins
             .flat_map(|(tokens, own)| own.iter().filter_map(|section| pointers.join(section, tokens.chunk)))
             .collect();
-        self.pieces.join(frame, &joins, &noted.as_view())?;
-        observer("join")?;
+        self.transfer.join(frame, &joins, &noted.as_view())?;
 
         let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<DecodeSpan>)> = BTreeMap::new();
         for (tokens, own) in chunks.iter().zip(&sections) {
@@ -159,9 +150,9 @@ impl TokenDecoder {
             let lzss_batch = DecodeBatch::of_chunks(&stream, width, level, &spans, &of_chunks)?;
             let mut status = frame.slice::<u32>(spans.len())?;
             decoder.launch_at_addresses(frame, &lzss_batch, &noted.as_view(), &mut status)?;
-            self.pieces.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
+            self.transfer.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
         }
-        observer("lzss")
+        Ok(())
     }
 }
 

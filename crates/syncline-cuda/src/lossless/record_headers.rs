@@ -2,24 +2,31 @@
 
 #![allow(unsafe_code)]
 
-use cudarc::driver::{CudaView, CudaViewMut, PushKernelArg};
+use crate::geometry::DeviceGeometry;
+use cudarc::driver::{CudaView, CudaViewMut};
 use syncline_core::huffman::IndexKind;
 
 use super::structs::RecordHeader;
 use super::tiles::Tiles;
 use crate::container::parsed::CHUNK_TOKENS;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{DriverContext, Result};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::Result;
 use crate::geometry::ChunkBatch;
 
-const SOURCE: Source = source!("lossless/record_headers.cu");
-const THREADS: u32 = 512;
+declare_kernels! {
+    /// The kernel of `kernels/lossless/record_headers.cu`.
+    pub(super) struct RecordHeaderKernels in "lossless/record_headers.cu", by (element_bytes: u64) {
+        const THREADS: u32 = 512;
+        fn record_headers_parse(
+            geometry: DeviceGeometry, batch: ChunkBatch, input: In<u8>, places: In<u64>, lengths: In<u32>,
+            hashes: In<u64>, index_kind: u32, metas: Out<u8>, bases: Out<u8> as "word_t *", starts: Out<u32>,
+            headers: Out<RecordHeader>,
+        );
+    }
+}
 /// Number of the first plane of each section of tokens.
 pub(super) const FIRST_PLANES: [usize; 4] = [0, 1, 2, 4];
-
-pub(super) fn specialization(element_bytes: u64) -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
-}
 
 impl RecordHeader {
     /// Returns the error of the record, if it has one.
@@ -83,11 +90,11 @@ pub(super) struct RecordHeaders<'a> {
 
 /// Reads the headers and tiles of records.
 #[derive(Debug)]
-pub(super) struct RecordHeaderParser(Kernel);
+pub(super) struct RecordHeaderParser(RecordHeaderKernels);
 
 impl RecordHeaderParser {
     pub fn new(device: &Device, element_bytes: u64) -> Result<Self> {
-        device.kernel(&specialization(element_bytes), "record_headers_parse").map(Self)
+        RecordHeaderKernels::load(device, element_bytes).map(Self)
     }
 
     /// Queues the kernel that reads the headers and tiles of the batch's records.
@@ -108,15 +115,13 @@ impl RecordHeaderParser {
             starts: frame.slice(count)?,
         };
         let index = index as u32;
-        let mut launch = stream.launch_builder(self.0.function());
-        launch.arg(tiles.geometry()).arg(batch).arg(records.input).arg(records.places).arg(records.lengths);
-        launch.arg(records.hashes).arg(&index);
-        launch.arg(&mut heads.metas).arg(&mut heads.bases).arg(&mut heads.starts).arg(&mut heads.heads);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *,
-        // u32, u8 *, word_t *, u32 *, RecordHeader *). The caller guarantees a record in the input, its length and its
-        // hash for each chunk. The slices above have a header for each chunk and a meta, a base and a start for each
-        // tile.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading records")?;
+        // SAFETY: the caller guarantees a record in the input, its length and its hash for each chunk. The slices above
+        // have a header for each chunk and a meta, a base and a start for each tile.
+        unsafe {
+            launch!(self.0.record_headers_parse on &stream, Grid::new(batch.chunks(), THREADS); *tiles.geometry(),
+                *batch, records.input, records.places, records.lengths, records.hashes, index, &mut heads.metas,
+                &mut heads.bases, &mut heads.starts, &mut heads.heads)
+        }?;
         Ok(heads)
     }
 }

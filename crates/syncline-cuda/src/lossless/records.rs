@@ -5,7 +5,7 @@ use syncline_core::huffman::MAX_SYMBOLS;
 use syncline_core::lzss::Params;
 
 use super::planes::GROUP;
-use super::transfer::Patches;
+use crate::device::Patches;
 use crate::huffman::encode;
 use crate::lzss::{PlaneStarts, SectionPlan};
 

@@ -6,26 +6,58 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 
 use super::structs::{ChunkSource, SampleTile, TileSummary};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{DriverContext, Result};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
-const SOURCE: Source = source!("lossless/tiles.cu");
-/// Threads of a block with one tile per warp. Blocks are small, because each tile may take 8 KiB of shared memory.
-const THREADS: u32 = 128;
+declare_kernels! {
+    /// The kernels of `kernels/lossless/tiles.cu`.
+    pub(super) struct TileKernels in "lossless/tiles.cu", by (element_bytes: u64) {
+        /// Threads of a block with one tile per warp. Blocks are small, because each tile may take 8 KiB of shared
+        /// memory.
+        const THREADS: u32 = 128;
+        fn tiles_gather(
+            geometry: DeviceGeometry, batch: ChunkBatch, slab: In<u8> as "const word_t *", first_element: u64,
+            stride: u64, slots: Out<u8>,
+        );
+        fn tiles_sample(
+            geometry: DeviceGeometry, tiles: In<SampleTile>, count: u32, slab: In<u8> as "const word_t *",
+            first_element: u64, sample: Out<u8> as "word_t *",
+        );
+        fn tiles_predict(
+            geometry: DeviceGeometry, batch: ChunkBatch, map: u32, chosen: In<u32>,
+            slots: CUdeviceptr as "const uint8_t *", stride: u64, metas: Out<u8>, bases: Out<u8> as "word_t *",
+        );
+        fn tiles_scan(
+            geometry: DeviceGeometry, batch: ChunkBatch, chosen: In<u32>, metas: In<u8>,
+            bases: In<u8> as "const word_t *", starts: Out<u32>, summaries: Out<TileSummary>,
+        );
+        fn tiles_residuals(
+            geometry: DeviceGeometry, batch: ChunkBatch, map: u32, chosen: In<u32>,
+            slots: CUdeviceptr as "const uint8_t *", stride: u64, metas: In<u8>, starts: In<u32>,
+            residual_slots: Out<u8>,
+        );
+        fn tiles_sections(
+            batch: ChunkBatch, metas: In<u8>, bases: In<u8> as "const word_t *", summaries: In<TileSummary>,
+            places: In<u64>, out: Out<u8>,
+        );
+        fn tiles_scatter(
+            geometry: DeviceGeometry, batch: ChunkBatch, map: u32, first_tile: u32, end_tile: u32,
+            sources: In<ChunkSource>, statuses: In<u32>, metas: In<u8>, bases: In<u8> as "const word_t *",
+            starts: In<u32>, slab: Out<u8> as "word_t *", first_element: u64,
+        );
+    }
+}
 /// Threads of a block that processes a chunk: `CHUNK_THREADS` of the source.
 const CHUNK_THREADS: u32 = 1024;
 /// Offset of a chunk whose tile sections are not written.
 pub(super) const NO_PLACE: u64 = u64::MAX;
-
-pub(super) fn specialization(element_bytes: u64) -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
-}
 
 impl TileSummary {
     /// Returns the bytes of sections 0 and 1 of a chunk of `tiles` tiles.
@@ -80,18 +112,11 @@ pub(super) struct Tiles {
     map: u32,
     element_bytes: u32,
     slot_bytes: u64,
-    gather: Kernel,
-    sample: Kernel,
-    predict: Kernel,
-    scan: Kernel,
-    residuals: Kernel,
-    sections: Kernel,
-    scatter: Kernel,
+    kernels: TileKernels,
 }
 
 impl Tiles {
     pub fn new(device: &Device, element: ElementType, geometry: &Geometry) -> Result<Self> {
-        let kernel = |name| device.kernel(&specialization(element.size() as u64), name);
         let of_tile: u64 = (geometry.unclipped_extent().iter().zip(&geometry.dims()[1..]))
             .map(|(&side, &dim)| dim.min(side as u64))
             .product();
@@ -101,13 +126,7 @@ impl Tiles {
             map: if element.is_float() { 2 } else { element.is_signed_integer().into() },
             element_bytes: element.size() as u32,
             slot_bytes: (of_chunk * element.size() as u64).next_multiple_of(16),
-            gather: kernel("tiles_gather")?,
-            sample: kernel("tiles_sample")?,
-            predict: kernel("tiles_predict")?,
-            scan: kernel("tiles_scan")?,
-            residuals: kernel("tiles_residuals")?,
-            sections: kernel("tiles_sections")?,
-            scatter: kernel("tiles_scatter")?,
+            kernels: TileKernels::load(device, element.size() as u64)?,
         })
     }
 
@@ -160,14 +179,13 @@ impl Tiles {
         }
         let mut slots = frame.slice::<u8>(batch.chunks() as usize * self.slot_bytes as usize)?;
         if batch.tiles() > 0 {
-            let mut launch = stream.launch_builder(self.gather.function());
-            launch.arg(&self.geometry).arg(batch).arg(&slab.bytes).arg(&slab.first_element);
-            launch.arg(&self.slot_bytes).arg(&mut slots);
-            // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const word_t *, u64, u64, u8 *). The caller
-            // has checked that the slab contains the batch's elements. It is aligned to elements, as all allocations
-            // and slabs are. A slot has room for the elements of any chunk.
-            unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-                .doing("putting tiles in order")?;
+            let grid = Grid::new(batch.tiles().div_ceil(THREADS / 32), THREADS);
+            // SAFETY: the caller has checked that the slab contains the batch's elements. It is aligned to elements, as
+            // all allocations and slabs are. A slot has room for the elements of any chunk.
+            unsafe {
+                launch!(self.kernels.tiles_gather on &stream, grid; self.geometry, *batch, &slab.bytes,
+                    slab.first_element, self.slot_bytes, &mut slots)
+            }?;
         }
         let (pointer, _) = slots.device_ptr(&stream);
         Ok((Slots { pointer, stride: self.slot_bytes }, slots))
@@ -198,18 +216,13 @@ impl Tiles {
             return Ok(sample);
         }
         let count = list.len() as u32;
-        let mut list = frame.upload(&list)?;
-        let mut launch = stream.launch_builder(self.sample.function());
-        launch
-            .arg(&self.geometry)
-            .arg(&mut list)
-            .arg(&count)
-            .arg(&slab.bytes)
-            .arg(&slab.first_element)
-            .arg(&mut sample);
-        // SAFETY: the kernel's parameters are (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *). The
-        // caller has checked that the slab contains the tiles' elements; the sample has room for each tile.
-        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;
+        let list = frame.upload(&list)?;
+        let grid = Grid::new(count.div_ceil(THREADS / 32), THREADS);
+        // SAFETY: the caller has checked that the slab contains the tiles' elements; the sample has room for each tile.
+        unsafe {
+            launch!(self.kernels.tiles_sample on &stream, grid; self.geometry, &list, count, &slab.bytes,
+                slab.first_element, &mut sample)
+        }?;
         Ok(sample)
     }
 
@@ -232,21 +245,18 @@ impl Tiles {
         if tiles == 0 {
             return Ok(predicted);
         }
-        let mut launch = stream.launch_builder(self.predict.function());
-        launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
-        launch.arg(&mut predicted.metas).arg(&mut predicted.bases);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, u8 *, word_t
-        // *). The slots have the elements of all chunks; there are a meta and a base for each tile, and a word of
+        let grid = Grid::new(batch.tiles().div_ceil(THREADS / 32), THREADS);
+        // SAFETY: the slots have the elements of all chunks; there are a meta and a base for each tile, and a word of
         // `chosen` for each chunk.
-        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("predicting tiles")?;
-        let mut launch = stream.launch_builder(self.scan.function());
-        launch.arg(&self.geometry).arg(batch).arg(chosen).arg(&mut predicted.metas).arg(&mut predicted.bases);
-        launch.arg(&mut predicted.starts).arg(&mut predicted.summaries);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *,
-        // TileSummary *). The arrays are those of the kernel above, with a start for each tile and a summary for each
-        // chunk.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }.doing("adding up tiles")?;
+        unsafe {
+            launch!(self.kernels.tiles_predict on &stream, grid; self.geometry, *batch, self.map, chosen, slots.pointer,
+                slots.stride, &mut predicted.metas, &mut predicted.bases)
+        }?;
+        // SAFETY: the arrays are those of the kernel above, with a start for each tile and a summary for each chunk.
+        unsafe {
+            launch!(self.kernels.tiles_scan on &stream, Grid::new(batch.chunks(), CHUNK_THREADS); self.geometry, *batch,
+                chosen, &predicted.metas, &predicted.bases, &mut predicted.starts, &mut predicted.summaries)
+        }?;
         Ok(predicted)
     }
 
@@ -264,14 +274,12 @@ impl Tiles {
         if batch.tiles() == 0 {
             return Ok(residuals);
         }
-        let mut launch = stream.launch_builder(self.residuals.function());
-        launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
-        launch.arg(&mut predicted.metas).arg(&mut predicted.starts).arg(&mut residuals);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, const u8 *,
-        // const u32 *, u8 *). `predict` computed the arrays for the same batch; a chunk has no more residuals than
-        // elements.
-        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("writing residuals")?;
+        let grid = Grid::new(batch.tiles().div_ceil(THREADS / 32), THREADS);
+        // SAFETY: `predict` computed the arrays for the same batch; a chunk has no more residuals than elements.
+        unsafe {
+            launch!(self.kernels.tiles_residuals on &stream, grid; self.geometry, *batch, self.map, chosen,
+                slots.pointer, slots.stride, &predicted.metas, &predicted.starts, &mut residuals)
+        }?;
         Ok(residuals)
     }
 
@@ -285,15 +293,12 @@ impl Tiles {
         places: &CudaView<'_, u64>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
-        let mut launch = stream.launch_builder(self.sections.function());
-        launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
-        launch.arg(places).arg(output);
-        // SAFETY: the kernel's parameters are (ChunkBatch, const u8 *, const word_t *, const TileSummary *, const u64
-        // *, u8 *). There is an offset for each chunk, and the kernel writes as many bytes as the summaries state,
-        // which the caller has checked.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
-            .doing("writing tiles' sections")
-            .map(drop)
+        // SAFETY: there is an offset for each chunk, and the kernel writes as many bytes as the summaries state, which
+        // the caller has checked.
+        unsafe {
+            launch!(self.kernels.tiles_sections on &stream, Grid::new(batch.chunks(), CHUNK_THREADS); *batch,
+                &predicted.metas, &predicted.bases, &predicted.summaries, places, output)
+        }
     }
 
     /// Writes tiles of a batch, numbered from its first, to the array's elements from number `first_element` on. Chunks
@@ -315,15 +320,13 @@ impl Tiles {
         if tiles.is_empty() {
             return Ok(());
         }
-        let mut launch = stream.launch_builder(self.scatter.function());
-        launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(&tiles.start).arg(&tiles.end).arg(sources);
-        launch.arg(statuses).arg(metas).arg(bases).arg(starts).arg(output).arg(&first_element);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u32 *,
-        // const u8 *, const word_t *, const u32 *, word_t *, u64). There are a source and a status for each chunk. A
-        // source has all elements or residuals that the starts of its tiles count, which parsing has computed. The
-        // caller has checked that the output contains the tiles' elements.
-        unsafe { launch.launch(Kernel::grid((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("writing tiles")
-            .map(drop)
+        let grid = Grid::new((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS);
+        // SAFETY: there are a source and a status for each chunk. A source has all elements or residuals that the
+        // starts of its tiles count, which parsing has computed. The caller has checked that the output contains the
+        // tiles' elements.
+        unsafe {
+            launch!(self.kernels.tiles_scatter on &stream, grid; self.geometry, *batch, self.map, tiles.start,
+                tiles.end, sources, statuses, metas, bases, starts, output, first_element)
+        }
     }
 }

@@ -5,19 +5,15 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
-use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
-use super::structs::CountedPlane;
 use super::tiles::NO_PLACE;
-use super::transfer::{Copies, Patches, Pieces};
-use crate::device::{Device, Frame, Pinned, fetch};
+use crate::device::{Copies, CountedPlane, Device, Frame, Patches, Pinned, Transfer, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
-use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
-use crate::observer::Observer;
+use crate::lzss::{Batch, Encoder, Form, Found, NO_MATCHES, SectionPlan, Span, WORD_PLANES};
 
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +167,7 @@ impl TokenPlaces {
 #[derive(Debug)]
 pub(crate) struct TokenEncoder {
     device: Device,
-    pieces: Pieces,
+    transfer: Transfer,
     /// Created on first use, because their kernels take a while to compile.
     encoders: HashMap<(SymbolWidth, u8), Encoder>,
     bytes: Option<PlaneEncoder<u8>>,
@@ -182,17 +178,19 @@ pub(crate) struct TokenEncoder {
 
 impl TokenEncoder {
     pub fn new(device: &Device) -> Result<Self> {
-        let pieces = Pieces::new(device)?;
-        Ok(Self { device: device.clone(), pieces, encoders: HashMap::new(), bytes: None, words: None, greatest: None })
+        let transfer = Transfer::new(device)?;
+        Ok(Self {
+            device: device.clone(),
+            transfer,
+            encoders: HashMap::new(),
+            bytes: None,
+            words: None,
+            greatest: None,
+        })
     }
 
     /// Finds the tokens of at least one chunk. Waits for the device.
-    pub fn find<'a>(
-        &mut self,
-        frame: &mut Frame<'a>,
-        sources: &[Source],
-        observer: &mut Observer<'_>,
-    ) -> Result<FoundTokens<'a>> {
+    pub fn find<'a>(&mut self, frame: &mut Frame<'a>, sources: &[Source]) -> Result<FoundTokens<'a>> {
         let stream = frame.stream().clone();
         let mut by_kind: BTreeMap<(CUdeviceptr, SymbolWidth, u8), Vec<usize>> = BTreeMap::new();
         for (number, source) in sources.iter().enumerate() {
@@ -206,7 +204,7 @@ impl TokenEncoder {
             let encoder = match self.encoders.entry((width, level)) {
                 std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
                 std::collections::hash_map::Entry::Vacant(entry) => {
-                    entry.insert(Encoder::new(&self.device, width, level, Method::Linked)?)
+                    entry.insert(Encoder::new(&self.device, width, level)?)
                 }
             };
             let span = |&number: &usize| {
@@ -216,7 +214,7 @@ impl TokenEncoder {
             let spans: Vec<Span> = numbers.iter().map(span).collect();
             let batch = Batch::new(&stream, width, level, Form::Sections, &spans)?;
             let mut plans = device_plans.slice_mut(first_plan..first_plan + numbers.len());
-            let found = encoder.find_at(frame, base, &batch, &mut plans, observer)?;
+            let found = encoder.find_at(frame, base, &batch, &mut plans)?;
             let end = first_plan + numbers.len();
             groups.push(Group { batch, found, first_plan, encoder: (width, level), sources: numbers });
             first_plan = end;
@@ -262,7 +260,7 @@ impl TokenEncoder {
         let split = self.split(frame, found)?;
         let planes = split.planes.iter().flat_map(|planes| planes.bytes.iter().flatten());
         let list: Vec<_> = planes.map(|&Plane { start, count, .. }| CountedPlane { start, count }).collect();
-        let mut counts = self.pieces.count(frame, &split.bytes.as_view(), &list)?.into_iter();
+        let mut counts = self.transfer.count(frame, &split.bytes.as_view(), &list)?.into_iter();
         let own = |(planes, plan): (&ChunkPlanes, &SectionPlan)| {
             let number = planes.bytes.iter().map(Vec::len).sum();
             (counts.by_ref().take(number).collect(), plan.blocks as usize)
@@ -271,16 +269,9 @@ impl TokenEncoder {
     }
 
     /// Splits tokens into planes, and lays these out as Huffman streams with this index. Waits for the device.
-    pub fn lay_out<'a>(
-        &mut self,
-        frame: &mut Frame<'a>,
-        index: IndexKind,
-        found: &mut FoundTokens<'a>,
-        observer: &mut Observer<'_>,
-    ) -> Result<LaidOutPlanes<'a>> {
+    pub fn lay_out<'a>(&mut self, frame: &mut Frame<'a>, found: &mut FoundTokens<'a>) -> Result<LaidOutPlanes<'a>> {
         let stream = frame.stream().clone();
         let Split { planes, bytes, words, greatest, byte_list, word_list } = self.split(frame, found)?;
-        observer("planes")?;
         let on_host = match self.greatest.take().filter(|on_host| on_host.len() >= greatest.len()) {
             Some(on_host) => self.greatest.insert(on_host.on(&stream)?),
             None => self.greatest.insert(Pinned::new(&stream, greatest.len().next_power_of_two())?),
@@ -290,11 +281,11 @@ impl TokenEncoder {
             let span = |&(first_group, groups)| StreamSpan { first_group, groups, free_symbol: 0 };
             list.streams.iter().map(span).collect()
         };
-        let byte_encoder = match self.bytes.take().filter(|encoder| encoder.index() == index) {
-            Some(encoder) => self.bytes.insert(encoder),
-            None => self.bytes.insert(PlaneEncoder::new(&self.device, index, 1 << 8)?),
+        let byte_encoder = match &mut self.bytes {
+            Some(encoder) => encoder,
+            none => none.insert(PlaneEncoder::new(&self.device, 1 << 8)?),
         };
-        let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list), observer)?;
+        let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list))?;
         // The planes of bytes keep the device busy until the largest symbols of the other planes are known.
         let mut of_streams = vec![0; word_list.streams.len()];
         let order = found.groups.iter().flat_map(|group| &group.sources);
@@ -303,11 +294,8 @@ impl TokenEncoder {
                 plane.stream.into_iter().for_each(|stream| of_streams[stream] = greatest);
             }
         }
-        let word_encoder = match self.words.take().filter(|encoder| encoder.index() == index) {
-            Some(encoder) => self.words.insert(encoder),
-            None => self.words.insert(WordEncoder::new(&self.device, index)),
-        };
-        let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams, observer)?;
+        let word_encoder = self.words.get_or_insert_with(|| WordEncoder::new(&self.device));
+        let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams)?;
         byte_encoder.wait(&mut of_bytes)?;
         word_encoder.wait(&mut of_words)?;
         Ok(LaidOutPlanes { planes, bytes, words, of_bytes, of_words })
@@ -321,15 +309,13 @@ impl TokenEncoder {
         laid_out: Option<LaidOutPlanes<'_>>,
         places: &TokenPlaces,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
-        self.pieces.patch(stream, &places.patches, output)?;
-        self.pieces.copy(stream, &places.copies)?;
-        observer("patches and copies")?;
+        self.transfer.patch(stream, &places.patches, output)?;
+        self.transfer.copy(stream, &places.copies)?;
         if let Some(LaidOutPlanes { of_bytes, of_words, .. }) = laid_out {
             if let (Some(bytes), Some(words)) = (&mut self.bytes, &mut self.words) {
-                bytes.write(stream, of_bytes, &places.byte_places, output, observer)?;
-                words.write(stream, of_words, &places.word_places, output, observer)?;
+                bytes.write(stream, of_bytes, &places.byte_places, output)?;
+                words.write(stream, of_words, &places.word_places, output)?;
             }
             return Ok(());
         }
@@ -341,6 +327,6 @@ impl TokenEncoder {
             let Group { batch, found, .. } = group;
             encoder.write_sections(stream, batch, found, &plans, &own.as_view(), output)?;
         }
-        observer("sections")
+        Ok(())
     }
 }

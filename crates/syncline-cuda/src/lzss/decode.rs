@@ -2,20 +2,47 @@
 
 #![allow(unsafe_code)]
 
+use crate::device::Specialization;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::structs::DecodeSection;
 use super::{Counted, check_chunk, constants, params};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 
-const DECODE: Source = source!("lzss/decode.cu");
+declare_kernels! {
+    /// The kernel of `kernels/lzss/decode.cu`, with a thread block for each data block.
+    struct BlockKernels in "lzss/decode.cu", of (shape: &Shape) {
+        with COMMON = constants(&shape.params, shape.threads);
+        with MATCH_BYTES = shape.match_bytes;
+        with BLOCKS = shape.blocks;
+        fn lzss_decode(
+            input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32,
+            starts: In<u32> as "const Start *", out: CUdeviceptr as "uint8_t *", status: Out<u32>,
+        );
+    }
+}
 
-const DECODE_WARPS: Source = source!("lzss/decode_warps.cu");
+declare_kernels! {
+    /// The kernels of `kernels/lzss/decode_warps.cu`, with a warp for each data block.
+    struct WarpKernels in "lzss/decode_warps.cu", of (params: &Params) {
+        with COMMON = constants(params, WARPS_THREADS);
+        with BLOCKS = WARPS_BLOCKS;
+        fn lzss_starts(
+            input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32, all_blocks: u32,
+            noted: CUdeviceptr as "const uint32_t *", starts: Out<u32> as "Start *", status: Out<u32>,
+        );
+        fn lzss_decode_warps(
+            input: CUdeviceptr as "const uint8_t *", sections: In<DecodeSection>, section_count: u32, blocks: u32,
+            starts: In<u32> as "const Start *", out: CUdeviceptr as "uint8_t *", status: Out<u32>,
+        );
+    }
+}
 
 /// 32-bit words of `Start` in lzss/decode.cuh.
 const START_WORDS: usize = 5;
@@ -196,35 +223,21 @@ impl Shape {
         let sources = (places * 2).max(symbols / u32::from(self.params.min_match) * self.match_bytes);
         places * self.params.width.bytes() as u32 + sources.next_multiple_of(16)
     }
-
-    fn specialization(&self) -> Specialization {
-        let mut constants = constants(&self.params, self.threads);
-        constants.extend([("MATCH_BYTES", self.match_bytes.into()), ("BLOCKS", self.blocks.into())]);
-        Specialization { source: DECODE, constants }
-    }
-}
-
-/// Returns the specialization with one warp per data block.
-fn specialization_of_warps(params: &Params) -> Specialization {
-    let mut constants = constants(params, WARPS_THREADS);
-    constants.push(("BLOCKS", WARPS_BLOCKS));
-    Specialization { source: DECODE_WARPS, constants }
 }
 
 pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
-    let few = Shape::new(params, shared_memory).map(|shape| shape.specialization());
-    few.into_iter().chain([specialization_of_warps(params)]).collect()
+    let few = Shape::new(params, shared_memory).map(|shape| BlockKernels::specialization(&shape));
+    few.into_iter().chain([WarpKernels::specialization(params)]).collect()
 }
 
 /// Decodes tokens to bytes.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     params: Params,
-    starts: Kernel,
     /// The kernel with one thread block per data block, if there is enough shared memory.
-    few: Option<(Shape, Kernel)>,
-    /// The kernel with one warp per data block.
-    many: Kernel,
+    few: Option<(Shape, BlockKernels)>,
+    /// The kernels with one warp per data block.
+    many: WarpKernels,
     /// Number of data blocks from which on `many` is used.
     from: u32,
 }
@@ -237,17 +250,15 @@ impl Decoder {
     pub fn new(device: &Device, width: SymbolWidth, level: u8) -> Result<Self> {
         let params = params(width, level)?;
         let info = device.info();
-        let few = |shape: Shape| -> Result<(Shape, Kernel)> {
-            let kernel = device.kernel(&shape.specialization(), "lzss_decode")?;
-            kernel.allow_shared_memory(shape.work_bytes())?;
-            Ok((shape, kernel))
+        let few = |shape: Shape| -> Result<(Shape, BlockKernels)> {
+            let kernels = BlockKernels::load(device, &shape)?;
+            kernels.lzss_decode.allow_shared_memory(shape.work_bytes())?;
+            Ok((shape, kernels))
         };
-        let of_warps = specialization_of_warps(&params);
         Ok(Self {
             params,
-            starts: device.kernel(&of_warps, "lzss_starts")?,
             few: Shape::new(&params, info.shared_memory_per_block).map(few).transpose()?,
-            many: device.kernel(&of_warps, "lzss_decode_warps")?,
+            many: WarpKernels::load(device, &params)?,
             from: many_blocks(&params) * info.multiprocessors,
         })
     }
@@ -320,19 +331,12 @@ impl Decoder {
         let (chunks, blocks) = (batch.chunks, batch.blocks);
         let noted: CUdeviceptr = noted.map_or(0, |noted| noted.device_ptr(&stream).0);
         let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
-        let mut launch = stream.launch_builder(self.starts.function());
-        launch
-            .arg(&input)
-            .arg(&batch.sections)
-            .arg(&chunks)
-            .arg(&blocks)
-            .arg(&noted)
-            .arg(&mut starts)
-            .arg(&mut *status);
-        // SAFETY: the kernel's parameters are (const u8 *, const DecodeSection *, u32, u32, const u32 *, Start *, u32
-        // *). The indices of status words are below the length of `noted`, if that is given. The counts of all blocks
-        // lie in the input, as checked above; there is a start for each block, and a status for each chunk.
-        unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
+        // SAFETY: the indices of status words are below the length of `noted`, if that is given. The counts of all
+        // blocks lie in the input, as checked above; there is a start for each block, and a status for each chunk.
+        unsafe {
+            launch!(self.many.lzss_starts on &stream, Grid::new(chunks, WARPS_THREADS); input, &batch.sections, chunks,
+                blocks, noted, &mut starts, &mut *status)
+        }?;
         if blocks == 0 {
             return Ok(());
         }
@@ -340,22 +344,21 @@ impl Decoder {
         // A thread block has room for the matches of chunks whose minimum match saves bytes; other chunks are allowed.
         let is_usual = batch.least_min_match >= self.params.min_match.into();
         let few = self.few.as_ref().filter(|_| is_usual && blocks < self.from);
-        let kernel = few.map_or(&self.many, |(_, kernel)| kernel);
-        let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(&input).arg(&batch.sections).arg(&chunks);
-        let grid = match few {
-            Some((shape, _)) => Kernel::grid(blocks, shape.threads, shape.work_bytes()),
-            None => {
-                launch.arg(&blocks);
-                Kernel::grid(blocks.div_ceil(WARPS_THREADS / 32), WARPS_THREADS, 0)
-            }
-        };
-        launch.arg(&mut starts).arg(&output).arg(&mut *status);
-        // SAFETY: the kernel's parameters are (const u8 *, const DecodeSection *, u32, const Start *, u8 *, u32 *); the
-        // kernel of warps has a u32 before the starts. The first kernel has compared the counts with the lengths of the
-        // sections, which lie in the input, and the blocks of chunks with an error are skipped. Outputs lie in the
-        // output buffer. A thread block has room for the maximum number of matches.
-        unsafe { launch.launch(grid) }.doing("decoding LZSS tokens")?;
-        Ok(())
+        let (sections, starts) = (&batch.sections, &starts);
+        if let Some((shape, kernels)) = few {
+            let grid = Grid::new(blocks, shape.threads).shared_memory(shape.work_bytes());
+            // SAFETY: the first kernel has compared the counts with the lengths of the sections, which lie in the
+            // input, and the blocks of chunks with an error are skipped. Outputs lie in the output buffer. A thread
+            // block has room for the maximum number of matches.
+            return unsafe {
+                launch!(kernels.lzss_decode on &stream, grid; input, sections, chunks, starts, output, status)
+            };
+        }
+        let grid = Grid::new(blocks.div_ceil(WARPS_THREADS / 32), WARPS_THREADS);
+        // SAFETY: as above.
+        unsafe {
+            launch!(self.many.lzss_decode_warps on &stream, grid; input, sections, chunks, blocks, starts, output,
+                status)
+        }
     }
 }

@@ -5,18 +5,62 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::sections::{Batch, Encoded, Form};
-use super::structs::{PlaneStarts, SectionPlan, WORD_PLANES};
+use super::structs::{EncodeSection, PlaneStarts, SectionPlan, WORD_PLANES};
 use super::{constants, match_constants, params};
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Grid, Source, Specialization, source};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 
-const LINKED: Source = source!("lzss/encode.cu");
-const SECTIONS: Source = source!("lzss/sections.cu");
+declare_kernels! {
+    /// The kernel of `kernels/lzss/encode.cu`.
+    struct TokenKernels in "lzss/encode.cu", of (shape: &Shape) {
+        with COMMON = constants(&shape.params, shape.threads);
+        with MATCHES = match_constants(&shape.params);
+        with IN_SHARED = shape.in_shared;
+        with WORK_BYTES_IN_RUST = shape.work_bytes();
+        with SLOT_BYTES_IN_RUST = shape.slot_bytes();
+        with HASH_BITS = shape.hash_bits;
+        with LINK_WARPS = shape.link_warps;
+        with BLOCKS = shape.blocks;
+        fn lzss_tokens(
+            input: CUdeviceptr as "const uint8_t *", sections: In<EncodeSection>, section_count: u32, blocks: u32,
+            slots: Out<u8>, counts: Out<u64> as "Counts *", scratch: Out<u8>,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernels of `kernels/lzss/sections.cu`.
+    struct SectionKernels in "lzss/sections.cu", of (shape: &Shape) {
+        with COMMON = constants(&shape.params, SECTION_THREADS);
+        with LEVEL = shape.params.level;
+        with SLOT_BYTES_IN_RUST = shape.slot_bytes();
+        fn lzss_layout(
+            sections: In<EncodeSection>, section_count: u32, all_blocks: u32, prefix: u32,
+            counts: In<u64> as "const Counts *", starts: Out<u32> as "Start *", plans: Out<SectionPlan>,
+        );
+        fn lzss_places(section_count: u32, room: u64, plans: Out<SectionPlan>, places: Out<u64>, lengths: Out<u32>);
+        fn lzss_write(
+            sections: In<EncodeSection>, section_count: u32, counts: In<u64> as "const Counts *",
+            starts: In<u32> as "const Start *", plans: In<SectionPlan>, places: In<u64>, prefix: u32, slots: In<u8>,
+            out: Out<u8>,
+        );
+        fn lzss_planes(
+            sections: In<EncodeSection>, section_count: u32, counts: In<u64> as "const Counts *",
+            starts: In<u32> as "const Start *", plans: In<SectionPlan>, planes: In<PlaneStarts>, slots: In<u8>,
+            bytes: Out<u8>, words: Out<u16>, greatest: Out<u32>,
+        );
+        fn lzss_edges(
+            sections: In<EncodeSection>, section_count: u32, plans: In<SectionPlan>, places: In<u64>, prefix: u32,
+            out: Out<u8>,
+        );
+    }
+}
 
 /// Threads of a block of the kernels that lay out and move tokens.
 const SECTION_THREADS: u32 = 256;
@@ -29,15 +73,27 @@ const LONG_HASH_BITS: u32 = 12;
 /// 32-bit words of `Start` in lzss/sections.cu.
 const START_WORDS: usize = 3;
 
-/// How matches are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
+/// A kernel that finds tokens. It takes the parameters of `lzss_tokens` in `lzss/encode.cu` and is compiled with the
+/// same constants, so that another kernel with the same rule for the best match can replace that one.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenSearch {
+    pub source: Source,
+    pub kernel: &'static str,
+}
+
+impl TokenSearch {
     /// Follows links between positions that start with equal symbols; tokens are selected in parallel.
-    Linked,
-    /// Compares with every position of the window; one thread selects tokens:
-    /// [`gpulz_2023`](crate::baselines::gpulz_2023).
-    #[cfg(feature = "baselines")]
-    Gpulz2023,
+    const LINKED: Self = Self { source: source!("lzss/encode.cu"), kernel: "lzss_tokens" };
+
+    /// Returns the specialization for one width and level, for the check that all of them compile.
+    pub fn specialization(&self, params: &Params, shared_memory: u32) -> Specialization {
+        self.specialization_of(&Shape::new(params, shared_memory))
+    }
+
+    fn specialization_of(&self, shape: &Shape) -> Specialization {
+        TokenKernels::specialization(shape).with_kernel(self.source, Self::LINKED.kernel, self.kernel)
+    }
 }
 
 /// Constants that affect speed but not the tokens.
@@ -102,56 +158,19 @@ impl Shape {
     fn slot_bytes(&self) -> u32 {
         self.symbols() / 8 + self.params.block_bytes() as u32 + 64
     }
-
-    fn specialization(&self, method: Method) -> Specialization {
-        let mut constants = constants(&self.params, self.threads);
-        constants.extend(match_constants(&self.params));
-        constants.extend([
-            ("IN_SHARED", self.in_shared.into()),
-            ("WORK_BYTES_IN_RUST", self.work_bytes().into()),
-            ("SLOT_BYTES_IN_RUST", self.slot_bytes().into()),
-        ]);
-        match method {
-            #[cfg(feature = "baselines")]
-            Method::Gpulz2023 => Specialization { source: crate::baselines::gpulz_2023::SOURCE, constants },
-            Method::Linked => {
-                constants.extend([
-                    ("HASH_BITS", self.hash_bits.into()),
-                    ("LINK_WARPS", self.link_warps.into()),
-                    ("BLOCKS", self.blocks.into()),
-                ]);
-                Specialization { source: LINKED, constants }
-            }
-        }
-    }
-
-    fn sections_specialization(&self) -> Specialization {
-        let mut constants = constants(&self.params, SECTION_THREADS);
-        constants.extend([("LEVEL", self.params.level.into()), ("SLOT_BYTES_IN_RUST", self.slot_bytes().into())]);
-        Specialization { source: SECTIONS, constants }
-    }
 }
 
 pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
     let shape = Shape::new(params, shared_memory);
-    vec![
-        shape.specialization(Method::Linked),
-        #[cfg(feature = "baselines")]
-        shape.specialization(Method::Gpulz2023),
-        shape.sections_specialization(),
-    ]
+    vec![TokenKernels::specialization(&shape), SectionKernels::specialization(&shape)]
 }
 
 /// Finds the tokens of chunks' bytes.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     shape: Shape,
-    tokens: Kernel,
-    layout: Kernel,
-    places: Kernel,
-    write: Kernel,
-    edges: Kernel,
-    planes: Kernel,
+    tokens: TokenKernels,
+    sections: SectionKernels,
     hasher: Hasher,
     /// Number of thread blocks that are resident on the device.
     resident: u32,
@@ -162,25 +181,21 @@ impl Encoder {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
-    pub fn new(device: &Device, width: SymbolWidth, level: u8, method: Method) -> Result<Self> {
+    pub fn new(device: &Device, width: SymbolWidth, level: u8) -> Result<Self> {
+        Self::with_search(device, width, level, TokenSearch::LINKED)
+    }
+
+    /// Creates an encoder as [`Self::new`] does, with another kernel that finds the tokens.
+    #[doc(hidden)]
+    pub fn with_search(device: &Device, width: SymbolWidth, level: u8, search: TokenSearch) -> Result<Self> {
         let shape = Shape::new(&params(width, level)?, device.info().shared_memory_per_block);
-        let name = match method {
-            Method::Linked => "lzss_tokens",
-            #[cfg(feature = "baselines")]
-            Method::Gpulz2023 => crate::baselines::gpulz_2023::KERNEL,
-        };
-        let tokens = device.kernel(&shape.specialization(method), name)?;
+        let tokens = device.kernel(&search.specialization_of(&shape), search.kernel)?;
         tokens.allow_shared_memory(shape.shared_memory())?;
         let resident = tokens.blocks_per_multiprocessor(shape.threads, shape.shared_memory())?.max(1);
-        let sections = shape.sections_specialization();
         Ok(Self {
             shape,
-            tokens,
-            layout: device.kernel(&sections, "lzss_layout")?,
-            places: device.kernel(&sections, "lzss_places")?,
-            write: device.kernel(&sections, "lzss_write")?,
-            edges: device.kernel(&sections, "lzss_edges")?,
-            planes: device.kernel(&sections, "lzss_planes")?,
+            tokens: TokenKernels { lzss_tokens: tokens },
+            sections: SectionKernels::load(device, &shape)?,
             hasher: Hasher::new(device)?,
             resident: resident * device.info().multiprocessors,
         })
@@ -199,58 +214,32 @@ impl Encoder {
         batch: &Batch,
         encoded: &mut Encoded,
     ) -> Result<()> {
-        self.launch_observed(frame, input, batch, encoded, &mut |_| Ok(()))
-    }
-
-    /// Encodes as [`Self::launch`] does, and calls `launched` with a kernel's name after each launch, so that benches
-    /// can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::launch`] and of `launched`.
-    pub fn launch_observed(
-        &self,
-        frame: &mut Frame<'_>,
-        input: &CudaView<'_, u8>,
-        batch: &Batch,
-        encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
-    ) -> Result<()> {
         let stream = frame.stream().clone();
         let (chunks, prefix) = (batch.chunks, batch.form.prefix());
-        let mut found = self.find(frame, input, batch, &mut encoded.plans.as_view_mut(), launched)?;
+        let mut found = self.find(frame, input, batch, &mut encoded.plans.as_view_mut())?;
 
         let room = encoded.bytes.len() as u64;
-        let mut launch = stream.launch_builder(self.places.function());
-        launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
-        // SAFETY: the kernel's parameters are (u32, u64, SectionPlan *, u64 *, u32 *). There are a plan and a length
-        // for each chunk, and one more place than chunks.
-        unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
-        launched(self.places.name())?;
+        // SAFETY: there are a plan and a length for each chunk, and one more place than chunks.
+        unsafe {
+            launch!(self.sections.lzss_places on &stream, Grid::new(1, SECTION_THREADS); chunks, room,
+                &mut encoded.plans, &mut encoded.places, &mut encoded.lengths)
+        }?;
 
         let (plans, places) = (encoded.plans.as_view(), encoded.places.as_view());
         self.write_sections(&stream, batch, &mut found, &plans, &places, &mut encoded.bytes.as_view_mut())?;
-        launched(self.write.name())?;
 
-        let mut launch = stream.launch_builder(self.edges.function());
-        launch
-            .arg(&batch.sections)
-            .arg(&chunks)
-            .arg(&encoded.plans)
-            .arg(&encoded.places)
-            .arg(&prefix)
-            .arg(&mut encoded.bytes);
-        let grid = Kernel::grid(chunks.div_ceil(SECTION_THREADS / 32), SECTION_THREADS, 0);
-        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const SectionPlan *, const u64 *, u32, u8
-        // *), with the same arrays as above.
-        unsafe { launch.launch(grid) }.doing("writing LZSS parameters")?;
-        launched(self.edges.name())?;
+        let grid = Grid::new(chunks.div_ceil(SECTION_THREADS / 32), SECTION_THREADS);
+        // SAFETY: the same arrays as above.
+        unsafe {
+            launch!(self.sections.lzss_edges on &stream, grid; &batch.sections, chunks, &encoded.plans, &encoded.places,
+                prefix, &mut encoded.bytes)
+        }?;
 
         if batch.form == Form::Records {
             let (starts, lengths) = (encoded.places.slice(..chunks as usize), encoded.lengths.as_view());
             let pieces =
                 Pieces { starts: &starts, lengths: &lengths, longest: batch.longest, excluded: ExcludedRange::RECORD };
-            self.hasher.sign(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
-            launched("container_hash")?;
+            self.hasher.checksum(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
         }
         Ok(())
     }
@@ -262,13 +251,12 @@ impl Encoder {
         input: &CudaView<'_, u8>,
         batch: &Batch,
         plans: &mut CudaViewMut<'_, SectionPlan>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Found<'a>> {
         if (input.len() as u64) < batch.input_bytes {
             return Err(CudaError::invalid("the chunks go past the end of the input"));
         }
         let pointer = input.device_ptr(frame.stream()).0;
-        self.find_at(frame, pointer, batch, plans, launched)
+        self.find_at(frame, pointer, batch, plans)
     }
 
     /// Finds tokens as [`Self::find`] does. Offsets count from an address; the caller guarantees that the bytes exist.
@@ -278,7 +266,6 @@ impl Encoder {
         input: CUdeviceptr,
         batch: &Batch,
         plans: &mut CudaViewMut<'_, SectionPlan>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Found<'a>> {
         let stream = frame.stream().clone();
         let problems = [
@@ -294,35 +281,26 @@ impl Encoder {
         let mut counts = frame.slice::<u64>(blocks as usize)?;
         let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
         if blocks > 0 {
-            let grid = if self.shape.in_shared { blocks } else { blocks.min(self.resident) };
-            let scratch = if self.shape.in_shared { 0 } else { grid as usize * self.shape.work_bytes() as usize };
+            let thread_blocks = if self.shape.in_shared { blocks } else { blocks.min(self.resident) };
+            let scratch =
+                if self.shape.in_shared { 0 } else { thread_blocks as usize * self.shape.work_bytes() as usize };
             let mut scratch = frame.slice::<u8>(scratch)?;
-            let mut launch = stream.launch_builder(self.tokens.function());
-            launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks);
-            launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
+            let grid = Grid::new(thread_blocks, self.shape.threads).shared_memory(self.shape.shared_memory());
             // SAFETY: the parameters of both kernels are (const u8 *, const EncodeSection *, u32, u32, u8 *, Counts *,
             // u8 *). Sections lie in the input, as checked above. Each data block has a slot of the size that the
             // source asserts, and two words of counts. Each thread block has its working memory, in shared memory or in
             // the scratch memory.
-            unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
-                .doing("finding LZSS tokens")?;
-            launched(self.tokens.name())?;
+            unsafe {
+                launch!(self.tokens.lzss_tokens on &stream, grid; input, &batch.sections, chunks, blocks, &mut slots,
+                    &mut counts, &mut scratch)
+            }?;
         }
 
-        let mut launch = stream.launch_builder(self.layout.function());
-        launch
-            .arg(&batch.sections)
-            .arg(&chunks)
-            .arg(&blocks)
-            .arg(&prefix)
-            .arg(&mut counts)
-            .arg(&mut starts)
-            .arg(&mut *plans);
-        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, u32, u32, const Counts *, Start *,
-        // SectionPlan *). There are counts and a start for each data block, and a plan for each chunk, as checked
-        // above.
-        unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
-        launched(self.layout.name())?;
+        // SAFETY: there are counts and a start for each data block, and a plan for each chunk, as checked above.
+        unsafe {
+            launch!(self.sections.lzss_layout on &stream, Grid::new(chunks, SECTION_THREADS); &batch.sections, chunks,
+                blocks, prefix, &counts, &mut starts, &mut *plans)
+        }?;
         Ok(Found { slots, counts, starts })
     }
 
@@ -341,13 +319,12 @@ impl Encoder {
             return Ok(());
         }
         let prefix = batch.form.prefix();
-        let mut launch = stream.launch_builder(self.write.function());
-        launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
-        launch.arg(plans).arg(places).arg(&prefix).arg(&mut found.slots).arg(output);
-        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const Counts *, const Start *, const
-        // SectionPlan *, const u64 *, u32, const u8 *, u8 *). Chunks whose sections do not fit the output have a status
-        // or no place, and are skipped. The parts of the data blocks are adjacent within their sections.
-        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
+        // SAFETY: chunks whose sections do not fit the output have a status or no place, and are skipped. The parts of
+        // the data blocks are adjacent within their sections.
+        unsafe {
+            launch!(self.sections.lzss_write on &stream, Grid::new(batch.blocks, SECTION_THREADS); &batch.sections,
+                batch.chunks, &found.counts, &found.starts, plans, places, prefix, &found.slots, output)
+        }
     }
 
     /// Moves tokens to the planes of their chunks, each padded with zeros to a whole group. `greatest` has
@@ -371,15 +348,11 @@ impl Encoder {
         if planes.len() != batch.chunks as usize || greatest.len() != batch.chunks as usize * WORD_PLANES {
             return Err(CudaError::invalid("planes were laid out for another batch"));
         }
-        let mut launch = stream.launch_builder(self.planes.function());
-        launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
-        launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
-        // SAFETY: the kernel's parameters are (const EncodeSection *, u32, const Counts *, const Start *, const
-        // SectionPlan *, const PlaneStarts *, const u8 *, u8 *, u16 *, u32 *). The caller has laid out the planes one
-        // after another according to the plans.
-        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
-            .doing("splitting LZSS tokens")
-            .map(drop)
+        // SAFETY: the caller has laid out the planes one after another according to the plans.
+        unsafe {
+            launch!(self.sections.lzss_planes on &stream, Grid::new(batch.blocks, SECTION_THREADS); &batch.sections,
+                batch.chunks, &found.counts, &found.starts, plans, planes, &found.slots, bytes, words, greatest)
+        }
     }
 }
 

@@ -4,48 +4,50 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 use syncline_core::huffman::IndexKind;
 
+use crate::container::ParsedChunk;
 use crate::container::parse::{ParsedRecords, Records, STATUS_TOKENS};
-use crate::device::{Arena, Device, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Arena, Device, Grid, fetch};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::geometry::ChunkBatch;
 use crate::lossless::{RecordHeader, TokenDecoder, Tokens};
-use crate::observer::Observer;
 
-const SOURCE: Source = source!("lzss_codes/decode.cu");
-const THREADS: u32 = 512;
+declare_kernels! {
+    /// The kernels of `kernels/lzss_codes/decode.cu`.
+    pub(super) struct DecodeKernels in "lzss_codes/decode.cu", by (group_log2: u32) {
+        const THREADS: u32 = 512;
+        with PARSE_BAD = STATUS_TOKENS;
+        fn lzss_codes_parse(
+            input: In<u8>, places: In<u64>, chunks: Out<ParsedChunk>, index_kind: u32, headers: Out<RecordHeader>,
+        );
+        fn lzss_codes_widen(
+            bytes: In<u8>, stride: u64, failed: In<u32>, slots: u32, chunks: Out<ParsedChunk>, codes: Out<u16>,
+        );
+    }
+}
 /// Approximate number of codes that a block widens.
 const WIDENED: u64 = 64 << 10;
-
-pub(super) fn specialization(group_log2: u32) -> Specialization {
-    let constants = [("THREADS", THREADS), ("PARSE_BAD", STATUS_TOKENS), ("GROUP_LOG2", group_log2)];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
-}
 
 /// Decodes the codes of chunks that store them as LZSS tokens. Waits for the device once per batch, because the
 /// launches depend on the tokens that the records contain.
 #[derive(Debug)]
 pub(crate) struct CodeTokens {
     group_log2: u32,
-    index: IndexKind,
-    parse: Kernel,
-    widen: Kernel,
+    kernels: DecodeKernels,
     tokens: TokenDecoder,
     arena: Arena,
 }
 
 impl CodeTokens {
-    /// Creates a decoder for streams with this index and groups of `1 << group_log2` codes, working on `stream`.
-    pub fn new(device: &Device, stream: &Arc<CudaStream>, index: IndexKind, group_log2: u32) -> Result<Self> {
-        let specialization = specialization(group_log2);
+    /// Creates a decoder for streams with groups of `1 << group_log2` codes, working on `stream`.
+    pub fn new(device: &Device, stream: &Arc<CudaStream>, group_log2: u32) -> Result<Self> {
         Ok(Self {
             group_log2,
-            index,
-            parse: device.kernel(&specialization, "lzss_codes_parse")?,
-            widen: device.kernel(&specialization, "lzss_codes_widen")?,
-            tokens: TokenDecoder::new(device, index)?,
+            kernels: DecodeKernels::load(device, group_log2)?,
+            tokens: TokenDecoder::new(device)?,
             arena: Arena::new(stream.clone()),
         })
     }
@@ -63,7 +65,6 @@ impl CodeTokens {
         batch: &ChunkBatch,
         parsed: &mut ParsedRecords<'_>,
         codes: &mut CudaViewMut<'_, u16>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let mut frame = self.arena.frame()?;
         let stream = frame.stream().clone();
@@ -79,23 +80,22 @@ impl CodeTokens {
             start
         };
         let places: Vec<u64> = records.lengths.iter().map(place).collect();
-        let mut device_places = frame.upload(&places)?;
+        let device_places = frame.upload(&places)?;
         let mut heads = frame.slice::<RecordHeader>(chunks)?;
-        let index = self.index as u32;
-        let mut launch = stream.launch_builder(self.parse.function());
-        launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
-        // SAFETY: the kernel's parameters are (const u8 *, const u64 *, ParsedChunk *, u32, RecordHeader *), with an
-        // offset, a parsed chunk and a header for each chunk. For chunks whose status is 0, parsing has ensured that
-        // the record and its section of codes lie in the input.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
+        let index = IndexKind::Symbol as u32;
+        // SAFETY: an offset, a parsed chunk and a header for each chunk. For chunks whose status is 0, parsing has
+        // ensured that the record and its section of codes lie in the input.
+        unsafe {
+            launch!(self.kernels.lzss_codes_parse on &stream, Grid::new(batch.chunks(), THREADS); records.input,
+                &device_places, parsed.tiles.chunks_mut(), index, &mut heads)
+        }?;
         let heads = fetch(&stream, &heads, "reading what records have")?;
-        observer("lzss_codes_parse")?;
         if !heads.iter().any(RecordHeader::has_codes) {
             return Ok(());
         }
 
         // Groups are multiples of 16 codes, and therefore slots are, too.
-        let mut bytes = frame.slice::<u8>(slot as usize * chunks)?;
+        let bytes = frame.slice::<u8>(slot as usize * chunks)?;
         let first = bytes.device_ptr(&stream).0;
         let mut failed = frame.zeros::<u32>(chunks)?;
         let tokens: Vec<Tokens<'_>> = heads
@@ -108,17 +108,15 @@ impl CodeTokens {
                 Tokens { head, chunk: chunk as u32, record, target, bytes: head.elements.into() }
             })
             .collect();
-        self.tokens.decode(&mut frame, records.input, &tokens, &mut failed, observer)?;
+        self.tokens.decode(&mut frame, records.input, &tokens, &mut failed)?;
 
         let failed = failed.as_view();
         let slots = batch.slots();
-        let mut launch = stream.launch_builder(self.widen.function());
-        launch.arg(&mut bytes).arg(&slot).arg(&failed).arg(&slots).arg(parsed.tiles.chunks_mut()).arg(codes);
-        let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
-        grid.grid_dim.1 = slot.div_ceil(WIDENED).clamp(1, 1 << 15) as u32;
-        // SAFETY: the kernel's parameters are (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *). Bytes and
-        // codes have a slot for each chunk that holds all of its groups.
-        unsafe { launch.launch(grid) }.doing("widening codes")?;
-        observer("lzss_codes_widen")
+        let grid = Grid::new(batch.chunks(), THREADS).rows(slot.div_ceil(WIDENED).clamp(1, 1 << 15) as u32);
+        // SAFETY: bytes and codes have a slot for each chunk that holds all of its groups.
+        unsafe {
+            launch!(self.kernels.lzss_codes_widen on &stream, grid; &bytes, slot, &failed, slots,
+                parsed.tiles.chunks_mut(), codes)
+        }
     }
 }

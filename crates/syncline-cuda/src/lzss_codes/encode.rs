@@ -3,10 +3,10 @@
 
 #![allow(unsafe_code)]
 
+use crate::geometry::ChunkBatch;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
-use syncline_core::huffman::IndexKind;
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::pipeline::{
     CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, Coder, CoderOptions, TokenCosts, code_token_params,
 };
@@ -15,30 +15,35 @@ use syncline_core::predict::codes::NARROW_RADIUS;
 use super::structs::NarrowCounts;
 use crate::container::record::TokenLists;
 use crate::container::structs::TokenParts;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Grid, fetch};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
-use crate::observer::Observer;
 use crate::quantize::{ChunkSummary, Quantized, Quantizer, SideLists, SideOffsets};
 use crate::workers;
 
-const SOURCE: Source = source!("lzss_codes/encode.cu");
-const THREADS: u32 = 256;
+declare_kernels! {
+    /// The kernels of `kernels/lzss_codes/encode.cu`.
+    pub(super) struct EncodeKernels in "lzss_codes/encode.cu", by (element_bytes: u64) {
+        const THREADS: u32 = 256;
+        with PIECE = CODE_SAMPLE_PIECE;
+        with STEP = CODE_SAMPLE_STEP;
+        fn lzss_codes_narrow(
+            geometry: DeviceGeometry, batch: ChunkBatch, metas: In<u16>, first_groups: In<u32>, codes: In<u16>,
+            narrow: Out<u8>, outliers: Out<u16>,
+        );
+        fn lzss_codes_places(
+            geometry: DeviceGeometry, batch: ChunkBatch, summaries: In<ChunkSummary>, offsets: In<SideOffsets>,
+            outliers: Out<u16>, narrow_offsets: Out<SideOffsets>, narrowed: Out<NarrowCounts>,
+        );
+        fn lzss_codes_sample(narrow: In<u8>, slot: u64, sample_slot: u64, narrowed: In<NarrowCounts>, sample: Out<u8>);
+    }
+}
 /// Takes the place of the code count of a chunk that cannot have tokens: `NOT_NARROW` in the source.
 const NOT_NARROW: u32 = u32::MAX;
 /// Approximate number of bytes of a sample that a block copies.
 const SAMPLED: u64 = 32 << 10;
-
-pub(super) fn specialization(element_bytes: u64) -> Specialization {
-    let constants = vec![
-        ("THREADS", THREADS.into()),
-        ("PIECE", CODE_SAMPLE_PIECE as u64),
-        ("STEP", CODE_SAMPLE_STEP as u64),
-        ("ELEMENT_BYTES", element_bytes),
-    ];
-    Specialization { source: SOURCE, constants }
-}
 
 /// The codes of a batch with radius 128, one byte each.
 pub(crate) struct NarrowCodes<'a> {
@@ -92,21 +97,16 @@ pub(crate) struct CodedTokens<'a> {
 #[derive(Debug)]
 pub(crate) struct CodeEncoder {
     element_bytes: u64,
-    narrow: Kernel,
-    places: Kernel,
-    sample: Kernel,
+    kernels: EncodeKernels,
     tokens: TokenEncoder,
 }
 
 impl CodeEncoder {
     /// Creates an encoder for elements of 4 or 8 bytes.
     pub fn new(device: &Device, element_bytes: u64) -> Result<Self> {
-        let kernel = |name| device.kernel(&specialization(element_bytes), name);
         Ok(Self {
             element_bytes,
-            narrow: kernel("lzss_codes_narrow")?,
-            places: kernel("lzss_codes_places")?,
-            sample: kernel("lzss_codes_sample")?,
+            kernels: EncodeKernels::load(device, element_bytes)?,
             tokens: TokenEncoder::new(device)?,
         })
     }
@@ -142,29 +142,26 @@ impl CodeEncoder {
         if tiles == 0 {
             return Ok(narrow);
         }
-        let mut launch = stream.launch_builder(self.narrow.function());
-        launch.arg(geometry).arg(&batch).arg(&mut quantized.metas).arg(&mut quantized.first_groups);
-        launch.arg(&mut quantized.codes).arg(&mut narrow.codes).arg(&mut narrow.outliers);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const u16 *, const u32 *, const u16 *, u8 *, u16
-        // *). There are a meta, a first group and a count for each tile, and for each chunk a slot that holds its
+        let grid = Grid::new(batch.tiles().div_ceil(THREADS / 32), THREADS);
+        // SAFETY: there are a meta, a first group and a count for each tile, and for each chunk a slot that holds its
         // tiles' groups.
-        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
-            .doing("narrowing codes")?;
-        let mut launch = stream.launch_builder(self.places.function());
-        launch.arg(geometry).arg(&batch).arg(&mut quantized.summaries).arg(&mut quantized.offsets);
-        launch.arg(&mut narrow.outliers).arg(&mut narrow.offsets).arg(&mut narrow.narrowed);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkSummary *, const SideOffsets *, u16 *,
-        // SideOffsets *, NarrowCounts *), with one entry for each chunk or tile.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("placing outliers")?;
+        unsafe {
+            launch!(self.kernels.lzss_codes_narrow on &stream, grid; *geometry, batch, &quantized.metas,
+                &quantized.first_groups, &quantized.codes, &mut narrow.codes, &mut narrow.outliers)
+        }?;
+        // SAFETY: one entry for each chunk or tile.
+        unsafe {
+            launch!(self.kernels.lzss_codes_places on &stream, Grid::new(batch.chunks(), THREADS); *geometry, batch,
+                &quantized.summaries, &quantized.offsets, &mut narrow.outliers, &mut narrow.offsets,
+                &mut narrow.narrowed)
+        }?;
         if sample_slot > 0 {
-            let mut launch = stream.launch_builder(self.sample.function());
-            launch.arg(&mut narrow.codes).arg(&slot).arg(&sample_slot).arg(&mut narrow.narrowed);
-            launch.arg(&mut narrow.sample);
-            let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
-            grid.grid_dim.1 = sample_slot.div_ceil(SAMPLED).clamp(1, 1 << 15) as u32;
-            // SAFETY: the kernel's parameters are (const u8 *, u64, u64, const NarrowCounts *, u8 *). Each chunk has
-            // slots, and no more codes are read than the chunk has.
-            unsafe { launch.launch(grid) }.doing("taking samples of codes")?;
+            let grid = Grid::new(batch.chunks(), THREADS).rows(sample_slot.div_ceil(SAMPLED).clamp(1, 1 << 15) as u32);
+            // SAFETY: each chunk has slots, and no more codes are read than the chunk has.
+            unsafe {
+                launch!(self.kernels.lzss_codes_sample on &stream, grid; &narrow.codes, slot, sample_slot,
+                    &narrow.narrowed, &mut narrow.sample)
+            }?;
         }
         Ok(narrow)
     }
@@ -182,8 +179,7 @@ impl CodeEncoder {
         lists: &mut SideLists<'_>,
         summaries: &[ChunkSummary],
         code_lengths: &[u32],
-        (index, options): (IndexKind, &CoderOptions),
-        observer: &mut Observer<'_>,
+        options: &CoderOptions,
     ) -> Result<Option<CodedBatch<'a>>> {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
@@ -207,10 +203,9 @@ impl CodeEncoder {
             })
             .collect();
         let chunks = match options.coder {
-            Coder::Auto => self.worth_trying(&mut frame.nested(), &costs, options, &narrow, observer)?,
+            Coder::Auto => self.worth_trying(&mut frame.nested(), &costs, options, &narrow)?,
             _ => costs.iter().map(|(chunk, _)| *chunk).collect(),
         };
-        observer("host: choice")?;
         if chunks.is_empty() {
             return Ok(None);
         }
@@ -227,7 +222,6 @@ impl CodeEncoder {
             &mut narrow.outliers,
             &offsets,
         )?;
-        observer("lzss_codes_gather")?;
         let base = narrow.codes.device_ptr(&stream).0;
         let source = |&chunk: &usize| TokenSource {
             base,
@@ -239,8 +233,8 @@ impl CodeEncoder {
             chunk: batch.first_chunk() + chunk as u64,
         };
         let sources: Vec<TokenSource> = chunks.iter().map(source).collect();
-        let mut found = self.tokens.find(frame, &sources, observer)?;
-        let laid_out = self.tokens.lay_out(frame, index, &mut found, observer)?;
+        let mut found = self.tokens.find(frame, &sources)?;
+        let laid_out = self.tokens.lay_out(frame, &mut found)?;
         let sections = sections(&found, Some(&laid_out));
         let mut parts = vec![TokenParts::default(); narrowed.len()];
         let mut first_outlier = 0;
@@ -253,7 +247,6 @@ impl CodeEncoder {
             parts[chunk].bytes = sections.payload_bytes() as u32;
         }
         let device_parts = frame.upload(&parts)?;
-        observer("host: layout")?;
         Ok(Some(CodedBatch {
             lists: CodedLists { parts: device_parts, positions, residuals },
             tokens: CodedTokens { chunks, sections, found, laid_out: Some(laid_out) },
@@ -268,7 +261,6 @@ impl CodeEncoder {
         costs: &[(usize, TokenCosts)],
         options: &CoderOptions,
         narrow: &NarrowCodes<'_>,
-        observer: &mut Observer<'_>,
     ) -> Result<Vec<usize>> {
         if costs.is_empty() {
             return Ok(Vec::new());
@@ -288,7 +280,7 @@ impl CodeEncoder {
             chunk: *chunk as u64,
         };
         let sources: Vec<TokenSource> = costs.iter().map(source).collect();
-        let mut found = self.tokens.find(frame, &sources, observer)?;
+        let mut found = self.tokens.find(frame, &sources)?;
         let counts = self.tokens.count(frame, &mut found)?;
         let (tried, options) = (costs.to_vec(), *options);
         // The estimates take logarithms of all counts, so they are distributed to worker threads.
@@ -313,7 +305,6 @@ impl CodeEncoder {
         coded: &mut CodedTokens<'_>,
         chunk_places: &[Option<u64>],
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let laid_out = coded.laid_out.take();
         let mut places = TokenPlaces::new(&coded.found, laid_out.as_ref());
@@ -324,6 +315,6 @@ impl CodeEncoder {
                 places.place_payload(stream, tokens, &mut coded.found, laid_out.as_ref(), pointer, at);
             }
         }
-        self.tokens.write(stream, &mut coded.found, laid_out, &places, output, observer)
+        self.tokens.write(stream, &mut coded.found, laid_out, &places, output)
     }
 }

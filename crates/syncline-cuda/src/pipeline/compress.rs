@@ -13,7 +13,7 @@ use syncline_core::bound::{Bound, ErrorSummary, Fill, Pipeline, PsnrGoal, Resolv
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{CoderOptions, max_compressed_len};
+use syncline_core::pipeline::{CoderOptions, compress_bound};
 
 use crate::container::assemble::Assembler;
 use crate::container::progress::Progress;
@@ -22,7 +22,6 @@ use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
 use crate::lzss_codes::CodeEncoder;
-use crate::observer::Observer;
 use crate::pipeline::{check_array, check_output};
 use crate::quantize::{BoundScan, ChunkSummary, PendingScan, Quantizer};
 
@@ -41,16 +40,14 @@ pub struct CompressOptions {
     pub bound: Bound,
     /// Which values are fill values: these do not count in the range and are stored exactly.
     pub fill: Fill,
-    /// The kind of index in the streams of codes.
-    pub index: IndexKind,
     /// log2 of the number of codes in a group: 6 or 7.
     pub group_log2: u8,
 }
 
 impl CompressOptions {
-    /// Returns the defaults with this bound: detected fill values, the symbol index, and the default group size.
+    /// Returns the defaults with this bound: detected fill values, and the default group size.
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: Header::GROUP_LOG2 }
+        Self { bound, fill: Fill::Auto, group_log2: Header::GROUP_LOG2 }
     }
 }
 
@@ -82,7 +79,7 @@ pub struct Compressor<'d> {
     arena: Arena,
     batch_bytes: u64,
     /// Whether and how codes are coded as LZSS tokens.
-    lossless: CoderOptions,
+    coder: CoderOptions,
     tokens: Option<CodeEncoder>,
     /// For chunks with token codebooks.
     token_compressor: Option<TokenCompressor>,
@@ -125,7 +122,7 @@ impl<'d> Compressor<'d> {
             stream: stream.clone(),
             arena: Arena::new(stream.clone()),
             batch_bytes: BATCH_BYTES,
-            lossless: CoderOptions::default(),
+            coder: CoderOptions::default(),
             tokens: None,
             token_compressor: None,
             scan: None,
@@ -148,14 +145,14 @@ impl<'d> Compressor<'d> {
     /// Lets codes be coded as LZSS tokens: with `lzss+huffman` in every chunk that becomes shorter, with `auto` where
     /// an estimate predicts a gain. Compression then takes several times as long.
     #[must_use]
-    pub fn with_lossless(mut self, options: CoderOptions) -> Self {
-        self.set_lossless(options);
+    pub fn with_coder(mut self, options: CoderOptions) -> Self {
+        self.set_coder(options);
         self
     }
 
-    /// Sets how codes are coded, as [`Self::with_lossless`] does.
-    pub fn set_lossless(&mut self, options: CoderOptions) {
-        self.lossless = options;
+    /// Sets how codes are coded, as [`Self::with_coder`] does.
+    pub fn set_coder(&mut self, options: CoderOptions) {
+        self.coder = options;
     }
 
     /// Returns the bytes of device memory that are held between calls, determined by the largest call so far.
@@ -172,7 +169,7 @@ impl<'d> Compressor<'d> {
         self.tokens = None;
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes are always enough
+    /// Compresses an array, given as little-endian bytes, into `output`. [`compress_bound`] bytes are always enough
     /// room; less suffices if the stream turns out to fit. Returns when the stream is complete: work that is still
     /// queued uses neither input nor output. After an error it may.
     ///
@@ -188,36 +185,18 @@ impl<'d> Compressor<'d> {
         options: &CompressOptions,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<Compressed> {
-        self.compress_observed(input, element_type, shape, options, output, &mut |_| Ok(()))
-    }
-
-    /// Compresses an array as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
-    /// launches, so that benches can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::compress`] and of `observer`.
-    pub fn compress_observed(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        element_type: ElementType,
-        shape: Shape,
-        options: &CompressOptions,
-        output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
-    ) -> Result<Compressed> {
         let begun = self.begin_scan(input, element_type, shape, options)?;
-        if self.lossless.token_codes(options.bound) {
+        if self.coder.token_codes(options.bound) {
             let resolved = self.finish_scan(begun, input)?;
-            observer("scan")?;
-            return self.compress_token_codes(input, (element_type, shape), options, resolved, output, observer);
+            return self.compress_token_codes(input, (element_type, shape), options, resolved, output);
         }
         // The host computes the geometry while the device scans the array.
         let geometry = Geometry::new(shape);
         let form = Form {
             element_bytes: element_type.size() as u32,
             group_log2: options.group_log2,
-            index: options.index,
-            lzss_codes: self.lossless.coder.lzss_codes(),
+            index: IndexKind::Symbol,
+            lzss_codes: self.coder.coder.lzss_codes(),
             measured: matches!(options.bound, Bound::Psnr(_)),
         };
         let batches = Batches::new(form, &geometry, 0..geometry.chunks(), self.batch_bytes);
@@ -227,19 +206,18 @@ impl<'d> Compressor<'d> {
         let header_of = |resolved: &Resolved| Header {
             group_log2: options.group_log2,
             lzss_codes: form.lzss_codes,
-            ..Header::new(element_type, shape, options.index, resolved)
+            ..Header::new(element_type, shape, IndexKind::Symbol, resolved)
         };
         let mut header = header_of(&unresolved);
         let is_early = matches!(options.bound, Bound::Abs(_) | Bound::Rel(_))
             // The device computes the other step.
-            && !self.lossless.rewritable
+            && !self.coder.rewritable
             && prepared.as_ref().is_ok_and(|batches| batches.chunks() > 0)
             && self.quantizer.as_ref().is_some_and(|quantizer| quantizer.can_start_before_bound(&header, &geometry));
         let (mut resolved, batches) = if is_early {
             let batches = prepared?;
-            observer("scan")?;
             let mut pending = Pending { begun: Some(begun), input, resolved: None };
-            let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, Some(&mut pending))?;
+            let made = self.stream(&mut header, &geometry, &batches, &slab, output, Some(&mut pending))?;
             let resolved = pending.resolved.ok_or_else(|| CudaError::invalid("no bound was resolved"))?;
             if let Some((bytes, _)) = made {
                 return Ok(Compressed { bytes, header, resolved });
@@ -247,7 +225,6 @@ impl<'d> Compressor<'d> {
             (resolved, batches)
         } else {
             let resolved = self.finish_scan(begun, input)?;
-            observer("scan")?;
             (resolved, prepared?)
         };
         let goal = match options.bound {
@@ -260,7 +237,7 @@ impl<'d> Compressor<'d> {
                 return Err(CudaError::Lossless("no quantization step serves this bound".into()));
             }
             let mut header = header_of(&resolved);
-            let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, None)?;
+            let made = self.stream(&mut header, &geometry, &batches, &slab, output, None)?;
             let (bytes, errors) = made.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
             match goal.and_then(|goal| goal.next(element_type, &resolved, &errors, attempt)) {
                 None => return Ok(Compressed { bytes, header, resolved }),
@@ -293,7 +270,7 @@ impl<'d> Compressor<'d> {
     ) -> Result<PendingScan> {
         check_array(input, element_type, shape)?;
         options.bound.validate(element_type)?;
-        self.lossless.validate(options.bound, options.index)?;
+        self.coder.validate(options.bound)?;
         if options.bound == Bound::Lossless {
             return Err(CudaError::Lossless("the bound asked for is lossless".into()));
         }
@@ -309,7 +286,7 @@ impl<'d> Compressor<'d> {
         let Some((_, scan)) = &mut self.scan else { return Err(CudaError::invalid("no scan was begun")) };
         let (found, _) = scan.finish(begun, &self.stream, input)?;
         self.minus_zeros = found.minus_zeros() > 0;
-        Ok(resolve(&found, self.lossless.rewritable)?)
+        Ok(resolve(&found, self.coder.rewritable)?)
     }
 
     /// Writes the records of some chunks to the start of `output`, one after another, without header and chunk table.
@@ -325,13 +302,12 @@ impl<'d> Compressor<'d> {
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<ChunkRecords> {
-        let observer = &mut |_| Ok(());
         let records = if header.token_codes {
-            let records = self.token_records(header, geometry, chunks, slab, 0, output, observer)?;
+            let records = self.token_records(header, geometry, chunks, slab, 0, output)?;
             self.stream.synchronize().doing("waiting for compression")?;
             records
         } else {
-            self.chunk_records(header, geometry, chunks, slab, output, observer)?
+            self.chunk_records(header, geometry, chunks, slab, output)?
         };
         Ok(ChunkRecords { errors: records.total(), lengths: records.lengths })
     }
@@ -344,12 +320,11 @@ impl<'d> Compressor<'d> {
         chunks: Range<u64>,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         let batches = self.batches_of(header, geometry, chunks)?;
         // These elements were not scanned, so -0.0 may occur.
         self.minus_zeros = true;
-        let errors = self.records(&mut header.clone(), geometry, &batches, slab, 0, output, observer, None)?;
+        let errors = self.records(&mut header.clone(), geometry, &batches, slab, 0, output, None)?;
         let errors = errors.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
         let Some(progress) = &mut self.progress else { return Err(CudaError::invalid("no stream was begun")) };
         let (outcome, lengths) = progress.records(batches.chunks())?;
@@ -361,7 +336,6 @@ impl<'d> Compressor<'d> {
 
     /// Writes a whole stream with this header. Returns its size in bytes and the errors of all chunks. `pending` is as
     /// in [`Self::batch`].
-    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn stream(
         &mut self,
         header: &mut Header,
@@ -369,21 +343,19 @@ impl<'d> Compressor<'d> {
         batches: &Batches,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
         pending: Option<&mut Pending<'_>>,
     ) -> Result<Option<(u64, ErrorSummary)>> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(header.element_type, header.shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(header.element_type, header.shape), available });
         }
-        let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, observer, pending)?;
+        let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, pending)?;
         let Some(errors) = errors else { return Ok(None) };
         let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
             return Err(CudaError::invalid("no stream was begun"));
         };
         let end = header.to_bytes();
         assembler.finish_stream(&self.stream, progress, StreamEnd::Known(&end), batches.chunks(), output)?;
-        observer("container_table")?;
         let outcome = progress.outcome()?;
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available });
@@ -393,7 +365,7 @@ impl<'d> Compressor<'d> {
 
     /// Returns the batches of some chunks of an array with their memory requirements.
     fn batches_of(&mut self, header: &Header, geometry: &Geometry, chunks: Range<u64>) -> Result<Batches> {
-        if header.lzss_codes != self.lossless.coder.lzss_codes() {
+        if header.lzss_codes != self.coder.coder.lzss_codes() {
             return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the pipeline"));
         }
         let batches = Batches::new(Form::of(header), geometry, chunks, self.batch_bytes)?;
@@ -411,7 +383,6 @@ impl<'d> Compressor<'d> {
         slab: &Slab<'_>,
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
         mut pending: Option<&mut Pending<'_>>,
     ) -> Result<Option<Vec<ErrorSummary>>> {
         check_output(&self.stream, output)?;
@@ -422,7 +393,7 @@ impl<'d> Compressor<'d> {
         let mut errors = Vec::new();
         for (first, batch) in batches.numbered() {
             let most = batches.most_chunks() as u32;
-            let of_batch = self.batch(header, batch, most, first, slab, output, observer, pending.take())?;
+            let of_batch = self.batch(header, batch, most, first, slab, output, pending.take())?;
             let Some(of_batch) = of_batch else { return Ok(None) };
             errors.extend(of_batch);
         }

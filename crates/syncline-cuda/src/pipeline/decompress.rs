@@ -8,14 +8,12 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::array::Element;
-use syncline_core::huffman::Decoder;
 
 use reconstruct::{Part, reconstruct};
 use scratch::{Scratch, Sizes};
 
 use super::StreamInfo;
 use super::batches::Batch;
-use super::code_decoder::CodeDecoder;
 use crate::container::hash::{ExcludedRange, Hasher, Pieces};
 use crate::container::parse::{
     BITMAP_GROUP_LOG2, Format, Hashing, RecordLocations, RecordParser, Records, STATUS_HASH, chunk_status_text,
@@ -25,10 +23,10 @@ use crate::container::structs::MAX_CHUNKS;
 use crate::device::{Arena, Device, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
-use crate::huffman::decode::{Decoding, SelfSync, workspace};
+use crate::huffman::decode::{Decoding, Indexed, workspace};
 use crate::lzss_codes::CodeTokens;
-use crate::observer::Observer;
-use crate::reconstruct::{InterpolationPlans, Reconstructor, Way};
+use crate::predict::InterpolationPlans;
+use crate::reconstruct::{Reconstructor, Strategy};
 use crate::token_codes::TokenCodes;
 
 /// Maximum number of elements of a batch of chunks if one kernel decodes and reconstructs. The second constant applies
@@ -60,8 +58,9 @@ pub struct Decompressor {
     format: Format,
     geometry: DeviceGeometry,
     parser: RecordParser,
-    decoder: CodeDecoder,
-    bitmaps: Option<SelfSync<u8>>,
+    /// The decoder of codes, unless the reconstructor decodes them itself.
+    decoder: Option<Indexed<u16>>,
+    bitmaps: Option<Indexed<u8>>,
     /// The token decoder, if chunks may have their codes as LZSS tokens.
     tokens: Option<CodeTokens>,
     /// The decoder of token streams and the plans of interpolation, if chunks may have token codebooks.
@@ -98,7 +97,7 @@ impl Decompressor {
     ///
     /// # Errors
     /// The errors of [`Self::new`] and [`Reconstructor::with_way`].
-    pub fn with_way(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Way) -> Result<Self> {
+    pub fn with_way(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Strategy) -> Result<Self> {
         Self::build(device, stream, info, Some(way), None)
     }
 
@@ -106,7 +105,7 @@ impl Decompressor {
         device: &Device,
         stream: Arc<CudaStream>,
         info: &StreamInfo,
-        way: Option<Way>,
+        way: Option<Strategy>,
         former: Option<Self>,
     ) -> Result<Self> {
         info.check_decompressible()?;
@@ -114,8 +113,8 @@ impl Decompressor {
         let format = Format::new(header, info.geometry());
         // If some chunks have tokens instead of streams of codes, the codes of all chunks are decoded to device memory.
         let has_tokens = header.lzss_codes || header.token_codes;
-        let way = if has_tokens { way.or(Some(Way::Decoded)) } else { way };
-        if has_tokens && way != Some(Way::Decoded) {
+        let way = if has_tokens { way.or(Some(Strategy::Decoded)) } else { way };
+        if has_tokens && way != Some(Strategy::Decoded) {
             return Err(CudaError::invalid("where codes may be tokens they are decoded before all else"));
         }
         let reconstructor = match way {
@@ -123,15 +122,18 @@ impl Decompressor {
             None => Reconstructor::new(device, header, info.geometry())?,
         };
         let way = reconstructor.way();
-        let decoder = CodeDecoder::new(device, format.index(), header.group_log2.into(), way.decodes())?;
+        let decoder = match way.decodes() {
+            true => None,
+            false => Some(Indexed::new(device, header.group_log2.into())?),
+        };
         let bitmaps = match format.bitmap_kinds() {
             0 => None,
-            _ => Some(SelfSync::new(device, BITMAP_GROUP_LOG2)?),
+            _ => Some(Indexed::new(device, BITMAP_GROUP_LOG2)?),
         };
         let group_log2 = header.group_log2.into();
         let Reused { scratch, tokens, plans } = former.map_or_else(Reused::default, |former| former.reused(info));
         let tokens = match tokens {
-            None if header.lzss_codes => Some(CodeTokens::new(device, &stream, header.index, group_log2)?),
+            None if header.lzss_codes => Some(CodeTokens::new(device, &stream, group_log2)?),
             tokens => tokens,
         };
         let token_codes = match (header.token_codes, plans) {
@@ -144,7 +146,7 @@ impl Decompressor {
         };
         let (elements, most_chunks) = match way {
             _ if header.token_codes => (DECODED_ELEMENTS, TOKEN_CODES_CHUNKS),
-            Way::Fused => (FUSED_ELEMENTS, MAX_CHUNKS as u64),
+            Strategy::Fused => (FUSED_ELEMENTS, MAX_CHUNKS as u64),
             _ => (DECODED_ELEMENTS, MAX_CHUNKS as u64),
         };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
@@ -186,7 +188,7 @@ impl Decompressor {
     /// Returns the device memory of which a decompressor for another stream can make use.
     fn reused(self, info: &StreamInfo) -> Reused {
         let (own, other) = (self.info.header(), info.header());
-        let same_tokens = other.lzss_codes && (own.index, own.group_log2) == (other.index, other.group_log2);
+        let same_tokens = other.lzss_codes && own.group_log2 == other.group_log2;
         let same_plans = self.info.geometry() == info.geometry()
             && (own.pipeline, own.element_type) == (other.pipeline, other.element_type);
         Reused {
@@ -222,16 +224,16 @@ impl Decompressor {
             let record_bytes = lengths.iter().map(|&length| u64::from(length)).sum();
             let count = batch.chunks() as usize;
             let codes = self.format.code_bounds(batch, record_bytes, 0);
-            let mut bytes = self.format.workspace(batch, !self.decoder.is_fused());
+            let mut bytes = self.format.workspace(batch, self.decoder.is_some());
             bytes += Arena::bytes_for::<u8>(1) + self.reconstructor.workspace(batch.chunks(), batch.slots());
             let mut of_codes = 0;
-            if let Some(kind) = self.decoder.kind() {
-                of_codes = workspace(kind, &codes.sizes()?);
+            if self.decoder.is_some() {
+                of_codes = workspace(&codes.sizes()?);
                 of_codes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
             }
             if self.bitmaps.is_some() {
                 let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
-                bytes += workspace(Decoder::SelfSync, &bounds.sizes()?);
+                bytes += workspace(&bounds.sizes()?);
             }
             if let Some((token_codes, _)) = &self.token_codes {
                 of_codes = of_codes.max(token_codes.workspace(batch.chunks()));
@@ -261,21 +263,6 @@ impl Decompressor {
         input: &CudaView<'_, u8>,
         output: &mut CudaViewMut<'_, E>,
     ) -> Result<()> {
-        self.decompress_observed(input, output, &mut |_| Ok(()))
-    }
-
-    /// Decompresses the whole array as [`Self::decompress`] does, and calls `observer` with a name after groups of
-    /// launches, so that benches can record events. Hashing is part of the first step; for long records it runs
-    /// concurrently, and the last step waits for it.
-    ///
-    /// # Errors
-    /// The errors of [`Self::decompress`] and of `observer`.
-    pub fn decompress_observed<E: Element + DeviceRepr>(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, E>,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
         let tiles = 0..self.info.geometry().tiles();
         if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.elements() {
             return Err(CudaError::invalid(format!(
@@ -286,7 +273,7 @@ impl Decompressor {
                 output.len()
             )));
         }
-        self.tiles(input, 0, tiles, output, 0, observer)
+        self.tiles(input, 0, tiles, output, 0)
     }
 
     /// Queues the decompression of the tiles with these numbers without waiting for it. `input` contains the stream
@@ -304,7 +291,7 @@ impl Decompressor {
         output: &mut CudaViewMut<'_, E>,
         first_element: u64,
     ) -> Result<()> {
-        self.tiles(input, input_offset, tiles, output, first_element, &mut |_| Ok(()))
+        self.tiles(input, input_offset, tiles, output, first_element)
     }
 
     fn tiles<E: Element + DeviceRepr>(
@@ -314,7 +301,6 @@ impl Decompressor {
         tiles: Range<u64>,
         output: &mut CudaViewMut<'_, E>,
         first_element: u64,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         if E::TYPE != self.info.header().element_type {
             return Err(CudaError::invalid(format!(
@@ -332,7 +318,7 @@ impl Decompressor {
             self.scratch.clear_statuses()?;
         }
         for batch in &*batches {
-            self.decompress_batch(input, input_offset, batch, tiles.clone(), &mut output, first_element, observer)?;
+            self.decompress_batch(input, input_offset, batch, tiles.clone(), &mut output, first_element)?;
         }
         Ok(())
     }
@@ -356,7 +342,6 @@ impl Decompressor {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is decompressed, where it comes from and goes to")]
     fn decompress_batch(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -365,7 +350,6 @@ impl Decompressor {
         tiles: Range<u64>,
         output: &mut CudaViewMut<'_, u8>,
         first_element: u64,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let (Batch { geometry, lengths }, chunks) = (batch, batch.chunks());
         let bytes = self.info.bytes_of(chunks.clone());
@@ -395,7 +379,7 @@ impl Decompressor {
         *kept_is_clear = false;
         let kinds = self.format.bitmap_kinds() as usize;
         let kept = kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
-        let classes = !self.decoder.is_fused();
+        let classes = self.decoder.is_some();
         let hashing = (!beside).then_some(Hashing { longest, progress: &mut progress, differs: &mut differs });
         let mut parsed = self.parser.parse(
             &mut frame,
@@ -407,7 +391,6 @@ impl Decompressor {
             Some(kept),
             hashing,
         )?;
-        observer("container_parse")?;
         let mut result = statuses.slice_mut(own);
         let rest = || -> Result<bool> {
             if beside {
@@ -435,14 +418,13 @@ impl Decompressor {
                     status: &mut parsed.bitmap_status.slice_mut(..),
                 };
                 decoder.launch(&mut frame, work)?;
-                observer("bitmaps")?;
             }
             let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
             let tokens = self.tokens.as_mut().map(|tokens| (tokens, records, geometry));
             let token_codes = self.token_codes.as_ref().map(|(decoder, plans)| (decoder, plans, geometry));
             reconstruct(
                 &mut frame,
-                &self.decoder,
+                self.decoder.as_ref(),
                 tokens,
                 token_codes,
                 &self.reconstructor,
@@ -451,7 +433,6 @@ impl Decompressor {
                 output,
                 reconstruction,
                 ending,
-                observer,
             )
         };
         let done = rest();
@@ -466,6 +447,6 @@ impl Decompressor {
             self.parser.finish(&stream, &mut parsed, &mut result)?;
         }
         *kept_is_clear = true;
-        observer("container_parse_finish")
+        Ok(())
     }
 }

@@ -75,18 +75,27 @@ impl StreamInfo {
     /// # Errors
     /// [`CudaError::Unsupported`] for lossless streams, which
     /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) decompresses, for element types other than `f32`
-    /// and `f64`, and for token codebooks without an index.
+    /// and `f64`, and for streams without an index.
     pub fn check_decompressible(&self) -> Result<()> {
         let Header { pipeline, element_type, .. } = &self.header;
         if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
         }
-        if self.header.token_codes && self.header.index != IndexKind::Symbol {
-            let text = "streams with token codebooks and no index are not decompressed on the GPU: use the CPU";
-            return Err(CudaError::Unsupported(text.into()));
+        self.check_index()
+    }
+
+    /// Checks that the stream has the index with which GPUs decode.
+    ///
+    /// # Errors
+    /// [`CudaError::Unsupported`] for streams without an index.
+    pub(crate) fn check_index(&self) -> Result<()> {
+        match self.header.index {
+            IndexKind::Symbol => Ok(()),
+            _ => Err(CudaError::Unsupported(
+                "streams without an index are not decompressed on the GPU: use the CPU".into(),
+            )),
         }
-        Ok(())
     }
 
     /// Returns the tiles and chunks of the array.
@@ -171,6 +180,10 @@ mod tests {
             info(ElementType::F64, pipeline, false).check_decompressible().unwrap();
             info(ElementType::F32, pipeline, true).check_decompressible().unwrap();
         }
+        let no_index = info(ElementType::F32, Pipeline::Quantized, false);
+        let no_index = StreamInfo { header: Header { index: IndexKind::None, ..no_index.header }, ..no_index };
+        let error = no_index.check_decompressible().unwrap_err();
+        assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("without an index")), "{error}");
         for element in [ElementType::F32, ElementType::I16] {
             let error = info(element, Pipeline::Lossless, false).check_decompressible().unwrap_err();
             assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("lossless")), "{error}");

@@ -9,7 +9,7 @@ use syncline_core::bound::{Bound, Pipeline, Resolved};
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::max_compressed_len;
+use syncline_core::pipeline::compress_bound;
 
 use super::compress::{BATCH_BYTES, Batches, CompressOptions, Form};
 use super::{check_array, check_output};
@@ -21,7 +21,6 @@ use crate::container::table::StreamEnd;
 use crate::device::{Arena, Device};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::observer::Observer;
 use crate::quantize::{QueuedBound, QueuedQuantizer, STATUS_LOSSLESS, STATUS_OTHER_CONSTANTS};
 
 /// Compresses arrays of one type and shape on one stream, without waiting for the device. The streams are those of
@@ -35,7 +34,6 @@ pub struct QueuedCompressor<'d> {
     stream: Arc<CudaStream>,
     element_type: ElementType,
     shape: Shape,
-    index: IndexKind,
     batches: Batches,
     /// Tiles of the largest chunk.
     chunk_tiles: u32,
@@ -86,16 +84,15 @@ impl<'d> QueuedCompressor<'d> {
         batch_bytes: u64,
     ) -> Result<Self> {
         check_array(model, element_type, shape)?;
-        let CompressOptions { bound, fill, index, group_log2 } = *options;
+        let CompressOptions { bound, fill, group_log2 } = *options;
         let unresolved = Resolved { pipeline: Pipeline::Quantized, bound, ..Resolved::lossless() };
-        let header = Header { group_log2, ..Header::new(element_type, shape, index, &unresolved) };
+        let header = Header { group_log2, ..Header::new(element_type, shape, IndexKind::Symbol, &unresolved) };
         let geometry = Geometry::new(shape);
         let bound = QueuedBound::new(device, stream, header.clone(), fill, rewritable)?;
         let batches = Batches::new(Form::of(&header), &geometry, 0..geometry.chunks(), batch_bytes.max(1))?;
         let most_chunks = batches.most_chunks();
         let quantizer = |bitmaps| {
-            let form = (index, group_log2);
-            let made = QueuedQuantizer::new(device, element_type, options.bound, form, &geometry, bitmaps)?;
+            let made = QueuedQuantizer::new(device, element_type, options.bound, group_log2, &geometry, bitmaps)?;
             let words = made.control_words(most_chunks);
             Ok::<_, CudaError>((made, stream.alloc_zeros(words).allocating(4 * words as u64)?))
         };
@@ -107,12 +104,11 @@ impl<'d> QueuedCompressor<'d> {
             stream: stream.clone(),
             element_type,
             shape,
-            index,
             chunk_tiles: u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) as u32,
             parts: QueuedParts { wide: false, bitmaps },
             bound,
             quantizer: first_quantizer,
-            assembler: Assembler::new(device, index, group_log2, element_type.size() as u32)?,
+            assembler: Assembler::new(device, IndexKind::Symbol, group_log2, element_type.size() as u32)?,
             progress: Progress::new(stream, batches.chunks())?,
             control,
             arena: Arena::new(stream.clone()),
@@ -154,7 +150,7 @@ impl<'d> QueuedCompressor<'d> {
         self.arena.capacity() as u64 + self.assembler.device_bytes() + words
     }
 
-    /// Queues the compression of an array, given as little-endian bytes, into `output`. [`max_compressed_len`] bytes
+    /// Queues the compression of an array, given as little-endian bytes, into `output`. [`compress_bound`] bytes
     /// are always enough room. The first word of `size`, if given, receives the stream's size in bytes; 0 if there is
     /// none, for which [`Self::check`] has the reason.
     ///
@@ -167,21 +163,6 @@ impl<'d> QueuedCompressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         size: Option<&mut CudaViewMut<'_, u64>>,
     ) -> Result<()> {
-        self.compress_observed(input, output, size, &mut |_| Ok(()))
-    }
-
-    /// Queues a compression as [`Self::compress`] does, and calls `observer` with a name after each launch or group of
-    /// launches, so that benches can record events.
-    ///
-    /// # Errors
-    /// The errors of [`Self::compress`] and of `observer`.
-    pub fn compress_observed(
-        &mut self,
-        input: &CudaView<'_, u8>,
-        output: &mut CudaViewMut<'_, u8>,
-        size: Option<&mut CudaViewMut<'_, u64>>,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
         check_array(input, self.element_type, self.shape)?;
         check_output(&self.stream, output)?;
         if size.as_ref().is_some_and(|size| size.is_empty()) {
@@ -189,16 +170,15 @@ impl<'d> QueuedCompressor<'d> {
         }
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(self.element_type, self.shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(self.element_type, self.shape), available });
         }
         self.room = available;
         self.progress.restart(HEADER_LEN as u64)?;
         self.bound.queue(input)?;
-        observer("scan")?;
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
         let batches: Vec<(u64, ChunkBatch)> = self.batches.numbered().map(|(first, batch)| (first, *batch)).collect();
         for (first, batch) in batches {
-            self.batch(&batch, first, &slab, output, observer)?;
+            self.batch(&batch, first, &slab, output)?;
         }
         let end = QueuedEnd {
             header: self.bound.header(),
@@ -206,8 +186,7 @@ impl<'d> QueuedCompressor<'d> {
             size: size.map_or(0, |size| size.device_ptr_mut(&self.stream).0),
         };
         let (end, chunks) = (StreamEnd::Queued(end), self.batches.chunks());
-        self.assembler.finish_stream(&self.stream, &mut self.progress, end, chunks, output)?;
-        observer("container_table")
+        self.assembler.finish_stream(&self.stream, &mut self.progress, end, chunks, output)
     }
 
     /// Waits for the stream, and returns the size in bytes of what the last compression made.
@@ -242,13 +221,12 @@ impl<'d> QueuedCompressor<'d> {
         first: u64,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let stream = self.stream.clone();
         let Self { bound, quantizer, assembler, progress, control, arena, .. } = self;
         let most_chunks = self.batches.most_chunks() as u32;
         let mut frame = arena.frame()?;
-        let mut record_inputs = assembler.prepare(&mut frame, batch, most_chunks)?;
+        let mut record_inputs = assembler.allocate_inputs(&mut frame, batch, most_chunks)?;
         let listed = assembler.prepare_queued(&stream, batch, (most_chunks, self.chunk_tiles), self.parts)?;
         let mut control = control.slice_mut(..quantizer.control_words(batch.chunks().into()));
         let words = control.len() as u64;
@@ -256,20 +234,16 @@ impl<'d> QueuedCompressor<'d> {
         let records = record_inputs.argument(&stream, Some(clear), None)?;
         let step = bound.step(first == 0);
         let mut quantized = quantizer.quantize(&mut frame, slab, batch, &mut control, records, &step)?;
-        observer("quantize")?;
         if step.follows_scan {
             bound.join()?;
         }
         let status = bound.status();
         let mut lists = quantizer.list(&mut frame, &mut quantized, listed, status)?;
-        observer("quantize_list")?;
         quantizer.gather(&frame, slab, &mut quantized, &mut lists, &bound.step(false))?;
-        observer("quantize_gather")?;
 
         let classes = quantized.group_classes.as_view();
-        let classes = (self.index == IndexKind::Symbol).then_some(&classes);
-        let codes = Codes { codes: &mut quantized.codes, classes };
-        let started = assembler.start(&mut frame, record_inputs, codes, observer)?;
+        let codes = Codes { codes: &mut quantized.codes, classes: Some(&classes) };
+        let started = assembler.start(&mut frame, record_inputs, codes)?;
         let side = &lists.side;
         let bitmaps = Bitmaps { masks: Some(side.masks.as_view()), signs: Some(side.signs.as_view()) };
         let record_lists = Lists {
@@ -290,7 +264,7 @@ impl<'d> QueuedCompressor<'d> {
         let (codes, summaries) = (&mut quantized.codes, &quantized.summaries.as_view());
         let input = BatchInput { plan: &plan, summaries, bitmaps: &bitmaps, contents: &contents, tokens: None };
         let to = RecordOutput { progress, first, output };
-        assembler.finish_queued(&mut frame, started, input, codes, to, listed.streams, observer)
+        assembler.finish_queued(&mut frame, started, input, codes, to, listed.streams)
     }
 }
 

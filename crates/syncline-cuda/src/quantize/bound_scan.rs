@@ -2,26 +2,39 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
+use crate::device::Specialization;
+use cudarc::driver::sys::CUdeviceptr;
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::bound::scan::{BlockStats, Samples, ScanResult};
 use syncline_core::bound::{Bound, Fill, Scan};
 
 use super::structs::{BoundRequest, ExcludedBits, ScanReport};
-use crate::device::{Device, Kernel, Pinned, Source, Specialization, source};
+use crate::device::{Device, Grid, Pinned};
+use crate::device_kernels::{In, LowBytes, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::quantize::step::STEP_WORDS;
 
-const SOURCE: Source = source!("quantize/bound_scan.cu");
+declare_kernels! {
+    /// The kernel of `kernels/quantize/bound_scan.cu`.
+    struct ScanKernels in "quantize/bound_scan.cu", by (element_bytes: u32, excluded: bool) {
+        /// Threads of a block.
+        const THREADS: u32 = 1024;
+        /// Blocks per multiprocessor.
+        const BLOCKS: u32 = 1;
+        /// Loads of 16 bytes that each thread has in flight.
+        const UNROLL: u32 = 4;
+        fn quantize_bound_scan(
+            elements: In<u8> as "const Bits *", length: u64, excluded: ExcludedBits, limit: LowBytes as "Bits",
+            first_sample: u64, stride: u64, partials: Out<u64> as "BlockPartial *", blocks_done: Out<u32>,
+            request: BoundRequest, step: CUdeviceptr as "Step *", number: u64, host: CUdeviceptr as "ScanReport *",
+        );
+    }
+}
 
-/// Threads of a block.
-const THREADS: u32 = 1024;
-/// Blocks per multiprocessor, and loads of 16 bytes that each thread has in flight.
-const BLOCKS: u32 = 1;
-const UNROLL: u32 = 4;
 /// Minimum number of bytes that a block scans: one iteration.
 const MIN_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Maximum number of 64-bit words that a block leaves: `BlockPartial` in quantize/bound_scan.cu.
@@ -80,19 +93,11 @@ impl ScanReport {
     }
 }
 
-fn specialization(element_bytes: u32, excluded: bool) -> Specialization {
-    let constants = [
-        ("ELEMENT_BYTES", element_bytes),
-        ("EXCLUDED", excluded.into()),
-        ("THREADS", THREADS),
-        ("BLOCKS", BLOCKS),
-        ("UNROLL", UNROLL),
-    ];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
-}
-
 pub(super) fn specializations() -> Vec<Specialization> {
-    [4, 8].into_iter().flat_map(|bytes| [false, true].map(|excluded| specialization(bytes, excluded))).collect()
+    [4, 8]
+        .into_iter()
+        .flat_map(|bytes| [false, true].map(|excluded| ScanKernels::specialization(bytes, excluded)))
+        .collect()
 }
 
 /// Scans arrays of one element type in device memory.
@@ -100,7 +105,7 @@ pub(super) fn specializations() -> Vec<Specialization> {
 pub struct BoundScan {
     element: ElementType,
     /// The kernel that scans all elements, and the one that leaves out excluded elements.
-    scan: [Kernel; 2],
+    scan: [ScanKernels; 2],
     /// Blocks that the device runs concurrently.
     blocks: u32,
     results: Option<Results>,
@@ -171,9 +176,10 @@ impl BoundScan {
             return Err(CudaError::invalid(format!("arrays of {element} have no lossy pipeline and need no scan")));
         }
         let bytes = element.size() as u32;
-        let plain = device.kernel(&specialization(bytes, false), "quantize_bound_scan")?;
-        let excluding = device.kernel(&specialization(bytes, true), "quantize_bound_scan")?;
-        let blocks = plain.blocks_per_multiprocessor(THREADS, 0)?.max(1) * device.info().multiprocessors;
+        let plain = ScanKernels::load(device, bytes, false)?;
+        let excluding = ScanKernels::load(device, bytes, true)?;
+        let blocks =
+            plain.quantize_bound_scan.blocks_per_multiprocessor(THREADS, 0)?.max(1) * device.info().multiprocessors;
         Ok(Self { element, scan: [plain, excluding], blocks, results: None })
     }
 
@@ -307,30 +313,23 @@ impl BoundScan {
         };
         let length = bytes / size as u64;
         let blocks = bytes.div_ceil(MIN_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
-        let kernel = &self.scan[usize::from(!empty.excluded().is_empty())];
+        let kernels = &self.scan[usize::from(!empty.excluded().is_empty())];
         let excluded = ExcludedBits::of(empty);
         let limit = empty.magnitude_limit();
-        let narrow_limit = limit as u32;
         let stride = empty.sample_stride();
         let first_sample = first.next_multiple_of(stride) - first;
         results.number += 1;
         let host = results.report.device_pointer();
-        let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(elements).arg(&length);
-        match self.element {
-            ElementType::F32 => launch.arg(&excluded).arg(&narrow_limit),
-            _ => launch.arg(&excluded).arg(&limit),
-        };
-        launch.arg(&first_sample).arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
         let step = if request.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
-        let order_or_none = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
-        launch.arg(&order_or_none).arg(&step).arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, ExcludedBits, Bits, u64, u64, BlockPartial *, u32
-        // *, BoundRequest, Step *, u64, ScanReport *), where Bits has the width of the elements. It reads
-        // `length` elements, which the view holds. `partials` has room for `self.blocks` blocks, and the grid
-        // has no more. It writes one `ScanReport` to page-locked memory, which the host reads only after the
-        // report's number has changed.
-        unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
+        let request = request.unwrap_or(BoundRequest { bound: 0.0, relative: 0, element_bytes: 0 });
+        let Results { partials, blocks_done, number, .. } = &mut results;
+        // SAFETY: the kernel reads `length` elements, which the view holds. `partials` has room for `self.blocks`
+        // blocks, and the grid has no more. It writes one `ScanReport` to page-locked memory, which the host reads only
+        // after the report's number has changed.
+        unsafe {
+            launch!(kernels.quantize_bound_scan on stream, Grid::new(blocks, THREADS); elements, length, excluded,
+                limit, first_sample, stride, partials, blocks_done, request, step, *number, host)
+        }?;
         // Recorded once the host waits: an event would delay the start of a kernel that is launched early behind the
         // scan.
         results.event_recorded = false;

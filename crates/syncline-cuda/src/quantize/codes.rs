@@ -5,14 +5,18 @@
 mod direct;
 mod staged;
 
+use crate::device::Specialization;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 use syncline_core::geometry::Geometry;
 
+use self::direct::DirectKernels;
+use self::staged::StagedKernels;
 use super::step::{Constants, KernelVariant, STEP_WORDS};
 use super::structs::{CodesLaunch, Outputs, StagedLaunch, Step};
-use crate::device::{Device, Kernel, ProgrammaticDependentLaunch, Specialization};
+use crate::device::{Device, Grid};
+use crate::device_kernels::launch;
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
 
@@ -48,17 +52,26 @@ pub(super) struct CodesArguments<'c, 'v> {
     pub outputs: Outputs,
 }
 
+/// The kernel that is used.
+#[derive(Debug)]
+enum Kernels {
+    /// Loads elements straight into registers.
+    Direct(DirectKernels),
+    /// Stages elements in shared memory. Only this one may be queued behind a scan.
+    Staged(StagedKernels),
+}
+
 /// The kernel from elements to codes for one kind of stream and one tiling.
 #[derive(Debug)]
 pub(super) struct CodesKernel {
-    kernel: Kernel,
+    kernels: Kernels,
     variant: KernelVariant,
-    /// Whether the kernel stages elements in shared memory. Only this one may be queued behind a scan.
-    staged: bool,
     /// Whether constants are in memory. The kernel that stages elements takes them both ways.
     step_in_memory: bool,
     /// Units that a block works on at a time.
     units: u32,
+    /// Threads and shared memory of a block.
+    threads: u32,
     shared_memory: u32,
     /// Blocks that the device runs concurrently.
     blocks: u32,
@@ -75,25 +88,27 @@ impl CodesKernel {
         let bytes = |units| if staged { staged::shared_memory(variant, units) } else { direct::shared_memory(units) };
         let fits = bytes(shape.units) <= device.info().shared_memory_per_block;
         let units = if fits { shape.units } else { MIN_UNITS };
-        let (specialization, name, threads) = if staged {
-            let shape = BlockShape { units, ..shape };
+        let shape = BlockShape { units, ..shape };
+        let (kernels, threads) = if staged {
             let many_clipped = staged::has_many_clipped(variant, geometry);
-            (staged::specialization(variant, shape, many_clipped), staged::KERNEL, staged::threads(units))
+            (Kernels::Staged(StagedKernels::load(device, variant, shape, many_clipped)?), staged::threads(units))
         } else {
-            let shape = BlockShape { units, ..shape };
-            (direct::specialization(variant, shape, step_in_memory), direct::KERNEL, direct::threads(units))
+            (Kernels::Direct(DirectKernels::load(device, variant, shape, step_in_memory)?), direct::threads(units))
         };
-        let kernel = device.kernel(&specialization, name)?;
+        let kernel = match &kernels {
+            Kernels::Direct(kernels) => &kernels.quantize_codes_direct,
+            Kernels::Staged(kernels) => &kernels.quantize_codes_staged,
+        };
         let shared_memory = bytes(units);
         kernel.allow_shared_memory(shared_memory)?;
         let resident = kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1);
         let blocks = resident * device.info().multiprocessors;
-        Ok(Self { kernel, variant, staged, step_in_memory, units, shared_memory, blocks })
+        Ok(Self { kernels, variant, step_in_memory, units, threads, shared_memory, blocks })
     }
 
     /// Returns whether the kernel may be queued behind a scan that computes its constants.
     pub fn can_follow_scan(&self) -> bool {
-        self.staged
+        matches!(self.kernels, Kernels::Staged(_))
     }
 
     /// Returns the number of tiles that a block takes at a time.
@@ -124,37 +139,36 @@ impl CodesKernel {
         if (control.len() as u64) < u64::from(blocks) + LINE_WORDS * (1 + u64::from(batch.chunks())) {
             return Err(CudaError::invalid("too few control words for the batch"));
         }
+        let staged = self.can_follow_scan();
         let takes = match constants {
-            Constants::Known(_) => !follows_scan && (self.staged || !self.step_in_memory),
-            Constants::InMemory(step) => step.len() == STEP_WORDS && (self.staged || self.step_in_memory),
+            Constants::Known(_) => !follows_scan && (staged || !self.step_in_memory),
+            Constants::InMemory(step) => step.len() == STEP_WORDS && (staged || self.step_in_memory),
         };
-        if !takes || (follows_scan && !self.staged) {
+        if !takes || (follows_scan && !staged) {
             return Err(CudaError::invalid("this quantizer does not take its constants that way"));
         }
         let work = self.launch_constants(stream, arguments, chunk_blocks);
-        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream).early(follows_scan);
-        let launch = launch.reads(&slab.bytes).value(device_geometry).value(batch);
-        let launch = match (self.staged, constants) {
-            (false, Constants::Known(step)) => launch.value(*step).value(work.codes).value(outputs).writes(control),
-            (false, Constants::InMemory(step)) => launch.reads(step).value(work.codes).value(outputs).writes(control),
-            (true, Constants::Known(step)) => {
-                launch.value(*step).value(work).value(outputs).writes(control).value(0_u64)
+        let grid =
+            Grid::new(blocks.min(self.blocks), self.threads).shared_memory(self.shared_memory).early(follows_scan);
+        // SAFETY: the caller checked that the slab holds the elements of the batch's tiles. The outputs have an entry
+        // for each tile, and each chunk's codes stay within its slots, which have room for all its tiles whatever the
+        // constants are. `control` was checked above: a line for tickets, a line for each chunk and a state for each
+        // block of work, all 0. A launch that starts early, during the scan of the same elements, only reads elements
+        // and draws tickets until that scan is complete.
+        unsafe {
+            match &self.kernels {
+                Kernels::Direct(kernels) => launch!(kernels.quantize_codes_direct on stream, grid; &slab.bytes,
+                    device_geometry, batch, constants, work.codes, outputs, control),
+                Kernels::Staged(kernels) => {
+                    let (known, later): (_, Option<&dyn DevicePtr<u64>>) = match constants {
+                        Constants::Known(step) => (*step, None),
+                        Constants::InMemory(step) => (Step::default(), Some(step)),
+                    };
+                    launch!(kernels.quantize_codes_staged on stream, grid; &slab.bytes, device_geometry, batch, known,
+                        work, outputs, control, later)
+                }
             }
-            (true, Constants::InMemory(step)) => {
-                launch.value(Step::default()).value(work).value(outputs).writes(control).reads(step)
-            }
-        };
-        let threads = if self.staged { staged::threads(self.units) } else { direct::threads(self.units) };
-        let grid = Kernel::grid(blocks.min(self.blocks), threads, self.shared_memory);
-        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, CodesLaunch, Outputs, u32
-        // *), with const Step * in place of Step if it was compiled for constants in memory; those of the staged kernel
-        // have StagedLaunch in place of CodesLaunch, always Step, and end with const Step *. The
-        // caller checked that the slab holds the elements of the batch's tiles. The outputs have an entry for each
-        // tile, and each chunk's codes stay within its slots, which have room for all its tiles whatever the constants
-        // are. `control` was checked above: a line for tickets, a line for each chunk and a state for each block of
-        // work, all 0. A launch that starts early, during the scan of the same elements, only reads elements and draws
-        // tickets until that scan is complete.
-        unsafe { launch.launch(grid) }
+        }
     }
 
     fn launch_constants(

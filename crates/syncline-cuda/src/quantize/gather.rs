@@ -5,16 +5,30 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 
-use super::quantized::Quantized;
-use super::quantizer::Quantizer;
-use super::scalar_tile::WARPS;
-use super::step::Constants;
+use super::WARPS;
+use super::step::{Constants, KernelVariant};
 use super::structs::{ChunkSummary, Outputs, SideListPointers, SideOffsets, SideStarts};
-use crate::device::{Frame, Kernel};
+use crate::device::{Frame, Grid};
+use crate::device_kernels::{In, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+
+declare_kernels! {
+    /// The kernel of `kernels/quantize/gather.cu`.
+    pub(super) struct GatherKernels in "quantize/gather.cu", of (variant: KernelVariant), by (step_in_memory: bool) {
+        with ELEMENT_BYTES = variant.element_bytes;
+        with LOGARITHM = variant.logarithm;
+        with AXES = variant.axes;
+        with WARPS = WARPS;
+        fn quantize_gather(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            constants: Constants<'static>, starts: In<SideStarts>, offsets: In<SideOffsets>, outputs: Outputs,
+            exact: CUdeviceptr as "const uint32_t *", lists: SideListPointers, tiles_of_warp: u32,
+        );
+    }
+}
 
 impl SideListPointers {
     /// Combines lists of outliers with the other lists of `lists`.
@@ -52,24 +66,21 @@ impl GatherArguments<'_> {
     /// chunk, and the lists must have room for all of them. The caller has checked that the slab holds the elements.
     pub fn launch(
         &self,
-        kernel: &Kernel,
+        kernels: &GatherKernels,
         stream: &Arc<CudaStream>,
         slab: &Slab<'_>,
         (geometry, batch, constants): (&DeviceGeometry, &ChunkBatch, Constants<'_>),
     ) -> Result<()> {
-        let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(geometry).arg(batch);
-        constants.add_to(&mut launch);
-        launch.arg(self.starts).arg(self.offsets).arg(&self.outputs).arg(&self.exact).arg(&self.lists);
-        launch.arg(&self.tiles_of_warp);
-        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS * self.tiles_of_warp), WARPS * 32, 0);
-        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step or const Step *, const
-        // SideStarts *, const SideOffsets *, Outputs, const u32 *, SideLists, u32). The slab holds the batch's
+        let grid = Grid::new(batch.tiles().div_ceil(WARPS * self.tiles_of_warp), WARPS * 32);
+        let Self { outputs, exact, starts, offsets, lists, tiles_of_warp } = *self;
+        // SAFETY: the slab holds the batch's
         // elements, as the caller has checked. Counts come from the kernels that quantize, or from the caller of
         // `gather_outliers`; they add up to the chunks' counts, from which all callers allocated the lists, or for the
         // largest of which.
-        unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
-        Ok(())
+        unsafe {
+            launch!(kernels.quantize_gather on stream, grid; &slab.bytes, slab.first_element, *geometry, *batch,
+                constants, starts, offsets, outputs, exact, lists, tiles_of_warp)
+        }
     }
 }
 
@@ -129,94 +140,5 @@ impl<'a> SideLists<'a> {
             stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading the starts of lists")?;
         }
         Ok((lists, any))
-    }
-}
-
-impl Quantizer {
-    /// Collects outliers, verbatim values and bitmaps. `summaries` are those of the batch, which give the sizes.
-    ///
-    /// # Errors
-    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch, or if a list would be too long;
-    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
-    pub fn gather<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        slab: &Slab<'_>,
-        quantized: &mut Quantized<'_>,
-        summaries: &[ChunkSummary],
-    ) -> Result<SideLists<'a>> {
-        let stream = frame.stream().clone();
-        let batch = quantized.batch;
-        self.check(&stream, slab, &batch)?;
-        if summaries.len() != batch.chunks() as usize {
-            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
-        }
-        let (mut lists, any) = SideLists::new(frame, summaries, self.variant.element_bytes)?;
-        if batch.tiles() == 0 || !any {
-            return Ok(lists);
-        }
-        let outliers = [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
-        let entries = GatherArguments {
-            outputs: quantized.outputs(&stream),
-            exact: 0,
-            lists: SideListPointers::new(&stream, outliers, &mut lists),
-            starts: &lists.device_starts.as_view(),
-            offsets: &quantized.offsets.as_view(),
-            tiles_of_warp: 1,
-        };
-        let step = Constants::Known(&self.step);
-        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;
-        Ok(lists)
-    }
-
-    /// Collects positions and residuals of the outliers for a radius other than the chunks' own. `counts` and `offsets`
-    /// give the number of each tile's outliers and their start among those of its chunk; `of_chunks` the number of each
-    /// chunk's. The other lists of `lists` are written again with the same contents.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of `gather` and three arrays of counts")]
-    pub(crate) fn gather_outliers<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        slab: &Slab<'_>,
-        quantized: &mut Quantized<'_>,
-        lists: &mut SideLists<'_>,
-        radius: u32,
-        of_chunks: &[u32],
-        counts: &mut CudaViewMut<'_, u16>,
-        offsets: &CudaView<'_, SideOffsets>,
-    ) -> Result<(CudaViewMut<'a, u32>, CudaViewMut<'a, i32>)> {
-        let stream = frame.stream().clone();
-        let batch = quantized.batch;
-        self.check(&stream, slab, &batch)?;
-        let few = |length: usize| length < batch.tiles() as usize;
-        if of_chunks.len() != lists.starts.len() || few(counts.len()) || few(offsets.len()) {
-            return Err(CudaError::invalid("every chunk and tile needs a count of outliers"));
-        }
-        let mut next = 0_u32;
-        let mut starts = Vec::with_capacity(of_chunks.len());
-        for (start, &count) in lists.starts.iter().zip(of_chunks) {
-            // A chunk that has neither outliers nor other entries may be raw; the counts of its tiles are meaningless
-            // then.
-            let radius = if count == 0 && start.radius == 0 { 0 } else { radius };
-            starts.push(SideStarts { outliers: next, radius, ..*start });
-            next = next.checked_add(count).ok_or_else(|| CudaError::invalid("side lists of 2^32 entries or more"))?;
-        }
-        let (mut positions, mut residuals) = (frame.slice::<u32>(next as usize)?, frame.slice::<i32>(next as usize)?);
-        if next == 0 {
-            return Ok((positions, residuals));
-        }
-        let mut device_starts = frame.slice::<SideStarts>(starts.len())?;
-        stream.memcpy_htod(&starts, &mut device_starts).doing("uploading the starts of lists")?;
-        let outliers = [positions.device_ptr_mut(&stream).0, residuals.device_ptr_mut(&stream).0];
-        let entries = GatherArguments {
-            outputs: quantized.outputs(&stream).with_outliers(counts.device_ptr_mut(&stream).0),
-            exact: 0,
-            lists: SideListPointers::new(&stream, outliers, lists),
-            starts: &device_starts.as_view(),
-            offsets,
-            tiles_of_warp: 1,
-        };
-        let step = Constants::Known(&self.step);
-        entries.launch(&self.scalar_tile.gather, &stream, slab, (&self.device_geometry, &batch, step))?;
-        Ok((positions, residuals))
     }
 }

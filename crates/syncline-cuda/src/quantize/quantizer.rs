@@ -14,7 +14,7 @@ use super::finish::{FinishKernel, FinishOutputs};
 use super::quantized::Quantized;
 use super::scalar_tile::ScalarTileKernels;
 use super::step::{Constants, KernelVariant};
-use super::structs::{RecordInputsArgument, Step};
+use super::structs::{ChunkSummary, RecordInputsArgument, Step};
 use crate::device::{Device, Frame};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -183,5 +183,16 @@ pub(super) fn check_slab(
     match slab.bytes.device_ptr(stream).0.is_multiple_of(element_bytes.into()) {
         true => Ok(()),
         false => Err(CudaError::invalid("the elements must be aligned to their size")),
+    }
+}
+
+/// Checks that there is a summary for each chunk of a batch.
+///
+/// # Errors
+/// [`CudaError::InvalidArgument`] if not.
+pub(super) fn check_summaries(summaries: &[ChunkSummary], batch: &ChunkBatch) -> Result<()> {
+    match summaries.len() == batch.chunks() as usize {
+        true => Ok(()),
+        false => Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks()))),
     }
 }

@@ -6,11 +6,10 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaViewMut, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::bound::Bound;
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::IndexKind;
 
 use super::codes::{CodesArguments, CodesKernel};
 use super::finish::{FinishKernel, FinishOutputs};
@@ -22,27 +21,27 @@ use super::scalar_tile::ScalarTileKernels;
 use super::step::{Constants, KernelVariant};
 use super::structs::{BatchLists, RecordInputsArgument, SideListPointers};
 use super::wide::{MAX_LISTED, launch_wide};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+use crate::quantize::ChunkSummary;
 
-const SOURCE: Source = source!("quantize/list.cu");
-const THREADS: u32 = 256;
+declare_kernels! {
+    /// The kernel of `kernels/quantize/list.cu`.
+    pub(super) struct ListKernels in "quantize/list.cu", by (element_bytes: u32) {
+        const THREADS: u32 = 256;
+        with BITMAP_LOG2 = BITMAP_LOG2;
+        fn quantize_list(geometry: DeviceGeometry, batch: ChunkBatch, summaries: Out<ChunkSummary>, lists: BatchLists);
+    }
+}
+
 /// log2 of the bytes in a group of bitmaps.
 const BITMAP_LOG2: u32 = 6;
 /// Warps per multiprocessor that collect lists.
 const GATHER_WARPS: u32 = 64;
 /// The most bytes of a tile's bitmap.
 pub(crate) const MOST_BITMAP_BYTES: u32 = 128;
-
-fn specialization(element_bytes: u32) -> Specialization {
-    let constants = [("THREADS", THREADS), ("ELEMENT_BYTES", element_bytes), ("BITMAP_LOG2", BITMAP_LOG2)];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
-}
-
-pub(super) fn specializations() -> Vec<Specialization> {
-    [4, 8].map(specialization).to_vec()
-}
 
 /// Addresses of the lists of streams that only some chunks have.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +76,7 @@ pub(crate) struct QueuedQuantizer {
     codes: Vec<CodesKernel>,
     finish: FinishKernel,
     scalar_tile: ScalarTileKernels,
-    list: Kernel,
+    list: ListKernels,
     /// Warps that collect lists, about.
     gather_warps: u32,
 }
@@ -91,7 +90,7 @@ impl QueuedQuantizer {
         device: &Device,
         element: ElementType,
         bound: Bound,
-        (index, group_log2): (IndexKind, u8),
+        group_log2: u8,
         geometry: &Geometry,
         patterns: bool,
     ) -> Result<Self> {
@@ -102,11 +101,11 @@ impl QueuedQuantizer {
             element_bytes,
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry, group_log2),
-            with_classes: index == IndexKind::Symbol,
+            with_classes: true,
             codes: if patterns { vec![codes(false)?, codes(true)?] } else { vec![codes(false)?] },
             finish: FinishKernel::new(device)?,
             scalar_tile: ScalarTileKernels::new(device, variant(true), true)?,
-            list: device.kernel(&specialization(element_bytes), "quantize_list")?,
+            list: ListKernels::load(device, element_bytes)?,
             gather_warps: device.info().multiprocessors * GATHER_WARPS,
         })
     }
@@ -185,12 +184,12 @@ impl QueuedQuantizer {
             status,
             streams: streams.into(),
         };
-        let mut launch = stream.launch_builder(self.list.function());
-        launch.arg(&self.device_geometry).arg(&batch).arg(&mut quantized.summaries).arg(&arrays);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, ChunkSummary *, BatchLists). There are a summary
-        // and a start for each chunk of the batch, and at least as many entries in each list of streams; as many wide
-        // chunks if there are wide streams. One word for the status.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("listing the parts of chunks")?;
+        // SAFETY: there are a summary and a start for each chunk of the batch, and at least as many entries in each
+        // list of streams; as many wide chunks if there are wide streams. One word for the status.
+        unsafe {
+            launch!(self.list.quantize_list on &stream, Grid::new(1, THREADS); self.device_geometry, batch,
+                &mut quantized.summaries, arrays)
+        }?;
         Ok(lists)
     }
 

@@ -1,6 +1,8 @@
 //! The quantizer's constants, from the header of a stream.
 
-use cudarc::driver::{CudaView, LaunchArgs, PushKernelArg};
+#![allow(unsafe_code, reason = "passes them to kernels by value or by address")]
+
+use cudarc::driver::{CudaStream, CudaView, DevicePtr, SyncOnDrop};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::{Header, MAX_PATTERNS};
@@ -10,6 +12,7 @@ use syncline_core::quantize::log::StepLog;
 use syncline_core::quantize::step::{LinearStep, StepF32, StepF64};
 
 use super::structs::Step;
+use crate::device_kernels::Argument;
 use crate::error::{CudaError, Result};
 
 /// The properties of a stream that kernels are compiled for.
@@ -33,21 +36,27 @@ pub(super) enum Constants<'c> {
     InMemory(&'c CudaView<'c, u64>),
 }
 
-impl<'c> Constants<'c> {
-    /// Adds the argument of `kernels/quantize/step_argument.cuh` to a launch.
-    pub fn add_to<'a>(self, launch: &mut LaunchArgs<'a>)
-    where
-        'c: 'a,
-    {
-        match self {
-            Self::Known(step) => launch.arg(step),
-            Self::InMemory(step) => launch.arg(step),
-        };
+// SAFETY: the type is `Step`, or a pointer, which takes the first word, if kernels are compiled for that.
+unsafe impl Argument for Constants<'static> {
+    type Given<'a> = Constants<'a>;
+    type Passed = [u64; STEP_WORDS];
+    const SIZE: Option<usize> = None;
+
+    fn c_type() -> String {
+        "StepArgument".to_owned()
     }
 
-    /// Returns the macro constant of `kernels/quantize/step_argument.cuh`.
-    pub fn macro_constant(in_memory: bool) -> (&'static str, u64) {
-        ("STEP_IN_MEMORY", in_memory.into())
+    fn pass<'a>(given: Constants<'a>, stream: &'a CudaStream) -> (Self::Passed, Option<SyncOnDrop<'a>>) {
+        let mut words = [0; STEP_WORDS];
+        match given {
+            // SAFETY: a device struct is plain data without padding.
+            Constants::Known(step) => (unsafe { std::mem::transmute::<Step, Self::Passed>(*step) }, None),
+            Constants::InMemory(step) => {
+                let (pointer, used) = step.device_ptr(stream);
+                words[0] = pointer;
+                (words, Some(used))
+            }
+        }
     }
 }
 

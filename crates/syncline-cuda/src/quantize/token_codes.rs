@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::ElementType;
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
@@ -14,19 +14,42 @@ use syncline_core::quantize::Real;
 use syncline_core::tokens::GROUP_LEN;
 
 use super::finish::{FinishKernel, FinishOutputs};
-use super::gather::{GatherArguments, SideLists};
-use super::quantizer::check_slab;
-use super::scalar_tile;
+use super::gather::{GatherArguments, GatherKernels, SideLists};
+use super::quantizer::{check_slab, check_summaries};
+
 use super::step::{Constants, KernelVariant};
 use super::structs::{
     ChunkSummary, InterpolationStep, Outputs, RecordInputsArgument, SideListPointers, SideOffsets, Step, TokenOutputs,
 };
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
-use crate::reconstruct::InterpolationPlans;
+use crate::predict::InterpolationPlans;
+use crate::predict::structs::Plans;
 
-const SOURCE: Source = source!("quantize/token_codes.cu");
+declare_kernels! {
+    /// The kernel of `kernels/quantize/token_codes.cu`.
+    pub(super) struct TokenKernels in "quantize/token_codes.cu", of (variant: KernelVariant) {
+        with ELEMENT_BYTES = variant.element_bytes;
+        with LOGARITHM = variant.logarithm;
+        with AXES = variant.axes;
+        with MEASURE = variant.measure;
+        with WARPS = warps(variant);
+        with SAMPLE_STEP = TILE_SAMPLE_STEP;
+        with FEWEST_SAMPLED = FEWEST_SAMPLED_TILES;
+        fn quantize_token_sample(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            step: Step, constants: InterpolationStep, plans: Plans, slots: u32, codes: Out<i32>, groups: Out<u32>,
+            verbatim: Out<u32>,
+        );
+        fn quantize_token_codes(
+            slab: In<u8> as "const Element *", first_element: u64, geometry: DeviceGeometry, batch: ChunkBatch,
+            step: Step, constants: InterpolationStep, plans: Plans, schemes: In<u32>, outputs: TokenOutputs,
+        );
+    }
+}
+
 /// log2 of the codes in a group.
 pub(crate) const GROUP_LOG2: u8 = GROUP_LEN.ilog2() as u8;
 
@@ -38,19 +61,6 @@ fn warps(variant: KernelVariant) -> u32 {
 /// Returns the elements of an unclipped tile.
 fn tile_elements(axes: u32) -> usize {
     if axes == 3 { 512 } else { 1024 }
-}
-
-pub(super) fn specialization(variant: KernelVariant) -> Specialization {
-    let constants = [
-        ("ELEMENT_BYTES", variant.element_bytes),
-        ("LOGARITHM", variant.logarithm.into()),
-        ("AXES", variant.axes),
-        ("MEASURE", variant.measure.into()),
-        ("WARPS", warps(variant)),
-        ("SAMPLE_STEP", TILE_SAMPLE_STEP as u32),
-        ("FEWEST_SAMPLED", FEWEST_SAMPLED_TILES as u32),
-    ];
-    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
 }
 
 impl InterpolationStep {
@@ -143,11 +153,9 @@ pub(crate) struct TokenQuantizer {
     device_geometry: DeviceGeometry,
     /// Whether tiles may be interpolated.
     interpolates: bool,
-    /// `None` in pipelines that have no interpolation.
-    sample: Option<Kernel>,
-    codes: Kernel,
+    kernels: TokenKernels,
     finish: FinishKernel,
-    gather: Kernel,
+    gather: GatherKernels,
 }
 
 impl TokenQuantizer {
@@ -155,8 +163,6 @@ impl TokenQuantizer {
     /// interpolation on `stream`.
     pub fn new(device: &Device, stream: &Arc<CudaStream>, header: &Header, geometry: &Geometry) -> Result<Self> {
         let variant = KernelVariant::from_header(header, geometry.axes() as u32)?;
-        let own = specialization(variant);
-        let sample = (!variant.logarithm).then(|| device.kernel(&own, "quantize_token_sample")).transpose()?;
         Ok(Self {
             variant,
             step: Step::new(header, true),
@@ -165,10 +171,9 @@ impl TokenQuantizer {
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry, GROUP_LOG2),
             interpolates: true,
-            sample,
-            codes: device.kernel(&own, "quantize_token_codes")?,
+            kernels: TokenKernels::load(device, variant)?,
             finish: FinishKernel::new(device)?,
-            gather: scalar_tile::gather_kernel(device, variant)?,
+            gather: GatherKernels::load(device, variant, false)?,
         })
     }
 
@@ -221,7 +226,9 @@ impl TokenQuantizer {
         slab: &Slab<'_>,
         batch: &ChunkBatch,
     ) -> Result<Option<SampleCodes<'a>>> {
-        let Some(kernel) = self.sample.as_ref().filter(|_| self.interpolates) else { return Ok(None) };
+        if self.variant.logarithm || !self.interpolates {
+            return Ok(None);
+        }
         let stream = frame.stream().clone();
         self.check(&stream, slab, batch)?;
         let sampled = |chunk: u32| {
@@ -240,17 +247,15 @@ impl TokenQuantizer {
         };
         let mut verbatim = frame.zeros::<u32>(streams)?;
         let (tiles, plans) = (tiles as u32, self.plans.argument(&stream));
-        let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
-        launch.arg(&self.constants).arg(&plans).arg(&tiles);
-        launch.arg(&mut codes.codes).arg(&mut codes.groups).arg(&mut verbatim);
-        let mut grid = Kernel::grid(tiles.div_ceil(warps(self.variant)), warps(self.variant) * 32, 0);
-        grid.grid_dim.1 = batch.chunks();
-        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, InterpolationStep,
-        // Plans, u32, i32 *, u32 *, u32 *). `check` proved that the slab holds the batch's elements. Codes and groups
-        // have room for `tiles` tiles of each stream, and there is a count for each stream. The plans are those of
-        // this tiling, and `self` outlives the work of the frame's stream.
-        unsafe { launch.launch(grid) }.doing("coding a sample")?;
+        let grid = Grid::new(tiles.div_ceil(warps(self.variant)), warps(self.variant) * 32).rows(batch.chunks());
+        // SAFETY: `check` proved that the slab holds the batch's elements. Codes and groups have room for `tiles` tiles
+        // of each stream, and there is a count for each stream. The plans are those of this tiling, and `self` outlives
+        // the work of the frame's stream.
+        unsafe {
+            launch!(self.kernels.quantize_token_sample on &stream, grid; &slab.bytes, slab.first_element,
+                self.device_geometry, *batch, self.step, self.constants, plans, tiles, &mut codes.codes,
+                &mut codes.groups, &mut verbatim)
+        }?;
         Ok(Some(SampleCodes { codes, verbatim }))
     }
 
@@ -304,15 +309,14 @@ impl TokenQuantizer {
             codes: out.codes.codes.device_ptr_mut(&stream).0,
         };
         let plans = self.plans.argument(&stream);
-        let mut launch = stream.launch_builder(self.codes.function());
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
-        launch.arg(&self.constants).arg(&plans).arg(schemes).arg(&token_outputs);
-        let grid = Kernel::grid(batch.tiles().div_ceil(warps(self.variant)), warps(self.variant) * 32, 0);
-        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, InterpolationStep,
-        // Plans, const u32 *, TokenOutputs). `check` proved that the slab holds the batch's elements. There is a scheme
-        // for each chunk, and an entry for each tile in each output; all chunks before the last have as many tiles as
-        // the first. The plans are those of this tiling, and `self` outlives the work of the frame's stream.
-        unsafe { launch.launch(grid) }.doing("quantizing for token codebooks")?;
+        let grid = Grid::new(batch.tiles().div_ceil(warps(self.variant)), warps(self.variant) * 32);
+        // SAFETY: `check` proved that the slab holds the batch's elements. There is a scheme for each chunk, and an
+        // entry for each tile in each output; all chunks before the last have as many tiles as the first. The plans are
+        // those of this tiling, and `self` outlives the work of the frame's stream.
+        unsafe {
+            launch!(self.kernels.quantize_token_codes on &stream, grid; &slab.bytes, slab.first_element,
+                self.device_geometry, *batch, self.step, self.constants, plans, schemes, token_outputs)
+        }?;
         let to =
             FinishOutputs { offsets: &mut out.offsets, group_classes: None, summaries: &mut out.summaries, records };
         self.finish.launch(&stream, self.device_geometry, *batch, false, outputs, to)?;
@@ -331,9 +335,7 @@ impl TokenQuantizer {
         let stream = frame.stream().clone();
         let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
-        if summaries.len() != batch.chunks() as usize {
-            return Err(CudaError::invalid(format!("{} summaries for {} chunks", summaries.len(), batch.chunks())));
-        }
+        check_summaries(summaries, &batch)?;
         let (mut lists, any) = SideLists::new(frame, summaries, self.variant.element_bytes)?;
         if any {
             let outliers =

@@ -2,23 +2,25 @@
 
 #![allow(unsafe_code)]
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr};
 use syncline_core::container::Header;
 use syncline_core::geometry::{Geometry, TileSize};
 use syncline_core::huffman::IndexKind;
 use syncline_core::tokens;
 
 use super::arguments::Wanted;
+use super::kernels::{CodesKernels, FusedKernels, LargeTilesKernels, TokenCodesKernels};
 use super::strips::{self, Strips};
 use super::structs::{Request, Values};
 use super::{
-    APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, LARGE_TILES_THREADS, Reconstruction,
-    TOKEN_CODES_THREADS, Way,
+    APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, LARGE_TILES_THREADS, Reconstruction, Strategy,
+    TOKEN_CODES_THREADS,
 };
 use crate::container::parsed::sums_len;
 use crate::container::structs::{BatchFinish, MAX_CHUNKS};
-use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Arena, Device, Frame, Grid, view_bytes_mut};
+use crate::device_kernels::launch;
+use crate::error::{CudaError, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{BatchView, SINGLE_LONG_ENTRIES, TABLE_BITS};
 
@@ -40,13 +42,20 @@ pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= TO_FUSE
 }
 
-/// The kernels of a [`Way`]. Those that decode exist for radius 512 and for any codes.
+/// The kernels of a [`Strategy`]. Those that decode exist for radius 512 and for any codes.
 #[derive(Debug, Clone)]
 enum Kernels {
-    Fused([Kernel; 2]),
-    Apart([Kernel; 2], Strips),
+    Fused([FusedKernels; 2]),
+    Apart([FusedKernels; 2], Strips),
     /// The second kernel is for chunks with token codebooks, if there can be any.
-    Decoded(Kernel, Option<Kernel>),
+    Decoded(CodesKernels, Option<TokenKernels>),
+}
+
+/// The kernel for chunks with token codebooks, by the size of tiles.
+#[derive(Debug, Clone)]
+enum TokenKernels {
+    Small(TokenCodesKernels),
+    Large(LargeTilesKernels),
 }
 
 /// Input of a kernel that decodes, and the shared memory of its blocks in bytes.
@@ -77,11 +86,11 @@ impl Reconstructor {
     /// [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let way = if !fuses(header.index, device.info().shared_memory_per_block) {
-            Way::Decoded
+            Strategy::Decoded
         } else if strips::pays(geometry, header.element_type.size() as u64) {
-            Way::Apart
+            Strategy::Apart
         } else {
-            Way::Fused
+            Strategy::Fused
         };
         Self::with_way(device, header, geometry, way)
     }
@@ -91,7 +100,7 @@ impl Reconstructor {
     /// # Errors
     /// The errors of [`Self::new`]; [`CudaError::InvalidArgument`] if the stream or the device does not support the
     /// strategy.
-    pub fn with_way(device: &Device, header: &Header, geometry: &Geometry, way: Way) -> Result<Self> {
+    pub fn with_way(device: &Device, header: &Header, geometry: &Geometry, way: Strategy) -> Result<Self> {
         let format = Format::new(header, geometry)?;
         let shared_memory = device.info().shared_memory_per_block;
         if way.decodes() && !fuses(header.index, shared_memory) {
@@ -100,31 +109,32 @@ impl Reconstructor {
                  {TO_FUSE} bytes of shared memory a block or more"
             )));
         }
-        if way == Way::Apart && format.axes != 3 {
+        if way == Strategy::Apart && format.axes != 3 {
             return Err(CudaError::invalid("staged sums require tiles of three axes"));
         }
-        let decoding = |apart| -> Result<[Kernel; 2]> {
-            let kernel = |wide| -> Result<Kernel> {
-                let kernel = device.kernel(&format.fused(wide, apart), "reconstruct")?;
+        let decoding = |apart| -> Result<[FusedKernels; 2]> {
+            let load = |wide| -> Result<FusedKernels> {
+                let kernels = FusedKernels::load(device, format, wide, apart)?;
+                let kernel = &kernels.reconstruct;
                 kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
                 if apart && !wide {
                     kernel.leave_shared_memory()?;
                 }
-                Ok(kernel)
+                Ok(kernels)
             };
-            Ok([kernel(false)?, kernel(true)?])
+            Ok([load(false)?, load(true)?])
         };
         let kernels = match way {
-            Way::Fused => Kernels::Fused(decoding(false)?),
-            Way::Apart => Kernels::Apart(decoding(true)?, Strips::new(device, format, geometry)?),
-            Way::Decoded => {
-                let kernel = device.kernel(&format.unfused(), "reconstruct_codes")?;
-                kernel.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
+            Strategy::Fused => Kernels::Fused(decoding(false)?),
+            Strategy::Apart => Kernels::Apart(decoding(true)?, Strips::new(device, format, geometry)?),
+            Strategy::Decoded => {
+                let codes = CodesKernels::load(device, format)?;
+                codes.reconstruct_codes.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
                 let token_codes = || match geometry.tile_size() {
-                    TileSize::Small => device.kernel(&format.token_codes(), "reconstruct_token_codes"),
-                    TileSize::Large => device.kernel(&format.large_tiles(), "reconstruct_large_tiles"),
+                    TileSize::Small => TokenCodesKernels::load(device, format).map(TokenKernels::Small),
+                    TileSize::Large => LargeTilesKernels::load(device, format).map(TokenKernels::Large),
                 };
-                Kernels::Decoded(kernel, header.token_codes.then(token_codes).transpose()?)
+                Kernels::Decoded(codes, header.token_codes.then(token_codes).transpose()?)
             }
         };
         Ok(Self {
@@ -139,11 +149,11 @@ impl Reconstructor {
     }
 
     /// Returns the strategy of this reconstructor.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> Strategy {
         match self.kernels {
-            Kernels::Fused(_) => Way::Fused,
-            Kernels::Apart(..) => Way::Apart,
-            Kernels::Decoded(..) => Way::Decoded,
+            Kernels::Fused(_) => Strategy::Fused,
+            Kernels::Apart(..) => Strategy::Apart,
+            Kernels::Decoded(..) => Strategy::Decoded,
         }
     }
 
@@ -245,7 +255,7 @@ impl Reconstructor {
                 unsafe { strips.launch(frame, input, &wanted, &strip_batch, &rows, output, sums, ending, status) }?;
                 Ok(true)
             }
-            (Kernels::Decoded(kernel, _), Codes::Decoded(codes)) => {
+            (Kernels::Decoded(kernels, _), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
                 // Constant tiles are fewer units of work than others.
                 let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
@@ -254,37 +264,43 @@ impl Reconstructor {
                 let blocks =
                     u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
                 let request = Request { parts, ..request };
-                let mut launch = stream.launch_builder(kernel.function());
-                launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
-                launch.arg(codes).arg(work.output);
-                let grid = Kernel::grid(blocks, CODES_THREADS, self.format.rows_bytes(true) * warps);
-                // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, const u16 *,
-                // Element *). The parsing kernel has validated the results for chunks whose status is 0. Groups are
-                // bounded by the slots, for which `check` has ensured that there are codes, and the output contains the
+                let Wanted { geometry, parsed, values, .. } = wanted;
+                let grid = Grid::new(blocks, CODES_THREADS).shared_memory(self.format.rows_bytes(true) * warps);
+                // SAFETY: the parsing kernel has validated the results for chunks whose status is 0. Groups are bounded
+                // by the slots, for which `check` has ensured that there are codes, and the output contains the
                 // elements of the tiles. The shared memory holds the rows of each warp.
-                unsafe { launch.launch(grid) }.doing("reconstructing")?;
+                unsafe {
+                    launch!(kernels.reconstruct_codes on &stream, grid; work.input, geometry, parsed, values, request,
+                        codes, work.output)
+                }?;
                 Ok(false)
             }
-            (Kernels::Decoded(_, Some(kernel)), Codes::TokenCodes { codes, slots, plans }) => {
+            (Kernels::Decoded(_, Some(kernels)), Codes::TokenCodes { codes, slots, plans }) => {
                 let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
                 let plans = plans.argument(&stream);
-                let mut launch = stream.launch_builder(kernel.function());
-                launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
-                launch.arg(codes).arg(&slots).arg(&plans).arg(work.output);
-                let (tiles_of_block, threads) = match self.geometry.tile_size() {
-                    TileSize::Small => {
-                        (TOKEN_CODES_THREADS / 32 * self.format.token_codes_tiles().0, TOKEN_CODES_THREADS)
-                    }
-                    TileSize::Large => (1, LARGE_TILES_THREADS),
+                let Wanted { geometry, parsed, values, .. } = wanted;
+                let grid = |tiles_of_block, threads| {
+                    Grid::new(tiles.div_ceil(tiles_of_block), threads).rows(work.parsed.chunk_count)
                 };
-                let mut grid = Kernel::grid(tiles.div_ceil(tiles_of_block), threads, 0);
-                grid.grid_dim.1 = work.parsed.chunk_count;
-                // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, const i32 *, u32,
-                // Plans, Element *). The parsing kernel has validated the results for chunks whose status is 0: it
-                // accepts interpolation only with schemes that have plans, in streams with plans, whose elements have
-                // the type of this stream's, as `check` has ensured. Groups are bounded by the slots, for which `check`
-                // has ensured that there are codes, and the output contains the elements of the tiles.
-                unsafe { launch.launch(grid) }.doing("reconstructing from token codes")?;
+                // SAFETY: the parsing kernel has validated the results for chunks whose status is 0: it accepts
+                // interpolation only with schemes that have plans, in streams with plans, whose elements have the type
+                // of this stream's, as `check` has ensured. Groups are bounded by the slots, for which `check` has
+                // ensured that there are codes, and the output contains the elements of the tiles.
+                unsafe {
+                    match kernels {
+                        TokenKernels::Small(kernels) => {
+                            let tiles_of_block = TOKEN_CODES_THREADS / 32 * self.format.token_codes_tiles().0;
+                            let grid = grid(tiles_of_block, TOKEN_CODES_THREADS);
+                            launch!(kernels.reconstruct_token_codes on &stream, grid; work.input, geometry, parsed,
+                                values, request, codes, slots, plans, work.output)
+                        }
+                        TokenKernels::Large(kernels) => {
+                            launch!(kernels.reconstruct_large_tiles on &stream, grid(1,
+                                LARGE_TILES_THREADS); work.input, geometry, parsed, values, request, codes, slots,
+                                plans, work.output)
+                        }
+                    }
+                }?;
                 Ok(false)
             }
             _ => Err(CudaError::invalid(
@@ -297,7 +313,7 @@ impl Reconstructor {
     fn launch_decoding(
         &self,
         frame: &Frame<'_>,
-        kernel: &Kernel,
+        kernels: &FusedKernels,
         threads: u32,
         coded: &Coded<'_, '_>,
         (output, status, sums): (&mut CudaViewMut<'_, u8>, &mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>),
@@ -305,26 +321,23 @@ impl Reconstructor {
     ) -> Result<()> {
         let Coded { wanted, input, batch, dynamic_bytes } = *coded;
         let request = Request { dynamic_bytes, tabled: batch.has_reconstruct_tables.into(), ..wanted.request };
-        let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream())
-            .reads(input)
-            .value(wanted.geometry)
-            .value(wanted.parsed);
-        let launch = launch.value(wanted.values).value(request);
-        let launch = launch.reads(&batch.descriptors).reads(&batch.codebooks).reads(&batch.symbols);
-        let launch = launch.writes(sums).writes(status).writes(output).value(ending);
+        let Wanted { geometry, parsed, values, .. } = *wanted;
+        let BatchView { descriptors, codebooks, symbols, .. } = batch;
         // A block takes almost all shared memory of a multiprocessor, so there is one per multiprocessor; the kernel
         // divides the work equally among them.
-        let grid = Kernel::grid(self.multiprocessors, threads, dynamic_bytes);
+        let grid = Grid::new(self.multiprocessors, threads).shared_memory(dynamic_bytes).early(true);
         // The kernel waits for the previous one before it reads or writes anything. There is one exception: with
         // strips, the kernel for wide codes first reads which chunks have wide codes. Parsing has written that, and the
-        // previous kernel has waited for parsing. SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed,
-        // Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, BatchFinish). `check`
-        // has ensured that for each of at most MAX_CHUNKS chunks there are a stream, a word of status and four words of
-        // sums, and four words more. Streams lie in the input. Positions that codewords and index give are bounded by
-        // the stream's bits, and in shared memory by the space after the last warp's. The parsing kernel has validated
-        // the results for chunks whose status is 0. The output contains the elements of the tiles, or the rows of all
-        // slots. `ending` points to memory of the batch of these chunks.
-        unsafe { launch.launch(grid) }
+        // previous kernel has waited for parsing. SAFETY: `check` has ensured that for each of at most MAX_CHUNKS
+        // chunks there are a stream, a word of status and four words of sums, and four words more. Streams lie in the
+        // input. Positions that codewords and index give are bounded by the stream's bits, and in shared memory by the
+        // space after the last warp's. The parsing kernel has validated the results for chunks whose status is 0. The
+        // output contains the elements of the tiles, or the rows of all slots. `ending` points to memory of the batch
+        // of these chunks.
+        unsafe {
+            launch!(kernels.reconstruct on frame.stream(), grid; input, geometry, parsed, values, request, descriptors,
+                codebooks, symbols, sums, status, output, ending)
+        }
     }
 
     /// Checks lengths and alignments. Returns the requested tiles that are in the batch.

@@ -9,9 +9,11 @@ use syncline_core::geometry::Geometry;
 
 use super::Format;
 use super::arguments::Wanted;
+use super::kernels::{FlatKernels, StripsKernels};
 use super::structs::Cut;
 use crate::container::structs::BatchFinish;
-use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch};
+use crate::device::{Arena, Device, Frame, Grid};
+use crate::device_kernels::launch;
 use crate::error::{CudaError, Result};
 
 /// Elements of a tile along each axis.
@@ -37,6 +39,11 @@ const SEGMENT_BYTES: u32 = 40;
 /// Returns the threads of a block: eight per tile.
 pub(super) fn threads(double: bool) -> u32 {
     if double { THREADS / 2 } else { THREADS }
+}
+
+/// Returns the resident blocks per multiprocessor for which registers are limited. Logarithms take more registers.
+pub(super) fn resident(format: Format) -> u32 {
+    if format.logarithm { 512 / threads(format.double) } else { 4 }
 }
 
 /// Returns whether reconstructing an array in strips is faster than tile by tile: its rows are not aligned, so that
@@ -97,8 +104,8 @@ pub(super) struct StripBatch<'f> {
 /// Computes elements from sums of codes, one strip of rows at a time.
 #[derive(Debug, Clone)]
 pub(super) struct Strips {
-    kernel: Kernel,
-    flat: Kernel,
+    strips: StripsKernels,
+    flat: FlatKernels,
     threads: u32,
     cut: Cut,
     shared_bytes: u32,
@@ -111,23 +118,23 @@ impl Strips {
     /// Loads the kernels for a 3-D array with this tiling.
     pub(super) fn new(device: &Device, format: Format, geometry: &Geometry) -> Result<Self> {
         let threads = threads(format.double);
-        let kernel = device.kernel(&format.strips(), "reconstruct_strips")?;
-        let flat = device.kernel(&format.flat_strips(), "reconstruct_flat")?;
+        let strips = StripsKernels::load(device, format)?;
+        let flat = FlatKernels::load(device, format)?;
         let nx = geometry.dims()[3];
         let cut = Cut::new(nx, format.element_bytes(), u64::from(threads) / SIDE);
         let segments = threads / SIDE as u32 * SEGMENT_BYTES;
         let shared_bytes = segments + cut.image_bytes(format.element_bytes());
         // The maximum for any array, because all arrays share the kernel.
-        kernel.allow_shared_memory(segments + IMAGE_BYTES)?;
+        strips.reconstruct_strips.allow_shared_memory(segments + IMAGE_BYTES)?;
         let flat_shared_bytes = FLAT_THREADS / 32 * cut.plane_pitch * format.element_bytes() as u32;
         let (along, multiprocessors) = (nx.div_ceil(SIDE), device.info().multiprocessors);
-        Ok(Self { kernel, flat, threads, cut, shared_bytes, flat_shared_bytes, along, multiprocessors })
+        Ok(Self { strips, flat, threads, cut, shared_bytes, flat_shared_bytes, along, multiprocessors })
     }
 
     /// Returns the bytes of a multiprocessor's shared memory that the decoding kernel must leave to the kernel of
     /// [`Self::launch_flat`], so that both run concurrently.
     pub(super) fn shared_beside(&self) -> u32 {
-        if self.flat.waits_for_previous() { self.flat_shared_bytes + BLOCK_SHARED_MEMORY } else { 0 }
+        if self.flat.reconstruct_flat.waits_for_previous() { self.flat_shared_bytes + BLOCK_SHARED_MEMORY } else { 0 }
     }
 
     /// Returns the bytes of a frame that the states of the strips of `tiles` tiles take.
@@ -164,16 +171,16 @@ impl Strips {
         sums: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let StripBatch { cut, count, states } = batch;
-        let launch =
-            ProgrammaticDependentLaunch::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
-        let launch = launch.value(wanted.values).value(wanted.request).value(*cut).value(*count);
-        let launch = launch.writes(output).writes(states).writes(sums);
-        // SAFETY: the kernel's parameters are (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *).
-        // It writes the elements of the tiles, which the caller guarantees to be in the output, a state per strip, and
-        // words of the sums. The shared memory holds a plane of the image for each warp. Parsing has validated the
-        // results for chunks whose status is 0. The concurrent kernel accesses none of this memory, as the caller
-        // guarantees.
-        unsafe { launch.launch(Kernel::grid(self.multiprocessors, FLAT_THREADS, self.flat_shared_bytes)) }
+        let Wanted { geometry, parsed, values, request } = *wanted;
+        let grid = Grid::new(self.multiprocessors, FLAT_THREADS).shared_memory(self.flat_shared_bytes).early(true);
+        // SAFETY: the kernel writes the elements of the tiles, which the caller guarantees to be in the output, a state
+        // per strip, and words of the sums. The shared memory holds a plane of the image for each warp. Parsing has
+        // validated the results for chunks whose status is 0. The concurrent kernel accesses none of this memory, as
+        // the caller guarantees.
+        unsafe {
+            launch!(self.flat.reconstruct_flat on frame.stream(), grid; geometry, parsed, values, request, *cut, *count,
+                output, states, sums)
+        }
     }
 
     /// Reconstructs the tiles of all other strips.
@@ -195,17 +202,17 @@ impl Strips {
         ending: BatchFinish,
         status: &CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let launch = ProgrammaticDependentLaunch::new(&self.kernel, frame.stream()).reads(input).value(wanted.geometry);
-        let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request).value(batch.cut);
-        let launch = launch.reads(rows_of_sums).reads(&batch.states).writes(output);
-        let launch = launch.writes(sums).value(ending).reads(status);
-        // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *,
-        // const u8 *, Element *, u32 *, BatchFinish, const u32 *). There is a block for each strip; the strips contain
-        // the tiles, whose elements are in the output as the caller guarantees. The shared memory holds the segments
-        // and an image. Parsing has validated the results for chunks whose status is 0; groups are bounded by the
-        // slots, for which there are sums. Before the kernel waits for the previous kernels, it only reads states, for
-        // which it waits separately, and results of parsing, for which the first of these kernels has waited.
-        unsafe { launch.launch(Kernel::grid(batch.count, self.threads, self.shared_bytes)) }
+        let Wanted { geometry, parsed, values, request } = *wanted;
+        let grid = Grid::new(batch.count, self.threads).shared_memory(self.shared_bytes).early(true);
+        // SAFETY: there is a block for each strip; the strips contain the tiles, whose elements are in the output as
+        // the caller guarantees. The shared memory holds the segments and an image. Parsing has validated the results
+        // for chunks whose status is 0; groups are bounded by the slots, for which there are sums. Before the kernel
+        // waits for the previous kernels, it only reads states, for which it waits separately, and results of parsing,
+        // for which the first of these kernels has waited.
+        unsafe {
+            launch!(self.strips.reconstruct_strips on frame.stream(), grid; input, geometry, parsed, values, request,
+                batch.cut, rows_of_sums, &batch.states, output, sums, ending, status)
+        }
     }
 }
 

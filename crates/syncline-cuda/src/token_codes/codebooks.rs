@@ -5,16 +5,17 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DevicePtr};
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::{LengthScratch, code_lengths};
 use syncline_core::tokens::{Mode, STREAM_HEADER_BYTES, StreamCounts, stream_header, write_head};
 
-use super::statistics::{self, StreamChoice};
+use super::statistics::{self, StatisticsKernels, StreamChoice};
 use super::structs::{ChunkCodebooks, SymbolCounts, TokenCodebook, TokenSizes};
-use crate::device::{Device, Frame, Kernel, fetch};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Grid, fetch};
+use crate::device_kernels::launch;
+use crate::error::{CudaError, Result};
 use crate::huffman::codebook::{CODE_BITS, COUNTED_SYMBOLS, COUNTS_STRIDE, CountedCodebooks, CountedCodebooksBuilder};
 use crate::workers::run_tasks;
 
@@ -31,7 +32,7 @@ struct HostCodebooks {
 /// Makes codebooks: on the device, except those of mode *wide*, whose alphabet is too large for its kernel.
 #[derive(Debug)]
 pub(crate) struct TokenCodebooksBuilder {
-    sum: Kernel,
+    statistics: StatisticsKernels,
     builder: CountedCodebooksBuilder,
 }
 
@@ -146,8 +147,8 @@ impl HostCodebooks {
 impl TokenCodebooksBuilder {
     /// Loads the kernels.
     pub fn new(device: &Device) -> Result<Self> {
-        let sum = device.kernel(&statistics::specialization(), "token_codes_sum")?;
-        Ok(Self { sum, builder: CountedCodebooksBuilder::new(device)? })
+        let statistics = StatisticsKernels::load(device)?;
+        Ok(Self { statistics, builder: CountedCodebooksBuilder::new(device)? })
     }
 
     /// Makes the codebooks of streams from the counts of their classes, which `choices` are of. Waits for the device
@@ -173,14 +174,11 @@ impl TokenCodebooksBuilder {
         let listed: Vec<ChunkCodebooks> = (0..).zip(&choices).map(|(stream, choice)| listed(stream, choice)).collect();
         let listed = frame.upload(&listed)?;
         let mut sums = frame.zeros::<u32>(streams * MAX_CLASSES * COUNTS_STRIDE)?;
-        let mut launch = stream.launch_builder(self.sum.function());
         let (counts_view, listed_view) = (counts.as_view(), listed.as_view());
-        launch.arg(&counts_view).arg(&listed_view).arg(&mut sums);
-        let mut grid = Kernel::grid(MAX_CLASSES as u32, statistics::THREADS, 0);
-        grid.grid_dim.1 = streams as u32;
-        // SAFETY: the kernel's parameters are (const SymbolCounts *, const ChunkCodebooks *, u32 *). There are counts
-        // of each class, a list entry for each stream, and sums for each class, whose alphabet is at most as large.
-        unsafe { launch.launch(grid) }.doing("adding up counts of symbols")?;
+        let grid = Grid::new(MAX_CLASSES as u32, statistics::THREADS).rows(streams as u32);
+        // SAFETY: there are counts of each class, a list entry for each stream, and sums for each class, whose alphabet
+        // is at most as large.
+        unsafe { launch!(self.statistics.token_codes_sum on &stream, grid; &counts_view, &listed_view, &mut sums) }?;
         // A chunk has at most 2^22 codes, and less than twice as many tokens.
         let made = self.builder.build(frame, &mut sums)?;
         let modes = choices.into_iter().map(|choice| choice.modes).collect();

@@ -4,47 +4,50 @@
 
 use std::ops::Range;
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::tokens::{self, Mode};
 
 use super::structs::{TokenMemory, TokenStream};
 use crate::container::parse::{ParsedRecords, STATUS_TOKEN_STREAM};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::container::{ParsedArgument, ParsedChunk};
+use crate::device::{Arena, Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::parse::parse_constants;
 use crate::huffman::decode::structs::CodebookDescriptor;
-use crate::observer::Observer;
 
-const SOURCE: Source = source!("token_codes/decode.cu");
+declare_kernels! {
+    /// The kernels of `kernels/token_codes/decode.cu`.
+    pub(super) struct DecodeKernels in "token_codes/decode.cu" {
+        /// Threads of a block that decodes: as many as there can be, because each block copies the tables of its chunk.
+        const DECODE_THREADS: u32 = 1024;
+        /// Words of each lane in shared memory.
+        const WORDS_AHEAD: u32 = 16;
+        with PARSING = parse_constants(2, 7, THREADS);
+        with PARSE_BAD = STATUS_TOKEN_STREAM;
+        with TOKEN_TABLE_BITS = TABLE_BITS;
+        fn token_codes_parse(input: In<u8>, chunks: Out<ParsedChunk>, memory: TokenMemory);
+        fn token_codes_clear(chunks: In<ParsedChunk>, slots: u32, group_log2: u32, codes: Out<i32>);
+        fn token_codes_decode(
+            input: In<u8>, geometry: DeviceGeometry, parsed: ParsedArgument, first_chunk: u64, tiles_start: u64,
+            tiles_end: u64, tile_groups: u32, memory: TokenMemory, chunks: Out<ParsedChunk>, codes: Out<i32>,
+        );
+    }
+}
+
 const THREADS: u32 = 256;
-/// Threads of a block that decodes: as many as there can be, because each block copies the tables of its chunk.
-const DECODE_THREADS: u32 = 1024;
 /// Blocks that clear the codes of a chunk.
 const CLEARING_BLOCKS: u32 = 64;
 /// Bits of a table lookup.
 const TABLE_BITS: u32 = 12;
-/// Words of each lane in shared memory.
-const WORDS_AHEAD: u32 = 16;
 /// Shared memory of a block that decodes, in bytes: an entry of four bytes for each lookup and codebook, and the words
 /// of its lanes.
 const DECODE_BYTES: u32 = (MAX_CLASSES << TABLE_BITS << 2) as u32 + DECODE_THREADS * WORDS_AHEAD * 4;
 /// Symbols that each codebook has room for.
 const ALPHABET: usize = Mode::Wide.alphabet();
-
-pub(super) fn specialization() -> Specialization {
-    let mut constants = parse_constants(2, 7, THREADS);
-    let own = [
-        ("DECODE_THREADS", DECODE_THREADS),
-        ("PARSE_BAD", STATUS_TOKEN_STREAM),
-        ("TOKEN_TABLE_BITS", TABLE_BITS),
-        ("WORDS_AHEAD", WORDS_AHEAD),
-    ];
-    constants.extend(own.map(|(name, value)| (name, u64::from(value))));
-    Specialization { source: SOURCE, constants }
-}
 
 /// Decoded codes of a batch.
 #[derive(Debug)]
@@ -59,9 +62,7 @@ pub(crate) struct DecodedCodes<'a> {
 /// Decodes the codes of chunks with token codebooks.
 #[derive(Debug)]
 pub(crate) struct TokenCodes {
-    parse: Kernel,
-    clear: Kernel,
-    decode: Kernel,
+    kernels: DecodeKernels,
     geometry: DeviceGeometry,
     /// log2 of the codes in a group.
     group_log2: u32,
@@ -73,21 +74,12 @@ pub(crate) struct TokenCodes {
 impl TokenCodes {
     /// Creates a decoder for streams of arrays with this tiling.
     pub fn new(device: &Device, geometry: &Geometry) -> Result<Self> {
-        let specialization = specialization();
         let group_log2 = tokens::group_len(geometry.tile_size()).ilog2();
         let geometry = DeviceGeometry::new(geometry, group_log2 as u8);
         let slots = u32::try_from(geometry.chunk_slots()).map_err(|_| CudaError::invalid("chunks are too large"))?;
-        let decode = device.kernel(&specialization, "token_codes_decode")?;
-        decode.allow_shared_memory(DECODE_BYTES)?;
-        Ok(Self {
-            parse: device.kernel(&specialization, "token_codes_parse")?,
-            clear: device.kernel(&specialization, "token_codes_clear")?,
-            decode,
-            geometry,
-            group_log2,
-            slots,
-            tile_groups: geometry.max_groups_of_tile().max(1),
-        })
+        let kernels = DecodeKernels::load(device)?;
+        kernels.token_codes_decode.allow_shared_memory(DECODE_BYTES)?;
+        Ok(Self { kernels, geometry, group_log2, slots, tile_groups: geometry.max_groups_of_tile().max(1) })
     }
 
     fn rank_stride(&self) -> u32 {
@@ -121,7 +113,6 @@ impl TokenCodes {
         batch: &ChunkBatch,
         tiles: Range<u64>,
         parsed: &mut ParsedRecords<'_>,
-        observer: &mut Observer<'_>,
     ) -> Result<DecodedCodes<'a>> {
         let stream = frame.stream().clone();
         let (chunks, slots) = (batch.chunks() as usize, self.slots as usize);
@@ -145,39 +136,32 @@ impl TokenCodes {
             slots: self.slots,
             rank_stride: self.rank_stride(),
         };
-        let mut launch = stream.launch_builder(self.parse.function());
-        launch.arg(input).arg(parsed.tiles.chunks_mut()).arg(&memory);
-        let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
-        grid.grid_dim.1 = MAX_CLASSES as u32 + 1;
-        // SAFETY: the kernel's parameters are (const u8 *, ParsedChunk *, TokenMemory). For chunks whose status is 0,
-        // parsing has ensured that the section of codes lies in the input, and that there are as many groups as tiles
-        // have, for which `slots` has room. The frame's memory lives until the kernels have run.
-        unsafe { launch.launch(grid) }.doing("parsing token streams")?;
-        observer("token_codes_parse")?;
+        let grid = Grid::new(batch.chunks(), THREADS).rows(MAX_CLASSES as u32 + 1);
+        // SAFETY: for chunks whose status is 0, parsing has ensured that the section of codes lies in the input, and
+        // that there are as many groups as tiles have, for which `slots` has room. The frame's memory lives until the
+        // kernels have run.
+        unsafe { launch!(self.kernels.token_codes_parse on &stream, grid; input, parsed.tiles.chunks_mut(), memory) }?;
 
-        let mut launch = stream.launch_builder(self.clear.function());
-        launch.arg(parsed.tiles.chunks_mut()).arg(&self.slots).arg(&self.group_log2).arg(&mut codes);
-        let mut grid = Kernel::grid(CLEARING_BLOCKS, THREADS, 0);
-        grid.grid_dim.1 = batch.chunks();
-        // SAFETY: the kernel's parameters are (const ParsedChunk *, u32, u32, i32 *). A chunk has at most `slots`
-        // groups, for which `codes` has room.
-        unsafe { launch.launch(grid) }.doing("clearing codes")?;
+        let grid = Grid::new(CLEARING_BLOCKS, THREADS).rows(batch.chunks());
+        // SAFETY: a chunk has at most `slots` groups, for which `codes` has room.
+        unsafe {
+            launch!(self.kernels.token_codes_clear on &stream, grid; parsed.tiles.chunks_mut(), self.slots,
+                self.group_log2, &mut codes)
+        }?;
 
         let lanes = self.geometry.tiles().min(self.geometry.chunk_tiles().into()) as u32 * self.tile_groups;
         let argument = parsed.tiles.parsed(None).argument(&stream);
         let first_chunk = batch.first_chunk();
-        let mut launch = stream.launch_builder(self.decode.function());
-        launch.arg(input).arg(&self.geometry).arg(&argument).arg(&first_chunk).arg(&tiles.start).arg(&tiles.end);
-        launch.arg(&self.tile_groups).arg(&memory).arg(parsed.tiles.chunks_mut()).arg(&mut codes);
-        let mut grid = Kernel::grid(lanes.div_ceil(DECODE_THREADS), DECODE_THREADS, DECODE_BYTES);
-        grid.grid_dim.1 = batch.chunks();
-        // SAFETY: the kernel's parameters are (const u8 *, Geometry, Parsed, u64, u64, u64, u32, TokenMemory,
-        // ParsedChunk *, i32 *). The kernels before have validated what they describe for chunks whose status is 0.
-        // Words beyond the last one of a stream are not read, and no group's lane writes more codes than a group has.
-        // `codes` has room for `slots` groups of each chunk, which are cleared, and the shared memory for all tables of
-        // a chunk and for the words of all lanes.
-        unsafe { launch.launch(grid) }.doing("decoding token streams")?;
-        observer("token_codes_decode")?;
+        let grid =
+            Grid::new(lanes.div_ceil(DECODE_THREADS), DECODE_THREADS).rows(batch.chunks()).shared_memory(DECODE_BYTES);
+        // SAFETY: the kernels before have validated what they describe for chunks whose status is 0. Words beyond the
+        // last one of a stream are not read, and no group's lane writes more codes than a group has. `codes` has room
+        // for `slots` groups of each chunk, which are cleared, and the shared memory for all tables of a chunk and for
+        // the words of all lanes.
+        unsafe {
+            launch!(self.kernels.token_codes_decode on &stream, grid; input, self.geometry, argument, first_chunk,
+                tiles.start, tiles.end, self.tile_groups, memory, parsed.tiles.chunks_mut(), &mut codes)
+        }?;
         Ok(DecodedCodes { codes, slots: self.slots })
     }
 }

@@ -3,32 +3,41 @@
 #![allow(unsafe_code, reason = "launches kernels")]
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::bits::reader::BitWords;
 use syncline_core::tokens::GROUP_LEN;
 
 use super::codebooks::{Head, StreamPart, TokenCodebooks};
 use super::structs::{ChunkCodebooks, TokenGroups, TokenLayout, TokenSizes};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Grid, fetch};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::huffman::codebook::CODE_BITS;
 use crate::huffman::encode::NO_OFFSET;
 use crate::quantize::TileCodes;
 
-const SOURCE: Source = source!("token_codes/encode.cu");
-const THREADS: u32 = 256;
-/// Threads of a block that lays out all of a stream.
-const LAY_OUT_THREADS: u32 = 1024;
+declare_kernels! {
+    /// The kernels of `kernels/token_codes/encode.cu`.
+    pub(super) struct EncodeKernels in "token_codes/encode.cu" {
+        const THREADS: u32 = 256;
+        /// Threads of a block that lays out all of a stream.
+        const LAY_OUT_THREADS: u32 = 1024;
+        with CODE_BITS = CODE_BITS;
+        fn token_codes_sizes(
+            from: TokenGroups, codebooks: In<ChunkCodebooks>, tables: CUdeviceptr as "const uint32_t *",
+            sizes: Out<u32>,
+        );
+        fn token_codes_lay_out(from: TokenGroups, sizes: In<u32>, layout: TokenLayout);
+        fn token_codes_write(
+            from: TokenGroups, codebooks: In<ChunkCodebooks>, tables: CUdeviceptr as "const uint32_t *",
+            layout: TokenLayout, places: In<u64>, output: Out<u8>,
+        );
+    }
+}
 /// Warps of a block, each with a group.
 const WARPS: u32 = THREADS / 32;
 /// Words of the index for each block of 32 live groups: a descriptor, and lengths of at most 14 bits.
 const INDEX_WORDS_OF_BLOCK: usize = 2 + 14;
-
-pub(super) fn specialization() -> Specialization {
-    let constants =
-        vec![("THREADS", THREADS.into()), ("LAY_OUT_THREADS", LAY_OUT_THREADS.into()), ("CODE_BITS", CODE_BITS.into())];
-    Specialization { source: SOURCE, constants }
-}
 
 /// A token stream that is laid out.
 #[derive(Debug, Clone, Default)]
@@ -56,20 +65,13 @@ pub(crate) struct LaidOutTokens<'a> {
 /// Encodes token streams.
 #[derive(Debug)]
 pub(crate) struct TokenCodeEncoder {
-    sizes: Kernel,
-    lay_out: Kernel,
-    write: Kernel,
+    kernels: EncodeKernels,
 }
 
 impl TokenCodeEncoder {
     /// Loads the kernels for this device.
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = |name| device.kernel(&specialization(), name);
-        Ok(Self {
-            sizes: kernel("token_codes_sizes")?,
-            lay_out: kernel("token_codes_lay_out")?,
-            write: kernel("token_codes_write")?,
-        })
+        EncodeKernels::load(device).map(|kernels| Self { kernels })
     }
 
     /// Lays out a stream for each chunk. `classes` has the class of each bin of activity of each chunk. Waits for the
@@ -111,18 +113,19 @@ impl TokenCodeEncoder {
             chunks: tiles.streams,
         };
         let codebook_view = codebooks.listed.as_view();
-        let mut launch = stream.launch_builder(self.sizes.function());
-        launch.arg(&groups).arg(&codebook_view).arg(&codebooks.tables).arg(&mut sizes);
-        // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, u32 *). There are 256
-        // codes for each group, codebooks for each chunk, and a table entry for each symbol of each codebook's mode,
-        // which represents the codes of its groups.
-        unsafe { launch.launch(Kernel::grid((places as u32).div_ceil(WARPS), THREADS, 0)) }
-            .doing("measuring groups")?;
-        let mut launch = stream.launch_builder(self.lay_out.function());
-        launch.arg(&groups).arg(&mut sizes).arg(&layout);
-        // SAFETY: the kernel's parameters are (TokenGroups, const u32 *, TokenLayout). Each array of the layout has the
-        // room that a chunk of `slots` live groups takes; bitmaps and classes are 0.
-        unsafe { launch.launch(Kernel::grid(tiles.streams, LAY_OUT_THREADS, 0)) }.doing("laying out token streams")?;
+        let grid = Grid::new((places as u32).div_ceil(WARPS), THREADS);
+        // SAFETY: there are 256 codes for each group, codebooks for each chunk, and a table entry for each symbol of
+        // each codebook's mode, which represents the codes of its groups.
+        unsafe {
+            launch!(self.kernels.token_codes_sizes on &stream, grid; groups, &codebook_view, codebooks.tables,
+                &mut sizes)
+        }?;
+        // SAFETY: each array of the layout has the room that a chunk of `slots` live groups takes; bitmaps and classes
+        // are 0.
+        unsafe {
+            launch!(self.kernels.token_codes_lay_out on &stream, Grid::new(tiles.streams, LAY_OUT_THREADS); groups,
+                &sizes, layout)
+        }?;
         let sizes = fetch(&stream, &of_streams, "reading sizes")?;
         let heads = codebooks.heads(frame, &sizes)?;
         let streams = (0..).zip(sizes.iter().zip(heads));
@@ -153,20 +156,13 @@ impl TokenCodeEncoder {
         let places: Vec<u64> = places.iter().map(|place| place.unwrap_or(NO_OFFSET)).collect();
         let places = frame.upload(&places)?;
         let (places, codebooks) = (places.as_view(), laid_out.codebooks.as_view());
-        let mut launch = stream.launch_builder(self.write.function());
-        launch
-            .arg(&laid_out.groups)
-            .arg(&codebooks)
-            .arg(&laid_out.tables)
-            .arg(&laid_out.layout)
-            .arg(&places)
-            .arg(output);
-        let mut grid = Kernel::grid(laid_out.most_live.div_ceil(WARPS), THREADS, 0);
-        grid.grid_dim.1 = laid_out.groups.chunks;
-        // SAFETY: the kernel's parameters are (TokenGroups, const ChunkCodebooks *, const u32 *, TokenLayout, const
-        // u64 *, u8 *). `lay_out` allocated and filled what they refer to, in memory of the same arena's frame. The
-        // words of a stream end where its layout says, for which the output has room, as checked above.
-        unsafe { launch.launch(grid) }.doing("writing token streams").map(drop)
+        let grid = Grid::new(laid_out.most_live.div_ceil(WARPS), THREADS).rows(laid_out.groups.chunks);
+        // SAFETY: `lay_out` allocated and filled what they refer to, in memory of the same arena's frame. The words of
+        // a stream end where its layout says, for which the output has room, as checked above.
+        unsafe {
+            launch!(self.kernels.token_codes_write on &stream, grid; laid_out.groups, &codebooks, laid_out.tables,
+                laid_out.layout, &places, output)
+        }
     }
 }
 

@@ -5,20 +5,37 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use syncline_core::huffman::MAX_CLASSES;
 use syncline_core::tokens::{GROUP_LEN, Mode};
 
-use super::structs::{ModeBits, SymbolCounts, WideClass, WideSet};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
-use crate::error::{CudaError, DriverContext, Result};
+use super::structs::{ChunkCodebooks, ModeBits, SymbolCounts, WideClass, WideSet};
+use crate::device::{Device, Frame, Grid, fetch};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 use crate::huffman::codebook::COUNTS_STRIDE;
 use crate::quantize::TileCodes;
 
-const SOURCE: Source = source!("token_codes/statistics.cu");
+declare_kernels! {
+    /// The kernels of `kernels/token_codes/statistics.cu`.
+    pub(super) struct StatisticsKernels in "token_codes/statistics.cu" {
+        /// Threads of a block that classifies all groups of a stream.
+        const CLASSIFY_THREADS: u32 = 1024;
+        with THREADS = THREADS;
+        with COUNTS_STRIDE = COUNTS_STRIDE;
+        with WIDE_NO_ENTRY = WIDE_NO_ENTRY;
+        fn token_codes_classify(groups: In<u32>, slots: u32, classes: Out<u8>, live_groups: Out<u32>);
+        fn token_codes_count(codes: In<i32>, groups: In<u32>, slots: u32, classes: In<u8>, counts: Out<SymbolCounts>);
+        fn token_codes_count_wide(
+            codes: In<i32>, groups: In<u32>, slots: u32, classes: In<u8>, listed: In<WideClass>, counts: Out<u32>,
+        );
+        fn token_codes_estimate(counts: In<SymbolCounts>, estimates: Out<ModeBits>);
+        fn token_codes_estimate_wide(counts: In<SymbolCounts>, wide_counts: In<u32>, sets: In<WideSet>, bits: Out<u64>);
+        fn token_codes_sum(counts: In<SymbolCounts>, codebooks: In<ChunkCodebooks>, sums: Out<u32>);
+    }
+}
+
 pub(super) const THREADS: u32 = 256;
-/// Threads of a block that classifies all groups of a stream.
-const CLASSIFY_THREADS: u32 = 1024;
 /// Bins of activities, as in `kernels/token_codes/groups.cuh`.
 const ACTIVITY_BINS: usize = 2 * 64 + 1;
 /// The classes of a stream, and all of them together.
@@ -30,16 +47,6 @@ const MOST_WIDE_CLASSES: usize = 256;
 /// The list entry of a class that is not counted in mode *wide*.
 const WIDE_NO_ENTRY: u32 = u32::MAX;
 const WIDE_ALPHABET: usize = Mode::Wide.alphabet();
-
-pub(super) fn specialization() -> Specialization {
-    let constants = vec![
-        ("THREADS", THREADS.into()),
-        ("CLASSIFY_THREADS", CLASSIFY_THREADS.into()),
-        ("COUNTS_STRIDE", COUNTS_STRIDE as u64),
-        ("WIDE_NO_ENTRY", WIDE_NO_ENTRY.into()),
-    ];
-    Specialization { source: SOURCE, constants }
-}
 
 impl ModeBits {
     /// Returns whether mode *wide* may be the best: where it has symbols for all codes, and *plain* has not.
@@ -80,11 +87,7 @@ pub(crate) struct Measured<'a> {
 /// Counts and estimates.
 #[derive(Debug)]
 pub(crate) struct Statistics {
-    classify: Kernel,
-    count: Kernel,
-    count_wide: Kernel,
-    estimate: Kernel,
-    estimate_wide: Kernel,
+    kernels: StatisticsKernels,
 }
 
 /// The classes of some streams that are counted in mode *wide* at the same time.
@@ -98,14 +101,7 @@ struct WideRound {
 impl Statistics {
     /// Loads the kernels for this device.
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = |name| device.kernel(&specialization(), name);
-        Ok(Self {
-            classify: kernel("token_codes_classify")?,
-            count: kernel("token_codes_count")?,
-            count_wide: kernel("token_codes_count_wide")?,
-            estimate: kernel("token_codes_estimate")?,
-            estimate_wide: kernel("token_codes_estimate_wide")?,
-        })
+        StatisticsKernels::load(device).map(|kernels| Self { kernels })
     }
 
     /// Classifies and counts the groups of each stream, and chooses its modes. Waits for the device. With
@@ -128,27 +124,26 @@ impl Statistics {
         let mut counts = frame.zeros::<SymbolCounts>(count * MAX_CLASSES)?;
         let mut estimates = frame.slice::<ModeBits>(count * SETS)?;
 
-        let mut launch = stream.launch_builder(self.classify.function());
-        launch.arg(&mut tiles.groups).arg(&slots).arg(&mut classes).arg(&mut live_groups);
-        // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *). There are `slots` groups for each
-        // stream, as checked above, and room for its classes and its number of live groups.
-        unsafe { launch.launch(Kernel::grid(streams, CLASSIFY_THREADS, 0)) }.doing("classifying groups")?;
+        // SAFETY: there are `slots` groups for each stream, as checked above, and room for its classes and its number
+        // of live groups.
+        unsafe {
+            launch!(self.kernels.token_codes_classify on &stream, Grid::new(streams, CLASSIFY_THREADS); &tiles.groups,
+                slots, &mut classes, &mut live_groups)
+        }?;
 
         let shared = (MAX_CLASSES * size_of::<SymbolCounts>()) as u32;
-        let mut launch = stream.launch_builder(self.count.function());
-        launch.arg(&mut tiles.codes).arg(&mut tiles.groups).arg(&slots).arg(&mut classes).arg(&mut counts);
-        let mut grid = Kernel::grid(slots.div_ceil(THREADS / 32 * GROUPS_OF_WARP), THREADS, shared);
-        grid.grid_dim.1 = streams;
-        // SAFETY: the kernel's parameters are (const i32 *, const u32 *, u32, const u8 *, SymbolCounts *). There are
-        // 256 codes for each group, as checked above, and counts for each class of each stream, which are 0.
-        unsafe { launch.launch(grid) }.doing("counting symbols")?;
+        let grid =
+            Grid::new(slots.div_ceil(THREADS / 32 * GROUPS_OF_WARP), THREADS).rows(streams).shared_memory(shared);
+        // SAFETY: there are 256 codes for each group, as checked above, and counts for each class of each stream, which
+        // are 0.
+        unsafe {
+            launch!(self.kernels.token_codes_count on &stream, grid; &tiles.codes, &tiles.groups, slots, &classes,
+                &mut counts)
+        }?;
 
-        let mut launch = stream.launch_builder(self.estimate.function());
-        launch.arg(&mut counts).arg(&mut estimates);
-        let mut grid = Kernel::grid(SETS as u32, THREADS, 0);
-        grid.grid_dim.1 = streams;
-        // SAFETY: the kernel's parameters are (const SymbolCounts *, ModeBits *), with the lengths allocated above.
-        unsafe { launch.launch(grid) }.doing("estimating modes")?;
+        let grid = Grid::new(SETS as u32, THREADS).rows(streams);
+        // SAFETY: the lengths allocated above.
+        unsafe { launch!(self.kernels.token_codes_estimate on &stream, grid; &counts, &mut estimates) }?;
 
         let estimates = fetch(&stream, &estimates, "reading estimates")?;
         let live_groups = fetch(&stream, &live_groups, "reading numbers of groups")?;
@@ -194,19 +189,18 @@ impl Statistics {
         let mut wide_counts = frame.zeros::<u32>(round.classes.len() * WIDE_ALPHABET)?;
         let mut bits = frame.slice::<u64>(round.sets.len())?;
         let slots = tiles.slots;
-        let mut launch = stream.launch_builder(self.count_wide.function());
-        launch.arg(&mut tiles.codes).arg(&mut tiles.groups).arg(&slots).arg(classes).arg(&listed).arg(&mut wide_counts);
-        let mut grid = Kernel::grid(slots.div_ceil(THREADS / 32 * GROUPS_OF_WARP), THREADS, 0);
-        grid.grid_dim.1 = round.classes.len() as u32;
-        // SAFETY: the kernel's parameters are (const i32 *, const u32 *, u32, const u8 *, const WideClass *, u32 *).
-        // The listed streams exist, and there are counts of the whole alphabet for each listed class. Its codes all
-        // have symbols in the mode, as the counts of those that have none say.
-        unsafe { launch.launch(grid) }.doing("counting symbols")?;
-        let mut launch = stream.launch_builder(self.estimate_wide.function());
-        launch.arg(counts).arg(&mut wide_counts).arg(&sets).arg(&mut bits);
-        // SAFETY: the kernel's parameters are (const SymbolCounts *, const u32 *, const WideSet *, u64 *). The sets are
-        // of streams that exist, and their entries are those of listed classes.
-        unsafe { launch.launch(Kernel::grid(round.sets.len() as u32, THREADS, 0)) }.doing("estimating modes")?;
+        let grid = Grid::new(slots.div_ceil(THREADS / 32 * GROUPS_OF_WARP), THREADS).rows(round.classes.len() as u32);
+        // SAFETY: the listed streams exist, and there are counts of the whole alphabet for each listed class. Its codes
+        // all have symbols in the mode, as the counts of those that have none say.
+        unsafe {
+            launch!(self.kernels.token_codes_count_wide on &stream, grid; &tiles.codes, &tiles.groups, slots, classes,
+                &listed, &mut wide_counts)
+        }?;
+        // SAFETY: the sets are of streams that exist, and their entries are those of listed classes.
+        unsafe {
+            launch!(self.kernels.token_codes_estimate_wide on &stream, Grid::new(round.sets.len() as u32, THREADS);
+                counts, &wide_counts, &sets, &mut bits)
+        }?;
         let bits = fetch(&stream, &bits, "reading estimates")?;
         let wide = if keeps_counts { fetch(&stream, &wide_counts, "reading counts")? } else { Vec::new() };
         Ok((bits, wide))

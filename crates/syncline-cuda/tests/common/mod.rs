@@ -9,13 +9,19 @@ pub mod streams;
 use std::io::Write;
 use std::sync::OnceLock;
 
-use syncline_cuda::Device;
+use syncline_cuda::device::Headers;
+use syncline_cuda::{Device, HEADERS};
 
-/// Returns GPU 0, which is opened once per process. Without a GPU, returns `None` and prints one line, or fails if
-/// `SYNCLINE_REQUIRE_CUDA` is 1.
+/// Returns GPU 0 for the product's kernels.
 pub fn device() -> Option<&'static Device> {
+    device_with(&HEADERS)
+}
+
+/// Returns GPU 0, which is opened once per process with these headers. Without a GPU, returns `None` and prints one
+/// line, or fails if `SYNCLINE_REQUIRE_CUDA` is 1.
+pub fn device_with(headers: &'static Headers) -> Option<&'static Device> {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
-    let open = || match Device::open(0) {
+    let open = || match Device::open(0, headers) {
         Ok(device) => Some(device),
         Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
             panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")

@@ -74,7 +74,7 @@ pub fn compress_by(
     extents: &[u64],
     bound: Bound,
     making: &Making,
-    lossless: &CoderOptions,
+    coder: &CoderOptions,
 ) -> Vec<u8> {
     let shape = Shape::new(extents).unwrap();
     let pass = |empty: Scan| {
@@ -89,7 +89,7 @@ pub fn compress_by(
     };
     let first = pass(Scan::new(element, shape.len(), bound, making.fill));
     let Ok(scan) = first.settle(|empty| Ok::<_, std::convert::Infallible>(pass(empty)));
-    let resolved = resolve(&scan, lossless.rewritable).unwrap();
+    let resolved = resolve(&scan, coder.rewritable).unwrap();
     let tile_size = if resolved.pipeline == Pipeline::Lossless { TileSize::Small } else { making.tile_size };
     let geometry = match making.chunk_tiles {
         Some(tiles) => Geometry::of_stream(shape, tile_size, tiles).unwrap(),
@@ -101,8 +101,8 @@ pub fn compress_by(
         pipeline: resolved.pipeline,
         index: making.index,
         group_log2: making.group_log2,
-        lzss_codes: lossless.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
-        token_codes: lossless.token_codes(bound) && resolved.pipeline != Pipeline::Lossless,
+        lzss_codes: coder.coder.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
+        token_codes: coder.token_codes(bound) && resolved.pipeline != Pipeline::Lossless,
         tile_size,
         bound,
         abs_bound: resolved.abs_bound,
@@ -114,7 +114,7 @@ pub fn compress_by(
     let records = parallel(geometry.chunks() as usize, |chunk| {
         let mut record = Vec::new();
         let mut scratch = EncodeScratch::default();
-        encode_chunk(&header, &geometry, chunk as u64, &Whole(bytes), lossless, &mut scratch, &mut record).unwrap();
+        encode_chunk(&header, &geometry, chunk as u64, &Whole(bytes), coder, &mut scratch, &mut record).unwrap();
         record
     });
     let lengths: Vec<u32> = records.iter().map(|r| r.len() as u32).collect();
@@ -156,7 +156,7 @@ fn record_places(stream: &[u8], header: &Header, geometry: &Geometry) -> ChunkTa
 }
 
 /// Writes the correct hash into a record again.
-pub fn sign(record: &mut [u8]) {
+pub fn repair_checksum(record: &mut [u8]) {
     let mut hash = Xxh3Default::new();
     hash.update(&record[..24]);
     hash.update(&record[32..]);
@@ -187,7 +187,7 @@ pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
         let chunk = sink.chunk();
         let (at, len) = table.record(chunk);
         let record = &stream[at as usize..at as usize + len];
-        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink)?;
+        decode_chunk(&header, &geometry, chunk, record, &mut scratch, &mut sink)?;
     }
     Ok(bytes)
 }

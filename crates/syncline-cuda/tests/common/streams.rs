@@ -24,14 +24,13 @@ impl ElementSource for Bytes<'_> {
 pub struct Options {
     pub bound: Bound,
     pub fill: Fill,
-    pub index: IndexKind,
     pub group_log2: u8,
     pub rewritable: bool,
 }
 
 impl Options {
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7, rewritable: false }
+        Self { bound, fill: Fill::Auto, group_log2: 7, rewritable: false }
     }
 }
 
@@ -90,7 +89,7 @@ impl Field {
 
     /// Returns the header of the stream for a resolved bound.
     pub fn header(&self, options: &Options, resolved: &Resolved) -> Header {
-        Header { group_log2: options.group_log2, ..Header::new(self.element, self.shape, options.index, resolved) }
+        Header { group_log2: options.group_log2, ..Header::new(self.element, self.shape, IndexKind::Symbol, resolved) }
     }
 
     /// Returns the CPU's stream with this header, and its error summary.
@@ -99,7 +98,7 @@ impl Field {
     }
 
     /// Returns [`Self::stream_with`] with other parameters of the lossless stage.
-    pub fn stream_by(&self, header: &Header, lossless: &CoderOptions) -> (Vec<u8>, ErrorSummary) {
+    pub fn stream_by(&self, header: &Header, coder: &CoderOptions) -> (Vec<u8>, ErrorSummary) {
         let geometry = Geometry::with_chunk_tiles(self.shape, header.chunk_tiles).unwrap();
         let mut out = header.to_bytes().to_vec();
         let mut scratch = EncodeScratch::default();
@@ -107,7 +106,7 @@ impl Field {
         for chunk in 0..geometry.chunks() {
             let start = out.len();
             let source = Bytes(&self.bytes);
-            let summary = encode_chunk(header, &geometry, chunk, &source, lossless, &mut scratch, &mut out).unwrap();
+            let summary = encode_chunk(header, &geometry, chunk, &source, coder, &mut scratch, &mut out).unwrap();
             total.squared_error += summary.squared_error;
             total.counted += summary.counted;
             lengths.push((out.len() - start) as u32);
@@ -122,19 +121,19 @@ impl Field {
     }
 
     /// Returns [`Self::stream`] with other parameters of the lossless stage.
-    pub fn stream_of(&self, options: &Options, lossless: &CoderOptions) -> Vec<u8> {
+    pub fn stream_of(&self, options: &Options, coder: &CoderOptions) -> Vec<u8> {
         let mut resolved = self.resolve(options);
         let header = |resolved: &Resolved| {
-            let (token_codes, lzss_codes) = (lossless.token_codes(options.bound), lossless.coder.lzss_codes());
+            let (token_codes, lzss_codes) = (coder.token_codes(options.bound), coder.coder.lzss_codes());
             Header { token_codes, lzss_codes, ..self.header(options, resolved) }
         };
         let Bound::Psnr(target) = options.bound else {
-            return self.stream_by(&header(&resolved), lossless).0;
+            return self.stream_by(&header(&resolved), coder).0;
         };
         let goal = PsnrGoal::new(target, &resolved);
         let mut attempt = 0;
         loop {
-            let (stream, summary) = self.stream_by(&header(&resolved), lossless);
+            let (stream, summary) = self.stream_by(&header(&resolved), coder);
             match goal.next(self.element, &resolved, &summary, attempt) {
                 None => return stream,
                 Some(tightened) => (resolved, attempt) = (tightened, attempt + 1),

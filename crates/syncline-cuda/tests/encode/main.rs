@@ -3,31 +3,17 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod edges;
+#[path = "../common/encoders.rs"]
+mod encoders;
 
 use common::{Random, Share, Spread, pick, symbols};
-use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
-use syncline_cuda::baselines::reduce_shuffle_merge_2021::{self, Method};
+use encoders::{check_encoder, clustered, cut, format};
+use syncline_core::huffman::{self, IndexKind};
 use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::error::CudaError;
 use syncline_cuda::huffman::Symbol;
 use syncline_cuda::huffman::encode::{
     Batch, BatchCodebooks, BatchCodebooksBuilder, EncodeInput, Encoded, Encoder, Format, StreamSpan,
 };
-
-/// Returns the methods of encoding: `None` for Syncline's own, and those of the 2021 paper with several constants.
-fn methods() -> Vec<Option<Method>> {
-    let reduce_shuffle_merge = [(10, 1), (10, 2), (11, 3), (12, 2), (12, 4)]
-        .map(|(magnitude, reduction)| Method::ReduceShuffleMerge { magnitude, reduction });
-    let baselines = Method::ALL.into_iter().chain(reduce_shuffle_merge).map(Some);
-    std::iter::once(None).chain(baselines).collect()
-}
-
-fn encoder<S: Symbol>(device: &Device, format: &Format, method: Option<Method>) -> Encoder<S> {
-    match method {
-        None => Encoder::new(device, format).unwrap(),
-        Some(method) => reduce_shuffle_merge_2021::encoder(device, format, method).unwrap(),
-    }
-}
 
 /// Encodes `input` as a batch and compares every stream with the CPU's.
 fn check<S: Symbol + huffman::Symbol>(
@@ -42,103 +28,6 @@ fn check<S: Symbol + huffman::Symbol>(
     check_encoder(device, format, &encoder, input, classes, spans, what);
 }
 
-fn check_encoder<S: Symbol + huffman::Symbol>(
-    device: &Device,
-    format: &Format,
-    encoder: &Encoder<S>,
-    input: &[S],
-    classes: &[u8],
-    spans: &[StreamSpan],
-    what: &str,
-) {
-    let stream = device.context().default_stream();
-    let mut arena = Arena::new(stream.clone());
-    let batch = Batch::new(&stream, format, spans).unwrap();
-    // An empty buffer cannot be allocated.
-    let zero = [S::truncate(0)];
-    let on_device = stream.clone_htod(if input.is_empty() { zero.as_slice() } else { input }).unwrap();
-    let classes_on_device = format.classes.then(|| stream.clone_htod(classes).unwrap());
-    let classes_view = classes_on_device.as_ref().map(|classes| classes.as_view());
-    let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
-    let builder = BatchCodebooksBuilder::<S>::new(device, format).unwrap();
-    let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
-    // Encodes twice with different fill patterns, so that missing writes and state left by the first run are detected.
-    for poison in [0xA5, 0x5A] {
-        let poisoned = vec![poison; encoded.bytes().len()];
-        stream.memcpy_htod(&poisoned, encoded.bytes_mut()).unwrap();
-        {
-            let mut frame = arena.frame().unwrap();
-            let mut all = frame.slice::<u8>(1 << 20).unwrap();
-            stream.memcpy_htod(&vec![poison; 1 << 20], &mut all).unwrap();
-        }
-        builder
-            .launch(&mut arena.frame().unwrap(), &on_device.as_view(), classes_view.as_ref(), &batch, &mut codebooks)
-            .unwrap();
-        {
-            let mut frame = arena.frame().unwrap();
-            let (symbols, classes) = (&on_device.as_view(), classes_view.as_ref());
-            let input = EncodeInput { symbols, classes, batch: &batch, codebooks: &codebooks };
-            encoder.launch(&mut frame, &input, &mut encoded).unwrap();
-        }
-        let streams = encoded.read_streams(&stream).unwrap();
-        assert_eq!(streams.len(), spans.len());
-        for (i, (span, stream)) in spans.iter().zip(&streams).enumerate() {
-            let first = (span.first_group as usize) << format.group_log2;
-            let groups = span.first_group as usize..span.first_group as usize + span.groups as usize;
-            let options = EncodeOptions {
-                group_log2: format.group_log2,
-                index: format.index,
-                zero_bit_symbol: Some(span.free_symbol),
-            };
-            let mut expected = Vec::new();
-            let own_classes = if format.classes { &classes[groups] } else { &[] };
-            let own = &input[first..first + ((span.groups as usize) << format.group_log2)];
-            huffman::encode(own, own_classes, &options, &mut EncodeScratch::default(), &mut expected);
-            if *stream != expected {
-                let at = stream.iter().zip(&expected).position(|(a, b)| a != b);
-                panic!(
-                    "{what}, {format:?}, stream {i}: {} bytes, expected {}, first difference at {at:?}",
-                    stream.len(),
-                    expected.len()
-                );
-            }
-        }
-    }
-}
-
-/// Returns streams of several lengths over the whole input, with unused groups between them.
-fn cut(groups: u32, free_symbol: u16) -> Vec<StreamSpan> {
-    let mut spans = Vec::new();
-    let mut first = 0;
-    for length in [1, 31, 32, 33, 0, 64, 100, 257].into_iter().cycle() {
-        let length = length.min(groups - first);
-        spans.push(StreamSpan { first_group: first.into(), groups: length, free_symbol });
-        first = (first + length + 3).min(groups);
-        if first == groups {
-            return spans;
-        }
-    }
-    spans
-}
-
-fn format(symbol_bytes: u32, group_log2: u8, alphabet: u32, index: IndexKind) -> Format {
-    Format { symbol_bytes, group_log2, alphabet, classes: false, index }
-}
-
-/// Returns long runs of the zero-bit symbol between geometric ones, like quantization codes.
-fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
-    let mut input = symbols(Spread::Geometric(share), alphabet, length, seed);
-    let mut random = Random(seed);
-    let mut at = 0;
-    while at < length {
-        let end = (at + 200 + random.below(3000) as usize).min(length);
-        input[at..end].fill((alphabet / 2) as u16);
-        at = end + random.below(1500) as usize;
-    }
-    input
-}
-
-/// Returns zero-bit symbols with other symbols about every `step` symbols, so that many empty segments lie between
 /// those with codewords.
 fn sparse(length: usize, step: usize) -> Vec<u16> {
     let mut input = vec![512; length];
@@ -176,39 +65,6 @@ fn sixteen_bit_symbols() {
                 }
             }
         }
-    }
-}
-
-#[test]
-fn every_method_writes_the_same() {
-    let Some(device) = common::device() else { return };
-    let length = 1 << pick(17, 15);
-    let mut share = Share::one_in(5);
-    for method in methods() {
-        for (group_log2, index) in [(6, IndexKind::Symbol), (7, IndexKind::Gap), (7, IndexKind::Symbol)] {
-            let format = format(2, group_log2, 1024, index);
-            let groups = (length >> group_log2) as u32;
-            // One symbol in 2,000 has a long codeword, so that its unit is "breaking".
-            let mut random = Random(8);
-            let mut breaking = clustered(0.8, 1024, length, 1);
-            breaking.iter_mut().filter(|_| random.below(2000) == 0).for_each(|s| *s = (*s).wrapping_mul(37) % 1024);
-            for (what, input) in [
-                ("clustered", &breaking),
-                ("middling", &symbols(Spread::Geometric(0.2), 1024, length, 2)),
-                ("flat", &symbols(Spread::Flat, 1024, length, 3)),
-                ("one symbol", &vec![512; length]),
-            ] {
-                if share.takes() {
-                    let (encoder, what) = (encoder(device, &format, method), format!("{what}, {method:?}"));
-                    check_encoder(device, &format, &encoder, input, &[], &cut(groups, 512), &what);
-                }
-            }
-        }
-        let format = format(1, 6, 256, IndexKind::Symbol);
-        let bytes: Vec<u8> =
-            symbols(Spread::Geometric(0.5), 256, length, 5).into_iter().map(|symbol| symbol as u8).collect();
-        let (encoder, what) = (encoder(device, &format, method), format!("bytes, {method:?}"));
-        check_encoder(device, &format, &encoder, &bytes, &[], &cut((length >> 6) as u32, 128), &what);
     }
 }
 
@@ -307,7 +163,7 @@ fn many_streams_and_large_ones() {
     check(device, &format(2, 7, 1024, IndexKind::Symbol), &input, &[], &alternating, "alternating");
     // Large enough for the segments of large inputs, which are otherwise requested explicitly.
     for (group_log2, share, index) in
-        [(6, 0.3, IndexKind::Symbol), (7, 0.3, IndexKind::Symbol), (7, 0.07, IndexKind::Gap)]
+        [(6, 0.3, IndexKind::Symbol), (7, 0.3, IndexKind::Symbol), (7, 0.07, IndexKind::None)]
     {
         let input = clustered(share, 1024, largest, 2);
         let groups = (largest >> group_log2) as u32 - 12 * 7;
@@ -325,7 +181,7 @@ fn many_streams_and_large_ones() {
     let input = symbols(Spread::Geometric(0.3), 1024, largest, 9);
     let whole = [StreamSpan { first_group: 0, groups: (largest >> 6) as u32, free_symbol: 512 }];
     check(device, &format(2, 6, 1024, IndexKind::Symbol), &input, &[], &whole, "largest");
-    check(device, &format(2, 6, 1024, IndexKind::Gap), &input, &[], &whole, "largest");
+    check(device, &format(2, 6, 1024, IndexKind::None), &input, &[], &whole, "largest");
 }
 
 #[test]
@@ -338,34 +194,10 @@ fn empty_streams() {
     }
 }
 
-/// Symbols that a given codebook lacks, or that are outside of the alphabet, are an error, and nothing is written
-/// outside of the output.
 #[test]
 fn symbols_without_codewords_are_an_error() {
     let Some(device) = common::device() else { return };
-    let stream = device.context().default_stream();
-    let format = format(2, 6, 1024, IndexKind::Symbol);
-    for method in methods() {
-        for wrong in [1024_u16, u16::MAX, 9] {
-            let mut input = symbols(Spread::Flat, 8, 1 << 14, 1);
-            let batch =
-                Batch::new(&stream, &format, &[StreamSpan { first_group: 0, groups: 256, free_symbol: 0 }]).unwrap();
-            let mut arena = Arena::new(stream.clone());
-            let mut codebooks = BatchCodebooks::new(&stream, &batch).unwrap();
-            let builder = BatchCodebooksBuilder::<u16>::new(device, &format).unwrap();
-            let good = stream.clone_htod(&input).unwrap();
-            builder.launch(&mut arena.frame().unwrap(), &good.as_view(), None, &batch, &mut codebooks).unwrap();
-            input[12_345] = wrong;
-            let bad = stream.clone_htod(&input).unwrap();
-            let encoder = encoder::<u16>(device, &format, method);
-            let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
-            let mut frame = arena.frame().unwrap();
-            let input = EncodeInput { symbols: &bad.as_view(), classes: None, batch: &batch, codebooks: &codebooks };
-            encoder.launch(&mut frame, &input, &mut encoded).unwrap();
-            let error = encoded.read_streams(&stream).unwrap_err();
-            assert!(matches!(error, CudaError::InvalidArgument(_)), "{method:?}: {error}");
-        }
-    }
+    encoders::symbols_without_codewords_are_an_error(device, |format| Encoder::new(device, format).unwrap());
 }
 
 #[test]
@@ -378,20 +210,12 @@ fn wrong_arguments_are_refused() {
         Format { group_log2: 5, ..good },
         Format { alphabet: 1000, ..good },
         Format { symbol_bytes: 1, ..good },
-        Format { classes: true, index: IndexKind::Gap, ..good },
+        Format { classes: true, index: IndexKind::None, ..good },
     ] {
         assert!(Encoder::<u16>::new(device, &bad).is_err(), "{bad:?}");
         assert!(BatchCodebooksBuilder::<u16>::new(device, &bad).is_err(), "{bad:?}");
     }
     assert!(Encoder::<u8>::new(device, &good).is_err());
-    assert!(
-        reduce_shuffle_merge_2021::encoder::<u16>(
-            device,
-            &good,
-            Method::ReduceShuffleMerge { magnitude: 9, reduction: 3 }
-        )
-        .is_err()
-    );
     let span = StreamSpan { first_group: 1, groups: 4, free_symbol: 0 };
     assert!(Batch::new(&stream, &good, &[]).is_err());
     assert!(Batch::new(&stream, &good, &[StreamSpan { free_symbol: 1024, ..span }]).is_err());

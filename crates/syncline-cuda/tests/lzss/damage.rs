@@ -68,7 +68,7 @@ fn damage_is_found_where_core_finds_it() {
     ] {
         let kinds = KINDS.iter().cycle().take(count).enumerate();
         let case = Case::new(width, level, kinds.map(|(i, &kind)| bytes(kind, 1 + i * (48_000 / count), 31)).collect());
-        let (encoded, plans, places) = check_encoder(device, &case, Method::Linked, "to be damaged");
+        let (encoded, plans, places) = check_encoder(device, &case, Encoder::new, "to be damaged");
         let bytes = stream.clone_dtoh(encoded.bytes()).unwrap();
         let (mut wrong, mut changed) = (0, 0);
         for round in 0..6 {

@@ -4,108 +4,20 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod damage;
+mod encoders;
 mod inputs;
 
 use common::{Random, pick, unless_tiny};
 use cudarc::driver::CudaSlice;
+use encoders::{Case, NewEncoder, check_encoder, edge_chunks};
 use inputs::{KINDS, Kind, bytes};
 use syncline_core::container::{ChunkKind, RecordBuilder, SectionWriter};
-use syncline_core::lzss::{
-    BlockCounts, EncodeScratch, Params, SLACK, SymbolWidth, TokenParts, Tokens, decode_block, encode,
-};
+use syncline_core::lzss::{BlockCounts, Params, SLACK, SymbolWidth, TokenParts, decode_block};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::lzss::{
-    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, SectionPlan, Span, status_text,
+    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, SectionPlan, Span, status_text,
 };
-
-/// Chunks of one width and level on the device, with core's results.
-struct Case {
-    params: Params,
-    spans: Vec<Span>,
-    chunks: Vec<Vec<u8>>,
-    tokens: Vec<Tokens>,
-}
-
-impl Case {
-    fn new(width: SymbolWidth, level: u8, chunks: Vec<Vec<u8>>) -> Self {
-        let params = Params::new(width, level);
-        let (mut spans, mut tokens, mut offset) = (Vec::new(), Vec::new(), 0);
-        let mut scratch = EncodeScratch::default();
-        for (i, chunk) in chunks.iter().enumerate() {
-            let min_match = (params.min_match + [0, 1, 0, 4][i % 4]).min(16);
-            spans.push(Span { offset, bytes: chunk.len() as u64, min_match, chunk: 3 + i as u64 });
-            offset += chunk.len().next_multiple_of(16) as u64;
-            let mut own = Tokens::default();
-            encode(chunk, &Params { min_match, ..params }, &mut scratch, &mut own);
-            tokens.push(own);
-        }
-        Self { params, spans, chunks, tokens }
-    }
-
-    /// Returns the chunks, each on a multiple of 16 bytes.
-    fn input(&self) -> Vec<u8> {
-        let mut input = Vec::new();
-        for chunk in &self.chunks {
-            input.extend_from_slice(chunk);
-            input.resize(input.len().next_multiple_of(16), 0xEE);
-        }
-        input.resize(input.len().max(16), 0xEE);
-        input
-    }
-
-    /// Returns sections 2 to 6 of a chunk.
-    fn sections(&self, i: usize) -> [Vec<u8>; 5] {
-        let (tokens, params) = (&self.tokens[i], &self.params);
-        let mut first = vec![params.width.bytes() as u8, params.level, self.spans[i].min_match, 0, 0, 0, 0, 0];
-        for block in &tokens.blocks {
-            first.extend(block.tokens.to_le_bytes());
-            first.extend(block.matches.to_le_bytes());
-        }
-        let flags = tokens.flags.iter().flat_map(|word| word.to_le_bytes()).collect();
-        [first, flags, tokens.lengths.clone(), tokens.distances.clone(), tokens.literals.clone()]
-    }
-}
-
-/// Encodes a case on the device and compares every chunk's sections.
-fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (Encoded, Vec<SectionPlan>, Vec<u64>) {
-    let stream = device.context().default_stream();
-    let (width, level) = (case.params.width, case.params.level);
-    let input = stream.clone_htod(&case.input()).unwrap();
-    let batch = Batch::new(&stream, width, level, Form::Sections, &case.spans).unwrap();
-    let encoder = Encoder::new(device, width, level, method).unwrap();
-    let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes() + 64).unwrap();
-    let poison = vec![0xA5_u8; encoded.bytes().len()];
-    stream.memcpy_htod(&poison, encoded.bytes_mut()).unwrap();
-    let mut arena = Arena::new(stream.clone());
-    encoder.launch(&mut arena.frame().unwrap(), &input.as_view(), &batch, &mut encoded).unwrap();
-    let plans = encoded.read_plans(&stream).unwrap();
-    let places = stream.clone_dtoh(encoded.places()).unwrap();
-    let out = stream.clone_dtoh(encoded.bytes()).unwrap();
-    let mut at = 0;
-    for (i, plan) in plans.iter().enumerate() {
-        assert_eq!(places[i], at as u64, "{what}, chunk {i}: its place");
-        for (number, section) in case.sections(i).iter().enumerate() {
-            let what = format!(
-                "{what}, {width:?} {level}, chunk {i} of {} bytes, section {}",
-                case.chunks[i].len(),
-                number + 2
-            );
-            assert_eq!(plan.section_bytes[number] as usize, section.len(), "{what}: its length");
-            if out[at..at + section.len()] != *section {
-                let differs = (0..section.len()).find(|&j| out[at + j] != section[j]);
-                panic!("{what} differs from byte {differs:?} on");
-            }
-            at += section.len();
-            assert!(out[at..at.next_multiple_of(16)].iter().all(|&byte| byte == 0), "{what}: zeros behind it");
-            at = at.next_multiple_of(16);
-        }
-        assert_eq!(plan.tokens, case.tokens[i].blocks.iter().map(|block| block.tokens).sum::<u32>());
-    }
-    assert_eq!(places[plans.len()], at as u64);
-    assert!(out[at..].iter().all(|&byte| byte == 0xA5), "{what}: written past the sections");
-    (encoded, plans, places)
-}
 
 /// Returns the locations of the sections of consecutive chunks.
 fn decode_spans(case: &Case, plans: &[SectionPlan], places: &[u64]) -> Vec<DecodeSpan> {
@@ -150,8 +62,8 @@ fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[Decod
     })
 }
 
-fn check_both(device: &Device, case: &Case, method: Method, what: &str) {
-    let (encoded, plans, places) = check_encoder(device, case, method, what);
+fn check_both(device: &Device, case: &Case, new: NewEncoder, what: &str) {
+    let (encoded, plans, places) = check_encoder(device, case, new, what);
     let spans = decode_spans(case, &plans, &places);
     for (output, status) in decode_on(device, case, encoded.bytes(), &spans) {
         check_decoded(case, &output, &status, what);
@@ -177,14 +89,6 @@ fn check_decoded(case: &Case, output: &[u8], status: &[u32], what: &str) {
     }
 }
 
-/// Returns chunks of every kind with lengths at the edges of data blocks.
-fn edge_chunks(block: usize, seed: u64) -> Vec<Vec<u8>> {
-    let lengths =
-        [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 255, 1000, 4097, block - 1, block, block + 1, 2 * block + 777];
-    let each = |(i, &length): (usize, &usize)| bytes(KINDS[(i + seed as usize) % KINDS.len()], length, seed + i as u64);
-    lengths.iter().enumerate().skip(unless_tiny(0, 3)).step_by(pick(1, unless_tiny(3, 5))).map(each).collect()
-}
-
 /// In tiny runs, tests kinds at every other level and edges at the others.
 fn levels(width: SymbolWidth, levels: std::ops::RangeInclusive<u8>) {
     let Some(device) = common::device() else { return };
@@ -194,10 +98,10 @@ fn levels(width: SymbolWidth, levels: std::ops::RangeInclusive<u8>) {
         let length = block + unless_tiny(block / 2, 200) + 5;
         let kinds = kinds.map(|&kind| bytes(kind, length, u64::from(level)));
         if unless_tiny(true, level / 2 % 2 == 0) {
-            check_both(device, &Case::new(width, level, kinds.collect()), Method::Linked, "kinds");
+            check_both(device, &Case::new(width, level, kinds.collect()), Encoder::new, "kinds");
         }
         if unless_tiny(true, level / 2 % 2 == 1) {
-            check_both(device, &Case::new(width, level, edge_chunks(block, level.into())), Method::Linked, "edges");
+            check_both(device, &Case::new(width, level, edge_chunks(block, level.into())), Encoder::new, "edges");
         }
     }
 }
@@ -243,25 +147,6 @@ fn long_windows_of_4_bytes() {
 fn long_windows_of_8_bytes() {
     levels(SymbolWidth::Eight, unless_tiny(5..=9, 6..=6));
 }
-#[test]
-fn published_form_writes_the_same() {
-    let Some(device) = common::device() else { return };
-    for (width, level) in
-        [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 2)]
-    {
-        let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 3)).step_by(pick(1, unless_tiny(3, KINDS.len())));
-        let kinds = kinds.map(|&kind| bytes(kind, unless_tiny(20_000, 1_500), 77));
-        if unless_tiny(true, level % 3 != 0) {
-            check_encoder(device, &Case::new(width, level, kinds.collect()), Method::Gpulz2023, "published");
-        }
-        if unless_tiny(true, level % 3 == 0) {
-            // This method compares with the whole window at every position, so the input is small.
-            let mut edges = edge_chunks(1 << 14, 5);
-            edges.retain(|chunk| unless_tiny(true, chunk.len() < 1 << 13));
-            check_encoder(device, &Case::new(width, level, edges), Method::Gpulz2023, "published");
-        }
-    }
-}
 
 #[test]
 fn many_blocks() {
@@ -272,7 +157,7 @@ fn many_blocks() {
         [(SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::One, 2), (SymbolWidth::Eight, 5)]
     {
         let chunks = kinds.iter().zip(lengths).map(|(&kind, length)| bytes(kind, length, 9));
-        check_both(device, &Case::new(width, level, chunks.collect()), Method::Linked, "many blocks");
+        check_both(device, &Case::new(width, level, chunks.collect()), Encoder::new, "many blocks");
     }
 }
 
@@ -299,7 +184,7 @@ fn records_are_core_s() {
         }
         let input = stream.clone_htod(&case.input()).unwrap();
         let batch = Batch::new(&stream, width, level, Form::Records, &case.spans).unwrap();
-        let encoder = Encoder::new(device, width, level, Method::Linked).unwrap();
+        let encoder = Encoder::new(device, width, level).unwrap();
         let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
         let poison = vec![0xA5_u8; encoded.bytes().len()];
         stream.memcpy_htod(&poison, encoded.bytes_mut()).unwrap();
@@ -326,14 +211,8 @@ fn small_of_every_path() {
     {
         let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 4)).step_by(pick(1, 4));
         let chunks = kinds.map(|&kind| bytes(kind, 17_003, 4)).chain([vec![], vec![1]]);
-        check_both(device, &Case::new(width, level, chunks.collect()), Method::Linked, "small");
+        check_both(device, &Case::new(width, level, chunks.collect()), Encoder::new, "small");
     }
-    check_encoder(
-        device,
-        &Case::new(SymbolWidth::Two, 2, vec![bytes(Kind::Codes, 17_003, 4)]),
-        Method::Gpulz2023,
-        "small",
-    );
 }
 
 #[test]
@@ -343,7 +222,7 @@ fn too_little_room_is_noticed() {
     let case = Case::new(SymbolWidth::Two, 3, vec![bytes(Kind::Noise, 50_000, 1), bytes(Kind::Noise, 50_000, 2)]);
     let input = stream.clone_htod(&case.input()).unwrap();
     let batch = Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &case.spans).unwrap();
-    let encoder = Encoder::new(device, SymbolWidth::Two, 3, Method::Linked).unwrap();
+    let encoder = Encoder::new(device, SymbolWidth::Two, 3).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 60_000).unwrap();
     encoder.launch(&mut Arena::new(stream.clone()).frame().unwrap(), &input.as_view(), &batch, &mut encoded).unwrap();
     assert!(encoded.read_plans(&stream).unwrap_err().to_string().contains("chunk 1"));
@@ -353,7 +232,7 @@ fn too_little_room_is_noticed() {
 fn wrong_arguments_are_refused() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
-    assert!(Encoder::new(device, SymbolWidth::Two, 0, Method::Linked).is_err());
+    assert!(Encoder::new(device, SymbolWidth::Two, 0).is_err());
     assert!(Decoder::new(device, SymbolWidth::Two, 10).is_err());
     let span = Span { offset: 0, bytes: 100, min_match: 2, chunk: 0 };
     let batch = |span| Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &[span]);
@@ -367,7 +246,7 @@ fn wrong_arguments_are_refused() {
     let input = stream.clone_htod(&[0_u8; 112]).unwrap();
     let mut arena = Arena::new(stream.clone());
     let mut launch = |level, view: &cudarc::driver::CudaView<'_, u8>| {
-        let encoder = Encoder::new(device, SymbolWidth::Two, level, Method::Linked).unwrap();
+        let encoder = Encoder::new(device, SymbolWidth::Two, level).unwrap();
         encoder.launch(&mut arena.frame().unwrap(), view, &batch, &mut encoded)
     };
     assert!(launch(3, &input.as_view()).is_ok());

@@ -33,14 +33,13 @@ impl ElementSource for Memory<'_> {
 pub struct Setting {
     pub bound: Bound,
     pub fill: Fill,
-    pub index: IndexKind,
     pub group_log2: u8,
     pub chunk_tiles: Option<u32>,
 }
 
 impl Setting {
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7, chunk_tiles: None }
+        Self { bound, fill: Fill::Auto, group_log2: 7, chunk_tiles: None }
     }
 }
 
@@ -62,7 +61,7 @@ pub fn header_of<T: Real>(bytes: &[u8], shape: Shape, setting: Setting) -> (Head
         element_type: T::TYPE,
         shape,
         pipeline: resolved.pipeline,
-        index: setting.index,
+        index: IndexKind::Symbol,
         group_log2: setting.group_log2,
         lzss_codes: false,
         token_codes: false,

@@ -8,7 +8,6 @@ use check::{Setting, bytes_of, check, check_scan, check_single_highest, header_o
 use common::{Random, Share, pick};
 use syncline_core::array::Shape;
 use syncline_core::bound::{Bound, Fill};
-use syncline_core::huffman::IndexKind;
 use syncline_core::quantize::Real;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::quantize::Quantizer;
@@ -65,7 +64,6 @@ fn every_shape<T: Real>(device: &Device, mut share: Share) {
         for (i, bound) in bounds().into_iter().enumerate() {
             let mut setting = Setting::new(bound);
             setting.group_log2 = if (number + i) % 2 == 0 { 7 } else { 6 };
-            setting.index = [IndexKind::Symbol, IndexKind::Gap, IndexKind::Symbol, IndexKind::None][(number + i) % 4];
             setting.chunk_tiles = [None, Some(1), Some(3), Some(40)][(number + i / 2) % 4];
             let noise = [0.0, 0.3, 4.0][(number + i) % 3];
             if share.takes() {

@@ -13,7 +13,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
-use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, compress_bound};
 
 use super::common::streams::{Field, Options};
 use super::common::unless_tiny;
@@ -43,12 +43,12 @@ pub fn makes_the_same(
     let (header, geometry) = opened(made);
     let upload = stream.clone_htod(&[bytes, &[0; 16]].concat()).unwrap();
     let slab = Slab { bytes: upload.slice(..bytes.len()), first_element: 0 };
-    let mut output = stream.clone_htod(&vec![0x5A_u8; max_compressed_len(header.element_type, header.shape) as usize]);
+    let mut output = stream.clone_htod(&vec![0x5A_u8; compress_bound(header.element_type, header.shape) as usize]);
     let output = output.as_mut().unwrap();
     // Whole arrays in one batch, and batches of one chunk.
     for batch_bytes in unless_tiny(&[1 << 30, 1][..], &[1 << 30]) {
         let mut compressor =
-            Compressor::new(device, stream).unwrap().with_lossless(*lossless).with_batch_bytes(*batch_bytes);
+            Compressor::new(device, stream).unwrap().with_coder(*lossless).with_batch_bytes(*batch_bytes);
         let chunks = 0..geometry.chunks();
         let records = compressor
             .compress_chunks(&header, &geometry, chunks, &slab, &mut output.as_view_mut())
@@ -62,15 +62,15 @@ pub fn makes_the_same(
 /// Compresses a whole array and compares the stream with the CPU's.
 fn check(field: &Field, options: &Options, lossless: &CoderOptions) {
     let Some((device, stream)) = super::device() else { return };
-    let Options { bound, fill, index, group_log2, .. } = *options;
+    let Options { bound, fill, group_log2, .. } = *options;
     let what = format!("{}, {options:?}, {}", field.name, lossless.effort);
     let expected = field.stream_of(options, lossless);
-    let room = max_compressed_len(field.element, field.shape) as usize;
+    let room = compress_bound(field.element, field.shape) as usize;
     let input = stream.clone_htod(&field.bytes).unwrap();
     let mut output = stream.clone_htod(&vec![0xA5_u8; room + 64]).unwrap();
-    let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(*lossless);
+    let mut compressor = Compressor::new(device, &stream).unwrap().with_coder(*lossless);
     for _ in 0..unless_tiny(2, 1) {
-        let options = CompressOptions { bound, fill, index, group_log2 };
+        let options = CompressOptions { bound, fill, group_log2 };
         let view = &mut output.slice_mut(..room);
         let made = compressor.compress(&input.as_view(), field.element, field.shape, &options, view).unwrap();
         let found = stream.clone_dtoh(&output).unwrap();
@@ -143,17 +143,9 @@ fn tiles_without_valid_elements_are_the_same() {
 }
 
 #[test]
-fn only_the_symbol_index_has_token_codebooks() {
+fn streams_without_an_index_are_refused() {
     let Some((device, stream)) = super::device() else { return };
     let field = Field::smooth(ElementType::F32, &[100], 0.01);
-    let input = stream.clone_htod(&field.bytes).unwrap();
-    let mut output = stream.alloc_zeros::<u8>(10_000).unwrap();
-    let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(BALANCED);
-    for index in [IndexKind::Gap, IndexKind::None] {
-        let options = CompressOptions { index, ..CompressOptions::new(Bound::Abs(0.01)) };
-        let view = &mut output.as_view_mut();
-        assert!(compressor.compress(&input.as_view(), field.element, field.shape, &options, view).is_err());
-    }
     let made = compress_by(&field.bytes, field.element, &[100], Bound::Abs(0.01), &no_index(), &BALANCED);
     let info = StreamInfo::from_bytes(&made).unwrap();
     assert!(matches!(Decompressor::new(device, stream, &info), Err(CudaError::Unsupported(_))));

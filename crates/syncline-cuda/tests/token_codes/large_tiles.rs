@@ -11,7 +11,7 @@ use super::common::damage::{self, Tally};
 use super::common::{Random, Share, pick, unless_tiny};
 use super::parts::comes_back;
 use super::real::{Real, bytes_of, on_gpu};
-use super::stream::{self, Making, compress_by, sign, try_decompress};
+use super::stream::{self, Making, compress_by, repair_checksum, try_decompress};
 use super::{BALANCED, Data, Seen, device, every_predictor, is_coded, parts_of_shapes, records_of, with_records};
 
 const SHAPES: [&[u64]; 8] =
@@ -119,7 +119,7 @@ fn damage_to_large_tiles_is_found_or_does_no_harm() {
                 2 => record[16] = [ChunkKind::Quantized, ChunkKind::LzssCodes, ChunkKind::Lzss][round / 4 % 3] as u8,
                 _ => damage::cut(record, &mut random),
             }
-            sign(record);
+            repair_checksum(record);
             let made = with_records(&good, &damaged);
             let info = StreamInfo::from_bytes(&made).unwrap();
             let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();

@@ -20,27 +20,21 @@ use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::CudaStream;
 use parts::{check_parts, comes_back};
 use real::{Real, bytes_of, on_gpu};
-use stream::{Making, compress_by, opened, sign, try_decompress, with_header};
+use stream::{Making, compress_by, opened, repair_checksum, try_decompress, with_header};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, Header, Sections, TileSection, parse_record, table_and_trailer};
-use syncline_core::pipeline::{Allowed, Coder, CoderOptions, Effort};
+use syncline_core::pipeline::{Coder, CoderOptions, Effort};
 use syncline_core::predict::interpolate::INTERPOLATION;
 use syncline_core::tokens::{self, Mode, TokenStream};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
-use syncline_cuda::reconstruct::Way;
+use syncline_cuda::reconstruct::Strategy;
 
-const BALANCED: CoderOptions = CoderOptions {
-    coder: Coder::Huffman,
-    symbol: None,
-    level: 3,
-    effort: Effort::Balanced,
-    rewritable: false,
-    allowed: Allowed::ALL,
-};
+const BALANCED: CoderOptions =
+    CoderOptions { coder: Coder::Huffman, symbol: None, level: 3, effort: Effort::Balanced, rewritable: false };
 /// Chunks of all kinds.
 const BEST: CoderOptions = CoderOptions { coder: Coder::Auto, effort: Effort::Best, ..BALANCED };
 
@@ -237,7 +231,7 @@ fn with_predictors(bytes: &[u8], scheme: u32, random: &mut Random) -> Vec<u8> {
         let mut changed = Vec::new();
         section.write(&mut changed);
         record[at..at + length].copy_from_slice(&changed);
-        sign(record);
+        repair_checksum(record);
     }
     with_records(bytes, &records)
 }
@@ -376,7 +370,7 @@ fn damage_is_found_or_does_no_harm() {
                 _ => damage::cut(record, &mut random),
             }
             if round % 8 != 0 {
-                sign(record);
+                repair_checksum(record);
             }
             let made = with_records(&good, &damaged);
             let info = StreamInfo::from_bytes(&made).unwrap();
@@ -400,7 +394,7 @@ fn token_codes_that_nobody_announced_are_refused() {
     let good = small_streams().remove(0);
     let (header, _) = opened(&good);
     let announced = StreamInfo::from_bytes(&good).unwrap();
-    assert!(Decompressor::with_way(device, stream.clone(), &announced, Way::Fused).is_err());
+    assert!(Decompressor::with_way(device, stream.clone(), &announced, Strategy::Fused).is_err());
     let bytes = with_header(&good, &Header { token_codes: false, ..header });
     let info = StreamInfo::from_bytes(&bytes).unwrap();
     let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();

@@ -1,53 +1,55 @@
 """Syncline compresses numeric arrays: lossless, or lossy with a guaranteed error bound."""
 
+from ._advanced import Advanced
 from ._advice import SynclineWarning
 from ._array import (
     Bound,
     Header,
     Quality,
     compress,
+    compress_bound,
     decompress,
     header,
     inspect,
-    max_compressed_len,
     resolve,
     verify,
 )
 from ._core import (
-    Corrupt,
+    CorruptError,
     GpuError,
-    NotSyncline,
+    NotSynclineError,
     SynclineError,
-    Truncated,
-    UnsupportedVersion,
+    TruncatedError,
+    UnsupportedVersionError,
     __version__,
 )
 from ._file import File, Writer, load, open, save
 from ._report import Estimate, Report, estimate, report
 
 __all__ = [
+    "Advanced",
     "Bound",
-    "Corrupt",
+    "CorruptError",
     "Estimate",
     "File",
     "GpuError",
     "Header",
-    "NotSyncline",
+    "NotSynclineError",
     "Quality",
     "Report",
     "SynclineError",
     "SynclineWarning",
-    "Truncated",
-    "UnsupportedVersion",
+    "TruncatedError",
+    "UnsupportedVersionError",
     "Writer",
     "__version__",
     "compress",
+    "compress_bound",
     "decompress",
     "estimate",
     "header",
     "inspect",
     "load",
-    "max_compressed_len",
     "open",
     "report",
     "resolve",

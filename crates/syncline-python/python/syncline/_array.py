@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
+from ._advanced import Advanced, advanced_text
 from ._advice import warn
 from ._fill import Fill, fill_values, without_mask
 from ._index import basic_index
+from ._options import Compression, Decompression, HostArray, HostStream
 from ._range import computed, extremes, is_lazy
 from ._types import core_name, numpy_dtype
 
-Coder = Literal["auto", "huffman", "lzss", "lzss+huffman"]
 Effort = Literal["fast", "balanced", "best"]
-Tile = Literal["small", "large", "auto"]
-Index = Literal["symbol", "gap", "none"]
 Mode = Literal["lossless", "abs", "rel", "psnr", "pw_rel"]
 Progress = Callable[[int, int], object]
+Out = TypeVar("Out")
 
 #: What the core returns of an array with which nothing is wrong.
 _NO_ADVICE: tuple[None, list[Any]] = (None, [])
@@ -152,8 +152,12 @@ def little_endian(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=dtype).reshape(array.shape)
 
 
+@overload
+def compress(array: HostArray, *, out: None = None, stream: Any = None, **options: Unpack[Compression]) -> bytes: ...
+@overload
+def compress(array: Any, *, out: Any = None, stream: Any = None, **options: Unpack[Compression]) -> Any: ...
 def compress(
-    array: ArrayLike | Any,
+    array: Any,
     *,
     abs: float | None = None,
     rel: float | None = None,
@@ -162,12 +166,9 @@ def compress(
     lossless: bool = False,
     bound: Bound | None = None,
     fill: Fill = "auto",
-    coder: Coder | None = None,
-    level: int | None = None,
     effort: Effort | None = None,
-    tile: Tile | None = None,
+    advanced: Advanced | None = None,
     rewritable: bool = False,
-    index: Index = "symbol",
     threads: int = 0,
     device: str = "auto",
     memory_limit: int | None = None,
@@ -180,13 +181,9 @@ def compress(
     Give one error bound, as ``abs``, ``rel``, ``psnr``, or ``pw_rel`` or as a :class:`Bound`; without one, or with
     ``lossless=True``, the stream is lossless. ``fill`` is the value that stands for missing data, or a sequence of up
     to four; they are kept exactly and excluded from the range. ``"auto"`` detects them, ``"none"`` and ``None`` do not.
-    ``coder`` defaults to ``"auto"`` for lossless streams and to ``"huffman"`` with a bound; ``level`` (1 to 9) is that
-    of LZSS. ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time with a bound
-    than the one before and makes smaller streams. All but ``"fast"`` have no ``index="gap"``; with ``index="none"``
-    their streams are smaller, but only the CPU makes and reads them. Lossless streams are the same with each.
-    ``tile="large"`` predicts in larger tiles than ``"small"``, the default, which makes streams of smooth arrays
-    smaller, but a part of the array takes more to be decoded, and only the CPU makes them; ``"auto"`` compresses a
-    sample with both and takes large tiles if they save more than 4 %, or anything with ``effort="best"``.
+    ``effort`` is ``"fast"``, ``"balanced"`` (the default), or ``"best"``: each takes more time than the one before and
+    makes smaller streams. ``advanced`` has single choices that the effort otherwise stands for, such as
+    ``{"level": 9}``; ``docs/ADVANCED.md`` in the repository describes them.
 
     With ``rewritable=True``, decompressed values compress to themselves, so that an array which is decompressed,
     changed in part, and compressed again, any number of times, stays within ``abs`` or ``pw_rel`` of what was
@@ -214,9 +211,7 @@ def compress(
     bound = one_bound(bound, abs, rel, psnr, pw_rel)
     if lossless and bound.mode != "lossless":
         raise TypeError(f"give one error bound, not {bound.mode} and lossless")
-    choices = core_choices(
-        bound, fill, coder, level, effort, index, threads, device, memory_limit, tile, rewritable
-    )
+    choices = core_choices(bound, fill, effort, advanced, threads, device, memory_limit, rewritable)
     ordinal = _device.ordinal_of(array)
     if ordinal is not None and device != "cpu":
         return _device.compress(array, ordinal, choices, out=out, stream=stream)
@@ -244,25 +239,14 @@ def one_bound(
     return bound
 
 
-def check_effort(effort: Any) -> Effort | None:
-    """Returns an effort, or raises an error if it is unknown. For codecs, which are made before they compress."""
-    if effort not in (None, "fast", "balanced", "best"):
-        raise ValueError(f"unknown effort {effort!r}: use fast, balanced, or best")
-    checked: Effort | None = effort
-    return checked
-
-
 def core_choices(
     bound: Bound,
     fill: Fill,
-    coder: Coder | None,
-    level: int | None,
     effort: Effort | None,
-    index: Index,
+    advanced: Advanced | None,
     threads: int,
     device: str,
     memory_limit: int | None,
-    tile: Tile | None = None,
     rewritable: bool = False,
 ) -> dict[str, Any]:
     """Returns the choices for compression as the core takes them."""
@@ -271,12 +255,9 @@ def core_choices(
         "value": bound.value,
         "fill": fill_values(fill),
         "detect_fill": isinstance(fill, str) and fill == "auto",
-        "coder": coder,
-        "level": level,
-        "effort": effort,
-        "tile": tile,
+        "effort": "balanced" if effort is None else effort,
+        "advanced": advanced_text(advanced),
         "rewritable": rewritable,
-        "index": index,
         "threads": threads,
         "device": device,
         "memory_limit": memory_limit,
@@ -339,9 +320,9 @@ def inspect(data: Any) -> dict[str, Any]:
     return _core.inspect(_device.host_bytes(data))
 
 
-def max_compressed_len(dtype: Any, shape: tuple[int, ...]) -> int:
+def compress_bound(dtype: Any, shape: tuple[int, ...]) -> int:
     """Returns the number of bytes that the stream of such an array has at most."""
-    return _core.max_compressed_len(core_name(np.dtype(dtype)), shape)
+    return _core.compress_bound(core_name(np.dtype(dtype)), shape)
 
 
 def header(data: Any) -> Header:
@@ -372,6 +353,14 @@ def header_of_fields(fields: dict[str, Any]) -> Header:
     )
 
 
+@overload
+def decompress(
+    data: HostStream, *, out: None = None, like: None = None, **options: Unpack[Decompression]
+) -> NDArray[Any]: ...
+@overload
+def decompress(data: Any, *, out: Out, like: None = None, **options: Unpack[Decompression]) -> Out: ...
+@overload
+def decompress(data: Any, *, out: None = None, like: Any = None, **options: Unpack[Decompression]) -> Any: ...
 def decompress(
     data: Any,
     *,

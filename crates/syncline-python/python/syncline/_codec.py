@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._array import Bound, as_bytes, compress, core_choices, little_endian
-from ._core import Corrupt
+from ._advanced import advanced_text
+from ._array import Bound, as_bytes, core_choices, little_endian
+from ._core import CorruptError
 from ._fill import fill_setting, without_mask
 from ._types import core_name
 
 
 def options_of(codec: Any) -> dict[str, Any]:
     """Returns the settings of a codec, but for its bound and fill values, as :func:`syncline.compress` takes them."""
-    return {key: getattr(codec, key) for key in ("coder", "level", "effort", "rewritable")}
+    return {key: getattr(codec, key) for key in ("effort", "advanced", "rewritable")}
 
 
 def check(codec: Any) -> tuple[Bound, float | tuple[float, ...] | None]:
@@ -31,14 +32,15 @@ def check(codec: Any) -> tuple[Bound, float | tuple[float, ...] | None]:
         raise TypeError(f"rewritable must be true or false, not {codec.rewritable!r}")
     if bound.mode == "lossless" and bound.value != 0:
         raise ValueError("a lossless codec has no value: leave it out")
-    _try(bound, tuple(sorted(options_of(codec).items())))
+    _try(bound, codec.effort, advanced_text(codec.advanced), codec.rewritable)
     return bound, fill
 
 
 @functools.lru_cache
-def _try(bound: Bound, options: tuple[tuple[str, Any], ...]) -> None:
+def _try(bound: Bound, effort: Any, advanced: str, rewritable: bool) -> None:
     """Compresses one element, so that the core itself says what it refuses."""
-    compress(np.zeros(1, "f4"), bound=bound, threads=1, device="cpu", **dict(options))
+    choices = core_choices(bound, None, effort, None, 1, "cpu", None, rewritable) | {"advanced": advanced}
+    _core.compress(np.zeros(4, "u1"), "f32", (1,), choices, None)
 
 
 def as_declared(array: Any, dtype: np.dtype[Any]) -> Any:
@@ -71,7 +73,7 @@ def piece_bound(array: Any, bound: Bound, fill: Any) -> tuple[Bound, Any]:
     if inner is None:
         return bound, fill
     inner = little_endian(np.asarray(inner))
-    choices = core_choices(bound, fill, None, None, None, "symbol", 1, "cpu", None)
+    choices = core_choices(bound, fill, None, None, 1, "cpu", None)
     mode, value, fills = _core.resolve_piece(as_bytes(inner), core_name(inner.dtype), choices)
     return Bound(mode, value), fills
 
@@ -94,11 +96,11 @@ def check_header(header: dict[str, Any], dtype: np.dtype[Any], shape: tuple[int,
     """Checks that the stream of a chunk has the chunk's type and shape, before anything is allocated for it.
 
     Raises:
-        Corrupt: it has not.
+        CorruptError: it has not.
     """
     name, extents, expected = core_name(dtype), tuple(header["shape"]), merged_shape(shape)
     if header["dtype"] != name or extents != expected:
-        raise Corrupt(f"the chunk holds {header['dtype']} of shape {extents}, not {name} of {expected}")
+        raise CorruptError(f"the chunk holds {header['dtype']} of shape {extents}, not {name} of {expected}")
 
 
 def merged_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

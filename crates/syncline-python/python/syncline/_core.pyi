@@ -5,19 +5,19 @@ from typing import Any, final
 import numpy as np
 
 __all__ = [
-    "Corrupt",
-    "CudaCodec",
+    "CorruptError",
+    "CudaCompressor",
     "CudaDecompressor",
     "CudaOptions",
     "CudaQueuedCompressor",
     "DeviceArray",
     "File",
     "GpuError",
-    "NotSyncline",
+    "NotSynclineError",
     "PartialStream",
     "SynclineError",
-    "Truncated",
-    "UnsupportedVersion",
+    "TruncatedError",
+    "UnsupportedVersionError",
     "Writer",
     "__version__",
     "compress",
@@ -28,9 +28,11 @@ __all__ = [
     "decompress",
     "decompress_into",
     "estimate",
+    "hdf5_advanced",
+    "hdf5_filter",
     "header",
     "inspect",
-    "max_compressed_len",
+    "compress_bound",
     "resolve_piece",
     "save",
     "search_nvrtc_in",
@@ -40,10 +42,10 @@ __all__ = [
 __version__: str
 
 class SynclineError(ValueError): ...
-class NotSyncline(SynclineError): ...
-class UnsupportedVersion(SynclineError): ...
-class Truncated(SynclineError): ...
-class Corrupt(SynclineError): ...
+class NotSynclineError(SynclineError): ...
+class UnsupportedVersionError(SynclineError): ...
+class TruncatedError(SynclineError): ...
+class CorruptError(SynclineError): ...
 class GpuError(RuntimeError): ...
 
 _Progress = Callable[[int, int], object] | None
@@ -59,9 +61,9 @@ def decompress_into(
     stream: Any,
     out: Any,
     *,
-    threads: int = 0,
+    threads: int = ...,
     device: str = "auto",
-    memory_limit: int | None = None,
+    memory_limit: int | None = ...,
     progress: _Progress = None,
 ) -> None: ...
 def estimate(
@@ -69,13 +71,14 @@ def estimate(
 ) -> dict[str, Any]: ...
 def header(stream: Any) -> dict[str, Any]: ...
 def resolve_piece(data: Any, dtype: str, choices: dict[str, Any]) -> tuple[Any, float, list[float]]: ...
+def hdf5_advanced(advanced: str) -> int: ...
 def hdf5_filter() -> int | None: ...
 def inspect(stream: Any) -> dict[str, Any]: ...
 def verify(
-    data: Any, dtype: str, shape: Sequence[int], stream: Any, *, threads: int = 0, device: str = "auto"
+    data: Any, dtype: str, shape: Sequence[int], stream: Any, *, threads: int = ..., device: str = "auto"
 ) -> dict[str, Any]: ...
 def save(path: str | os.PathLike[str], stream: Any) -> None: ...
-def max_compressed_len(dtype: str, shape: Sequence[int]) -> int: ...
+def compress_bound(dtype: str, shape: Sequence[int]) -> int: ...
 
 @final
 class File:
@@ -93,9 +96,9 @@ class File:
         out: Any,
         region: _Region = None,
         *,
-        threads: int = 0,
+        threads: int = ...,
         device: str = "auto",
-        memory_limit: int | None = None,
+        memory_limit: int | None = ...,
         progress: _Progress = None,
     ) -> None: ...
 
@@ -108,7 +111,7 @@ class PartialStream:
     def header(self) -> dict[str, Any]: ...
     def byte_ranges(self, region: Sequence[tuple[int, int]]) -> list[tuple[int, int]]: ...
     def decompress_into(
-        self, out: Any, region: Sequence[tuple[int, int]], *, threads: int = 1, device: str = "cpu"
+        self, out: Any, region: Sequence[tuple[int, int]], *, threads: int = ..., device: str = "cpu"
     ) -> None: ...
 
 @final
@@ -156,8 +159,8 @@ class DeviceArray:
     def __len__(self) -> int: ...
 
 @final
-class CudaCodec:
-    def __new__(cls, ordinal: int, stream: int | None = None) -> CudaCodec: ...
+class CudaCompressor:
+    def __new__(cls, ordinal: int, stream: int | None = None) -> CudaCompressor: ...
     def compress(
         self, array: Any, options: CudaOptions, out: Any = None, stream: int | None = None
     ) -> DeviceArray: ...

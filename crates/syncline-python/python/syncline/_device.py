@@ -28,10 +28,10 @@ def ordinal_of(array: Any) -> int | None:
     return _core.cuda_device_of(array)
 
 
-def codec_for(ordinal: int, stream: int | None = None) -> _core.CudaCodec:
+def codec_for(ordinal: int, stream: int | None = None) -> _core.CudaCompressor:
     """Returns a codec of a GPU, for a call on a stream if its handle is given: a CUDA graph must not capture it."""
     find_nvrtc()
-    return _core.CudaCodec(ordinal, stream)
+    return _core.CudaCompressor(ordinal, stream)
 
 
 @functools.cache
@@ -85,9 +85,10 @@ def compress(array: Any, ordinal: int, choices: dict[str, Any], *, out: Any, str
 
 def options_of(choices: dict[str, Any]) -> _core.CudaOptions:
     """Returns the choices for arrays on a GPU, which has no coder "auto" for lossless streams."""
-    lossless = choices["mode"] == "lossless" and choices["coder"] is None
-    chosen = {**choices, "coder": "lzss+huffman"} if lossless else choices
-    return _core.CudaOptions(chosen, choices["device"] == "auto")
+    if choices["mode"] == "lossless":
+        # Of a key that is repeated, the last value counts: a coder that was chosen.
+        choices = {**choices, "advanced": f"coder=lzss+huffman,{choices['advanced']}"}
+    return _core.CudaOptions(choices, choices["device"] == "auto")
 
 
 def host_bytes(data: Any, stream: Any = None) -> Any:

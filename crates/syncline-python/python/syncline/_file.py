@@ -5,18 +5,17 @@ from __future__ import annotations
 import builtins
 import operator
 import os
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
+from ._advanced import Advanced
 from ._array import (
     Bound,
-    Coder,
     Effort,
-    Index,
-    Tile,
+    Out,
     as_bytes,
     compress,
     core_choices,
@@ -26,6 +25,7 @@ from ._array import (
     read_region,
 )
 from ._fill import Fill, without_mask
+from ._options import Decompression
 from ._types import core_name
 
 #: A path, or a file object that reads bytes and seeks.
@@ -59,12 +59,9 @@ class Writer:
         pw_rel: float | None = None,
         range: tuple[float, float] | None = None,
         fill: Fill = None,
-        coder: Coder | None = None,
-        level: int | None = None,
         effort: Effort | None = None,
-        tile: Tile | None = None,
+        advanced: Advanced | None = None,
         rewritable: bool = False,
-        index: Index = "symbol",
         threads: int = 0,
         memory_limit: int | None = None,
     ) -> None:
@@ -80,9 +77,7 @@ class Writer:
         #: The number of entries along the first axis that were appended.
         self.appended = 0
         self._fill = fill
-        choices = core_choices(
-            bound, fill, coder, level, effort, index, threads, "cpu", memory_limit, tile, rewritable
-        )
+        choices = core_choices(bound, fill, effort, advanced, threads, "cpu", memory_limit, rewritable)
         self._writer = _core.Writer(os.fspath(path), core_name(self.dtype), self.shape, choices, range)
 
     def append(self, array: ArrayLike) -> None:
@@ -279,6 +274,14 @@ def save(file: str | os.PathLike[str] | BinaryIO, array: ArrayLike, **options: A
         _core.save(os.fspath(file), stream)
 
 
+@overload
+def load(
+    file: FileOrPath, *, out: None = None, like: None = None, **options: Unpack[Decompression]
+) -> NDArray[Any]: ...
+@overload
+def load(file: FileOrPath, *, out: Out, like: None = None, **options: Unpack[Decompression]) -> Out: ...
+@overload
+def load(file: FileOrPath, *, out: None = None, like: Any = None, **options: Unpack[Decompression]) -> Any: ...
 def load(file: FileOrPath, **options: Any) -> Any:
     """Decompresses a file, which is a path or a file object, with the options of :func:`decompress`."""
     if _is_readable(file):

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core, _device
+from ._advanced import Advanced
 from ._array import (
     Bound,
-    Coder,
     Effort,
     Header,
-    Index,
     Quality,
-    Tile,
     as_bytes,
     core_choices,
     decompress,
@@ -61,12 +59,9 @@ def estimate(
     pw_rel: float | None = None,
     bound: Bound | None = None,
     fill: Fill = "auto",
-    coder: Coder | None = None,
-    level: int | None = None,
     effort: Effort | None = None,
-    tile: Tile | None = None,
+    advanced: Advanced | None = None,
     rewritable: bool = False,
-    index: Index = "symbol",
     threads: int = 0,
     sample: int = 1 << 22,
 ) -> Estimate:
@@ -81,7 +76,7 @@ def estimate(
     1.0
     """
     chosen = one_bound(bound, abs, rel, psnr, pw_rel)
-    choices = core_choices(chosen, fill, coder, level, effort, index, threads, "cpu", None, tile, rewritable)
+    choices = core_choices(chosen, fill, effort, advanced, threads, "cpu", None, rewritable)
     elements = _device.host_array(without_mask(array, fill))
     name = core_name(elements.dtype)
     elements = little_endian(elements)

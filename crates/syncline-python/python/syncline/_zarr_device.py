@@ -16,7 +16,7 @@ def is_on_gpu(prototype: Any) -> bool:
 
 
 @functools.cache
-def _codec(ordinal: int) -> _core.CudaCodec:
+def _codec(ordinal: int) -> _core.CudaCompressor:
     """Returns the codec of a GPU, which keeps its workspace from chunk to chunk. Threads take turns."""
     return _device.codec_for(ordinal)
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core, _device
-from ._array import Bound, Coder, Effort, Header, Index, as_bytes, core_choices
+from ._advanced import Advanced
+from ._array import Bound, Effort, Header, as_bytes, core_choices
 from ._array import header_of_fields, little_endian, one_bound
 from ._core import DeviceArray
 from ._fill import Fill
@@ -97,15 +98,13 @@ class Compressor:
         pw_rel: float | None = None,
         bound: Bound | None = None,
         fill: Fill = "auto",
-        coder: Coder | None = None,
-        level: int | None = None,
         effort: Effort | None = None,
-        index: Index = "symbol",
+        advanced: Advanced | None = None,
         fallback: bool = True,
     ) -> None:
         where = "auto" if fallback else "cuda"
         chosen = one_bound(bound, abs, rel, psnr, pw_rel)
-        self._options = _device.options_of(core_choices(chosen, fill, coder, level, effort, index, 0, where, None))
+        self._options = _device.options_of(core_choices(chosen, fill, effort, advanced, 0, where, None))
         self._codec = _device.codec_for(device)
         self.device = device
 
@@ -115,7 +114,7 @@ class Compressor:
 
         With ``out``, a contiguous array of bytes on the GPU that starts on a multiple of 16 bytes, the stream is
         written to the start of it, and the result shares its memory.
-        :func:`syncline.max_compressed_len` bytes are always enough.
+        :func:`syncline.compress_bound` bytes are always enough.
         """
         number = _device.stream_number(stream, array, self.device)
         return self._codec.compress(array, self._options, out, number)
@@ -156,7 +155,7 @@ class QueuedCompressor:
         pw_rel: float | None = None,
         bound: Bound | None = None,
         fill: Fill = None,
-        index: Index = "symbol",
+        advanced: Advanced | None = None,
         stream: Any = None,
     ) -> None:
         ordinal = _device.ordinal_of(model)
@@ -164,7 +163,7 @@ class QueuedCompressor:
             raise TypeError("the model is not in the memory of a CUDA device")
         chosen = one_bound(bound, abs, rel, None, pw_rel)
         _device.find_nvrtc()
-        options = _device.options_of(core_choices(chosen, fill, None, None, "fast", index, 0, "cuda", None))
+        options = _device.options_of(core_choices(chosen, fill, "fast", advanced, 0, "cuda", None))
         if stream is None:
             stream = _device.current_stream(model, ordinal)
         number = _device.stream_number(stream, model, ordinal)
@@ -185,7 +184,7 @@ class QueuedCompressor:
         """Queues the compression of ``array``, an array on the GPU of the type and the shape of the model.
 
         The stream is written to the start of ``out``, a contiguous array of bytes on the GPU that starts on a multiple
-        of 16 bytes; :func:`syncline.max_compressed_len` bytes are always enough. ``size``, an array on the GPU with one
+        of 16 bytes; :func:`syncline.compress_bound` bytes are always enough. ``size``, an array on the GPU with one
         element of ``int64`` or ``uint64``, receives its size in bytes, or 0 if there is no stream.
 
         All arrays and this object must live until the work is done, and until the last launch of a graph that captured

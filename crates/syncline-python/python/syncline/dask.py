@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ._advanced import Advanced
 from ._array import Bound, Effort
 from ._fill import without_mask
 from .zarr import SynclineCodec, bound_of_array
@@ -26,14 +27,15 @@ def to_zarr(
     effort: Effort | None = None,
     fill: float | Sequence[float] | None = None,
     rewritable: bool = False,
+    advanced: Advanced | None = None,
     compute: bool = True,
     **options: Any,
 ) -> Any:
     """Compresses a Dask array into a Zarr array whose chunks are those of the Dask array, or as ``options`` say.
 
     A bound that refers to the range takes two passes over the array: one for its value range, one for compression, so
-    that each element has the same absolute bound whatever chunk it is in. ``effort`` is that of
-    :func:`syncline.compress`; ``fill`` names up to four values that stand for missing data, by default the
+    that each element has the same absolute bound whatever chunk it is in. ``effort`` and ``advanced`` are
+    those of :func:`syncline.compress`; ``fill`` names up to four values that stand for missing data, by default the
     ``fill_value`` of the Zarr array unless that is 0; ``options`` are those of ``zarr.create_array``. If its ``chunks``
     or ``shards`` are not those of the Dask array, this is rechunked, so that no two tasks write to one of them. With
     ``rewritable``, the bound also holds if parts of chunks are written later, which takes larger chunks
@@ -64,7 +66,8 @@ def to_zarr(
         options["chunks"] = tuple(max(1, extent) for extent in array.chunksize)
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
     bound = bound_of_array(array, bound, fill, options.get("fill_value"))
-    codec = SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill, rewritable=rewritable)
+    settings: dict[str, Any] = {"effort": effort, "fill": fill, "rewritable": rewritable, "advanced": advanced}
+    codec = SynclineCodec(bound.mode, bound.value, **settings)
     target = zarr.create_array(
         store, shape=array.shape, dtype=array.dtype, serializer=codec, compressors=None, **options
     )

@@ -17,7 +17,8 @@ from types import ModuleType
 from typing import Any, Literal
 
 from . import _core
-from ._array import Bound, Coder, Effort, check_effort
+from ._advanced import Advanced, advanced_text
+from ._array import Bound, Effort
 from ._fill import fill_values
 
 #: Number of the filter, from the range that HDF5 leaves to filters that are not registered.
@@ -29,9 +30,8 @@ PLUGIN_PATH = str(pathlib.Path(__file__).parent / "hdf5")
 
 _VERSION = 1
 _MODES = ("lossless", "abs", "rel", "psnr", "pw_rel")
-_CODERS = (None, "auto", "huffman", "lzss", "lzss+huffman")
 _EFFORTS = (None, "fast", "balanced", "best")
-_ONCE = 1 << 24
+_ONCE = 1 << 8
 
 
 def register(package: ModuleType) -> None:
@@ -69,10 +69,9 @@ def parameters(
     bound: Bound,
     *,
     fill: float | Sequence[float] | Literal["file", "none"] = "file",
-    coder: Coder | None = None,
-    level: int | None = None,
     effort: Effort | None = None,
     rewritable: bool = True,
+    advanced: Advanced | None = None,
 ) -> tuple[int, ...]:
     """Returns the numbers that HDF5 stores with a dataset and passes to the filter (its ``cd_values``).
 
@@ -81,21 +80,18 @@ def parameters(
 
     >>> from syncline import Bound
     >>> parameters(Bound("abs", 1e-3))
-    (1, 1, 3539053052, 1062232653, 0, 0, 0, 0)
+    (1, 1, 3539053052, 1062232653, 0, 0, 0, 0, 0)
     """
-    if coder not in _CODERS:
-        raise ValueError(f"unknown coder {coder!r}: use auto, huffman, lzss, or lzss+huffman")
-    if level is not None and not 1 <= level <= 9:
-        raise ValueError(f"level must be from 1 to 9, not {level}")
-    check_effort(effort)
+    if effort not in _EFFORTS:
+        raise ValueError(f"unknown effort {effort!r}: use fast, balanced, or best")
     if isinstance(fill, str) and fill not in ("file", "none"):
         raise ValueError(f"fill must be a number, several numbers, 'file', or 'none', not {fill!r}")
     values = () if isinstance(fill, str) else fill_values(fill)
     first, *others = values or (0.0,)
     # The number of fill values plus 1; 0 stands for the dataset's.
     count = 0 if isinstance(fill, str) and fill == "file" else 1 + len(values)
-    choice = _CODERS.index(coder) + 256 * (level or 0) + 65536 * _EFFORTS.index(effort) + (0 if rewritable else _ONCE)
-    start = (_VERSION, _MODES.index(bound.mode), *_halves(bound.value), count, *_halves(first), choice)
+    choices = (_EFFORTS.index(effort) + (0 if rewritable else _ONCE), _core.hdf5_advanced(advanced_text(advanced)))
+    start = (_VERSION, _MODES.index(bound.mode), *_halves(bound.value), count, *_halves(first), *choices)
     return start + tuple(half for value in others for half in _halves(value))
 
 
@@ -106,10 +102,9 @@ def filter(
     psnr: float | None = None,
     pw_rel: float | None = None,
     fill: float | Sequence[float] | Literal["file", "none"] = "file",
-    coder: Coder | None = None,
-    level: int | None = None,
     effort: Effort | None = None,
     rewritable: bool = True,
+    advanced: Advanced | None = None,
 ) -> dict[str, Any]:
     """Returns the keywords of ``create_dataset`` for one error bound; without one, the dataset is lossless.
 
@@ -117,13 +112,13 @@ def filter(
     same for all chunks. HDF5 rewrites a chunk when a part of it is written: with ``rewritable``, the default, each
     element is then within ``abs`` or ``pw_rel`` of what was last written to it, and without, chunks are smaller, and
     each time can add an error of up to the bound. Integers are always lossless. ``fill`` is that of
-    :func:`parameters`; ``coder``, ``level``, and ``effort`` are those of :func:`syncline.compress`.
+    :func:`parameters`; ``effort`` and ``advanced`` are those of :func:`syncline.compress`.
 
     >>> filter(abs=1e-3)["compression"]
     47501
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    values = parameters(bound, fill=fill, coder=coder, level=level, effort=effort, rewritable=rewritable)
+    values = parameters(bound, fill=fill, effort=effort, rewritable=rewritable, advanced=advanced)
     return {"compression": FILTER_ID, "compression_opts": values}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import __version__
+from ._advanced import Advanced
 from ._array import Bound, Effort
 from ._cf import KEPT, StoredVariable, exact_reasons
 from ._types import core_name
@@ -27,6 +28,7 @@ def encoding(
     effort: Effort | None = None,
     fill: float | Sequence[float] | None = None,
     rewritable: bool = False,
+    advanced: Advanced | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Returns the ``encoding`` argument of ``Dataset.to_zarr`` for all data variables of a dataset.
 
@@ -36,8 +38,8 @@ def encoding(
     and types that Syncline does not have keep Zarr's defaults. So are variables that describe others, unless
     ``per_variable`` has a bound for them: times, coordinates, and what ``bounds`` and similar attributes name
     (:func:`exact_reasons`). The ``_FillValue`` and the ``missing_value`` of a variable are kept exactly, and so is
-    ``fill``, one value or several in all variables; the range excludes them. ``effort`` is that of
-    :func:`syncline.compress` for variables with a bound. With ``rewritable``, the bound also holds if parts of chunks
+    ``fill``, one value or several in all variables; the range excludes them. ``effort`` and ``advanced``
+    are those of :func:`syncline.compress`. With ``rewritable``, the bound also holds if parts of chunks
     are written later, as by ``region`` or ``append_dim``, which takes larger chunks
     (:class:`syncline.zarr.SynclineCodec`).
 
@@ -67,12 +69,12 @@ def encoding(
     for name, data in dataset.data_vars.items():
         variable = data.variable
         bound = _requested_bound(name, variable, default, per_variable, reasons)
-        codec = SynclineCodec(rewritable=rewritable)
+        settings: dict[str, Any] = {"effort": effort, "rewritable": rewritable, "advanced": advanced}
         if bound.mode != "lossless":
             stored = StoredVariable(name, variable, fill)
             bound = stored.stored_bound(bound)
-            chosen = None if bound.mode == "lossless" else effort
-            codec = SynclineCodec(bound.mode, bound.value, effort=chosen, fill=stored.fills, rewritable=rewritable)
+            settings["fill"] = stored.fills
+        codec = SynclineCodec(bound.mode, bound.value, **settings)
         # The argument of `to_zarr` replaces the encoding of a variable, so that these would be lost.
         kept = {key: variable.encoding[key] for key in KEPT if key in variable.encoding}
         # A variable may be stored as another type than it has in memory.

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
-from zarr.abc.store import RangeByteRequest, SuffixByteRequest
-from zarr.core.common import parse_named_configuration
+
+from ._extras import missing
+
+try:
+    from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
+    from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+    from zarr.core.common import parse_named_configuration
+except ModuleNotFoundError as error:
+    raise missing(error, "zarr") from None
 
 from . import _codec, _core, _zarr_device
+from ._advanced import Advanced
 from ._array import Bound, Effort, as_bytes, compress, core_choices, decompress, resolve
-from ._core import Corrupt, SynclineError
+from ._core import CorruptError, SynclineError
 from ._fill import without_mask
 from ._types import core_name, numpy_dtype
 
@@ -25,7 +32,7 @@ __all__ = ["SynclineCodec", "create_array", "encoding"]
 _TAIL_BYTES = 16 << 10
 
 #: Settings that a configuration has only if they are not the default.
-_OPTIONAL = ("coder", "level", "effort", "fill")
+_OPTIONAL = ("effort", "fill", "advanced")
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,6 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     mode: str = "lossless"
     value: float = 0.0
-    coder: str | None = None
-    level: int | None = None
     effort: str | None = None
     #: The value, or up to four, that stand for missing data, if they are not the fill value of the array.
     fill: float | Sequence[float] | None = None
@@ -58,8 +63,12 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     #: Whether the bound holds for what was last written to each element, however often parts of a chunk are written.
     rewritable: bool = True
 
+    #: Single choices that the effort otherwise stands for.
+    advanced: Advanced | None = field(default=None, hash=False)
+
     def __post_init__(self) -> None:
         bound, fill = _codec.check(self)
+        object.__setattr__(self, "advanced", self.advanced or None)
         object.__setattr__(self, "value", bound.value)
         object.__setattr__(self, "fill", fill)
         # Lossless chunks always are.
@@ -124,7 +133,7 @@ class SynclineCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         bound, fill = _codec.piece_bound(array, self.bound, fill)
         options = _codec.options_of(self)
         if on_gpu:
-            kind: Any = {"index": "symbol", "threads": 0, "device": "auto", "memory_limit": None}
+            kind: Any = {"threads": 0, "device": "auto", "memory_limit": None}
             return _zarr_device.compress(array, core_choices(bound=bound, fill=fill, **options, **kind), prototype)
         return prototype.buffer.from_bytes(compress(array, bound=bound, fill=fill, threads=1, device="cpu", **options))
 
@@ -253,7 +262,7 @@ def _present(request: Any) -> Generator[Any, Any, Any]:
     """Requests bytes of a chunk of which others were there before."""
     answer = yield request
     if answer is None:
-        raise Corrupt("the chunk was removed while it was read")
+        raise CorruptError("the chunk was removed while it was read")
     return answer
 
 
@@ -297,11 +306,12 @@ def encoding(
     effort: Effort | None = None,
     fill: float | Sequence[float] | None = None,
     rewritable: bool = True,
+    advanced: Advanced | None = None,
 ) -> dict[str, Any]:
-    """Returns keyword arguments for ``zarr.create_array``, or an Xarray encoding, that compress with this bound and
-    this effort of :func:`syncline.compress`. ``fill`` names up to four values that stand for missing data, by default
-    the fill value of the array. ``rewritable=False`` makes smaller chunks, for arrays whose chunks are written once
-    (:class:`SynclineCodec`).
+    """Returns keyword arguments for ``zarr.create_array``, or an Xarray encoding, that compress with this bound.
+    ``effort`` and ``advanced`` are those of :func:`syncline.compress`. ``fill`` names up to four values that stand for
+    missing data, by default the fill value of the array. ``rewritable=False`` makes smaller chunks, for arrays whose
+    chunks are written once (:class:`SynclineCodec`).
 
     >>> import numpy as np, syncline.zarr, zarr
     >>> array = zarr.create_array({}, shape=(64, 64), chunks=(32, 32), dtype="f4", **syncline.zarr.encoding(abs=1e-3))
@@ -310,7 +320,8 @@ def encoding(
     1.0
     """
     bound = Bound.of(abs=abs, rel=rel, psnr=psnr, pw_rel=pw_rel)
-    codec = SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill, rewritable=rewritable)
+    settings: dict[str, Any] = {"effort": effort, "fill": fill, "rewritable": rewritable, "advanced": advanced}
+    codec = SynclineCodec(bound.mode, bound.value, **settings)
     return {"serializer": codec, "compressors": None}
 
 
@@ -324,9 +335,10 @@ def create_array(
     effort: Effort | None = None,
     fill: float | Sequence[float] | None = None,
     rewritable: bool = True,
+    advanced: Advanced | None = None,
     **options: Any,
 ) -> Any:
-    """Creates a Zarr array whose chunks are compressed with this bound and this effort, as ``zarr.create_array`` with
+    """Creates a Zarr array whose chunks are compressed with this bound, as ``zarr.create_array`` with
     :func:`encoding`; ``options`` are those of ``zarr.create_array``. If ``data`` is one of them, ``rel`` and ``psnr``
     refer to all of it, and else to the values of each chunk.
 
@@ -339,7 +351,8 @@ def create_array(
     if options.get("data") is not None:
         options["data"] = without_mask(options["data"])
         bound = bound_of_array(options["data"], bound, fill, options.get("fill_value"))
-    codec = SynclineCodec(bound.mode, bound.value, effort=effort, fill=fill, rewritable=rewritable)
+    settings: dict[str, Any] = {"effort": effort, "fill": fill, "rewritable": rewritable, "advanced": advanced}
+    codec = SynclineCodec(bound.mode, bound.value, **settings)
     return zarr.create_array(store, serializer=codec, compressors=None, **options)
 
 

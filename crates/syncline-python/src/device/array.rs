@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use syncline::ElementType;
-use syncline::gpu::{Codec, DeviceBuffer, DeviceBytes};
+use syncline::gpu::{Compressor, DeviceBuffer, DeviceBytes};
 
 use super::import::{DeviceInput, Owner};
 use crate::errors::exception;
@@ -168,7 +168,7 @@ impl DeviceArray {
         let copied = py.detach(|| match &*self.memory {
             Memory::Ours(buffer) if buffer.bytes().len == self.bytes.len => buffer.to_vec(),
             // SAFETY: `memory` keeps the array, which other libraries do not write to while Python code copies it.
-            _ => unsafe { Codec::new(self.ordinal)?.copy_to_host(self.bytes, std::ptr::null_mut()) },
+            _ => unsafe { Compressor::new(self.ordinal)?.copy_to_host(self.bytes, std::ptr::null_mut()) },
         });
         Ok(PyBytes::new(py, &copied.map_err(exception)?))
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use syncline::gpu::{Codec, DeviceBuffer, DeviceBytes, RawStream, ensure_not_captured};
+use syncline::gpu::{Compressor, DeviceBuffer, DeviceBytes, RawStream, ensure_not_captured};
 use syncline::{ArrayView, Backend, CompressOptions, DecompressOptions, ElementType, Error, Result, Shape};
 
 use super::array::DeviceArray;
@@ -24,19 +24,19 @@ use crate::header_fields;
 /// What the GPU cannot do (lossless streams of some coders, and bounds that resolve to lossless compression) is done on
 /// the CPU if the call allows it: the bytes are those of the CPU in any case.
 #[pyclass(frozen, module = "syncline._core")]
-pub struct CudaCodec {
-    codec: Arc<Mutex<Codec>>,
+pub struct CudaCompressor {
+    codec: Arc<Mutex<Compressor>>,
     ordinal: usize,
 }
 
-impl Drop for CudaCodec {
+impl Drop for CudaCompressor {
     fn drop(&mut self) {
         idle::give_back(self.ordinal, self.codec.clone());
     }
 }
 
 #[pymethods]
-impl CudaCodec {
+impl CudaCompressor {
     /// Opens a GPU, for a call on a stream if that is given: a CUDA graph must not capture it.
     #[new]
     #[pyo3(signature = (ordinal, stream = None))]
@@ -212,10 +212,10 @@ impl Source {
     }
 }
 
-impl CudaCodec {
+impl CudaCompressor {
     /// Takes turns. Called only while the thread is detached from the interpreter, so that no thread waits for this
     /// lock while another one with the lock waits for the interpreter.
-    fn lock(&self) -> MutexGuard<'_, Codec> {
+    fn lock(&self) -> MutexGuard<'_, Compressor> {
         self.codec.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -257,9 +257,9 @@ fn unable(error: &Error) -> bool {
 /// Compresses an array on the device with the CPU.
 ///
 /// # Safety
-/// That of [`Codec::copy_to_host`].
+/// That of [`Compressor::copy_to_host`].
 unsafe fn on_host(
-    codec: &Codec,
+    codec: &Compressor,
     array: DeviceBytes,
     element: ElementType,
     shape: Shape,

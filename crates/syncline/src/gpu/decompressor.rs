@@ -36,8 +36,8 @@ impl Decompressor {
     ///
     /// # Errors
     /// The data are not a stream, or one of a newer version; or it is truncated or damaged.
-    /// [`Error::Gpu`](crate::Error::Gpu) if the stream is lossless, for which [`Codec`](super::Codec) serves, or if the
-    /// GPU fails, or a CUDA graph captures `stream`.
+    /// [`Error::Gpu`](crate::Error::Gpu) if the stream is lossless, for which [`Compressor`](super::Compressor) serves,
+    /// or if the GPU fails, or a CUDA graph captures `stream`.
     pub unsafe fn new(ordinal: usize, input: DeviceBytes, stream: RawStream) -> Result<Self> {
         check_alignment(input, ALIGNMENT, "the input").map_err(error)?;
         let device = open(ordinal)?;

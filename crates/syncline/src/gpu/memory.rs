@@ -12,7 +12,7 @@ use syncline_core::error::{Error, Result};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtr, DeviceRepr, sys};
 use syncline_cuda::device::keep_freed_memory;
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::{CudaError, Device};
+use syncline_cuda::{CudaError, Device, HEADERS};
 
 use super::{DeviceBytes, RawStream};
 use crate::gpu_backend::{device_count, failure};
@@ -31,7 +31,7 @@ pub(super) fn open(ordinal: usize) -> Result<&'static Device> {
     if let Some(device) = open.get(&ordinal) {
         return Ok(device);
     }
-    let device = Device::open(ordinal).map_err(failure)?;
+    let device = Device::open(ordinal, &HEADERS).map_err(failure)?;
     // SAFETY: each slice in this context is used on one stream only. Codecs, decompressors and buffers keep to the
     // stream that their memory was allocated on, or wait for the other stream.
     unsafe { device.context().disable_event_tracking() };
@@ -103,8 +103,8 @@ pub(super) fn check_not_captured(stream: &CudaStream) -> std::result::Result<(),
     }
 }
 
-/// Checks that calls may wait for the work on a stream of the caller. Whoever makes a [`Codec`](super::Codec) for a
-/// single call asks before, because what the codec allocates would end a capture.
+/// Checks that calls may wait for the work on a stream of the caller. Whoever makes a [`Compressor`](super::Compressor)
+/// for a single call asks before, because what the compressor allocates would end a capture.
 ///
 /// # Errors
 /// [`Error::Gpu`](crate::Error::Gpu) if a CUDA graph captures the stream, or the GPU fails.

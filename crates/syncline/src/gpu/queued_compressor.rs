@@ -8,6 +8,7 @@ use std::sync::Arc;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::container::ALIGNMENT;
 use syncline_core::error::Result;
+use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, Effort};
 use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::CudaStream;
@@ -71,8 +72,7 @@ impl QueuedCompressor {
         check_not_captured(&stream).map_err(error)?;
         // SAFETY: the caller promises that these are the bytes of live device memory; nobody writes to them meanwhile.
         let model = unsafe { borrow::<u8>(&stream, model, model.len) };
-        let device_options =
-            DeviceOptions { fill: options.fill(), index: options.index(), ..DeviceOptions::new(options.bound()) };
+        let device_options = DeviceOptions { fill: options.fill(), ..DeviceOptions::new(options.bound()) };
         let what = (element_type, shape);
         let inner = pipeline::QueuedCompressor::new(
             device,
@@ -91,7 +91,7 @@ impl QueuedCompressor {
     }
 
     /// Queues the compression of the array at `input`, in C order, on the stream of the caller. The stream is written
-    /// to the start of `output`, for which [`max_compressed_len`](crate::max_compressed_len) bytes are always enough.
+    /// to the start of `output`, for which [`compress_bound`](crate::compress_bound) bytes are always enough.
     /// The unsigned 64-bit word at `size`, if given, receives its size in bytes; 0 if there is none, for which
     /// [`QueuedCompressor::check`] has the reason.
     ///
@@ -145,6 +145,9 @@ impl QueuedCompressor {
 /// Checks that the options are those of work that is only queued. The effort fast has small tiles only.
 fn check_options(options: &CompressOptions) -> std::result::Result<(), CudaError> {
     let what = match (options.effort(), options.coder()) {
+        _ if options.advanced().index != IndexKind::Symbol => {
+            "GPUs compress with the symbol index only: use the CPU for streams without an index".to_owned()
+        }
         (Effort::Fast, Coder::Huffman) => return Ok(()),
         (Effort::Fast, coder) => format!("the coder {coder} takes decisions of the host: use huffman"),
         (effort, _) => format!("the effort {} takes decisions of the host: use fast", effort.name()),

@@ -9,26 +9,26 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Bound;
 use syncline_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 
-use super::{Codec, Decompressor, DeviceBuffer, DeviceBytes, QueuedCompressor, RawStream, memory};
+use super::{Compressor, Decompressor, DeviceBuffer, DeviceBytes, QueuedCompressor, RawStream, memory};
 use crate::{
-    ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, Fill, IndexKind, compress,
-    decompress, max_compressed_len,
+    Advanced, ArrayView, Backend, Coder, CompressOptions, DecompressOptions, Effort, Error, Fill, IndexKind, compress,
+    compress_bound, decompress,
 };
 
 /// Held by a test while it captures a graph. Loading a kernel on another thread, which the driver does on first use,
 /// would fail and end the capture.
 static CAPTURE: RwLock<()> = RwLock::new(());
 
-/// Returns a codec of the first GPU, and what keeps other tests from capturing. Without a GPU `None`, or a failure if
-/// `SYNCLINE_REQUIRE_CUDA` is 1.
-fn codec() -> Option<(Codec, RwLockReadGuard<'static, ()>)> {
+/// Returns a compressor of the first GPU, and what keeps other tests from capturing. Without a GPU `None`, or a failure
+/// if `SYNCLINE_REQUIRE_CUDA` is 1.
+fn compressor() -> Option<(Compressor, RwLockReadGuard<'static, ()>)> {
     let guard = CAPTURE.read().unwrap_or_else(PoisonError::into_inner);
-    new_codec().map(|codec| (codec, guard))
+    new_codec().map(|compressor| (compressor, guard))
 }
 
-fn new_codec() -> Option<Codec> {
-    match Codec::new(0) {
-        Ok(codec) => Some(codec),
+fn new_codec() -> Option<Compressor> {
+    match Compressor::new(0) {
+        Ok(compressor) => Some(compressor),
         Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
             panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")
         }
@@ -63,49 +63,78 @@ fn part(of: &DeviceBuffer, offset: usize, len: usize) -> DeviceBytes {
     DeviceBytes { pointer: of.bytes().pointer + offset as u64, len }
 }
 
-/// Compresses to memory of the codec and decompresses; compares both with the CPU.
-fn round_trip(codec: &mut Codec, element_type: ElementType, extents: &[u64], options: &CompressOptions) {
+/// Compresses to memory of the compressor and decompresses; compares both with the CPU.
+fn round_trip(compressor: &mut Compressor, element_type: ElementType, extents: &[u64], options: &CompressOptions) {
     let shape = Shape::new(extents).unwrap();
     let bytes = field(element_type, shape.len());
     let (expected, elements) = on_cpu(&bytes, element_type, shape, options);
-    let input = codec.upload(&bytes).unwrap();
-    let output = codec.allocate(bytes.len()).unwrap();
+    let input = compressor.upload(&bytes).unwrap();
+    let output = compressor.allocate(bytes.len()).unwrap();
     let what = format!("{element_type} {shape} {options:?}");
     // SAFETY: both are live buffers of this device, which nothing else uses.
     unsafe {
         let (stream, summary) =
-            codec.compress_to_buffer(input.bytes(), element_type, shape, options, null_mut()).unwrap();
+            compressor.compress_to_buffer(input.bytes(), element_type, shape, options, null_mut()).unwrap();
         assert!(stream.to_vec().unwrap() == expected, "{what}");
         assert_eq!(summary.compressed_bytes, expected.len() as u64);
         assert!(summary.execution.on_gpu());
-        assert_eq!(codec.outline(stream.bytes(), null_mut()).unwrap().header().shape, shape);
-        codec.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
+        assert_eq!(compressor.outline(stream.bytes(), null_mut()).unwrap().header().shape, shape);
+        compressor.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
     }
     assert!(output.to_vec().unwrap() == elements, "{what}");
 }
 
 #[test]
+fn streams_without_an_index_are_refused() {
+    let Some((mut compressor, _shared)) = compressor() else { return };
+    let shape = Shape::new(&[900]).unwrap();
+    let bytes = field(ElementType::F32, shape.len());
+    let (input, output) = (compressor.upload(&bytes).unwrap(), compressor.allocate(bytes.len()).unwrap());
+    for bound in [Bound::Abs(0.5), Bound::Lossless] {
+        let options = CompressOptions::new(bound)
+            .with_effort(Effort::Fast)
+            .with_advanced(Advanced::default().with_index(IndexKind::None));
+        let stream = compressor.upload(&on_cpu(&bytes, ElementType::F32, shape, &options).0).unwrap();
+        // SAFETY: all are live buffers of this device, which nothing else uses.
+        let (made, back) = unsafe {
+            (
+                compressor.compress_to_buffer(input.bytes(), ElementType::F32, shape, &options, null_mut()).map(drop),
+                compressor.decompress(stream.bytes(), output.bytes(), null_mut()).map(drop),
+            )
+        };
+        for error in [made.unwrap_err(), back.unwrap_err()] {
+            assert!(error.to_string().contains("without an index"), "{bound:?}: {error}");
+        }
+    }
+}
+
+#[test]
 fn lossy_streams_are_those_of_the_cpu() {
-    let Some((mut codec, _shared)) = codec() else { return };
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let abs = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
     for extents in [&[1][..], &[5001], &[33, 40], &[9, 20, 17]] {
-        round_trip(&mut codec, ElementType::F32, extents, &abs);
+        round_trip(&mut compressor, ElementType::F32, extents, &abs);
     }
-    round_trip(&mut codec, ElementType::F64, &[2, 9, 10, 11], &abs.clone().with_index(IndexKind::Gap));
+    round_trip(&mut compressor, ElementType::F64, &[2, 9, 10, 11], &abs);
     round_trip(
-        &mut codec,
+        &mut compressor,
         ElementType::F64,
         &[900],
         &CompressOptions::new(Bound::PwRel(1e-2)).with_effort(Effort::Fast),
     );
-    round_trip(&mut codec, ElementType::F32, &[900], &abs.clone().with_coder(Coder::LzssHuffman));
-    round_trip(&mut codec, ElementType::F32, &[9, 20, 17], &abs.clone().with_effort(Effort::Balanced));
-    round_trip(&mut codec, ElementType::F64, &[33, 40], &abs.with_effort(Effort::Best));
+    round_trip(
+        &mut compressor,
+        ElementType::F32,
+        &[900],
+        &abs.clone().with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)),
+    );
+    round_trip(&mut compressor, ElementType::F32, &[9, 20, 17], &abs.clone().with_effort(Effort::Balanced));
+    round_trip(&mut compressor, ElementType::F64, &[33, 40], &abs.with_effort(Effort::Best));
 }
 
 #[test]
 fn lossless_streams_of_all_types_are_those_of_the_cpu() {
-    let Some((mut codec, _shared)) = codec() else { return };
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let types = [
         ElementType::F16,
         ElementType::Bf16,
@@ -122,10 +151,10 @@ fn lossless_streams_of_all_types_are_those_of_the_cpu() {
     ];
     for (number, element_type) in types.into_iter().enumerate() {
         let coder = [Coder::Lzss, Coder::LzssHuffman][number % 2];
-        let options = CompressOptions::new(Bound::Lossless).with_coder(coder);
-        round_trip(&mut codec, element_type, &[20, 30], &options);
+        let options = CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(coder));
+        round_trip(&mut compressor, element_type, &[20, 30], &options);
         if number < 2 {
-            round_trip(&mut codec, element_type, &[0], &options);
+            round_trip(&mut compressor, element_type, &[0], &options);
         }
     }
 }
@@ -133,7 +162,7 @@ fn lossless_streams_of_all_types_are_those_of_the_cpu() {
 /// The first output is too short for noise, so that it grows.
 #[test]
 fn outputs_grow_for_arrays_that_do_not_compress() {
-    let Some((mut codec, _shared)) = codec() else { return };
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let mut state = 1_u64;
     let mut noise = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -141,26 +170,27 @@ fn outputs_grow_for_arrays_that_do_not_compress() {
     };
     let bytes: Vec<u8> = (0..30_000).flat_map(|_| noise()).collect();
     let shape = Shape::new(&[30_000]).unwrap();
-    let options = CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss);
+    let options = CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Lzss));
     let (expected, _) = on_cpu(&bytes, ElementType::U64, shape, &options);
-    assert!(expected.len() > bytes.len() / 4 + super::codec::SMALLEST_OUTPUT as usize);
-    let input = codec.upload(&bytes).unwrap();
+    assert!(expected.len() > bytes.len() / 4 + super::compressor::SMALLEST_OUTPUT as usize);
+    let input = compressor.upload(&bytes).unwrap();
     for _ in 0..2 {
         // SAFETY: a live buffer of this device, which nothing else uses.
-        let made = unsafe { codec.compress_to_buffer(input.bytes(), ElementType::U64, shape, &options, null_mut()) };
+        let made =
+            unsafe { compressor.compress_to_buffer(input.bytes(), ElementType::U64, shape, &options, null_mut()) };
         assert!(made.unwrap().0.to_vec().unwrap() == expected);
     }
 }
 
 #[test]
-fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
-    let Some((mut codec, _shared)) = codec() else { return };
+fn misfit_arguments_are_errors_and_later_calls_work() {
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let (shape, of) = (Shape::new(&[3000]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
     let options = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
     let (expected, _) = on_cpu(&bytes, of, shape, &options);
-    let most = max_compressed_len(of, shape) as usize;
-    let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(most + 16).unwrap());
+    let most = compress_bound(of, shape) as usize;
+    let (input, output) = (compressor.upload(&bytes).unwrap(), compressor.allocate(most + 16).unwrap());
     let (len, stream) = (bytes.len(), null_mut());
     let wrong_input = [part(&input, 0, len - 4), part(&input, 1, len - 1), part(&input, 0, 0)];
     let wrong_output = [part(&output, 0, 0), part(&output, 0, 100), part(&output, 0, expected.len() - 1)];
@@ -174,16 +204,17 @@ fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
             (input.bytes(), part(&output, 0, most), ElementType::I32, &options),
         ];
         for (input, output, of, options) in inputs.into_iter().chain(outputs).chain(others) {
-            let error = codec.compress(input, of, shape, options, output, stream).unwrap_err();
+            let error = compressor.compress(input, of, shape, options, output, stream).unwrap_err();
             assert!(matches!(error, Error::InvalidArgument { .. }), "{input:?} {output:?}: {error}");
         }
         for bound in [Bound::Abs(1e-40), Bound::Lossless] {
             let options = CompressOptions::new(bound);
-            let error = codec.compress(input.bytes(), of, shape, &options, part(&output, 0, most), stream).unwrap_err();
+            let error =
+                compressor.compress(input.bytes(), of, shape, &options, part(&output, 0, most), stream).unwrap_err();
             assert!(matches!(&error, Error::Gpu { message, .. } if message.contains("lossless")), "{error}");
         }
         // Exactly as long as the stream.
-        let made = codec.compress(input.bytes(), of, shape, &options, part(&output, 0, expected.len()), stream);
+        let made = compressor.compress(input.bytes(), of, shape, &options, part(&output, 0, expected.len()), stream);
         assert_eq!(made.unwrap().compressed_bytes, expected.len() as u64);
         assert!(output.to_vec().unwrap()[..expected.len()] == expected);
 
@@ -193,23 +224,24 @@ fn whatever_does_not_fit_is_an_error_and_later_calls_work() {
             (compressed, part(&input, 2, len - 4)),
             (part(&output, 1, expected.len() - 1), input.bytes()),
         ] {
-            let error = codec.decompress(from, to, stream).unwrap_err();
+            let error = compressor.decompress(from, to, stream).unwrap_err();
             assert!(matches!(error, Error::InvalidArgument { .. }), "{from:?} {to:?}: {error}");
         }
-        codec.decompress(compressed, input.bytes(), stream).unwrap();
+        compressor.decompress(compressed, input.bytes(), stream).unwrap();
     }
-    assert!(matches!(Codec::new(1000), Err(Error::Gpu { .. })));
+    assert!(matches!(Compressor::new(1000), Err(Error::Gpu { .. })));
 }
 
 #[test]
 fn damaged_streams_are_errors() {
-    let Some((mut codec, _shared)) = codec() else { return };
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let (shape, of) = (Shape::new(&[40, 50]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
-    let output = codec.allocate(bytes.len()).unwrap();
-    for options in
-        [CompressOptions::new(Bound::Abs(0.5)), CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman)]
-    {
+    let output = compressor.allocate(bytes.len()).unwrap();
+    for options in [
+        CompressOptions::new(Bound::Abs(0.5)),
+        CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)),
+    ] {
         let (stream, elements) = on_cpu(&bytes, of, shape, &options);
         let mut damaged: Vec<Vec<u8>> = (0..stream.len())
             .step_by(stream.len() / 24)
@@ -221,16 +253,16 @@ fn damaged_streams_are_errors() {
             .collect();
         damaged.extend([0, 1, 50, stream.len() / 2, stream.len() - 1].map(|len| stream[..len].to_vec()));
         for damaged in damaged {
-            let input = codec.upload(&damaged).unwrap();
+            let input = compressor.upload(&damaged).unwrap();
             // SAFETY: live buffers of this device, which nothing else uses.
-            let result = unsafe { codec.decompress(input.bytes(), output.bytes(), null_mut()) };
+            let result = unsafe { compressor.decompress(input.bytes(), output.bytes(), null_mut()) };
             let error = result.unwrap_err();
             let typed = !matches!(error, Error::Cancelled | Error::Io(_));
             assert!(typed, "{error:?}");
         }
-        let input = codec.upload(&stream).unwrap();
+        let input = compressor.upload(&stream).unwrap();
         // SAFETY: as above.
-        unsafe { codec.decompress(input.bytes(), output.bytes(), null_mut()) }.unwrap();
+        unsafe { compressor.decompress(input.bytes(), output.bytes(), null_mut()) }.unwrap();
         assert!(output.to_vec().unwrap() == elements);
     }
 }
@@ -238,71 +270,77 @@ fn damaged_streams_are_errors() {
 /// Streams of all kinds in turn; those that need less than the one before leave the workspace as it is.
 #[test]
 fn decompression_keeps_its_workspace() {
-    let Some((mut codec, _shared)) = codec() else { return };
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let abs = |effort| CompressOptions::new(Bound::Abs(0.5)).with_effort(effort);
     let mut held = None;
     for (of, extents, options, smaller) in [
         (ElementType::F32, &[9, 20, 17][..], abs(Effort::Balanced), false),
         (ElementType::F32, &[9, 20, 17], CompressOptions::new(Bound::Abs(0.1)), false),
         (ElementType::F64, &[33, 40], abs(Effort::Balanced), false),
-        (ElementType::F32, &[900], abs(Effort::Fast).with_coder(Coder::LzssHuffman), false),
+        (
+            ElementType::F32,
+            &[900],
+            abs(Effort::Fast).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)),
+            false,
+        ),
         (ElementType::F32, &[5000], abs(Effort::Fast), false),
         (ElementType::F32, &[900], abs(Effort::Fast), true),
         (ElementType::F64, &[9, 10], abs(Effort::Fast), true),
     ] {
         let shape = Shape::new(extents).unwrap();
         let (stream, elements) = on_cpu(&field(of, shape.len()), of, shape, &options);
-        let (input, output) = (codec.upload(&stream).unwrap(), codec.allocate(elements.len()).unwrap());
+        let (input, output) = (compressor.upload(&stream).unwrap(), compressor.allocate(elements.len()).unwrap());
         for _ in 0..2 {
             // SAFETY: live buffers of this device, which nothing else uses.
-            unsafe { codec.decompress(input.bytes(), output.bytes(), null_mut()) }.unwrap();
+            unsafe { compressor.decompress(input.bytes(), output.bytes(), null_mut()) }.unwrap();
             assert!(output.to_vec().unwrap() == elements, "{of} {shape} {options:?}");
         }
-        let now = codec.decompressor.as_ref().map(|kept| kept.workspace_bytes());
+        let now = compressor.decompressor.as_ref().map(|kept| kept.workspace_bytes());
         assert!(now.is_some() && (!smaller || now == held), "{of} {shape}: {held:?}, then {now:?}");
         held = now;
     }
 }
 
-/// A codec works as before when its workspace was freed, whatever it did before.
+/// A compressor works as before when its workspace was freed, whatever it did before.
 #[test]
 fn a_workspace_is_freed() {
-    let Some((mut codec, _shared)) = codec() else { return };
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let (shape, of) = (Shape::new(&[9, 20, 17]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
     let abs = |effort| CompressOptions::new(Bound::Abs(0.5)).with_effort(effort);
-    let lossless = CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman);
+    let lossless =
+        CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman));
     let options = [abs(Effort::Fast), abs(Effort::Balanced), abs(Effort::Best), lossless];
     for options in options.iter().chain(&options[..1]) {
         let (expected, elements) = on_cpu(&bytes, of, shape, options);
-        let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(bytes.len()).unwrap());
+        let (input, output) = (compressor.upload(&bytes).unwrap(), compressor.allocate(bytes.len()).unwrap());
         // SAFETY: live buffers of this device, which nothing else uses.
         unsafe {
-            let (stream, _) = codec.compress_to_buffer(input.bytes(), of, shape, options, null_mut()).unwrap();
+            let (stream, _) = compressor.compress_to_buffer(input.bytes(), of, shape, options, null_mut()).unwrap();
             assert!(stream.to_vec().unwrap() == expected, "{options:?}");
-            codec.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
+            compressor.decompress(stream.bytes(), output.bytes(), null_mut()).unwrap();
         }
         assert!(output.to_vec().unwrap() == elements, "{options:?}");
-        codec.free_workspace();
+        compressor.free_workspace();
     }
 }
 
 /// The outline of one stream with the bytes of another of the same length, and with others.
 #[test]
-fn outlines_of_other_streams_do_no_harm() {
-    let Some((mut codec, _shared)) = codec() else { return };
+fn outline_of_another_stream_is_an_error_or_the_array() {
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let (shape, of) = (Shape::new(&[5000]).unwrap(), ElementType::F32);
     let options = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
     let (stream, elements) = on_cpu(&field(of, shape.len()), of, shape, &options);
-    let (input, other) = (codec.upload(&stream).unwrap(), codec.upload(&vec![7; stream.len()]).unwrap());
-    let (short, output) = (codec.upload(&stream[1..]).unwrap(), codec.allocate(elements.len()).unwrap());
+    let (input, other) = (compressor.upload(&stream).unwrap(), compressor.upload(&vec![7; stream.len()]).unwrap());
+    let (short, output) = (compressor.upload(&stream[1..]).unwrap(), compressor.allocate(elements.len()).unwrap());
     // SAFETY: live buffers of this device, which nothing else uses.
     unsafe {
-        let outline = codec.outline(input.bytes(), null_mut()).unwrap();
-        codec.decompress_outlined(&outline, other.bytes(), output.bytes(), null_mut()).unwrap_err();
-        let error = codec.decompress_outlined(&outline, short.bytes(), output.bytes(), null_mut()).unwrap_err();
+        let outline = compressor.outline(input.bytes(), null_mut()).unwrap();
+        compressor.decompress_outlined(&outline, other.bytes(), output.bytes(), null_mut()).unwrap_err();
+        let error = compressor.decompress_outlined(&outline, short.bytes(), output.bytes(), null_mut()).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument { .. }), "{error:?}");
-        codec.decompress_outlined(&outline, input.bytes(), output.bytes(), null_mut()).unwrap();
+        compressor.decompress_outlined(&outline, input.bytes(), output.bytes(), null_mut()).unwrap();
     }
     assert!(output.to_vec().unwrap() == elements);
 }
@@ -310,7 +348,7 @@ fn outlines_of_other_streams_do_no_harm() {
 /// The memory pool of the device keeps memory from call to call.
 #[test]
 fn freed_memory_is_kept() {
-    let Some((_codec, _shared)) = codec() else { return };
+    let Some((_codec, _shared)) = compressor() else { return };
     let device = memory::open(0).unwrap();
     let kept = syncline_cuda::device::keep_freed_memory(device.context(), 0).unwrap();
     assert!(kept >= device.info().memory / 32 || !device.context().has_async_alloc(), "{kept}");
@@ -319,7 +357,7 @@ fn freed_memory_is_kept() {
 /// The input arrives by work that is queued on the stream of the caller.
 #[test]
 fn work_that_the_caller_queued_comes_first() {
-    let Some((mut codec, _shared)) = codec() else { return };
+    let Some((mut compressor, _shared)) = compressor() else { return };
     let (shape, of) = (Shape::new(&[4000]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
     let options = CompressOptions::new(Bound::Abs(0.5)).with_effort(Effort::Fast);
@@ -327,34 +365,34 @@ fn work_that_the_caller_queued_comes_first() {
     let context = memory::open(0).unwrap().context();
     let (caller, first) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let handle: RawStream = caller.cu_stream().cast();
-    let mut input = codec.allocate(bytes.len()).unwrap();
-    let output = codec.allocate(bytes.len()).unwrap();
+    let mut input = compressor.allocate(bytes.len()).unwrap();
+    let output = compressor.allocate(bytes.len()).unwrap();
     // The copy is queued on another stream, which the stream of the caller waits for.
     first.memcpy_htod(&bytes, input.slice_mut()).unwrap();
     caller.join(&first).unwrap();
     // SAFETY: live buffers of this device; what uses them is queued before.
     unsafe {
-        let (stream, _) = codec.compress_to_buffer(input.bytes(), of, shape, &options, handle).unwrap();
+        let (stream, _) = compressor.compress_to_buffer(input.bytes(), of, shape, &options, handle).unwrap();
         assert!(stream.to_vec().unwrap() == expected);
-        codec.decompress(stream.bytes(), output.bytes(), handle).unwrap();
+        compressor.decompress(stream.bytes(), output.bytes(), handle).unwrap();
     }
     assert!(output.to_vec().unwrap() == elements);
 }
 
 #[test]
 fn bytes_go_to_the_host_and_back() {
-    let Some((codec, _shared)) = codec() else { return };
+    let Some((compressor, _shared)) = compressor() else { return };
     let bytes = field(ElementType::U8, 1000);
-    let (input, output) = (codec.upload(&bytes).unwrap(), codec.allocate(1000).unwrap());
+    let (input, output) = (compressor.upload(&bytes).unwrap(), compressor.allocate(1000).unwrap());
     let stream = memory::open(0).unwrap().context().new_stream().unwrap();
     // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
     unsafe {
         super::order_streams(0, stream.cu_stream().cast(), null_mut()).unwrap();
-        assert!(codec.copy_to_host(input.bytes(), stream.cu_stream().cast()).unwrap() == bytes);
-        assert!(codec.copy_to_host(part(&input, 0, 0), null_mut()).unwrap().is_empty());
-        codec.copy_from_host(&bytes[..10], part(&output, 3, 10), null_mut()).unwrap();
-        codec.copy_from_host(&[], part(&output, 3, 0), null_mut()).unwrap();
-        assert!(codec.copy_from_host(&bytes, part(&output, 3, 10), null_mut()).is_err());
+        assert!(compressor.copy_to_host(input.bytes(), stream.cu_stream().cast()).unwrap() == bytes);
+        assert!(compressor.copy_to_host(part(&input, 0, 0), null_mut()).unwrap().is_empty());
+        compressor.copy_from_host(&bytes[..10], part(&output, 3, 10), null_mut()).unwrap();
+        compressor.copy_from_host(&[], part(&output, 3, 0), null_mut()).unwrap();
+        assert!(compressor.copy_from_host(&bytes, part(&output, 3, 10), null_mut()).is_err());
     }
     assert!(output.to_vec().unwrap()[3..13] == bytes[..10]);
 }
@@ -362,12 +400,12 @@ fn bytes_go_to_the_host_and_back() {
 #[test]
 fn graphs_capture_decompression() {
     let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
-    let Some(codec) = new_codec() else { return };
+    let Some(compressor) = new_codec() else { return };
     let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F64);
     let bytes = field(of, shape.len());
     let (expected, elements) = on_cpu(&bytes, of, shape, &CompressOptions::new(Bound::Abs(0.5)));
     let stream = memory::open(0).unwrap().context().new_stream().unwrap();
-    let (input, mut output) = (codec.upload(&expected).unwrap(), codec.allocate(bytes.len()).unwrap());
+    let (input, mut output) = (compressor.upload(&expected).unwrap(), compressor.allocate(bytes.len()).unwrap());
     // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
     let mut decompressor = unsafe { Decompressor::new(0, input.bytes(), stream.cu_stream().cast()) }.unwrap();
     assert_eq!(decompressor.header().shape, shape);
@@ -384,9 +422,9 @@ fn graphs_capture_decompression() {
     // SAFETY: as above.
     let error = unsafe { decompressor.decompress(part(&input, 0, 16), output.bytes()) }.unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
-    let lossless = CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss);
+    let lossless = CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Lzss));
     let (lossless, _) = on_cpu(&bytes, of, shape, &lossless);
-    let lossless = codec.upload(&lossless).unwrap();
+    let lossless = compressor.upload(&lossless).unwrap();
     // SAFETY: as above.
     let error = unsafe { Decompressor::new(0, lossless.bytes(), stream.cu_stream().cast()) }.unwrap_err();
     assert!(matches!(error, Error::Gpu { .. }), "{error}");
@@ -395,23 +433,23 @@ fn graphs_capture_decompression() {
 #[test]
 fn graphs_capture_compression() {
     let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
-    let Some(codec) = new_codec() else { return };
+    let Some(compressor) = new_codec() else { return };
     let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F64);
     let bytes = field(of, shape.len());
     let options = CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Fast).with_fill(Fill::None);
     let stream = memory::open(0).unwrap().context().new_stream().unwrap();
     let handle: RawStream = stream.cu_stream().cast();
-    let (mut input, size) = (codec.upload(&bytes).unwrap(), codec.allocate(8).unwrap());
-    let output = codec.allocate(max_compressed_len(of, shape) as usize).unwrap();
+    let (mut input, size) = (compressor.upload(&bytes).unwrap(), compressor.allocate(8).unwrap());
+    let output = compressor.allocate(compress_bound(of, shape) as usize).unwrap();
     // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
     let new =
         |options: &CompressOptions| unsafe { QueuedCompressor::new(0, input.bytes(), of, shape, options, handle) };
     let wrong = [
         options.clone().with_effort(Effort::Balanced),
-        options.clone().with_coder(Coder::LzssHuffman),
+        options.clone().with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)),
         options.clone().with_fill(Fill::Auto),
         options.clone().with_bound(Bound::Psnr(60.0)),
-        options.clone().with_bound(Bound::Lossless).with_coder(Coder::Huffman),
+        options.clone().with_bound(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Huffman)),
     ];
     for options in &wrong {
         let error = new(options).unwrap_err();
@@ -456,27 +494,27 @@ fn graphs_capture_compression() {
 
 /// What waits for the GPU is refused during a capture, which goes on.
 #[test]
-fn graphs_capture_nothing_that_waits() {
+fn capture_of_synchronization_is_an_error() {
     let _alone = CAPTURE.write().unwrap_or_else(PoisonError::into_inner);
-    let Some(mut codec) = new_codec() else { return };
+    let Some(mut compressor) = new_codec() else { return };
     let (shape, of) = (Shape::new(&[30, 70]).unwrap(), ElementType::F32);
     let bytes = field(of, shape.len());
     let options = CompressOptions::new(Bound::Abs(0.5));
     let (expected, elements) = on_cpu(&bytes, of, shape, &options);
     let stream = memory::open(0).unwrap().context().new_stream().unwrap();
     let handle: RawStream = stream.cu_stream().cast();
-    let (array, input) = (codec.upload(&bytes).unwrap(), codec.upload(&expected).unwrap());
-    let output = codec.allocate(bytes.len()).unwrap();
+    let (array, input) = (compressor.upload(&bytes).unwrap(), compressor.upload(&expected).unwrap());
+    let output = compressor.allocate(bytes.len()).unwrap();
     // SAFETY: live buffers of this device, which nothing else uses, and a stream that lives until the end.
     let mut decompressor = unsafe { Decompressor::new(0, input.bytes(), handle) }.unwrap();
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     // SAFETY: as above.
     let refused = unsafe {
         [
-            codec.compress_to_buffer(array.bytes(), of, shape, &options, handle).map(drop),
-            codec.compress(array.bytes(), of, shape, &options, output.bytes(), handle).map(drop),
-            codec.decompress(input.bytes(), output.bytes(), handle),
-            codec.copy_to_host(array.bytes(), handle).map(drop),
+            compressor.compress_to_buffer(array.bytes(), of, shape, &options, handle).map(drop),
+            compressor.compress(array.bytes(), of, shape, &options, output.bytes(), handle).map(drop),
+            compressor.decompress(input.bytes(), output.bytes(), handle),
+            compressor.copy_to_host(array.bytes(), handle).map(drop),
             Decompressor::new(0, input.bytes(), handle).map(drop),
             decompressor.check(),
         ]
@@ -492,6 +530,6 @@ fn graphs_capture_nothing_that_waits() {
     decompressor.check().unwrap();
     assert!(output.to_vec().unwrap() == elements);
     // SAFETY: as above.
-    let (made, _) = unsafe { codec.compress_to_buffer(array.bytes(), of, shape, &options, handle) }.unwrap();
+    let (made, _) = unsafe { compressor.compress_to_buffer(array.bytes(), of, shape, &options, handle) }.unwrap();
     assert!(made.to_vec().unwrap() == expected);
 }

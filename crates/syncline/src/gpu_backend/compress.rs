@@ -41,7 +41,7 @@ const WORKSPACE_BYTES: u64 = 128 << 20;
 pub(crate) struct Compression<'g> {
     element_type: ElementType,
     geometry: Geometry,
-    lossless: CoderOptions,
+    coder: CoderOptions,
     batches: Vec<Range<u64>>,
     /// The lane of each batch.
     lane_of: Vec<usize>,
@@ -172,7 +172,7 @@ impl<'g> Compression<'g> {
             })
             .collect();
         let geometry = geometry.clone();
-        Ok(Self { element_type, geometry, lossless: options.coder_options(), batches, lane_of, lanes, parts })
+        Ok(Self { element_type, geometry, coder: options.coder_options(), batches, lane_of, lanes, parts })
     }
 
     /// Resolves the bound by a look at all elements: on the devices, if these can keep them.
@@ -237,7 +237,7 @@ impl<'g> Compression<'g> {
     ) -> Result<(Vec<u32>, ErrorSummary)> {
         let threads = pool.threads().div_ceil(self.lanes.len().max(1));
         let (geometry, batches, lane_of, parts) = (&self.geometry, &self.batches, &self.lane_of, &self.parts);
-        let job = Job { array, header, geometry, lossless: &self.lossless, threads };
+        let job = Job { array, header, geometry, coder: &self.coder, threads };
         std::thread::scope(|scope| {
             let mut ends = Vec::new();
             for (number, lane) in self.lanes.iter_mut().enumerate() {
@@ -289,7 +289,7 @@ struct Job<'a, S: ?Sized> {
     array: &'a ArraySource<'a, S>,
     header: &'a Header,
     geometry: &'a Geometry,
-    lossless: &'a CoderOptions,
+    coder: &'a CoderOptions,
     /// Threads that read for a lane.
     threads: usize,
 }
@@ -338,9 +338,9 @@ impl<'g> Lane<'g> {
                     Some(compressor) => compressor,
                     none => none.insert(LosslessCompressor::new(&self.gpu.device, &self.stream).map_err(failure)?),
                 };
-                compressor.compress_chunks(job.header, job.geometry, job.lossless, chunks.clone(), &slab, output)
+                compressor.compress_chunks(job.header, job.geometry, job.coder, chunks.clone(), &slab, output)
             } else {
-                self.compressor.set_lossless(*job.lossless);
+                self.compressor.set_coder(*job.coder);
                 self.compressor.compress_chunks(job.header, job.geometry, chunks.clone(), &slab, output)
             };
             let records = compressed.map_err(failure)?;

@@ -9,16 +9,15 @@ use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::{Geometry, TileSize};
-use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{Coder, Effort};
 
 use super::{Compression, Decompression, Gpus, Sizes};
-use crate::compress::header_for;
 use crate::devices::{Backend, CudaDevices};
+use crate::job::header_for;
 use crate::options::{CompressOptions, DecompressOptions, Meter};
 use crate::pool::Pool;
 use crate::source::ArraySource;
-use crate::{StreamFile, compress_from, decompress};
+use crate::{Advanced, StreamFile, compress_from, decompress};
 
 /// All GPUs, the first one twice, so that the work is shared also where there is only one; opened once. Without one:
 /// `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
@@ -132,21 +131,23 @@ fn compressed(
 fn streams_and_arrays_are_those_of_the_cpu() {
     let Some(gpus) = gpus() else { return };
     // Every combination has kernels of its own, and compiling them takes longer than the test.
-    let usual = (ElementType::F32, Bound::Rel(1e-3), IndexKind::Symbol);
+    let usual = (ElementType::F32, Bound::Rel(1e-3));
     let ragged: &[u64] = pick(&[130, 70, 150], &[20, 30, 35]);
     let planes = Coder::Huffman;
     let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, planes, extents)).collect();
-    cases.push(((ElementType::F64, Bound::Abs(1e-4), IndexKind::Gap), planes, ragged));
-    cases.push(((ElementType::F64, Bound::PwRel(1e-2), IndexKind::None), planes, ragged));
+    cases.push(((ElementType::F64, Bound::Abs(1e-4)), planes, ragged));
+    cases.push(((ElementType::F64, Bound::PwRel(1e-2)), planes, ragged));
     // With codes as LZSS tokens.
     for extents in [shapes()[1], ragged] {
         cases.push((usual, Coder::LzssHuffman, extents));
         cases.push((usual, Coder::Auto, extents));
     }
-    for (case, ((element, bound, index), pipeline, extents)) in cases.into_iter().enumerate() {
+    for (case, ((element, bound), pipeline, extents)) in cases.into_iter().enumerate() {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(element, shape.len());
-        let options = CompressOptions::new(bound).with_index(index).with_coder(pipeline).with_effort(Effort::Fast);
+        let options = CompressOptions::new(bound)
+            .with_advanced(Advanced::default().with_coder(pipeline))
+            .with_effort(Effort::Fast);
         let options = options.with_backend(Backend::Cpu);
         let mut expected = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
@@ -155,7 +156,7 @@ fn streams_and_arrays_are_those_of_the_cpu() {
         }
         let array = decompress(&expected, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
         for sizes in sizes_of(case, 3) {
-            let what = format!("{element} {shape} {bound:?} {pipeline} {index} {sizes:?}");
+            let what = format!("{element} {shape} {bound:?} {pipeline} {sizes:?}");
             let stream = compressed(gpus, &bytes, element, shape, &options, sizes);
             assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
             let count = shape.len();
@@ -169,11 +170,11 @@ fn streams_and_arrays_are_those_of_the_cpu() {
 #[test]
 fn lossless_streams_and_arrays_are_those_of_the_cpu() {
     let Some(gpus) = gpus() else { return };
-    for (element, pipeline, index) in [
-        (ElementType::U16, Coder::LzssHuffman, IndexKind::Symbol),
-        (ElementType::F32, Coder::LzssHuffman, IndexKind::Symbol),
-        (ElementType::F64, Coder::Lzss, IndexKind::Gap),
-        (ElementType::I8, Coder::Lzss, IndexKind::Symbol),
+    for (element, pipeline) in [
+        (ElementType::U16, Coder::LzssHuffman),
+        (ElementType::F32, Coder::LzssHuffman),
+        (ElementType::F64, Coder::Lzss),
+        (ElementType::I8, Coder::Lzss),
     ] {
         let shapes = pick(
             [&[0][..], &[1], &[1_250_001], &[530, 1050], &[65, 70, 150]],
@@ -183,13 +184,13 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
             let shape = Shape::new(extents).unwrap();
             let bytes = field(ElementType::F32, shape.len() * element.size() as u64 / 4 + 1);
             let bytes = &bytes[..shape.len() as usize * element.size()];
-            let options = CompressOptions::new(Bound::Lossless).with_index(index).with_coder(pipeline);
+            let options = CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(pipeline));
             let options = options.with_backend(Backend::Cpu);
             let mut expected = Vec::new();
             compress_from(bytes, 0, element, shape, &options, &mut expected).unwrap();
             // Not layer by layer of tiles: each would take all of its chunk to be decoded.
             for sizes in sizes_of(case, 2) {
-                let what = format!("{element} {shape} {pipeline} {index} {sizes:?}");
+                let what = format!("{element} {shape} {pipeline} {sizes:?}");
                 let stream = compressed(gpus, bytes, element, shape, &options, sizes);
                 assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
                 let count = shape.len();
@@ -242,7 +243,7 @@ fn large_tiles_are_decompressed() {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(ElementType::F32, shape.len());
         let options = CompressOptions::new(Bound::Rel(1e-3)).with_backend(Backend::Cpu);
-        let options = options.with_tile_size(Some(TileSize::Large));
+        let options = options.with_advanced(Advanced::default().with_tile(Some(TileSize::Large)));
         let mut stream = Vec::new();
         compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
         let array = decompress(&stream, &DecompressOptions::default().with_backend(Backend::Cpu)).unwrap();
@@ -328,14 +329,14 @@ fn the_library_says_where_it_worked() {
         (CompressOptions::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
         (fast(Bound::Rel(1e-3)).with_fill(Fill::None), true),
         (fast(Bound::Rel(1e-3)).with_device_memory_limit(0), true),
-        (fast(Bound::Rel(1e-2)).with_coder(Coder::LzssHuffman), true),
-        (fast(Bound::Rel(1e-2)).with_coder(Coder::Auto), true),
+        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)), true),
+        (fast(Bound::Rel(1e-2)).with_advanced(Advanced::default().with_coder(Coder::Auto)), true),
         (CompressOptions::new(Bound::Psnr(60.0)), true),
         (CompressOptions::new(Bound::Rel(1e-3)).with_effort(Effort::Best).with_fill(Fill::Value(-9999.0)), true),
-        (CompressOptions::new(Bound::Abs(1e-30)).with_coder(Coder::Huffman), false),
-        (CompressOptions::new(Bound::Lossless).with_coder(Coder::Huffman), false),
-        (CompressOptions::new(Bound::Lossless).with_coder(Coder::Lzss), true),
-        (CompressOptions::new(Bound::Lossless).with_coder(Coder::LzssHuffman), true),
+        (CompressOptions::new(Bound::Abs(1e-30)).with_advanced(Advanced::default().with_coder(Coder::Huffman)), false),
+        (CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Huffman)), false),
+        (CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::Lzss)), true),
+        (CompressOptions::new(Bound::Lossless).with_advanced(Advanced::default().with_coder(Coder::LzssHuffman)), true),
     ] {
         let (here, stream) = run(&options.clone().with_backend(cuda));
         let (there, expected) = run(&options.clone().with_backend(Backend::Cpu));

@@ -71,7 +71,7 @@ pub fn check_bound<T: Real>(values: &[T], extents: &[u64], options: &CompressOpt
     let stream = compress(&view, options).unwrap();
     let report = syncline::inspect(&stream).unwrap();
     assert_eq!(report.compressed_bytes, stream.len() as u64);
-    assert!(stream.len() as u64 <= syncline::max_compressed_len(T::TYPE, view.shape()));
+    assert!(stream.len() as u64 <= syncline::compress_bound(T::TYPE, view.shape()));
     let array = decompress(&stream, &DecompressOptions::default()).unwrap();
     let back = array.to_vec::<T>().unwrap();
     assert_eq!((back.len(), array.shape()), (values.len(), view.shape()));

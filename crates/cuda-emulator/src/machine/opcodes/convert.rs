@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_is_zero_in_32_bits_only() {
+    fn nan_converts_to_zero_in_32_bits_only() {
         let nan = |opcode: &str| {
             let bits = if opcode.ends_with("f32") { f32::NAN.to_bits().into() } else { f64::NAN.to_bits() };
             convert(opcode).unwrap()(&[bits; 32])[0]

@@ -43,7 +43,7 @@ fn a_lane_may_wait_for_another_of_its_warp() {
 }
 
 #[test]
-fn lanes_that_have_not_met_need_not_be_together() {
+fn diverged_lanes_reconverge_later() {
     // Each lane reads what its neighbor has written, with or without synchronization in between.
     let kernel = |wait: &str| {
         let body = format!(
@@ -108,7 +108,7 @@ fn a_block_meets_at_barriers() {
 }
 
 #[test]
-fn those_that_have_ended_are_not_waited_for() {
+fn exited_threads_are_not_counted_at_barriers() {
     let body = "
         setp.ge.u32 %p0, %t, 40;
         @%p0 exit;
@@ -141,7 +141,7 @@ fn a_warp_comes_to_an_aligned_barrier_by_one_instruction() {
 }
 
 #[test]
-fn barriers_are_for_warps() {
+fn barrier_of_part_of_a_warp_is_an_error() {
     assert!(run("bar.sync 1, 40;", 1, 64, 64, 0).unwrap_err().contains("no warps"));
     let by_lane = "and.b32 %r3, %t, 1;\nbarrier.sync %r3;";
     assert!(run(by_lane, 1, 64, 64, 0).unwrap_err().contains("different barriers"));
@@ -154,7 +154,7 @@ fn a_cluster_reads_its_other_blocks() {
 }
 
 #[test]
-fn the_last_to_reach_a_cluster_barrier_waits_at_the_next() {
+fn last_arrival_at_a_cluster_barrier_waits_at_the_next() {
     // Each block reads what another one has written, which does not change before the second barrier.
     let body = format!(
         "{READS_ANOTHER_BLOCK}
@@ -167,7 +167,7 @@ fn the_last_to_reach_a_cluster_barrier_waits_at_the_next() {
 }
 
 #[test]
-fn who_has_arrived_and_ended_does_not_stand_for_others() {
+fn exited_thread_does_not_arrive_for_others() {
     // One warp of block 0 arrives and exits; the other one writes later, after a loop.
     let body = "
         .shared .align 4 .b8 place[128];
@@ -202,7 +202,7 @@ fn who_has_arrived_and_ended_does_not_stand_for_others() {
 }
 
 #[test]
-fn clusters_are_told_what_is_wrong_with_their_barriers() {
+fn wrong_cluster_barrier_is_reported() {
     let outcome = |body| run_in(&in_clusters_of(2), body, [2, 1, 1], 2, 32, 64, 0);
     let twice = "barrier.cluster.arrive.release;\nbarrier.cluster.arrive.release;";
     assert!(outcome(twice).unwrap_err().contains("arrives twice"));
@@ -222,7 +222,7 @@ fn clusters_are_told_what_is_wrong_with_their_barriers() {
 }
 
 #[test]
-fn who_waits_for_ever_is_told() {
+fn deadlock_is_reported() {
     let body = "
         setp.eq.u32 %p0, %t, 3;
         @%p0 bra $end;

@@ -361,7 +361,7 @@ fn errors_outside_of_functions() {
 }
 
 #[test]
-fn broken_text_is_no_worse_than_an_error() {
+fn damaged_ptx_is_an_error() {
     for end in 0..SAMPLE.len() {
         let _ = parse(&SAMPLE[..end]);
     }

@@ -2,7 +2,7 @@
 
 use syncline::Bound;
 
-use super::Array;
+use super::changes::Array;
 use crate::args::{BoundChoice, ConvertBoundArgs};
 use crate::conventions::{self, Attributes};
 use crate::format;

@@ -5,11 +5,11 @@ use std::path::Path;
 use syncline::{Header, Pipeline, Shape};
 
 use crate::args::DecompressArgs;
-use crate::input::is_dash;
 use crate::message::{self, Failure, Outcome};
-use crate::names;
+use crate::names::{self, is_dash};
 use crate::npy;
 use crate::output::Output;
+
 use crate::tasks::Task;
 
 /// Warns if the name of an output says another type than the elements have.

@@ -16,7 +16,6 @@
 use rayon::prelude::*;
 
 use super::StreamDecoder;
-use super::gap;
 use super::spans::{Span, Spans};
 use crate::huffman::Symbol;
 
@@ -95,5 +94,23 @@ pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, dense: &mut [S], th
         bounds.push(entry);
     }
     // The write of a part ends where the next begins, not at the cut.
-    gap::write_counted(spans, &bounds, &counts, dense)
+    write_counted(spans, &bounds, &counts, dense)
+}
+
+/// Decodes between successive bounds (each the start of a codeword or the end of all), in parallel, given the number of
+/// symbols of each part; returns how many symbols there were.
+fn write_counted<S: Symbol>(
+    spans: Spans<'_, '_, '_, S>,
+    bounds: &[u32],
+    counts: &[usize],
+    mut dense: &mut [S],
+) -> usize {
+    let mut parts = Vec::with_capacity(counts.len());
+    for (bound, &count) in bounds.windows(2).zip(counts) {
+        // Damaged codewords may count to more than there is room for.
+        let (part, rest) = dense.split_at_mut(count.min(dense.len()));
+        dense = rest;
+        parts.push((bound, part));
+    }
+    parts.into_par_iter().map(|(bound, part)| spans.write(bound[0], bound[1], part).symbols).sum()
 }

@@ -8,8 +8,10 @@ use crate::bound::Pipeline;
 use crate::container::{Header, INTERPOLATED, Sections, SparseList, TileMeta, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
-use crate::huffman::{self, Stream};
-use crate::pipeline::{Context, DecodeScratch, Tiles};
+use crate::huffman::{self, IndexKind, Stream};
+use crate::pipeline::context::Context;
+use crate::pipeline::destination::Tiles;
+use crate::pipeline::scratch::DecodeScratch;
 use crate::predict::interpolate::{Interpolation, Scheme};
 use crate::predict::orders;
 use crate::quantize::Real;
@@ -199,11 +201,11 @@ impl Bitmaps {
             };
         }
         let stream = Stream::<u8>::parse(section, &context.place)?;
-        if stream.symbols() != length {
+        if stream.symbols() != length || stream.index_kind() != IndexKind::Symbol || stream.needs_classes() {
             return Err(context.corrupt("its bitmaps do not fit its tiles"));
         }
         let mut bytes = vec![0; length];
-        stream.decoder(huffman::Decoder::Chunked, &[])?.decode(&mut bytes, 1)?;
+        stream.decoder(huffman::Decoder::Indexed, &[])?.decode(&mut bytes, 1)?;
         Ok(Self { bytes, starts })
     }
 

@@ -1,6 +1,6 @@
 //! Quantizes a tile to integers. Some elements are masked or stored verbatim instead.
 
-use super::EncodeBuffers;
+use super::buffers::EncodeBuffers;
 use super::reserved::reserved_patterns;
 use crate::bound::{Bound, ErrorSummary, Pipeline};
 use crate::container::{Header, TileMeta};

@@ -13,7 +13,8 @@ use crate::lzss::{
 };
 use crate::mem::prefetch::PrefetchTargets;
 use crate::mem::uninit::{UninitBytes, Written};
-use crate::pipeline::{Context, Tiles};
+use crate::pipeline::context::Context;
+use crate::pipeline::destination::Tiles;
 use crate::predict::word::Word;
 use crate::predict::words;
 
@@ -179,7 +180,7 @@ fn read_parts<'b>(
     let matches = sum(|b| b.matches as usize);
     let literals = sum(|b| (b.tokens - b.matches) as usize);
     let width = params.width.bytes();
-    let reader = PlaneReader { decoder: context.decoder, place: &context.place };
+    let reader = PlaneReader { place: &context.place };
     let TokenBuffers { flags, flag_bytes, lengths, distances, literals: literal_out } = buffers;
     let (bytes, parts) = match (literal_bytes, width) {
         (0, _) => {

@@ -317,7 +317,6 @@ impl<'p> PaddedBytes<'p> {
 
 /// Reads planes back.
 pub(super) struct PlaneReader<'a> {
-    pub decoder: Decoder,
     pub place: &'a str,
 }
 
@@ -375,7 +374,7 @@ impl PlaneReader<'_> {
                     return Err(bad("an LZSS plane does not fit the token counts"));
                 }
                 plane.resize(stream.symbols(), S::truncate(0));
-                stream.decoder(self.decoder, &[])?.decode(&mut plane, 1)?;
+                stream.decoder(Decoder::Auto, &[])?.decode(&mut plane, 1)?;
                 fields.take(stream.byte_len())?;
                 for (symbols, &symbol) in out.chunks_exact_mut(stride * S::BYTES).zip(&plane[..count]) {
                     put(&mut symbols[first * S::BYTES..], symbol);

@@ -1,5 +1,5 @@
 // Builds the candidate trees of a large codebook, one block each: that of the unmodified counts, and those of the
-// counts raised to the floors of the length limit, whether they are needed or not. huffman/codebook/block.cu explains
+// counts raised to the floors of the length limit, whether they are needed or not. huffman/codebook/tree.cuh explains
 // the rounds. Leaves are read from device memory, once for each round that melds them. The queue of internal trees is
 // in shared memory, except for rounds of more than QUEUE trees. Fronts are stored as one byte per tree, and in full for
 // every 64th tree, because they grow by at most two from tree to tree.

@@ -3,7 +3,7 @@
 //
 // - Symbols are sorted by (count, symbol): into buckets of similar counts, sixteen per octave, and within a bucket by
 //   counting smaller keys.
-// - One warp or four build a tree, in the melding rounds that huffman/codebook/block.cu explains. The warps of a block
+// - One warp or four build a tree, in the melding rounds that huffman/codebook/tree.cuh explains. The warps of a block
 //   build the floor trees of the length limit in parallel. If blocks are few (ALL_TREES) and the counts are not
 //   sampled, all trees are built before it is known whether they are needed. If multiprocessors would be idle
 //   (CODEBOOK_BLOCKS), or for the codebook that is the most likely to need floor trees (LAST_CLASS_BLOCKS), several

@@ -1,12 +1,19 @@
-// Huffman trees: melding, depths, and the floor trees of the length limit. huffman/codebook/block.cu explains the
-// rounds.
+// Huffman trees: melding, depths, and the floors of the length limit. The method is that of Tian et al., "Revisiting
+// Huffman Coding" (IPDPS 2021), section IV-B (after Ostadzadeh et al. 2007), with the changes that the exact lengths of
+// the stream format require:
+// - Symbols are sorted by (count, symbol) with a stable radix sort.
+// - GenerateCL melds, in each round, every tree that is not above the sum t of the two smallest: all internal trees of
+//   the queue, because sums ascend, and the leaves up to t, found by search. Merge path brings both in order, leaves
+//   first if equal, and neighbors are melded. If their number is odd, the largest waits. Each round thus does in
+//   parallel what the sequential two-queue method does next, so the tree is the same.
+// - Depths never increase in the order in which trees are made. So each tree only records its front, the next internal
+//   tree at the time it was made, and one warp walks down the levels at the end. The paper updates every leaf in every
+//   round.
 //
-// SYMBOLS                   number of symbols, up to 65,536
-// MAX_LENGTH                maximum codeword length if at most LARGE_ALPHABET symbols are used
-// MAX_LENGTH_LARGE          maximum codeword length otherwise
-// FLOORS                    number of floors of the length limit
-// FLOOR_TREES_HEADER_BYTES  bytes of `FloorTrees`
-// FLOOR_TREES_BYTES         the same with the arrays after it
+// SYMBOLS           number of symbols, up to 65,536
+// MAX_LENGTH        maximum codeword length if at most LARGE_ALPHABET symbols are used
+// MAX_LENGTH_LARGE  maximum codeword length otherwise
+// FLOORS            number of floors of the length limit
 //
 // THREADS and COOPERATIVE_BLOCKS: see device/cooperative.cuh.
 #pragma once
@@ -347,48 +354,6 @@ __device__ inline Count coded_bits(const Count *sums, uint32_t used, uint32_t li
     const uint32_t shorter = warp_inclusive_sum(at_length) - at_length;
     return warp_reduce_sum(lane_id() > 0 && lane_id() <= limit ? sums[used - shorter] : Count(0));
 }
-
-// The data that the blocks of a codebook exchange, and that block_codebook passes to floor_trees. Behind it in memory
-// are the prefix sums of the counts (SYMBOLS + 1 words of 64 bits) and all symbols from the rarest on (16 bits), first
-// those that do not occur.
-struct FloorTrees {
-    uint32_t used, finished; // finished floor trees
-    uint64_t total;
-    uint64_t best_bits;  // of step (2)
-    uint32_t best[WARP]; // its leaves at each depth
-    struct LimitedCode {
-        uint64_t bits;
-        uint32_t leaves[WARP];
-    } codes[FLOORS];
-    uint32_t needs_floors, rounds; // whether floor trees are needed, and rounds of melding the unmodified counts
-
-    __device__ inline uint64_t *sums() {
-        return reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(this) + FLOOR_TREES_HEADER_BYTES);
-    }
-    __device__ inline uint16_t *order() { return reinterpret_cast<uint16_t *>(sums() + SYMBOLS + 1); }
-
-    // Returns the code with the fewest bits of step (2) and all floor trees, the earlier of equal ones: the leaves at
-    // the depth that is the lane's number. Called by a warp.
-    __device__ inline uint32_t best_code() const {
-        uint64_t fewest = lane_id() < FLOORS ? __ldcg(&codes[min_of(lane_id(), FLOORS - 1u)].bits) : ~0ull;
-        uint32_t first = lane_id();
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            const uint64_t bits = __shfl_xor_sync(ALL_LANES, fewest, distance);
-            const uint32_t other = __shfl_xor_sync(ALL_LANES, first, distance);
-            if (bits < fewest || (bits == fewest && other < first)) {
-                fewest = bits;
-                first = other;
-            }
-        }
-        return fewest < __ldcg(&best_bits) ? __ldcg(&codes[first].leaves[lane_id()]) : __ldcg(&best[lane_id()]);
-    }
-};
-static_assert(sizeof(FloorTrees) <= FLOOR_TREES_HEADER_BYTES &&
-                  FLOOR_TREES_HEADER_BYTES + (SYMBOLS + 1) * 8 + SYMBOLS * 2 <= FLOOR_TREES_BYTES,
-              "the host gives enough memory");
-static_assert(FLOOR_TREES_HEADER_BYTES % 16 == 0 && FLOOR_TREES_BYTES % 16 == 0 && MAX_LENGTH_LARGE < WARP &&
-                  FLOORS <= WARP,
-              "a lane a depth, a lane a try");
 
 // Returns floor `number` for codewords of at most `limit` bits.
 __device__ inline uint64_t floor_of(uint32_t number, uint64_t total, uint32_t limit) {

@@ -1,6 +1,5 @@
 // Prepares a batch of streams for the decoders on the device: descriptors, codebooks, and symbols in canonical order.
 //
-// INDEX                  the index kind of the streams; 3: any
 // BITMAP_BLOCK_GROUPS    groups that a block of prepare_batch maps
 #include "huffman/decode/parse.cuh"
 
@@ -11,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                   BatchTotals *totals, uint32_t *status, uint32_t *done) {
     __shared__ __align__(16) ParseScratch scratch;
     __shared__ uint64_t warp_sums[PARSE_WARPS];
-    constexpr uint32_t CODEBOOKS = INDEX == INDEX_SYMBOL ? MAX_CODEBOOKS : 1;
+    constexpr uint32_t CODEBOOKS = MAX_CODEBOOKS;
     constexpr uint32_t ALPHABETS = SYMBOL_BYTES == 1 ? 256 * CODEBOOKS : 65536, STRIDE = ALPHABETS / CODEBOOKS;
     static_assert(SYMBOL_BYTES == 1 || MARKS * CODEBOOKS <= ALPHABETS, "a place for the symbols of each codebook");
     const uint32_t number = blockIdx.x, own = blockIdx.y;
@@ -21,8 +20,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         at.length <= limits.input_bytes - at.offset && at.length <= limits.length &&
                         at.groups <= limits.groups && at.out * SYMBOL_BYTES % 16 == 0 &&
                         at.out <= limits.output_symbols && room <= limits.output_symbols - at.out &&
-                        (CODEBOOKS == 1 || (at.classes <= limits.classes && at.groups <= limits.classes - at.classes));
-    const StreamBounds bounds{at.offset, inside ? at.length : 0, at.groups, SYMBOL_BYTES, GROUP_LOG2, INDEX};
+                        at.classes <= limits.classes && at.groups <= limits.classes - at.classes;
+    const StreamBounds bounds{at.offset, inside ? at.length : 0, at.groups, SYMBOL_BYTES, GROUP_LOG2, CODEBOOKS};
     const uint32_t slot = number * CODEBOOKS;
     const CodebookOutput to{codebooks + slot,   slot,   symbols,
                             number * ALPHABETS, STRIDE, marks + uint64_t(number) * ALPHABETS};

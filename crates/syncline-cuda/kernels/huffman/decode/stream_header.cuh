@@ -6,7 +6,7 @@
 using format::MAX_CODEBOOKS;
 using format::STREAM_HEADER_BYTES;
 constexpr uint32_t MAX_STREAM_SYMBOLS = 1u << 23; // per stream
-constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2, INDEX_ANY = 3;
+constexpr uint32_t INDEX_SYMBOL = 2;              // the only index kind that is decoded here
 
 // Bits of a stream's status word, in addition to those of huffman/decode/decode.cuh.
 constexpr uint32_t STATUS_HEADER = 16, STATUS_CODEBOOK = 32, STATUS_CAPACITY = 64;
@@ -18,21 +18,18 @@ struct StreamBounds {
     uint32_t most_groups; // capacity of the output, in groups
     uint32_t symbol_bytes;
     uint32_t group_log2;
-    uint32_t index_kind; // required kind; INDEX_ANY: any, but only one codebook
+    uint32_t most_codebooks;
 };
 
 // The header of a stream, and the offsets of its parts from the start of the stream.
 struct StreamHeader {
     uint32_t groups, live, bits, codebook_bytes, index_bytes, sum, weighted;
-    uint32_t index_kind, codebooks, zero_bit_symbol, longest, has_zero_bit_groups;
+    uint32_t codebooks, zero_bit_symbol, longest, has_zero_bit_groups;
     uint32_t status; // 0, or bits that identify errors
     uint64_t bitmap, index, words;
 };
 
 __device__ inline uint64_t align_up(uint64_t number, uint64_t to) { return (number + to - 1) / to * to; }
-__device__ inline uint32_t gap_bytes(uint32_t bits, uint32_t longest) {
-    return (ceil_div(bits, SUBSEQUENCE_BITS) * (longest <= 16 ? 4 : 8) + 7) / 8;
-}
 
 __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBounds &bounds) {
     StreamHeader header{};
@@ -46,7 +43,7 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     header.groups = first.x;
     header.live = first.y;
     const uint32_t group_log2 = first.z & 0xFF, symbol_bytes = first.z >> 8 & 0xFF;
-    header.index_kind = first.z >> 16 & 0xFF;
+    const uint32_t index_kind = first.z >> 16 & 0xFF;
     header.codebooks = first.z >> 24;
     header.zero_bit_symbol = first.w & 0xFFFF;
     header.longest = first.w >> 16 & 0xFF;
@@ -58,12 +55,10 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     header.codebook_bytes = second.w;
     header.index_bytes = third.x;
     const uint64_t live_symbols = uint64_t(header.live) << bounds.group_log2;
-    const bool several = bounds.index_kind == INDEX_SYMBOL;
     const bool wrong =
-        group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
-        (bounds.index_kind != INDEX_ANY && header.index_kind != bounds.index_kind) || header.codebooks == 0 ||
-        header.codebooks > (several ? MAX_CODEBOOKS : 1) || (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) ||
-        header.longest > LONGEST || flags > 1 || third.y != 0 ||
+        group_log2 != bounds.group_log2 || symbol_bytes != bounds.symbol_bytes || index_kind != INDEX_SYMBOL ||
+        header.codebooks == 0 || header.codebooks > bounds.most_codebooks ||
+        (symbol_bytes == 1 && header.zero_bit_symbol > 0xFF) || header.longest > LONGEST || flags > 1 || third.y != 0 ||
         uint64_t(header.groups) << bounds.group_log2 > MAX_STREAM_SYMBOLS || header.live > header.groups ||
         (header.has_zero_bit_groups != 0) == (header.live == header.groups) ||
         (header.live == 0) != (header.longest == 0) || header.bits < live_symbols ||
@@ -78,10 +73,7 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamBou
     const uint64_t end = header.words + uint64_t(ceil_div(header.bits, 32)) * 4 + 8;
     if (end > bounds.length) {
         header.status = STATUS_HEADER;
-    } else if (header.index_kind == INDEX_SYMBOL
-                   ? header.index_bytes / 8 < ceil_div(header.live, WARP)
-                   : header.index_bytes !=
-                         (header.index_kind == INDEX_GAP ? gap_bytes(header.bits, header.longest) : 0)) {
+    } else if (header.index_bytes / 8 < ceil_div(header.live, WARP)) {
         header.status = STATUS_INDEX;
     } else if (header.groups > bounds.most_groups) {
         header.status = STATUS_CAPACITY;

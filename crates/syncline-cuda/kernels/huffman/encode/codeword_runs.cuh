@@ -147,18 +147,3 @@ __device__ inline void reduce_to_alphabet(LaneSymbols &own, uint32_t live_lanes,
         }
     }
 }
-
-// Returns the lengths of WORD_LENGTHS codewords minus 1, the first in the low bits. Two lengths are masked together:
-// their carries vanish when the ones are subtracted.
-constexpr uint32_t WORD_LENGTHS = 32 / LENGTH_BITS;
-__device__ inline uint32_t lengths_of(const uint32_t *entries) {
-    constexpr uint32_t ONES = LENGTH_BITS == 4 ? 0x11111111u : 0x01010101u, LENGTH_MASK = MISSING - 1;
-    uint32_t lengths = 0u - ONES;
-#pragma unroll
-    for (uint32_t i = 0; i < WORD_LENGTHS; i += 2) {
-        const uint32_t two = LENGTH_BITS == 4 ? entries[i + 1] * 16 + entries[i] & LENGTH_MASK
-                                              : (entries[i + 1] & LENGTH_MASK) * 256 + (entries[i] & LENGTH_MASK);
-        lengths += two << LENGTH_BITS * i;
-    }
-    return lengths;
-}

@@ -42,13 +42,6 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
-// The encoder's records for the gap index: the length of each codeword, in LENGTH_BITS bits, and the bit in the warp's
-// round at which the codewords of each lane end.
-constexpr uint32_t LENGTH_BITS = LONGEST <= 16 ? 4 : 8;
-constexpr uint32_t LENGTH_WORDS = LANE_SYMBOLS * LENGTH_BITS / 32;
-constexpr uint32_t SEGMENT_LANES = SEGMENT / LANE_SYMBOLS;
-constexpr uint32_t RECORDED_WORDS = SEGMENT_LANES * LENGTH_WORDS + SEGMENT_LANES / 2;
-
 // Returns a word that consists of copies of a symbol.
 __device__ constexpr uint32_t spread_symbol(uint32_t symbol) {
     return symbol * (SYMBOL_BYTES == 1 ? 0x01010101u : 0x00010001u);

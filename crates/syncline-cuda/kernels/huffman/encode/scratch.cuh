@@ -1,10 +1,8 @@
 // Scratch memory that the encoder passes to the kernels that lay out and write streams.
 #pragma once
 #include "huffman/encode/encode.cuh"
-#include "format/constants.cuh"
 
 constexpr uint32_t INDEX_BLOCK = 32; // live groups
-using format::SUBSEQUENCE_BITS;
 
 // Scratch memory of all streams, or of one.
 struct EncodeScratch : EncodeScratchFields {
@@ -21,6 +19,5 @@ __device__ inline EncodeScratch of_stream(EncodeScratch all, uint32_t stream, ui
     all.live_bits += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK) * INDEX_BLOCK;
     all.free_bitmap += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, 32);
     all.descriptors += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK);
-    all.gaps += before * (SLOT_WORDS * 32 / SUBSEQUENCE_BITS);
     return all;
 }

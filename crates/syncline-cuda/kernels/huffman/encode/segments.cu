@@ -7,7 +7,6 @@
 //
 // THREADS          threads of a block
 // RESIDENT_BLOCKS  resident blocks per multiprocessor, for the allocation of registers
-// RECORD_LENGTHS   1: records the length of each codeword for the gap index
 // SHARED_TABLE     1: the codewords are in shared memory; 0: in device memory, because they do not fit
 #include "huffman/encode/codeword_runs.cuh"
 #include "device/sync.cuh"
@@ -50,8 +49,7 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     segments_encode(const uint8_t *symbols, const StreamInput *spans, const uint32_t *all_codewords,
                     const uint32_t *codebooks_used, const uint8_t *classes, uint32_t segments_in_stream,
-                    uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *lengths_of_codewords,
-                    uint32_t *segments_done) {
+                    uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *segments_done) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
     uint16_t(*lengths)[SEGMENT_GROUPS] =
@@ -130,17 +128,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 
     uint32_t live_before = 0, carried = 0, sum = 0, weighted = 0, seen = 0, any = 0;
     uint32_t group_at = group_in_round;
-    uint32_t *recorded = lengths_of_codewords + slot_number * RECORDED_WORDS;
-    uint16_t *recorded_ends = reinterpret_cast<uint16_t *>(recorded + SEGMENT_LANES * LENGTH_WORDS) + lane_id();
-    recorded += lane_id() * LENGTH_WORDS;
     auto encode_round = [&](LaneSymbols &own) {
         const uint32_t live_lanes = live_lanes_of(own, at < stream_symbols, free_word);
         if (live_lanes == 0) {
             if (lane_id() % LANES_IN_GROUP == 0) {
                 lengths[warp][group_at] = 0;
-            }
-            if (RECORD_LENGTHS) {
-                recorded_ends[group_at / (WARP / LANES_IN_GROUP) * WARP] = 0;
             }
             return;
         }
@@ -177,14 +169,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         for (uint32_t i = 0; i < RUNS; ++i) {
             runs[i] = concatenate(singles + CODEWORDS_IN_RUN * i, missing);
         }
-        if (RECORD_LENGTHS) {
-            uint32_t *words = recorded + group_at / (WARP / LANES_IN_GROUP) * WARP * LENGTH_WORDS;
-#pragma unroll
-            for (uint32_t w = 0; w < LENGTH_WORDS; w += 2) {
-                reinterpret_cast<uint2 *>(words)[w / 2] =
-                    make_uint2(lengths_of(singles + w * WORD_LENGTHS), lengths_of(singles + (w + 1) * WORD_LENGTHS));
-            }
-        }
         uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;
         if (live_lanes != ALL_LANES) {
             const uint32_t live_groups = live_group_bits(live_lanes);
@@ -216,9 +200,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const uint32_t group_end = __shfl_sync(ALL_LANES, through, lane_id() | (LANES_IN_GROUP - 1));
         if (lane_id() % LANES_IN_GROUP == 0) {
             lengths[warp][group_at] = group_end - (through - total);
-        }
-        if (RECORD_LENGTHS) {
-            recorded_ends[group_at / (WARP / LANES_IN_GROUP) * WARP] = through;
         }
         // Position in bits of shared memory.
         const uint32_t position = 8 * shared_address(ring) + (line_at + carried + through - total) % RING_BITS;

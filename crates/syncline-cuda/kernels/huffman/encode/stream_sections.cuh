@@ -3,6 +3,7 @@
 #pragma once
 #include "device/warp.cuh"
 #include "huffman/encode/scratch.cuh"
+#include "format/constants.cuh"
 
 using format::STREAM_HEADER_BYTES;
 constexpr uint32_t GROUP_LOG2 = GROUP == 64 ? 6 : 7;

@@ -1,14 +1,9 @@
 // Lays out encoded segments as streams and writes the bytes of the streams (docs/FORMAT.md, "Huffman stream").
 //
-// INDEX           0 none, 1 gap, 2 symbol
+// INDEX           0 none, 2 symbol
 // THREADS         threads of a block of streams_lay_out
 // WRITE_THREADS   threads of a block of streams_write, one warp for each segment
-// RECORD_LENGTHS  1: the gap index is computed from the lengths that the encoder has recorded; 0: it is already
-// computed
 #include "device/sync.cuh"
-#if INDEX == 1 && RECORD_LENGTHS
-#include "huffman/encode/gap_array.cuh"
-#endif
 #include "huffman/encode/stream_sections.cuh"
 
 // Groups of a thread. Their numbers of bits form a vector.
@@ -267,10 +262,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         plan.status = stream_status | (bad ? STATUS_MISSING_CODEWORD : 0);
         plan.bitmap_at = align_up(STREAM_HEADER_BYTES + plan.codebook_bytes, 4);
         plan.index_at = align_up(plan.bitmap_at + (plan.has_free ? ceil_div(span.groups, 8) : 0), 8);
-        if (INDEX == 1) {
-            const uint32_t gaps = ceil_div(bits, SUBSEQUENCE_BITS);
-            index_bytes = plan.longest <= 16 ? ceil_div(gaps, 2) : gaps;
-        }
         plan.index_bytes = index_bytes;
         plan.codewords_at = align_up(plan.index_at + index_bytes, 16);
         plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
@@ -319,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan *plans, const Codebooks &codebooks,
                                    const EncodeScratch &all, const uint32_t *all_slots, uint64_t slots_in_stream,
                                    const StreamInput *spans, uint32_t segments_in_stream, const uint64_t *offsets,
-                                   const uint32_t *lengths_of_codewords, uint8_t *out, uint64_t out_bytes) {
+                                   uint8_t *out, uint64_t out_bytes) {
     const bool is_header_block = number == 0;
     const uint32_t block = is_header_block ? 0 : number - 1;
     // Loads the start and end of this warp's segment together with the plan that determines whether the segment exists.
@@ -356,15 +347,6 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
         const uint32_t bytes = ceil_div(plan.groups, 8);
         for (uint32_t i = rank; i < bytes; i += step) {
             out[plan.bitmap_at + i] = uint8_t(scratch.free_bitmap[i / 4] >> i % 4 * 8);
-        }
-    }
-    if (INDEX == 1 && !RECORD_LENGTHS) {
-        const uint32_t gaps = ceil_div(plan.codeword_bits, SUBSEQUENCE_BITS);
-        for (uint32_t i = rank; i < plan.index_bytes; i += step) {
-            uint32_t byte = plan.longest <= 16
-                                ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4
-                                : scratch.gaps[i];
-            out[plan.index_at + i] = byte;
         }
     }
     if (INDEX == 2) {
@@ -433,14 +415,6 @@ __device__ inline void write_block(uint32_t stream, uint32_t number, StreamPlan 
             words[last - 1] = word | rest;
         }
     }
-#if INDEX == 1 && RECORD_LENGTHS
-    const uint32_t *recorded =
-        lengths_of_codewords + (uint64_t(stream) * segments_in_stream + segment) * RECORDED_WORDS;
-    write_gaps({recorded, start, warp_broadcast(min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS), 0),
-                segment == 0},
-               {out + plan.index_at, warp_broadcast(ceil_div(plan.codeword_bits, SUBSEQUENCE_BITS), 0),
-                warp_broadcast(plan.longest, 0) > 16});
-#endif
 }
 
 // Resident blocks per multiprocessor, for the allocation of registers.
@@ -455,8 +429,8 @@ constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     streams_write(StreamPlan *plans, Codebooks codebooks, EncodeScratch all, const uint32_t *all_slots,
                   uint64_t slots_in_stream, const StreamInput *spans, uint32_t segments_in_stream,
-                  const uint64_t *offsets, const uint32_t *lengths_of_codewords, uint8_t *out, uint64_t out_bytes,
-                  const uint64_t *laid_out, uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
+                  const uint64_t *offsets, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out,
+                  uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
     const uint32_t streams = gridDim.x / blocks_in_stream;
     // Otherwise starts with the last stream, whose segments may still be in the L2 cache.
     const uint32_t from_last = gridDim.x - 1 - blockIdx.x;
@@ -481,9 +455,8 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
         launch_dependents();
     }
     write_block(stream, number, plans, codebooks, all, all_slots, slots_in_stream, spans, segments_in_stream, offsets,
-                lengths_of_codewords, out, out_bytes);
-    // Streams with the gap index are not encoded in place, so no counter is given.
-    if (INDEX != 1 && unwritten != nullptr) {
+                out, out_bytes);
+    if (unwritten != nullptr) {
         __syncthreads();
         if (threadIdx.x == 0) {
             signal_release_add(&unwritten[stream], uint32_t(-1));

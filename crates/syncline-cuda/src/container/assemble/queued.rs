@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::geometry::ChunkBatch;
 use crate::huffman::Symbol;
 use crate::huffman::encode::LaidOutStreams;
-use crate::observer::Observer;
 use crate::quantize::{ListedStreams, MOST_BITMAP_BYTES};
 
 /// The most groups of a tile's bitmap.
@@ -32,9 +31,8 @@ impl<S: Symbol> StreamCoder<S> {
         coder: &mut Option<Self>,
         frame: &mut Frame<'a>,
         symbols: &CudaView<'_, S>,
-        observer: &mut Observer<'_>,
     ) -> Result<Option<LaidOutStreams<'a>>> {
-        coder.as_mut().map_or(Ok(None), |coder| coder.lay_out(frame, symbols, None, observer))
+        coder.as_mut().map_or(Ok(None), |coder| coder.lay_out(frame, symbols, None))
     }
 }
 
@@ -73,7 +71,6 @@ impl Assembler<'_> {
     }
 
     /// Writes the records of a batch as [`Self::finish`] does, whose streams are those of [`Self::prepare_queued`].
-    #[expect(clippy::too_many_arguments, reason = "the streams, the other contents, and where they go")]
     pub(crate) fn finish_queued<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -82,15 +79,14 @@ impl Assembler<'_> {
         codes: &mut CudaViewMut<'_, u16>,
         to: RecordOutput<'_, '_>,
         listed: u32,
-        observer: &mut Observer<'_>,
     ) -> Result<()> {
         // Without room for a kind of streams, there is no coder for it.
         let mut others = OtherStreams { listed, ..OtherStreams::default() };
-        others.wide = StreamCoder::lay_out_queued(&mut self.wide, frame, &codes.as_view(), observer)?;
+        others.wide = StreamCoder::lay_out_queued(&mut self.wide, frame, &codes.as_view())?;
         if let (Some(masks), Some(signs)) = (&input.bitmaps.masks, &input.bitmaps.signs) {
-            others.masks = StreamCoder::lay_out_queued(&mut self.masks, frame, masks, observer)?;
-            others.signs = StreamCoder::lay_out_queued(&mut self.signs, frame, signs, observer)?;
+            others.masks = StreamCoder::lay_out_queued(&mut self.masks, frame, masks)?;
+            others.signs = StreamCoder::lay_out_queued(&mut self.signs, frame, signs)?;
         }
-        self.write(frame, started, others, input, codes, to, observer)
+        self.write(frame, started, others, input, codes, to)
     }
 }

@@ -55,8 +55,8 @@ pub(crate) struct PendingWrites {
     pub spans: CUdeviceptr,
     /// Bytes of a group.
     pub group_bytes: u32,
-    /// Counter of signed pieces.
-    pub signed: CUdeviceptr,
+    /// Counter of checksummed pieces.
+    pub checksummed: CUdeviceptr,
 }
 
 /// Destinations of the results. Each field is an address or 0: an array of hashes, the buffer whose excluded ranges
@@ -64,6 +64,6 @@ pub(crate) struct PendingWrites {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HashDestination {
     pub hashes: CUdeviceptr,
-    pub sign: CUdeviceptr,
+    pub checksummed_bytes: CUdeviceptr,
     pub differs: CUdeviceptr,
 }

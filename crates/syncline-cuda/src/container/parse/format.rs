@@ -3,14 +3,13 @@
 use syncline_core::bound::Pipeline;
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::IndexKind;
 use syncline_core::quantize::mask::TileMask;
 
 use super::{BITMAP_GROUP_LOG2, BOOKS, ParsedChunk};
 use crate::container::parsed::sums_len;
 use crate::device::Arena;
 use crate::geometry::ChunkBatch;
-use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, BatchBounds, CODEBOOKS};
 use crate::huffman::decode::structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
 
 /// Properties of a stream that parsing needs, from its header.
@@ -18,7 +17,6 @@ use crate::huffman::decode::structs::{BatchTotals, CodebookDescriptor, StreamDes
 pub struct Format {
     pub(super) patterns: u32,
     pub(super) signs: bool,
-    pub(super) index: IndexKind,
     pub(super) lzss_codes: bool,
     pub(super) token_codes: bool,
     group_log2: u32,
@@ -33,7 +31,6 @@ impl Format {
         Self {
             patterns: header.patterns.len() as u32,
             signs: header.pipeline == Pipeline::LogQuantized,
-            index: header.index,
             lzss_codes: header.lzss_codes,
             token_codes: header.token_codes,
             group_log2: header.group_log2.into(),
@@ -50,22 +47,17 @@ impl Format {
         u32::from(self.masks()) + u32::from(self.signs)
     }
 
-    /// Returns the index of the streams of codes.
-    pub fn index(&self) -> IndexKind {
-        self.index
-    }
-
     /// Returns upper bounds of the streams of codes of a batch.
     pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> BatchBounds {
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         BatchBounds {
             streams: batch.chunks(),
-            index: Some(self.index),
+            codebooks: CODEBOOKS,
             group_log2: self.group_log2,
             groups: batch.slots(),
             bytes: record_bytes,
             output_symbols: groups << self.group_log2,
-            classes: if self.index == IndexKind::Symbol { groups } else { 0 },
+            classes: groups,
             input_bytes,
         }
     }
@@ -75,7 +67,7 @@ impl Format {
         let streams = batch.chunks() * self.bitmap_kinds();
         BatchBounds {
             streams,
-            index: None,
+            codebooks: 1,
             group_log2: BITMAP_GROUP_LOG2,
             groups: (self.bitmap_stride >> BITMAP_GROUP_LOG2) as u32,
             bytes: record_bytes,

@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
-use syncline_core::huffman::IndexKind;
 
 use super::results::{ParsedRecords, Tiles};
 use super::{BOOKS, Format, cleared_bytes, rank_stride};
@@ -159,10 +158,8 @@ impl<'a> ParseMemory<'a> {
             bitmap_stride: format.bitmap_stride,
             rank_stride: tiles.rank_stride,
             patterns: format.patterns,
-            index_kind: format.index as u32,
             lzss_codes: format.lzss_codes.into(),
             token_codes: format.token_codes.into(),
-            unused: 0,
         }
     }
 
@@ -181,7 +178,7 @@ impl<'a> ParseMemory<'a> {
         }
         Ok(ParsedRecords {
             tiles: self.tiles,
-            codes: self.codes.into_view(code_bounds, !has_classes && format.index == IndexKind::Symbol)?,
+            codes: self.codes.into_view(code_bounds, !has_classes)?,
             classes: self.classes,
             code_status: self.code_status,
             code_sums: self.code_sums,

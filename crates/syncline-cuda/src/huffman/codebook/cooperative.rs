@@ -1,18 +1,53 @@
-//! Codebooks of alphabets that exceed the shared memory of one block: launcher of
+//! Codebooks of large alphabets: launcher of
 //! `kernels/huffman/codebook/cooperative.cu` and `kernels/huffman/codebook/cooperative_trees.cu`.
 
 #![allow(unsafe_code, reason = "kernel launches")]
 
-use cudarc::driver::{CudaView, PushKernelArg};
+use crate::device::Specialization;
+use cudarc::driver::CudaView;
 
 use super::{
-    BlockLayout, CANDIDATE_TREES, CANDIDATE_TREES_BYTES, CONTROL_BYTES, DeviceCodebooks, SUMMARY_WORDS, constants,
+    BlockLayout, CANDIDATE_TREES, CANDIDATE_TREES_BYTES, CONTROL_BYTES, DeviceCodebooks, SUMMARY_WORDS, check_alphabet,
+    constants,
 };
-use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
+use crate::error::{CudaError, Result};
 
-const SOURCE: Source = source!("huffman/codebook/cooperative.cu");
-const TREES: Source = source!("huffman/codebook/cooperative_trees.cu");
+declare_kernels! {
+    /// The kernels of `kernels/huffman/codebook/cooperative.cu`.
+    struct SortKernels in "huffman/codebook/cooperative.cu", of (symbols: u32, layout: BlockLayout) {
+        with COMMON = constants(symbols, layout.threads, layout.blocks);
+        with CONTROL_BYTES = CONTROL_BYTES;
+        with MEMORY_BYTES = layout.memory(symbols);
+        with CANDIDATE_TREES_BYTES = CANDIDATE_TREES_BYTES;
+        fn cooperative_sort(counts: In<u64>, memory: Out<u8>, control: Out<u32> as "void *", sums: Out<u64>);
+        fn cooperative_write(
+            trees: In<u8> as "const CandidateTrees *", sums: In<u64>, memory: Out<u8>, control: Out<u32> as "void *",
+            codewords: Out<u32>, symbols_by_codeword: Out<u16>, summary: Out<u32>,
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernel of `kernels/huffman/codebook/cooperative_trees.cu`.
+    struct TreeKernels in "huffman/codebook/cooperative_trees.cu",
+        of (tree: TreeMemory, symbols: u32, layout: BlockLayout)
+    {
+        with COMMON = constants(symbols, TREE_THREADS, 1);
+        with CONTROL_BYTES = CONTROL_BYTES;
+        with MEMORY_BYTES = layout.memory(symbols);
+        with CANDIDATE_TREES_BYTES = CANDIDATE_TREES_BYTES;
+        with QUEUE = tree.queue;
+        with FRONTS_IN_SHARED = tree.fronts_in_shared;
+        with SPILL_BYTES = tree.spill_bytes(symbols);
+        with SHARED_BYTES = tree.shared_bytes(symbols);
+        fn cooperative_trees(
+            memory: Out<u8>, control: Out<u32> as "void *", sums: In<u64>, spill: Out<u8>,
+            trees: Out<u8> as "CandidateTrees *",
+        );
+    }
+}
 
 /// Threads of a block that builds a tree.
 const TREE_THREADS: u32 = 1024;
@@ -67,56 +102,37 @@ impl TreeMemory {
         let max_trees = (symbols / 2 + 2) / 2 * 2;
         (2 * 8 * max_trees + if self.fronts_in_shared { 0 } else { symbols }).next_multiple_of(16)
     }
-
-    fn specialization(self, symbols: u32, layout: BlockLayout) -> Specialization {
-        let mut constants = constants(symbols, TREE_THREADS, 1);
-        constants.extend([
-            ("CONTROL_BYTES", CONTROL_BYTES.into()),
-            ("MEMORY_BYTES", layout.memory(symbols).into()),
-            ("CANDIDATE_TREES_BYTES", CANDIDATE_TREES_BYTES.into()),
-            ("QUEUE", self.queue.into()),
-            ("FRONTS_IN_SHARED", self.fronts_in_shared.into()),
-            ("SPILL_BYTES", self.spill_bytes(symbols).into()),
-            ("SHARED_BYTES", self.shared_bytes(symbols).into()),
-        ]);
-        Specialization { source: TREES, constants }
-    }
-}
-
-fn sort_specialization(symbols: u32, layout: BlockLayout) -> Specialization {
-    let mut constants = constants(symbols, layout.threads, layout.blocks);
-    constants.extend([
-        ("CONTROL_BYTES", CONTROL_BYTES.into()),
-        ("MEMORY_BYTES", layout.memory(symbols).into()),
-        ("CANDIDATE_TREES_BYTES", CANDIDATE_TREES_BYTES.into()),
-    ]);
-    Specialization { source: SOURCE, constants }
 }
 
 /// Returns the specializations of one alphabet size for the compile check.
-pub(super) fn specializations(symbols: u32, layout: BlockLayout, shared_memory: u32) -> Vec<Specialization> {
-    let trees = TreeMemory::for_alphabet(symbols, shared_memory).specialization(symbols, layout);
-    vec![sort_specialization(symbols, layout), trees]
+pub(super) fn specializations(symbols: u32, shared_memory: u32) -> Vec<Specialization> {
+    let layout = BlockLayout::for_alphabet(symbols, u32::MAX);
+    let trees = TreeMemory::for_alphabet(symbols, shared_memory);
+    vec![SortKernels::specialization(symbols, layout), TreeKernels::specialization(trees, symbols, layout)]
 }
 
-/// Builds codebooks one after another: cooperating blocks sort, one block builds each candidate tree, and cooperating
-/// blocks write the codewords.
+/// Builds codebooks of one alphabet size from counts in device memory, one after another: cooperating blocks sort, one
+/// block builds each candidate tree, and cooperating blocks write the codewords.
 #[derive(Debug, Clone)]
-pub(super) struct CooperativeBuilder {
-    sort: Kernel,
-    trees: Kernel,
-    write: Kernel,
+pub struct CodebookBuilder {
+    sort: SortKernels,
+    trees: TreeKernels,
     symbols: u32,
     layout: BlockLayout,
     tree_memory: TreeMemory,
 }
 
-impl CooperativeBuilder {
-    pub(super) fn new(device: &Device, symbols: u32, layout: BlockLayout) -> Result<Self> {
+impl CodebookBuilder {
+    /// Compiles the kernels for alphabets of `symbols` symbols, 0 to `symbols - 1`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536 symbols; errors of [`Device::kernel`].
+    pub fn new(device: &Device, symbols: u32) -> Result<Self> {
+        check_alphabet(symbols)?;
         let info = device.info();
-        let kernel = |name| device.kernel(&sort_specialization(symbols, layout), name);
-        let (sort, write) = (kernel("cooperative_sort")?, kernel("cooperative_write")?);
-        for kernel in [&sort, &write] {
+        let layout = BlockLayout::for_alphabet(symbols, info.multiprocessors);
+        let sort = SortKernels::load(device, symbols, layout)?;
+        for kernel in [&sort.cooperative_sort, &sort.cooperative_write] {
             let resident = kernel.blocks_per_multiprocessor(layout.threads, 0)? * info.multiprocessors;
             if resident < layout.blocks {
                 return Err(CudaError::invalid(format!(
@@ -126,18 +142,23 @@ impl CooperativeBuilder {
             }
         }
         let tree_memory = TreeMemory::for_alphabet(symbols, info.shared_memory_per_block);
-        let trees = device.kernel(&tree_memory.specialization(symbols, layout), "cooperative_trees")?;
-        trees.allow_shared_memory(tree_memory.shared_bytes(symbols))?;
-        Ok(Self { sort, trees, write, symbols, layout, tree_memory })
+        let trees = TreeKernels::load(device, tree_memory, symbols, layout)?;
+        trees.cooperative_trees.allow_shared_memory(tree_memory.shared_bytes(symbols))?;
+        Ok(Self { sort, trees, symbols, layout, tree_memory })
     }
 
-    /// Queues the kernels. [`CodebookBuilder::launch`](super::CodebookBuilder::launch) has checked the lengths.
-    pub(super) fn launch(
+    /// Builds each codebook from its part of `counts`, on the frame's stream and without a copy to the host.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are fewer counts than symbols or `codebooks` has another alphabet size;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn launch(
         &self,
         frame: &mut Frame<'_>,
         counts: &CudaView<'_, u64>,
         codebooks: &mut DeviceCodebooks,
     ) -> Result<()> {
+        codebooks.check(self.symbols, counts.len())?;
         let (length, stream) = (self.symbols as usize, frame.stream().clone());
         let sums = (self.symbols.div_ceil(STRETCH) + SORT_RESULT_WORDS) as usize;
         let spill = self.tree_memory.spill_bytes(self.symbols) as usize * CANDIDATE_TREES as usize;
@@ -146,36 +167,35 @@ impl CooperativeBuilder {
         let mut spill = frame.slice::<u8>(spill)?;
         let mut trees = frame.slice::<u8>(CANDIDATE_TREES_BYTES as usize)?;
         let mut control = frame.counters(CONTROL_BYTES as usize / 4)?;
-        let cooperative_grid = Kernel::grid(self.layout.blocks, self.layout.threads, 0);
-        let tree_grid = Kernel::grid(CANDIDATE_TREES, TREE_THREADS, self.tree_memory.shared_bytes(self.symbols));
+        let cooperative_grid = Grid::new(self.layout.blocks, self.layout.threads).cooperative();
+        let tree_grid = Grid::new(CANDIDATE_TREES, TREE_THREADS)
+            .shared_memory(self.tree_memory.shared_bytes(self.symbols))
+            .early(true);
         for codebook in 0..codebooks.count() as usize {
             let own = codebook * length..(codebook + 1) * length;
             let counts = counts.slice(own.clone());
             let (codewords, symbols, summary) = codebooks.arrays_mut();
             let (mut codewords, mut symbols) = (codewords.slice_mut(own.clone()), symbols.slice_mut(own));
             let mut summary = summary.slice_mut(codebook * SUMMARY_WORDS..(codebook + 1) * SUMMARY_WORDS);
-            let mut launch = stream.launch_builder(self.sort.function());
-            launch.arg(&counts).arg(&mut memory).arg(&mut control).arg(&mut sums);
-            // SAFETY: the kernel's parameters are (const u64 *, u8 *, Control *, u64 *). It reads SYMBOLS counts, lays
-            // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and a `SortResult` after
-            // them.
-            // `counters` returns zeros, and the third kernel restores them. `new` has checked that all blocks are
-            // resident, as the cooperative launch requires.
-            unsafe { launch.launch_cooperative(cooperative_grid) }.doing("launching the codebook's sort")?;
-            let launch =
-                ProgrammaticDependentLaunch::new(&self.trees, &stream).writes(&mut memory).writes(&mut control);
-            let launch = launch.reads(&sums).writes(&mut spill).writes(&mut trees);
-            // SAFETY: the kernel's parameters are (u8 *, Control *, const u64 *, u8 *, CandidateTrees *): the results
-            // of the first kernel, SPILL_BYTES for each block, and CANDIDATE_TREES_BYTES. It has SHARED_BYTES of shared
-            // memory, and waits for the first kernel before it reads or writes.
-            unsafe { launch.launch(tree_grid) }?;
-            let mut launch = stream.launch_builder(self.write.function());
-            launch.arg(&mut trees).arg(&mut sums).arg(&mut memory).arg(&mut control);
-            launch.arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
-            // SAFETY: the kernel's parameters are (const CandidateTrees *, const u64 *, u8 *, Control *, u32 *, u16 *,
-            // u32 *): the results of the kernels above, SYMBOLS codewords, up to SYMBOLS symbols, and SUMMARY_WORDS
+            // SAFETY: the kernel reads SYMBOLS counts, lays its arrays out in MEMORY_BYTES, and writes a sum for every
+            // STRETCH symbols and a `SortResult` after them. `counters` returns zeros, and the third kernel restores
+            // them. `new` has checked that all blocks are resident, as the cooperative launch requires.
+            unsafe {
+                launch!(self.sort.cooperative_sort on &stream, cooperative_grid; &counts, &mut memory, &mut control,
+                    &mut sums)
+            }?;
+            // SAFETY: : the results of the first kernel, SPILL_BYTES for each block, and CANDIDATE_TREES_BYTES. It has
+            // SHARED_BYTES of shared memory, and waits for the first kernel before it reads or writes.
+            unsafe {
+                launch!(self.trees.cooperative_trees on &stream, tree_grid; &mut memory, &mut control, &sums,
+                    &mut spill, &mut trees)
+            }?;
+            // SAFETY: : the results of the kernels above, SYMBOLS codewords, up to SYMBOLS symbols, and SUMMARY_WORDS
             // words. `new` has checked that all blocks are resident.
-            unsafe { launch.launch_cooperative(cooperative_grid) }.doing("launching the codebook's codewords")?;
+            unsafe {
+                launch!(self.sort.cooperative_write on &stream, cooperative_grid; &trees, &sums, &mut memory,
+                    &mut control, &mut codewords, &mut symbols, &mut summary)
+            }?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "kernel launches, and a kernel parameter passed by value")]
 
+use crate::device::Specialization;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -11,10 +12,30 @@ use syncline_core::huffman::{lengths, sample};
 
 use super::structs::StreamCodes;
 use super::{CANDIDATE_TREES, DeviceCodebooks, constants};
-use crate::device::{Device, DeviceInfo, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::{Device, DeviceInfo, Grid};
+use crate::device_kernels::{Out, declare_kernels, launch};
 use crate::error::Result;
 
-const SOURCE: Source = source!("huffman/codebook/small_alphabet.cu");
+declare_kernels! {
+    /// The kernel of `kernels/huffman/codebook/small_alphabet.cu`.
+    struct SmallAlphabetKernels in "huffman/codebook/small_alphabet.cu",
+        of (shape: TreeDistribution, symbols: u32, classes: u32)
+    {
+        with COMMON = constants(symbols, 32 * shape.warps, 1);
+        with ALL_TREES = shape.all_trees;
+        with CLASSES = classes;
+        with CODEBOOK_BLOCKS = shape.blocks;
+        with LAST_CLASS_BLOCKS = shape.last_class_blocks;
+        with RESIDENT_BLOCKS = shape.resident;
+        with SHARED_BYTES = codebook_shared_bytes(symbols);
+        with TREE_BYTES = tree_shared_bytes(symbols);
+        with SAMPLING = sample_constants().to_vec();
+        fn small_alphabet_codebook(
+            counts: CUdeviceptr as "uint32_t *", codewords: Out<u32>, symbols_by_codeword: Out<u16>, summary: Out<u32>,
+            room: u32, streams: StreamCodes,
+        );
+    }
+}
 
 /// Maximum number of symbols in a small alphabet.
 pub(in crate::huffman) const MAX_SYMBOLS: u32 = 1024;
@@ -116,21 +137,6 @@ fn tree_shared_bytes(symbols: u32) -> u32 {
 }
 
 impl TreeDistribution {
-    fn specialization(self, symbols: u32, classes: u32) -> Specialization {
-        let mut constants = constants(symbols, 32 * self.warps, 1);
-        constants.extend([
-            ("ALL_TREES", u64::from(self.all_trees)),
-            ("CLASSES", classes.into()),
-            ("CODEBOOK_BLOCKS", self.blocks.into()),
-            ("LAST_CLASS_BLOCKS", self.last_class_blocks.into()),
-            ("RESIDENT_BLOCKS", self.resident.into()),
-            ("SHARED_BYTES", codebook_shared_bytes(symbols).into()),
-            ("TREE_BYTES", tree_shared_bytes(symbols).into()),
-        ]);
-        constants.extend(sample_constants());
-        Specialization { source: SOURCE, constants }
-    }
-
     /// Returns the number of blocks that build `codebooks` codebooks.
     fn blocks_of(self, codebooks: u32, classes: u32) -> u32 {
         codebooks * self.blocks + codebooks / codebooks_of_stream(classes) * (self.last_class_blocks - self.blocks)
@@ -148,14 +154,16 @@ impl TreeDistribution {
 
 /// Returns the specializations in use for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let of_classes = |classes| distributions(classes).iter().map(move |shape| shape.specialization(1024, classes));
+    let of_classes = |classes| {
+        distributions(classes).iter().map(move |&shape| SmallAlphabetKernels::specialization(shape, 1024, classes))
+    };
     of_classes(1).chain(of_classes(4)).collect()
 }
 
 /// Builds the codebooks of all streams of a batch, serializes them, and chooses between one codebook and several.
 #[derive(Debug, Clone)]
 pub(in crate::huffman) struct SmallAlphabetBuilder {
-    kernels: Vec<(TreeDistribution, Kernel)>,
+    kernels: Vec<(TreeDistribution, SmallAlphabetKernels)>,
     symbols: u32,
     classes: u32,
     multiprocessors: u32,
@@ -166,13 +174,13 @@ impl SmallAlphabetBuilder {
     /// Compiles the kernels for 1 to [`MAX_SYMBOLS`] symbols and streams of 1 or 4 classes.
     pub(in crate::huffman) fn new(device: &Device, symbols: u32, classes: u32) -> Result<Self> {
         let &DeviceInfo { multiprocessors, shared_memory_per_block: shared_memory, .. } = device.info();
-        let kernel = |&distribution: &TreeDistribution| -> Result<(TreeDistribution, Kernel)> {
-            let kernel = device.kernel(&distribution.specialization(symbols, classes), "small_alphabet_codebook")?;
+        let load = |&distribution: &TreeDistribution| -> Result<(TreeDistribution, SmallAlphabetKernels)> {
+            let kernels = SmallAlphabetKernels::load(device, distribution, symbols, classes)?;
             let tree_bytes = distribution.tree_bytes(symbols, 1, shared_memory);
-            kernel.allow_shared_memory(codebook_shared_bytes(symbols) + tree_bytes)?;
-            Ok((distribution, kernel))
+            kernels.small_alphabet_codebook.allow_shared_memory(codebook_shared_bytes(symbols) + tree_bytes)?;
+            Ok((distribution, kernels))
         };
-        let kernels = distributions(classes).iter().map(kernel).collect::<Result<_>>()?;
+        let kernels = distributions(classes).iter().map(load).collect::<Result<_>>()?;
         Ok(Self { kernels, symbols, classes, multiprocessors, shared_memory })
     }
 
@@ -191,24 +199,25 @@ impl SmallAlphabetBuilder {
     ) -> Result<()> {
         let count = codebooks.count();
         // The first distribution whose blocks are all resident, or the last.
-        let is_resident = |(distribution, _): &&(TreeDistribution, Kernel)| {
+        let is_resident = |(distribution, _): &&(TreeDistribution, SmallAlphabetKernels)| {
             distribution.blocks_of(count, self.classes) <= distribution.resident * self.multiprocessors
         };
-        let Some((distribution, kernel)) = self.kernels.iter().find(is_resident).or(self.kernels.last()) else {
+        let Some((distribution, kernels)) = self.kernels.iter().find(is_resident).or(self.kernels.last()) else {
             return Ok(());
         };
         let blocks = distribution.blocks_of(count, self.classes);
         let per_multiprocessor = blocks.div_ceil(self.multiprocessors);
         let tree_bytes = distribution.tree_bytes(self.symbols, per_multiprocessor, self.shared_memory);
         let (codewords, symbols, summary) = codebooks.arrays_mut();
-        let launch = ProgrammaticDependentLaunch::new(kernel, stream).value(counts);
-        let launch = launch.writes(codewords).writes(symbols).writes(summary).value(tree_bytes).value(streams);
         let shared_bytes = codebook_shared_bytes(self.symbols) + tree_bytes;
-        let grid = Kernel::grid(blocks, 32 * distribution.warps, shared_bytes);
-        // SAFETY: the kernel's parameters are (uint32_t *, u32 *, u16 *, u32 *, u32, StreamCodes). Each block accesses
-        // its codebook's part of each array, whose lengths `DeviceCodebooks::new` and the caller guarantee. A tree
-        // takes at most TREE_BYTES, which `tree_bytes` never undercuts. The kernel waits before it reads counts.
-        unsafe { launch.launch(grid) }
+        let grid = Grid::new(blocks, 32 * distribution.warps).shared_memory(shared_bytes).early(true);
+        // SAFETY: each block accesses its codebook's part of each array, whose lengths `DeviceCodebooks::new` and the
+        // caller guarantee. A tree takes at most TREE_BYTES, which `tree_bytes` never undercuts. The kernel waits
+        // before it reads counts.
+        unsafe {
+            launch!(kernels.small_alphabet_codebook on stream, grid; counts, codewords, symbols, summary, tree_bytes,
+                streams)
+        }
     }
 }
 

@@ -76,12 +76,17 @@ pub struct Batch<S> {
 /// A view of a batch, described by the host ([`Batch::as_view`]) or on the device ([`Parser`](super::Parser)).
 #[derive(Debug)]
 pub struct BatchView<'b, S> {
-    pub(crate) descriptors: CudaView<'b, StreamDescriptor>,
-    pub(crate) codebooks: CudaView<'b, CodebookDescriptor>,
-    pub(crate) symbols: CudaView<'b, u16>,
-    pub(crate) totals: CudaView<'b, BatchTotals>,
+    #[doc(hidden)]
+    pub descriptors: CudaView<'b, StreamDescriptor>,
+    #[doc(hidden)]
+    pub codebooks: CudaView<'b, CodebookDescriptor>,
+    #[doc(hidden)]
+    pub symbols: CudaView<'b, u16>,
+    #[doc(hidden)]
+    pub totals: CudaView<'b, BatchTotals>,
     /// Upper bounds if the batch was described on the device.
-    pub(crate) sizes: BatchSizes,
+    #[doc(hidden)]
+    pub sizes: BatchSizes,
     /// Whether parsing has written the status words, so that they must not be cleared.
     pub(crate) keep_status: bool,
     /// Whether the tables of reconstruction follow the symbols of codebooks with few symbols.
@@ -91,7 +96,7 @@ pub struct BatchView<'b, S> {
 
 /// Sums over the streams of a batch, and properties that all of them share.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct BatchSizes {
+pub struct BatchSizes {
     pub streams: u32,
     pub codebooks: u32,
     pub max_codebooks: u32,
@@ -321,7 +326,7 @@ mod tests {
 
     #[test]
     fn descriptors_locate_the_sections_of_a_stream() {
-        for (index, free) in [(IndexKind::Symbol, 5), (IndexKind::Gap, 0), (IndexKind::None, 5)] {
+        for (index, free) in [(IndexKind::Symbol, 5), (IndexKind::None, 0), (IndexKind::None, 5)] {
             let symbols: Vec<u16> = (0..128 * 70).map(|i| if i < 128 * 9 { 5 } else { (i * i % 37) as u16 }).collect();
             let mut bytes = Vec::new();
             let options = EncodeOptions { index, zero_bit_symbol: Some(free), ..EncodeOptions::default() };

@@ -2,17 +2,40 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
+use crate::device::Specialization;
+use crate::huffman::decode::structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
+use cudarc::driver::sys::CUdeviceptr;
 use std::cmp::Reverse;
 
-use cudarc::driver::DeviceRepr;
-use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
+use cudarc::driver::{DevicePtrMut, DeviceRepr};
+use syncline_core::huffman::{IndexKind, MAX_CLASSES, Symbol};
 
+use super::batch::BatchView;
 use super::prepare::Preparation;
 use super::{Decoding, FORMATS, LONG_ENTRIES, SEQUENCE, TABLE_BITS, constants_for};
-use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source = source!("huffman/decode/indexed.cu");
+declare_kernels! {
+    /// The kernel of `kernels/huffman/decode/indexed.cu`.
+    struct IndexedKernels in "huffman/decode/indexed.cu",
+        of (symbol_bytes: usize, group_log2: u32, table_bits: u32, codebooks: u32, pairs: bool, row_bytes: u32)
+    {
+        with COMMON = constants_for(symbol_bytes, group_log2, table_bits, pairs);
+        with CODEBOOKS = codebooks;
+        with SHARED_LONG_ENTRIES = long_entries(codebooks);
+        with TABLE_SKEW = TABLE_SKEW;
+        with THREADS = MAX_THREADS;
+        with ROW = row_bytes;
+        with SEQUENCE = SEQUENCE;
+        fn indexed_decode(
+            input: In<u8>, streams: In<StreamDescriptor>, stream_count: u32, codebooks: In<CodebookDescriptor>,
+            tables: In<u32>, symbols: In<u16>, classes: In<u8>, map: In<u32>, totals: In<BatchTotals>,
+            max_index_blocks: u32, staged_words: u32, sums: Out<u32>, status: Out<u32>, out: CUdeviceptr as "uint8_t *",
+        );
+    }
+}
 
 /// Static shared memory of a block in bytes, an upper bound.
 const STATIC_SHARED_MEMORY: u32 = 2048;
@@ -98,26 +121,12 @@ pub(super) fn table_bits(shared_memory: u32) -> u32 {
     (MIN_TABLE_BITS..=TABLE_BITS).rev().find(fits).unwrap_or(MIN_TABLE_BITS)
 }
 
-fn specialization(
-    (symbol_bytes, group_log2): (usize, u32),
-    table_bits: u32,
-    codebooks: u32,
-    pairs: bool,
-    row_bytes: u32,
-) -> Specialization {
-    let mut constants = constants_for(symbol_bytes, group_log2, table_bits, pairs);
-    let own = [("CODEBOOKS", codebooks), ("SHARED_LONG_ENTRIES", long_entries(codebooks)), ("TABLE_SKEW", TABLE_SKEW)];
-    let shape = [("THREADS", MAX_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
-    constants.extend(own.into_iter().chain(shape).map(|(name, value)| (name, u64::from(value))));
-    Specialization { source: SOURCE, constants }
-}
-
 /// Returns the specializations for the compile check.
 pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let of = |codebooks, pairs| {
         FORMATS.map(|(bytes, group_log2)| {
             let row_bytes = row_bytes(pairs, bytes, group_log2);
-            specialization((bytes, group_log2), table_bits(shared_memory), codebooks, pairs, row_bytes)
+            IndexedKernels::specialization(bytes, group_log2, table_bits(shared_memory), codebooks, pairs, row_bytes)
         })
     };
     let most = MAX_CLASSES as u32;
@@ -127,7 +136,7 @@ pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
 /// A kernel with the resources that its blocks need.
 #[derive(Debug, Clone)]
 struct Variant {
-    kernel: Kernel,
+    kernels: IndexedKernels,
     table_bytes: u32,
     row_bytes: u32,
     /// Threads per multiprocessor that registers allow.
@@ -185,15 +194,15 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         let table_bits = table_bits(shared_memory);
         let variant = |codebooks, pairs| -> Result<Variant> {
             let row_bytes = tuning.row_bytes(pairs).min((S::BYTES as u32) << group_log2);
-            let specialization = specialization((S::BYTES, group_log2), table_bits, codebooks, pairs, row_bytes);
-            let kernel = device.kernel(&specialization, "indexed_decode")?;
+            let kernels = IndexedKernels::load(device, S::BYTES, group_log2, table_bits, codebooks, pairs, row_bytes)?;
+            let kernel = &kernels.indexed_decode;
             kernel.allow_shared_memory(shared_memory - STATIC_SHARED_MEMORY)?;
             let registers = kernel.function().num_regs().doing("asking for a kernel's registers")?.unsigned_abs();
             Ok(Variant {
-                kernel,
                 table_bytes: 4 * table_words(codebooks, table_bits),
                 row_bytes,
                 threads_by_registers: REGISTERS / registers.next_multiple_of(8).max(8),
+                kernels,
             })
         };
         let most = MAX_CLASSES as u32;
@@ -257,7 +266,8 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// [`CudaError::InvalidArgument`] if a buffer is too short or misaligned or a stream has another index;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are not an error, see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
-        decoding.check(frame, Decoder::Indexed, self.group_log2)?;
+        let has_index = decoding.batch.sizes.index == Some(IndexKind::Symbol);
+        decoding.check(frame, has_index, self.group_log2)?;
         let sizes = decoding.batch.sizes;
         let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
         if sizes.index_blocks > 0 {
@@ -281,24 +291,18 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
                 (blocks.min(sizes.index_blocks), 0)
             };
             let stream = frame.stream();
-            let launch = ProgrammaticDependentLaunch::new(&variant.kernel, stream)
-                .reads(decoding.input)
-                .reads(&decoding.batch.descriptors);
-            let launch = launch.value(sizes.streams).reads(&decoding.batch.codebooks).reads(&scratch.tables);
-            let launch = launch.reads(&decoding.batch.symbols).reads(decoding.classes).reads(&scratch.map);
-            let launch = launch
-                .reads(&decoding.batch.totals)
-                .value(max_index_blocks)
-                .value(staged_words)
-                .writes(&mut scratch.sums);
-            let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
-            // SAFETY: the kernel's parameters are (const u8 *, const StreamDescriptor *, u32, const CodebookDescriptor
-            // *, const u32 *, const u16 *, const u8 *, const u32 *, const BatchTotals *, u32, u32, u32 *, u32 *, u8 *).
-            // Descriptors come from parsed streams, and `Decoding::check` has ensured that their bytes lie in the
-            // input, their symbols in the output, and their classes in the array. Positions that the device reads from
-            // the stream are bounded by the stream's bits, and groups by its groups. The shared memory holds the tables
-            // of BOOKS codebooks, and a tile and `staged_words` words for each warp.
-            return unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) };
+            let BatchView { descriptors, codebooks, symbols, totals, .. } = decoding.batch;
+            let (output, _writes) = decoding.output.device_ptr_mut(stream);
+            let grid = Grid::new(blocks, threads).shared_memory(shared_memory).early(true);
+            // SAFETY: descriptors come from parsed streams, and `Decoding::check` has ensured that their bytes lie in
+            // the input, their symbols in the output, and their classes in the array. Positions that the device reads
+            // from the stream are bounded by the stream's bits, and groups by its groups. The shared memory holds the
+            // tables of BOOKS codebooks, and a tile and `staged_words` words for each warp.
+            return unsafe {
+                launch!(variant.kernels.indexed_decode on stream, grid; decoding.input, descriptors, sizes.streams,
+                    codebooks, &scratch.tables, symbols, decoding.classes, &scratch.map, totals, max_index_blocks,
+                    staged_words, &mut scratch.sums, decoding.status, output)
+            };
         }
         self.preparation.after(frame, &mut decoding, &scratch)
     }

@@ -2,18 +2,30 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
+use crate::device::Specialization;
 use std::marker::PhantomData;
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::{BatchSizes, BatchView};
 use super::structs::{BatchTotals, CodebookDescriptor, DeviceLimits, StreamDescriptor, StreamLocation};
 use super::{BITMAP_BLOCK_GROUPS, FORMATS, INDEX_BLOCK, SEQUENCE, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source = source!("huffman/decode/parse.cu");
+declare_kernels! {
+    /// The kernel of `kernels/huffman/decode/parse.cu`.
+    struct StreamKernels in "huffman/decode/parse.cu", of (symbol_bytes: usize, group_log2: u32) {
+        with COMMON = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
+        fn parse_streams(
+            input: In<u8>, limits: DeviceLimits, locations: In<StreamLocation>, count: u32,
+            streams: Out<StreamDescriptor>, codebooks: Out<CodebookDescriptor>, symbols: Out<u16>, marks: Out<u8>,
+            totals: Out<BatchTotals>, status: Out<u32>, done: Out<u32>,
+        );
+    }
+}
 
 /// Threads per block.
 pub(crate) const PARSE_THREADS: u32 = 512;
@@ -25,9 +37,6 @@ const STAGED: u32 = 1 << 12;
 pub(crate) const ALPHABET: usize = 1 << 16;
 /// Number of 8-bit symbols.
 pub(crate) const BYTE_ALPHABET: usize = 1 << 8;
-/// `INDEX_ANY` of the kernel, which accepts any index.
-const ANY_INDEX: u64 = 3;
-
 /// Constants for kernels that include `huffman/decode/parse.cuh`.
 pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
@@ -44,17 +53,12 @@ pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32
     all
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, index: Option<IndexKind>) -> Specialization {
-    let mut constants = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
-    constants.push(("INDEX", index.map_or(ANY_INDEX, |index| index as u64)));
-    Specialization { source: SOURCE, constants }
-}
+/// Maximum number of codebooks of a stream.
+pub(crate) const CODEBOOKS: u32 = MAX_CLASSES as u32;
 
 /// Returns the specializations for the compile check.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let kinds = [None, Some(IndexKind::None), Some(IndexKind::Gap), Some(IndexKind::Symbol)];
-    let of = |index| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, index));
-    kinds.into_iter().flat_map(of).collect()
+    FORMATS.map(|(bytes, group_log2)| StreamKernels::specialization(bytes, group_log2)).to_vec()
 }
 
 /// Limits of all locations. A stream that exceeds them is treated as damaged.
@@ -74,7 +78,8 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchBounds {
     pub streams: u32,
-    pub index: Option<IndexKind>,
+    /// Maximum number of codebooks of each stream.
+    pub codebooks: u32,
     pub group_log2: u32,
     /// Maximum groups of a stream.
     pub groups: u32,
@@ -89,11 +94,6 @@ pub(crate) struct BatchBounds {
 const PAIRED_BITS: u64 = 3;
 
 impl BatchBounds {
-    /// Returns the maximum number of codebooks of each stream.
-    pub fn codebooks(&self) -> u32 {
-        if self.index == Some(IndexKind::Symbol) { MAX_CLASSES as u32 } else { 1 }
-    }
-
     /// Returns the maximum number of sequences.
     fn sequences(&self) -> u64 {
         self.bytes * 8 / u64::from(SUBSEQUENCE_BITS * SEQUENCE) + u64::from(self.streams)
@@ -114,8 +114,8 @@ impl BatchBounds {
         let pairs = self.bytes * 8 <= PAIRED_BITS * symbols;
         Ok(BatchSizes {
             streams: self.streams,
-            codebooks: each(self.codebooks())?,
-            max_codebooks: self.codebooks(),
+            codebooks: each(self.codebooks)?,
+            max_codebooks: self.codebooks,
             group_log2: self.group_log2,
             mapped_groups: each(self.groups)?,
             index_blocks: each(self.groups.div_ceil(INDEX_BLOCK))?,
@@ -129,7 +129,7 @@ impl BatchBounds {
             input_bytes: self.input_bytes,
             output_symbols: self.output_symbols,
             classes: self.classes,
-            index: self.index,
+            index: Some(IndexKind::Symbol),
         })
     }
 }
@@ -137,24 +137,23 @@ impl BatchBounds {
 /// Parses headers and codebooks of streams on the device, and reports errors in status words.
 #[derive(Debug, Clone)]
 pub struct Parser<S> {
-    kernel: Kernel,
-    index: Option<IndexKind>,
+    kernels: StreamKernels,
     group_log2: u32,
     symbol: PhantomData<S>,
 }
 
 impl<S: Symbol + DeviceRepr> Parser<S> {
-    /// Creates a parser of streams with groups of `2^group_log2` symbols and this index kind; `None` accepts any index,
-    /// but only one codebook. Streams with several codebooks must have at most 2^14 symbols in each alphabet.
+    /// Creates a parser of streams with groups of `2^group_log2` symbols and the symbol index. Streams with several
+    /// codebooks must have at most 2^14 symbols in each alphabet.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
-    pub fn new(device: &Device, group_log2: u32, index: Option<IndexKind>) -> Result<Self> {
+    pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
         if !matches!(group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2, index), "parse_streams")?;
-        Ok(Self { kernel, index, group_log2, symbol: PhantomData })
+        let kernels = StreamKernels::load(device, S::BYTES, group_log2)?;
+        Ok(Self { kernels, group_log2, symbol: PhantomData })
     }
 
     /// Parses the streams at `places` on the frame's stream, without waiting for it. Writes a status word for each, to
@@ -178,7 +177,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         let count = u32::try_from(places.len()).map_err(|_| CudaError::invalid("too many streams for one batch"))?;
         let bounds = BatchBounds {
             streams: count,
-            index: self.index,
+            codebooks: CODEBOOKS,
             group_log2: self.group_log2,
             groups: limits.groups,
             bytes: u64::from(count) * u64::from(limits.length),
@@ -188,10 +187,10 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             input_bytes: 0,
         };
         let sizes = bounds.sizes()?;
-        let alphabets = if S::BYTES == 1 { BYTE_ALPHABET * bounds.codebooks() as usize } else { ALPHABET };
+        let alphabets = if S::BYTES == 1 { BYTE_ALPHABET * bounds.codebooks as usize } else { ALPHABET };
         let at_least_one = places.len().max(1);
         let mut descriptors = frame.slice::<StreamDescriptor>(at_least_one)?;
-        let mut codebooks = frame.slice::<CodebookDescriptor>(at_least_one * bounds.codebooks() as usize)?;
+        let mut codebooks = frame.slice::<CodebookDescriptor>(at_least_one * bounds.codebooks as usize)?;
         let mut symbols = frame.slice::<u16>(at_least_one * alphabets)?;
         let mut marks = frame.slice::<u8>(at_least_one * alphabets)?;
         let mut totals = frame.zeros::<BatchTotals>(1)?;
@@ -206,18 +205,14 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             };
             let stream = frame.stream().clone();
             stream.memset_zeros(status).doing("clearing statuses")?;
-            let mut launch = stream.launch_builder(self.kernel.function());
-            launch.arg(input).arg(&device_limits).arg(places).arg(&count);
-            launch.arg(&mut descriptors).arg(&mut codebooks).arg(&mut symbols).arg(&mut marks).arg(&mut totals);
-            launch.arg(&mut *status).arg(&mut done);
-            let mut grid = Kernel::grid(count, PARSE_THREADS, 0);
-            grid.grid_dim.1 = bounds.codebooks();
-            // SAFETY: the kernel's parameters are (const u8 *, Limits, const StreamLocation *, u32, StreamDescriptor *,
-            // CodebookDescriptor *, u16 *, u8 *, BatchTotals *, u32 *, u32 *). There are a descriptor and a status word
-            // for each stream, a descriptor for each codebook that a stream can have, and symbols and marks for its
-            // alphabet. The kernel reads streams within the input, as the limits state, which also bound the contents
-            // of descriptors. `done`, sums and status are 0.
-            unsafe { launch.launch(grid) }.doing("parsing streams")?;
+            let grid = Grid::new(count, PARSE_THREADS).rows(bounds.codebooks);
+            // SAFETY: there are a descriptor and a status word for each stream, a descriptor for each codebook that a
+            // stream can have, and symbols and marks for its alphabet. The kernel reads streams within the input, as
+            // the limits state, which also bound the contents of descriptors. `done`, sums and status are 0.
+            unsafe {
+                launch!(self.kernels.parse_streams on &stream, grid; input, device_limits, places, count,
+                    &mut descriptors, &mut codebooks, &mut symbols, &mut marks, &mut totals, &mut *status, &mut done)
+            }?;
         }
         Ok(BatchView {
             descriptors: descriptors.into_view(),

@@ -3,49 +3,61 @@
 
 #![allow(unsafe_code, reason = "launches kernels")]
 
+use crate::device::Specialization;
+use crate::huffman::decode::structs::{BatchTotals, CodebookDescriptor, StreamDescriptor};
+use cudarc::driver::sys::CUdeviceptr;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::Symbol;
 
+use super::batch::BatchView;
 use super::{CODEBOOK_WORDS, COUNT_ENTRIES, Decoding, FORMATS, TABLE_BITS, constants_for};
-use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = source!("huffman/decode/prepare.cu");
+declare_kernels! {
+    /// The kernels of `kernels/huffman/decode/prepare.cu`.
+    struct PrepareKernels in "huffman/decode/prepare.cu",
+        of (symbol_bytes: usize, group_log2: u32, table_bits: u32)
+    {
+        /// Threads per block.
+        const THREADS: u32 = 256;
+        with COMMON = constants_for(symbol_bytes, group_log2, table_bits, false);
+        fn prepare_batch(
+            codebooks: In<CodebookDescriptor>, symbols: In<u16>, input: In<u8>, streams: In<StreamDescriptor>,
+            stream_count: u32, totals: In<BatchTotals>, parts: u32, first_bitmap_block: u32, fill: bool,
+            keep_status: bool, tables: Out<u32>, count_tables: Option<Out<u16>>, map: Out<u32>, sums: Out<u32>,
+            cleared: Out<u32>, cleared_words: u32, status: Out<u32>, out: CUdeviceptr as "uint8_t *",
+        );
+        fn prepare_verify(streams: In<StreamDescriptor>, stream_count: u32, sums: In<u32>, status: Out<u32>);
+    }
+}
 
-/// Threads per block.
-const THREADS: u32 = 256;
 /// Blocks that build the tables of one codebook; more if there are few codebooks, to fill the device.
 const TABLE_BLOCKS: RangeInclusive<u32> = 16..=64;
 /// Approximate number of blocks that build tables.
 const ALL_TABLE_BLOCKS: u32 = 1024;
 
-fn specialization(symbol_bytes: usize, group_log2: u32, table_bits: u32) -> Specialization {
-    let mut constants = constants_for(symbol_bytes, group_log2, table_bits, false);
-    constants.push(("THREADS", THREADS.into()));
-    Specialization { source: SOURCE, constants }
-}
-
 /// Returns the specializations for the compile check. The indexed decoder looks up `indexed_bits` bits.
 pub(super) fn specializations(indexed_bits: u32) -> Vec<Specialization> {
     let mut table_bits = vec![TABLE_BITS, indexed_bits];
     table_bits.dedup();
-    let of = |bits| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, bits));
+    let of = |bits| FORMATS.map(|(bytes, group_log2)| PrepareKernels::specialization(bytes, group_log2, bits));
     table_bits.into_iter().flat_map(of).collect()
 }
 
 /// The kernels before and after each decoder.
 #[derive(Debug, Clone)]
-pub(crate) struct Preparation<S> {
-    prepare: Kernel,
-    verify: Kernel,
+pub struct Preparation<S> {
+    kernels: PrepareKernels,
     symbol: PhantomData<S>,
 }
 
 /// Scratch memory of one launch.
-pub(crate) struct Scratch<'a> {
+pub struct Scratch<'a> {
     /// Decoding tables of all codebooks.
     pub tables: CudaViewMut<'a, u32>,
     /// Counting tables of all codebooks, if requested.
@@ -80,9 +92,8 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         if !matches!(group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups must have 64 or 128 symbols"));
         }
-        let specialization = specialization(S::BYTES, group_log2, table_bits);
-        let kernel = |name| device.kernel(&specialization, name);
-        Ok(Self { prepare: kernel("prepare_batch")?, verify: kernel("prepare_verify")?, symbol: PhantomData })
+        let kernels = PrepareKernels::load(device, S::BYTES, group_log2, table_bits)?;
+        Ok(Self { kernels, symbol: PhantomData })
     }
 
     /// Builds the decoding tables, and the counting tables if `counting`; maps groups; fills zero-bit groups if
@@ -109,28 +120,19 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         if sizes.streams > 0 {
             let parts = (ALL_TABLE_BLOCKS / sizes.codebooks.max(1)).clamp(*TABLE_BLOCKS.start(), *TABLE_BLOCKS.end());
             let first_bitmap_block = sizes.codebooks * parts;
-            let launch = ProgrammaticDependentLaunch::new(&self.prepare, &stream)
-                .reads(&decoding.batch.codebooks)
-                .reads(&decoding.batch.symbols);
-            let launch = launch.reads(decoding.input).reads(&decoding.batch.descriptors).value(sizes.streams);
-            let launch = launch.reads(&decoding.batch.totals).value(parts).value(first_bitmap_block);
-            let launch =
-                launch.value(u32::from(filling)).value(u32::from(decoding.batch.keep_status)).writes(&mut tables);
-            let launch = match &mut counts {
-                Some(counts) => launch.writes(counts),
-                None => launch.value(0_u64),
-            };
-            let launch = launch.writes(&mut map).writes(&mut sums).writes(&mut cleared).value(cleared_words);
-            let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
-            let grid = Kernel::grid(first_bitmap_block + sizes.bitmap_blocks, THREADS, 0);
-            // SAFETY: the kernel's parameters are (const CodebookDescriptor *, const u16 *, const u8 *, const
-            // StreamDescriptor *, u32, const BatchTotals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32,
-            // u32 *, u8 *). There are blocks for each of the batch's codebooks, which index the batch's symbols, and
-            // for each codebook up to CODEBOOK_WORDS words of tables and COUNT_ENTRIES counts (or null). There are two
-            // sums and a status word for each stream, and one more sum. Bitmaps lie in the input and groups in the
-            // output, as `Decoding::check` ensures. Ranks are bounded by the stream's live groups, for which the map
-            // has entries.
-            unsafe { launch.launch(grid) }?;
+            let BatchView { codebooks, symbols, descriptors, totals, keep_status, .. } = decoding.batch;
+            let (output, _writes) = decoding.output.device_ptr_mut(&stream);
+            let grid = Grid::new(first_bitmap_block + sizes.bitmap_blocks, THREADS).early(true);
+            let counts = counts.as_mut().map(|counts| -> &mut dyn DevicePtrMut<u16> { counts });
+            // SAFETY: there are blocks for each of the batch's codebooks, which index the batch's symbols, and for each
+            // codebook up to CODEBOOK_WORDS words of tables and COUNT_ENTRIES counts (or null). There are two sums and
+            // a status word for each stream, and one more sum. Bitmaps lie in the input and groups in the output, as
+            // `Decoding::check` ensures. Ranks are bounded by the stream's live groups, for which the map has entries.
+            unsafe {
+                launch!(self.kernels.prepare_batch on &stream, grid; codebooks, symbols, decoding.input, descriptors,
+                    sizes.streams, totals, parts, first_bitmap_block, filling, *keep_status, &mut tables, counts,
+                    &mut map, &mut sums, &mut cleared, cleared_words, decoding.status, output)
+            }?;
         }
         Ok(Scratch { tables, counts, map, sums, cleared })
     }
@@ -142,12 +144,11 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             return Ok(());
         }
         let stream = frame.stream();
-        let launch =
-            ProgrammaticDependentLaunch::new(&self.verify, stream).reads(&decoding.batch.descriptors).value(streams);
-        let launch = launch.reads(&scratch.sums).writes(&mut *decoding.status);
-        let grid = Kernel::grid(streams.div_ceil(THREADS), THREADS, 0);
-        // SAFETY: the kernel's parameters are (const StreamDescriptor *, u32, const u32 *, u32 *), with two sums and a
-        // status word for each stream.
-        unsafe { launch.launch(grid) }
+        let grid = Grid::new(streams.div_ceil(THREADS), THREADS).early(true);
+        // SAFETY: two sums and a status word for each stream.
+        unsafe {
+            launch!(self.kernels.prepare_verify on stream, grid; &decoding.batch.descriptors, streams, &scratch.sums,
+                decoding.status)
+        }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const STRUCTS: &[DeviceStruct] =
 device_struct! {
     /// One stream of a batch. Offsets are in bytes from the start of the input.
     #[derive(Debug, Clone, Copy, Default)]
-    pub(crate) struct StreamDescriptor {
+    pub struct StreamDescriptor {
         pub(super) words: u64,
         pub(super) index: u64,
         pub(super) bitmap: u64,
@@ -46,7 +46,7 @@ device_struct! {
 device_struct! {
     /// A canonical code.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct CodebookDescriptor {
+    pub struct CodebookDescriptor {
         /// For each length, one past its last codeword, left-aligned, saturating.
         pub(super) limit: [u32; LENGTHS],
         /// For each length, the rank of the first symbol minus the first codeword, modulo 2^32.
@@ -68,7 +68,7 @@ device_struct! {
     /// Sums over the streams of a batch. Grids may be larger than these: if a batch is parsed on the device, the host
     /// knows upper bounds only, and the surplus blocks return at once.
     #[derive(Debug, Clone, Copy, Default)]
-    pub(crate) struct BatchTotals {
+    pub struct BatchTotals {
         pub(super) index_blocks: u32,
         pub(super) sequences: u32,
         pub(super) bitmap_blocks: u32,

@@ -3,27 +3,45 @@
 
 #![allow(unsafe_code, reason = "kernel launches")]
 
+use crate::device::Specialization;
+use crate::huffman::encode::structs::StreamInput;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DriverError, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DriverError};
 
 use super::batch::Batch;
 use super::format::Format;
-use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::{In, Out, declare_kernels, launch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::Symbol;
 use crate::huffman::codebook::small_alphabet::{self, CANDIDATE_TREES_WORDS, SmallAlphabetBuilder};
 use crate::huffman::codebook::structs::StreamCodes;
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebooks};
 
-const SOURCE: Source = source!("huffman/encode/codebooks.cu");
-const THREADS: u32 = 512;
-/// Minimum number of symbols of a stream that a block counts.
-const PART_SYMBOLS: u32 = 1 << 14;
-/// Resident blocks per multiprocessor of the counting kernel if shared memory suffices.
-const RESIDENT_BLOCKS: u32 = 3;
+declare_kernels! {
+    /// The kernels of `kernels/huffman/encode/codebooks.cu`.
+    struct CodebookKernels in "huffman/encode/codebooks.cu", of (format: &Format), by (copies: u32) {
+        const THREADS: u32 = 512;
+        /// Minimum number of symbols of a stream that a block counts.
+        const PART_SYMBOLS: u32 = 1 << 14;
+        /// Resident blocks per multiprocessor of the counting kernel if shared memory suffices.
+        const RESIDENT_BLOCKS: u32 = 3;
+        // These kernels do not depend on the length of a segment.
+        with FORMAT = format.constants(4096);
+        with SMALL_ALPHABET = is_small_alphabet(format);
+        with SAMPLING = small_alphabet::sample_constants().to_vec();
+        fn codebooks_count(
+            symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, classes: Option<In<u8>>, streams: u32,
+            parts_in_stream: u32, counts: CUdeviceptr as "Count *", status: CUdeviceptr as "uint32_t *",
+        );
+        fn codebooks_serialize(codewords: In<u32>, runs: Out<u32>, summaries: Out<u32>, bytes: Out<u8>);
+        fn codebooks_choose(counts: In<u64>, codewords: In<u32>, summaries: In<u32>, codebooks: Out<u32>);
+    }
+}
+
 /// Maximum number of streams whose parts the device distributes by the streams' actual lengths: two per thread.
 const MAX_BALANCED_STREAMS: u32 = 2 * THREADS;
 /// 32-bit words after a stream's counts.
@@ -49,23 +67,9 @@ fn is_small_alphabet(format: &Format) -> bool {
     format.alphabet <= small_alphabet::MAX_SYMBOLS
 }
 
-fn specialization(format: &Format, copies: u32) -> Specialization {
-    // These kernels do not depend on the length of a segment.
-    let mut constants = format.constants(4096);
-    constants.extend([
-        ("COPIES", copies.into()),
-        ("THREADS", THREADS.into()),
-        ("PART_SYMBOLS", PART_SYMBOLS.into()),
-        ("RESIDENT_BLOCKS", RESIDENT_BLOCKS.into()),
-        ("SMALL_ALPHABET", is_small_alphabet(format).into()),
-    ]);
-    constants.extend(small_alphabet::sample_constants());
-    Specialization { source: SOURCE, constants }
-}
-
 /// Returns the specializations of a format for the compile check.
 pub(super) fn specializations(format: &Format, shared_memory: u32) -> Vec<Specialization> {
-    let of_copies = |max_copies| specialization(format, copies(format, shared_memory, max_copies));
+    let of_copies = |max_copies| CodebookKernels::specialization(format, copies(format, shared_memory, max_copies));
     let mut all = [MAX_COPIES, MAX_COPIES_FOR_FEW_PARTS].map(of_copies).to_vec();
     all.dedup();
     all
@@ -74,7 +78,7 @@ pub(super) fn specializations(format: &Format, shared_memory: u32) -> Vec<Specia
 /// The counting kernel with a given number of copies of its counters.
 #[derive(Debug)]
 struct CountKernel {
-    kernel: Kernel,
+    kernels: CodebookKernels,
     shared_memory: u32,
     /// Blocks that are resident on the device.
     resident: u32,
@@ -82,11 +86,13 @@ struct CountKernel {
 
 impl CountKernel {
     fn new(device: &Device, format: &Format, copies: u32) -> Result<Self> {
-        let kernel = device.kernel(&specialization(format, copies), "codebooks_count")?;
+        let kernels = CodebookKernels::load(device, format, copies)?;
+        let kernel = &kernels.codebooks_count;
         let shared_memory = counter_bytes(format) * copies;
         kernel.allow_shared_memory(shared_memory)?;
         let resident = kernel.blocks_per_multiprocessor(THREADS, shared_memory)?;
-        Ok(Self { kernel, shared_memory, resident: resident.max(1) * device.info().multiprocessors })
+        let resident = resident.max(1) * device.info().multiprocessors;
+        Ok(Self { kernels, shared_memory, resident })
     }
 }
 
@@ -106,6 +112,14 @@ pub struct BatchCodebooks {
     pub(super) status: CudaSlice<u32>,
     /// Buffers of the kernels for small alphabets.
     small_alphabet: Option<SmallAlphabetBuffers>,
+}
+
+impl BatchCodebooks {
+    /// Returns the codewords of all codebooks.
+    #[doc(hidden)]
+    pub fn codewords(&self) -> CudaView<'_, u32> {
+        self.codebooks.codewords()
+    }
 }
 
 /// Buffers of the kernels for small alphabets.
@@ -180,7 +194,6 @@ pub struct BatchCodebooksBuilder<S> {
     /// Counting kernels for many parts per block, and for few.
     counts: [CountKernel; 2],
     strategy: Strategy,
-    serialize: Kernel,
     symbol: PhantomData<S>,
 }
 
@@ -189,7 +202,7 @@ enum Strategy {
     /// A single kernel from counts to serialized codebooks.
     Small(SmallAlphabetBuilder),
     /// A separate kernel for each step.
-    Large { builder: CodebookBuilder, choose: Kernel },
+    Large(Box<CodebookBuilder>),
 }
 
 impl<S: Symbol> BatchCodebooksBuilder<S> {
@@ -201,18 +214,15 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         format.check_symbol::<S>()?;
         let shared_memory = device.info().shared_memory_per_block;
         let copies = [MAX_COPIES, MAX_COPIES_FOR_FEW_PARTS].map(|most| copies(format, shared_memory, most));
-        let specialization = specialization(format, copies[0]);
         let strategy = if is_small_alphabet(format) {
             Strategy::Small(SmallAlphabetBuilder::new(device, format.alphabet, format.class_count())?)
         } else {
-            let choose = device.kernel(&specialization, "codebooks_choose")?;
-            Strategy::Large { builder: CodebookBuilder::new(device, format.alphabet)?, choose }
+            Strategy::Large(Box::new(CodebookBuilder::new(device, format.alphabet)?))
         };
         Ok(Self {
             format: *format,
             counts: [CountKernel::new(device, format, copies[0])?, CountKernel::new(device, format, copies[1])?],
             strategy,
-            serialize: device.kernel(&specialization, "codebooks_serialize")?,
             symbol: PhantomData,
         })
     }
@@ -261,7 +271,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
                 *needs_clearing = false;
                 Ok(())
             }
-            (Strategy::Large { builder, choose }, _) => {
+            (Strategy::Large(builder), _) => {
                 let count = batch.streams as usize * (self.format.codebooks() * self.format.alphabet) as usize;
                 let mut counts = frame.zeros::<u64>(count)?;
                 stream.memset_zeros(&mut codebooks.status).doing("clearing the status")?;
@@ -270,7 +280,7 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
                 self.launch_counts(&stream, input, classes, batch, address, status)?;
                 builder.launch(frame, &counts.as_view(), &mut codebooks.codebooks)?;
                 self.launch_serialize(frame, codebooks)?;
-                self.launch_choose(&stream, choose, &counts.as_view(), codebooks)
+                self.launch_choose(&stream, &counts.as_view(), codebooks)
             }
             (Strategy::Small(_), None) => {
                 Err(CudaError::invalid("the codebooks were allocated for a batch of another format"))
@@ -293,39 +303,38 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         let all_parts = u64::from(batch.streams) * u64::from(parts);
         let counter = if all_parts <= FEW_PARTS * u64::from(few.resident) { few } else { many };
         let blocks = all_parts.min(counter.resident.into()) as u32;
-        let launch = ProgrammaticDependentLaunch::new(&counter.kernel, stream).reads(input).reads(&batch.spans);
-        let launch = match classes {
-            Some(classes) => launch.reads(classes),
-            None => launch.value(0_u64),
-        };
         let is_balanced = batch.uneven && (2..=MAX_BALANCED_STREAMS).contains(&batch.streams);
         let parts_in_stream = if is_balanced { 0 } else { parts };
-        let launch = launch.value(batch.streams).value(parts_in_stream).value(counts).value(status);
-        let grid = Kernel::grid(blocks, THREADS, counter.shared_memory);
-        // SAFETY: the kernel's parameters are (const u8 *, const StreamInput *, const u8 *, u32, u32, Count *, u32 *).
-        // `check_input` has checked that the streams lie within the input and the classes. Each stream's counts have
-        // CODEBOOKS * ALPHABET entries, or for small alphabets CLASSES * ALPHABET and a status; the kernel reduces
+        let grid = Grid::new(blocks, THREADS).shared_memory(counter.shared_memory).early(true);
+        let (symbols, _reads) = input.device_ptr(stream);
+        let classes = classes.map(|classes| -> &dyn DevicePtr<u8> { classes });
+        // SAFETY: `check_input` has checked that the streams lie within the input and the classes. Each stream's counts
+        // have CODEBOOKS * ALPHABET entries, or for small alphabets CLASSES * ALPHABET and a status; the kernel reduces
         // every symbol modulo ALPHABET. It waits for the previous kernel before it reads.
-        unsafe { launch.launch(grid) }
+        unsafe {
+            launch!(counter.kernels.codebooks_count on stream, grid; symbols, &batch.spans, classes, batch.streams,
+                parts_in_stream, counts, status)
+        }
     }
 
     /// Chooses between one codebook and several for each stream.
     fn launch_choose(
         &self,
         stream: &Arc<CudaStream>,
-        choose: &Kernel,
         counts: &CudaView<'_, u64>,
         codebooks: &mut BatchCodebooks,
     ) -> Result<()> {
         if !self.format.classes {
             return Ok(());
         }
-        let mut launch = stream.launch_builder(choose.function());
         let codewords = codebooks.codebooks.codewords();
-        launch.arg(counts).arg(&codewords).arg(&codebooks.summaries).arg(&mut codebooks.used);
-        // SAFETY: the kernel's parameters are (const u64 *, const u32 *, const u32 *, u32 *). A block reads its
-        // stream's CODEBOOKS * ALPHABET counts and codewords and CODEBOOKS summaries, and writes one word.
-        unsafe { launch.launch(Kernel::grid(codebooks.streams, THREADS, 0)) }.doing("choosing codebooks").map(drop)
+        let kernels = &self.counts[0].kernels;
+        // SAFETY: a block reads its stream's CODEBOOKS * ALPHABET counts and codewords and CODEBOOKS summaries, and
+        // writes one word.
+        unsafe {
+            launch!(kernels.codebooks_choose on &stream, Grid::new(codebooks.streams, THREADS); counts,
+                &codewords, &codebooks.summaries, &mut codebooks.used)
+        }
     }
 
     fn launch_serialize(&self, frame: &mut Frame<'_>, codebooks: &mut BatchCodebooks) -> Result<()> {
@@ -333,11 +342,13 @@ impl<S: Symbol> BatchCodebooksBuilder<S> {
         let count = codebooks.codebooks.count();
         let mut runs = frame.slice::<u32>(count as usize * self.format.alphabet as usize)?;
         let codewords = codebooks.codebooks.codewords();
-        let mut launch = stream.launch_builder(self.serialize.function());
-        launch.arg(&codewords).arg(&mut runs).arg(&mut codebooks.summaries).arg(&mut codebooks.bytes);
-        // SAFETY: the kernel's parameters are (const u32 *, u32 *, u32 *, u8 *). Block i reads the i-th ALPHABET
-        // codewords and writes the i-th ALPHABET runs, two words, and ALPHABET + 4 bytes.
-        unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("serializing codebooks")?;
+        let kernels = &self.counts[0].kernels;
+        // SAFETY: block i reads the i-th ALPHABET codewords and writes the i-th ALPHABET runs, two words, and ALPHABET
+        // + 4 bytes.
+        unsafe {
+            launch!(kernels.codebooks_serialize on &stream, Grid::new(count, THREADS); &codewords,
+                &mut runs, &mut codebooks.summaries, &mut codebooks.bytes)
+        }?;
         Ok(())
     }
 }

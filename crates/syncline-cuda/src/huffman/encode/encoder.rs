@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
-use syncline_core::huffman::IndexKind;
 
 use super::batch::{Batch, Encoded};
 use super::codebooks::{BatchCodebooks, check_input};
 use super::format::Format;
 use super::laid_out::{LaidOutStreams, Overlap, StreamTarget};
 use super::scratch::Scratch;
-use super::segments::{self, LAYOUT_THREADS, SEGMENTS_ENCODE, SegmentKernel, WRITE_THREADS};
+use super::segments::{
+    self, LAYOUT_THREADS, SEGMENTS_ENCODE, SegmentKernel, SegmentKernels, StreamKernels, WRITE_THREADS,
+};
 use super::structs::{CodebookArrays, StreamPlan};
-use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch};
+use crate::device::{Device, Frame, Grid};
+use crate::device_kernels::launch;
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::Symbol;
 
@@ -52,25 +54,16 @@ pub struct EncodeInput<'a, S> {
 #[derive(Debug, Clone)]
 struct Kernels {
     description: SegmentKernel,
-    segments: Kernel,
-    layout: Kernel,
-    gap_array: Option<Kernel>,
-    write: Kernel,
+    segments: SegmentKernels,
+    streams: StreamKernels,
 }
 
 impl Kernels {
     fn new(device: &Device, format: &Format, description: SegmentKernel) -> Result<Self> {
-        let streams = description.streams_specialization(format);
-        let gap_array = description.gap_array_specialization(format);
         let segments = device.kernel(&description.specialization(format), description.name)?;
         segments.allow_shared_memory(description.shared_memory)?;
-        Ok(Self {
-            description,
-            segments,
-            layout: device.kernel(&streams, "streams_lay_out")?,
-            gap_array: gap_array.map(|gaps| device.kernel(&gaps, "gap_array_2020_encode")).transpose()?,
-            write: device.kernel(&streams, "streams_write")?,
-        })
+        let streams = StreamKernels::load(device, description.segment, format)?;
+        Ok(Self { description, segments: SegmentKernels { segments_encode: segments }, streams })
     }
 }
 
@@ -107,7 +100,8 @@ impl<S: Symbol> Encoder<S> {
     }
 
     /// Compiles the given kernels for large, medium and small inputs.
-    pub(crate) fn with_kernels(device: &Device, format: &Format, kernels: [SegmentKernel; 3]) -> Result<Self> {
+    #[doc(hidden)]
+    pub fn with_kernels(device: &Device, format: &Format, kernels: [SegmentKernel; 3]) -> Result<Self> {
         format.check_symbol::<S>()?;
         let [large, medium, small] = kernels;
         let least_symbols = |kernel: SegmentKernel, segments: u64| {
@@ -144,47 +138,46 @@ impl<S: Symbol> Encoder<S> {
     /// [`CudaError::InvalidArgument`] if lengths or formats do not match; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`].
     pub fn launch(&self, frame: &mut Frame<'_>, input: &EncodeInput<'_, S>, encoded: &mut Encoded) -> Result<()> {
-        self.launch_observed(frame, input, encoded, &mut |_| Ok(()))
+        let stream = frame.stream().clone();
+        let mut laid_out = self.lay_out(frame, input, encoded)?;
+        self.finish(&stream, &mut laid_out, input.codebooks, encoded)
     }
 
-    /// Encodes as [`Self::launch`] does, and calls `launched` with the kernel's name after each launch, for timing.
+    /// Writes laid-out streams to the bytes of the result, one after another.
     ///
     /// # Errors
-    /// The errors of [`Self::launch`] and of `launched`.
-    pub fn launch_observed(
+    /// [`CudaError::InvalidArgument`] if the arguments belong to different batches; [`CudaError::Driver`].
+    #[doc(hidden)]
+    pub fn finish(
         &self,
-        frame: &mut Frame<'_>,
-        input: &EncodeInput<'_, S>,
+        stream: &Arc<CudaStream>,
+        laid_out: &mut LaidOutStreams<'_>,
+        codebooks: &BatchCodebooks,
         encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let stream = frame.stream().clone();
-        let mut laid_out = self.lay_out(frame, input, encoded, launched)?;
         let Encoded { bytes, plans, offsets, .. } = encoded;
         let target = StreamTarget { output: &mut bytes.as_view_mut(), overlap: None };
-        self.write_streams(&stream, &mut laid_out, input.codebooks, (plans, offsets), target, launched)
+        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target)
     }
 
     /// Encodes the segments and plans the layout of every stream. [`Encoded::offsets`] places the streams one after
     /// another; later work on the same CUDA stream may change them before [`Self::write`].
     ///
     /// # Errors
-    /// The errors of [`Self::launch_observed`].
-    pub(crate) fn lay_out<'a>(
+    /// The errors of [`Self::launch`].
+    #[doc(hidden)]
+    pub fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
         input: &EncodeInput<'_, S>,
         encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOutStreams<'a>> {
-        self.lay_out_at(frame, input, None, encoded, launched)
+        self.lay_out_at(frame, input, None, encoded)
     }
 
-    /// Returns whether segments can replace their symbols: no codeword is longer than a symbol, and nothing reads the
-    /// symbols again.
+    /// Returns whether segments can replace their symbols, because no codeword is longer than a symbol.
     pub(crate) fn can_encode_in_place(&self) -> bool {
         self.format.longest() == 8 * self.format.symbol_bytes
-            && self.format.index != IndexKind::Gap
             && self.kernels.iter().all(|(_, kernels)| kernels.description.name == SEGMENTS_ENCODE)
     }
 
@@ -200,14 +193,13 @@ impl<S: Symbol> Encoder<S> {
         classes: Option<&CudaView<'_, u8>>,
         (batch, codebooks): (&Batch, &BatchCodebooks),
         encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOutStreams<'a>> {
         if !self.can_encode_in_place() {
             return Err(CudaError::invalid("streams of this format cannot replace their symbols"));
         }
         let (address, _) = symbols.device_ptr_mut(frame.stream());
         let input = EncodeInput { symbols: &symbols.as_view(), classes, batch, codebooks };
-        self.lay_out_at(frame, &input, Some(address), encoded, launched)
+        self.lay_out_at(frame, &input, Some(address), encoded)
     }
 
     fn lay_out_at<'a>(
@@ -216,7 +208,6 @@ impl<S: Symbol> Encoder<S> {
         input: &EncodeInput<'_, S>,
         in_place: Option<CUdeviceptr>,
         encoded: &mut Encoded,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOutStreams<'a>> {
         let stream = frame.stream().clone();
         let &EncodeInput { symbols, classes, batch, codebooks } = input;
@@ -235,17 +226,7 @@ impl<S: Symbol> Encoder<S> {
         let codebook_arrays = CodebookArrays::new(codebooks, &stream);
 
         let codewords = codebooks.codebooks.codewords();
-        let launch = ProgrammaticDependentLaunch::new(&kernels.segments, &stream)
-            .reads(symbols)
-            .reads(&batch.spans)
-            .reads(&codewords);
-        let launch = launch.reads(&codebooks.used);
-        let launch = match classes {
-            Some(classes) => launch.reads(classes),
-            None => launch.value(0_u64),
-        };
-        let Scratch { sums, group_bits, lengths, .. } = &mut scratch;
-        let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
+        let Scratch { sums, group_bits, .. } = &mut scratch;
         let Encoded { plans, offsets, blocks_done, done, needs_clearing, .. } = encoded;
         // If almost all segments are resident at once, the layout kernel starts early and waits for the segments of
         // each stream. With more segments that would gain little.
@@ -254,49 +235,31 @@ impl<S: Symbol> Encoder<S> {
             stream.memset_zeros(done).doing("clearing the counters of finished segments")?;
         }
         let segments_done = if counts_segments { done.device_ptr_mut(&stream).0 } else { 0 };
-        let launch = match kernels.segments.name() == SEGMENTS_ENCODE {
-            true => launch.writes(lengths).value(segments_done),
-            false => launch,
-        };
         let blocks = batch.streams * segments.div_ceil(kernel.segments_in_block);
-        // SAFETY: the parameters of every segment kernel are (const u8 *, const StreamInput *, const u32 *, const u32
-        // *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and Syncline's own has two more u32 *. `check_input` has
-        // checked that streams lie within the input and the classes. `Scratch::new` has allocated the arrays for all
-        // segments of all streams. A codeword has at most LONGEST bits, and symbols are reduced modulo ALPHABET, the
-        // size of each codebook. The kernel waits before it reads. In place, a segment is written after the symbols
-        // that have been read, because no codeword is longer than a symbol.
-        unsafe { launch.launch(Kernel::grid(blocks, kernel.threads, kernel.shared_memory)) }?;
-        launched(kernels.segments.name())?;
+        let grid = Grid::new(blocks, kernel.threads).shared_memory(kernel.shared_memory).early(true);
+        let (symbols, _reads) = symbols.device_ptr(&stream);
+        let classes = classes.map(|classes| -> &dyn DevicePtr<u8> { classes });
+        // SAFETY: `check_input` has checked that streams lie within the input and the classes. `Scratch::new` has
+        // allocated the arrays for all segments of all streams. A codeword has at most LONGEST bits, and symbols are
+        // reduced modulo ALPHABET, the size of each codebook. The kernel waits before it reads. In place, a segment is
+        // written after the symbols that have been read, because no codeword is longer than a symbol.
+        unsafe {
+            launch!(kernels.segments.segments_encode on &stream, grid; symbols, &batch.spans, &codewords,
+                &codebooks.used, classes, segments, slots, sums, group_bits, segments_done)
+        }?;
 
-        let launch =
-            ProgrammaticDependentLaunch::new(&kernels.layout, &stream).reads(&batch.spans).value(codebook_arrays);
-        let launch = launch.value(addresses).value(segments).reads(&codebooks.status);
-        let launch = launch.writes(plans).writes(offsets);
-        let launch = if in_place.is_none() { launch.writes(blocks_done) } else { launch.value(0_u64) };
         let streams_done =
             if counts_segments { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
-        let launch = launch.value(segments_done).value(streams_done);
-        // SAFETY: the kernel's parameters are (const StreamInput *, Codebooks, EncodeScratch, u32, const u32 *,
-        // StreamPlan *, u64 *, u32 *, u32 *, u32 *). Block i accesses the i-th stream's part of each array; there is
-        // one plan for each stream and one offset more, as `check_result` has checked. The counters are 0, because each
-        // launch, or the kernel that waits for them, resets them. The kernel waits for the segments before it reads
-        // their results.
-        unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
-        launched(kernels.layout.name())?;
+        let blocks_done: Option<&mut dyn DevicePtrMut<u32>> = if in_place.is_none() { Some(blocks_done) } else { None };
+        let grid = Grid::new(batch.streams, LAYOUT_THREADS).early(true);
+        // SAFETY: block i accesses the i-th stream's part of each array; there is one plan for each stream and one
+        // offset more, as `check_result` has checked. The counters are 0, because each launch, or the kernel that waits
+        // for them, resets them. The kernel waits for the segments before it reads their results.
+        unsafe {
+            launch!(kernels.streams.streams_lay_out on &stream, grid; &batch.spans, codebook_arrays, addresses,
+                segments, &codebooks.status, plans, offsets, blocks_done, segments_done, streams_done)
+        }?;
 
-        if let Some(gap_array) = &kernels.gap_array {
-            let launch = ProgrammaticDependentLaunch::new(gap_array, &stream)
-                .reads(symbols)
-                .reads(&batch.spans)
-                .reads(&codewords);
-            let launch = launch.value(segments).value(addresses);
-            let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
-            // SAFETY: the kernel's parameters are (const u8 *, const StreamInput *, const u32 *, u32, EncodeScratch). A
-            // gap lies within its stream's codewords or at their end, for which `Scratch::new` has allocated memory.
-            // The kernel waits at its start.
-            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
-            launched(gap_array.name())?;
-        }
         let spans = batch.spans.device_ptr(&stream).0;
         Ok(LaidOutStreams {
             scratch,
@@ -322,10 +285,9 @@ impl<S: Symbol> Encoder<S> {
         codebooks: &BatchCodebooks,
         encoded: &mut Encoded,
         target: StreamTarget<'_, '_>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let Encoded { offsets, plans, .. } = encoded;
-        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target, launched)
+        self.write_streams(stream, laid_out, codebooks, (plans, offsets), target)
     }
 
     fn write_streams(
@@ -335,7 +297,6 @@ impl<S: Symbol> Encoder<S> {
         codebooks: &BatchCodebooks,
         (plans, offsets): (&mut CudaSlice<StreamPlan>, &CudaSlice<u64>),
         target: StreamTarget<'_, '_>,
-        launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let mut kernels = self.kernels.iter().map(|(_, kernels)| kernels);
         let kernels = kernels.find(|kernels| kernels.description == laid_out.kernel).filter(|_| {
@@ -348,24 +309,22 @@ impl<S: Symbol> Encoder<S> {
         let addresses = laid_out.scratch.addresses(stream);
         let StreamTarget { output, overlap } = target;
         let output_bytes = output.len() as u64;
-        let launch = ProgrammaticDependentLaunch::new(&kernels.write, stream).writes(plans);
-        let launch = launch.value(CodebookArrays::new(codebooks, stream)).value(addresses);
-        let launch = launch.value(laid_out.scratch.slots.address(stream)).value(laid_out.slots_in_stream);
-        let launch = launch.value(laid_out.spans).value(laid_out.segments).reads(offsets);
-        let launch = launch.reads(&laid_out.scratch.lengths).writes(output).value(output_bytes);
         let Overlap { laid_out: signal, unwritten, most_groups } =
             overlap.unwrap_or(Overlap { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX });
         let segments = most_groups.div_ceil(laid_out.kernel.segment / self.format.group()).min(laid_out.segments);
         // One additional block for the header, the codebooks and the padding.
         let blocks_in_stream = segments.div_ceil(WRITE_THREADS / 32) + 1;
-        let launch = launch.value(signal.0).value(signal.1).value(unwritten).value(blocks_in_stream);
-        let blocks = laid_out.streams * blocks_in_stream;
-        // SAFETY: the kernel's parameters are (StreamPlan *, Codebooks, EncodeScratch, const u32 *, u64,
-        // const StreamInput *, u32, const u64 *, const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32). A stream is
-        // written only if it lies within `output_bytes`. The recorded lengths are those of this encoder if the kernel
-        // reads them. The kernel waits at its start, or for the signal that the caller guarantees.
-        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
-        launched(kernels.write.name())
+        let codebook_arrays = CodebookArrays::new(codebooks, stream);
+        let slots = laid_out.scratch.slots.address(stream);
+        let grid = Grid::new(laid_out.streams * blocks_in_stream, WRITE_THREADS).early(true);
+        let LaidOutStreams { slots_in_stream, spans, segments, .. } = *laid_out;
+        // SAFETY: a stream is written only if it lies within `output_bytes`. The kernel waits at its start, or for the
+        // signal that the caller guarantees.
+        unsafe {
+            launch!(kernels.streams.streams_write on stream, grid; plans, codebook_arrays, addresses, slots,
+                slots_in_stream, spans, segments, offsets, output, output_bytes, signal.0, signal.1, unwritten,
+                blocks_in_stream)
+        }
     }
 }
 

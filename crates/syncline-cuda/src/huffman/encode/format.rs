@@ -1,6 +1,6 @@
 //! The properties that all streams of a batch share.
 
-use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS};
+use syncline_core::huffman::IndexKind;
 
 use crate::error::{CudaError, Result};
 use crate::huffman::Symbol;
@@ -81,7 +81,8 @@ impl Format {
     }
 
     /// Returns the constants of `huffman/encode/encode.cuh` for segments of `segment` symbols.
-    pub(crate) fn constants(&self, segment: u32) -> Vec<(&'static str, u64)> {
+    #[doc(hidden)]
+    pub fn constants(&self, segment: u32) -> Vec<(&'static str, u64)> {
         let constants = [
             ("SYMBOL_BYTES", self.symbol_bytes),
             ("GROUP", self.group()),
@@ -101,7 +102,6 @@ impl Format {
         let codebooks = u64::from(self.class_count()) * u64::from(self.max_codebook_bytes());
         let index = match self.index {
             IndexKind::None => 0,
-            IndexKind::Gap => bits.div_ceil(SUBSEQUENCE_BITS.into()),
             // Descriptors, and deltas of up to 12 bits.
             IndexKind::Symbol => groups.div_ceil(32) * (8 + 4 * 12),
         };
@@ -112,7 +112,7 @@ impl Format {
 }
 
 /// Returns the formats that the compile check covers.
-pub(crate) fn checked_formats() -> Vec<Format> {
+pub fn checked_formats() -> Vec<Format> {
     let format = |symbol_bytes, group_log2, alphabet, classes, index| Format {
         symbol_bytes,
         group_log2,
@@ -123,8 +123,7 @@ pub(crate) fn checked_formats() -> Vec<Format> {
     vec![
         format(2, 7, 1024, false, IndexKind::Symbol),
         format(2, 6, 1024, true, IndexKind::Symbol),
-        format(2, 7, 1024, false, IndexKind::Gap),
-        format(2, 6, 65_536, false, IndexKind::Gap),
+        format(2, 6, 65_536, false, IndexKind::Symbol),
         format(1, 6, 256, false, IndexKind::None),
     ]
 }

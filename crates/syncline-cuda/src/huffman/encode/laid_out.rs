@@ -1,16 +1,20 @@
 //! Streams whose layout is known but whose bytes are not yet written.
 
-use cudarc::driver::CudaViewMut;
+use std::sync::Arc;
+
 use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaViewMut};
 
 use super::scratch::Scratch;
 use super::segments::{SegmentKernel, WRITE_THREADS};
+use super::structs::EncodeScratch;
 
 /// The offset of a stream that is not written.
 pub(crate) const NO_OFFSET: u64 = u64::MAX;
 
 /// Streams that [`Encoder::lay_out`](super::Encoder::lay_out) has planned and that are not yet written.
-pub(crate) struct LaidOutStreams<'a> {
+#[derive(Debug)]
+pub struct LaidOutStreams<'a> {
     pub(super) scratch: Scratch<'a>,
     /// Words of a stream's slots, or 0 if the slots are in place of the symbols.
     pub(super) slots_in_stream: u64,
@@ -36,6 +40,16 @@ impl LaidOutStreams<'_> {
     /// Returns the address of the batch's list of streams.
     pub fn spans(&self) -> CUdeviceptr {
         self.spans
+    }
+
+    /// Returns the maximum number of segments of a stream.
+    pub fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    /// Returns the addresses of the encoder's scratch memory, which must not be used after the streams.
+    pub fn scratch(&mut self, stream: &Arc<CudaStream>) -> EncodeScratch {
+        self.scratch.addresses(stream)
     }
 
     /// Returns the groups that a block of the writing kernel handles.

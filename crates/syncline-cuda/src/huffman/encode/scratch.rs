@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
-use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS};
 
 use super::batch::Batch;
 use super::format::Format;
@@ -17,6 +16,7 @@ use crate::error::Result;
 const STARTS_WORDS: usize = 2;
 
 /// Location of the segments' codewords.
+#[derive(Debug)]
 pub(super) enum Slots<'a> {
     Separate(CudaViewMut<'a, u32>),
     /// In the memory of the symbols. The segments of a stream start at its first symbol.
@@ -32,14 +32,8 @@ impl Slots<'_> {
     }
 }
 
-/// Returns the words that record the codeword lengths of a segment (`RECORDED_WORDS` in huffman/encode/encode.cuh):
-/// 4 bits for each codeword, or 8 if codewords may exceed 16 bits, and 16 bits for each 16 symbols.
-fn recorded_words(format: &Format, segment: u32) -> usize {
-    let length_bits = if format.longest() <= 16 { 4 } else { 8 };
-    (segment * length_bits / 32 + segment / 32) as usize
-}
-
 /// Scratch memory of one call.
+#[derive(Debug)]
 pub(super) struct Scratch<'a> {
     pub slots: Slots<'a>,
     pub sums: CudaViewMut<'a, SegmentSums>,
@@ -48,9 +42,6 @@ pub(super) struct Scratch<'a> {
     live_bits: CudaViewMut<'a, u16>,
     free_bitmap: CudaViewMut<'a, u32>,
     descriptors: CudaViewMut<'a, u64>,
-    gaps: CudaViewMut<'a, u8>,
-    /// Recorded lengths of codewords.
-    pub lengths: CudaViewMut<'a, u32>,
 }
 
 impl<'a> Scratch<'a> {
@@ -68,8 +59,6 @@ impl<'a> Scratch<'a> {
         let all = streams * segments as usize;
         let groups_in_stream = segments as usize * (segment / format.group()) as usize;
         let slot_words = segment as usize * format.longest() as usize / 32;
-        let gaps_from_symbols = format.index == IndexKind::Gap && !kernel.records_lengths;
-        let gaps = if gaps_from_symbols { all * slot_words * 32 / SUBSEQUENCE_BITS as usize } else { 0 };
         Ok(Self {
             slots: match in_place {
                 Some(symbols) => Slots::InPlace(symbols),
@@ -82,9 +71,6 @@ impl<'a> Scratch<'a> {
             live_bits: frame.slice(streams * groups_in_stream.next_multiple_of(32))?,
             free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
-            // One additional gap for the end of a stream that fills its last subsequence exactly.
-            gaps: frame.slice(gaps + 1)?,
-            lengths: frame.slice(if kernel.records_lengths { all * recorded_words(format, segment) } else { 1 })?,
         })
     }
 
@@ -97,7 +83,6 @@ impl<'a> Scratch<'a> {
             live_bits: self.live_bits.device_ptr_mut(stream).0,
             free_bitmap: self.free_bitmap.device_ptr_mut(stream).0,
             descriptors: self.descriptors.device_ptr_mut(stream).0,
-            gaps: self.gaps.device_ptr_mut(stream).0,
         }
     }
 }

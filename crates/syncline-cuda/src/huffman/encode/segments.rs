@@ -1,12 +1,48 @@
 //! The kernels that encode segments, and the constants of the kernels after them.
 
-use syncline_core::huffman::IndexKind;
-
 use super::format::Format;
 use crate::device::{Source, Specialization, source};
+use crate::device_kernels::{In, Out, declare_kernels};
+use crate::huffman::encode::StreamPlan;
+use crate::huffman::encode::structs::{CodebookArrays, EncodeScratch, SegmentSums, StreamInput};
+use cudarc::driver::sys::CUdeviceptr;
 
-const SEGMENTS: Source = source!("huffman/encode/segments.cu");
-const STREAMS: Source = source!("huffman/encode/streams.cu");
+declare_kernels! {
+    /// The kernel of `kernels/huffman/encode/segments.cu`.
+    pub(super) struct SegmentKernels in "huffman/encode/segments.cu", of (kernel: &SegmentKernel, format: &Format) {
+        with FORMAT = format.constants(kernel.segment);
+        with THREADS = kernel.threads;
+        with OWN = kernel.constants.to_vec();
+        fn segments_encode(
+            symbols: CUdeviceptr as "const uint8_t *", spans: In<StreamInput>, all_codewords: In<u32>,
+            codebooks_used: In<u32>, classes: Option<In<u8>>, segments_in_stream: u32,
+            slots: CUdeviceptr as "uint32_t *", sums: Out<SegmentSums>, group_bits: Out<u16>,
+            segments_done: CUdeviceptr as "uint32_t *",
+        );
+    }
+}
+
+declare_kernels! {
+    /// The kernels of `kernels/huffman/encode/streams.cu`.
+    pub(super) struct StreamKernels in "huffman/encode/streams.cu", of (segment: u32, format: &Format) {
+        with FORMAT = format.constants(segment);
+        with INDEX = format.index as u32;
+        with THREADS = LAYOUT_THREADS;
+        with WRITE_THREADS = WRITE_THREADS;
+        fn streams_lay_out(
+            spans: In<StreamInput>, codebooks: CodebookArrays, all: EncodeScratch, segments_in_stream: u32,
+            status: In<u32>, plans: Out<StreamPlan>, offsets: Out<u64>, blocks_done: Option<Out<u32>>,
+            segments_done: CUdeviceptr as "uint32_t *", streams_done: CUdeviceptr as "uint32_t *",
+        );
+        fn streams_write(
+            plans: Out<StreamPlan>, codebooks: CodebookArrays, all: EncodeScratch,
+            all_slots: CUdeviceptr as "const uint32_t *", slots_in_stream: u64,
+            spans: CUdeviceptr as "const StreamInput *", segments_in_stream: u32, offsets: In<u64>, out: Out<u8>,
+            out_bytes: u64, laid_out: CUdeviceptr as "const uint64_t *", laid_out_number: u64,
+            unwritten: CUdeviceptr as "uint32_t *", blocks_in_stream: u32,
+        );
+    }
+}
 
 /// Name of Syncline's own kernel in huffman/encode/segments.cu.
 pub(super) const SEGMENTS_ENCODE: &str = "segments_encode";
@@ -26,19 +62,19 @@ const MAX_SHARED_MEMORY: u32 = 64 << 10;
 
 /// A kernel that encodes segments, with its launch parameters. They change its speed but not the bytes of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct SegmentKernel {
+pub struct SegmentKernel {
+    /// The source file.
     pub source: Source,
+    /// Name of the kernel.
     pub name: &'static str,
     /// Symbols of a segment.
     pub segment: u32,
+    /// Threads of a block.
     pub threads: u32,
+    /// Segments that a block encodes.
     pub segments_in_block: u32,
     /// Dynamic shared memory of a block in bytes.
     pub shared_memory: u32,
-    /// Whether the kernel records the lengths of codewords, from which the gap index is computed.
-    pub records_lengths: bool,
-    /// The kernel source that computes the gap index from the symbols, if the lengths are not recorded.
-    pub gap_array: Option<Source>,
     /// Constants in addition to those of the format and `THREADS`.
     pub constants: [(&'static str, u64); 2],
 }
@@ -51,51 +87,24 @@ impl SegmentKernel {
         let table = format.class_count() * format.alphabet * 4;
         let shared_table = buffers + table <= MAX_SHARED_MEMORY;
         Self {
-            source: SEGMENTS,
+            source: source!("huffman/encode/segments.cu"),
             name: SEGMENTS_ENCODE,
             segment,
             threads: THREADS,
             segments_in_block: THREADS / 32,
             shared_memory: buffers + if shared_table { table } else { 0 },
-            records_lengths: format.index == IndexKind::Gap,
-            gap_array: None,
             constants: [("RESIDENT_BLOCKS", RESIDENT_BLOCKS.into()), ("SHARED_TABLE", shared_table.into())],
         }
     }
 
-    /// Returns the constants of this kernel.
+    /// Returns the specialization of this kernel, which has the parameters of Syncline's own.
     pub(super) fn specialization(&self, format: &Format) -> Specialization {
-        let mut constants = format.constants(self.segment);
-        constants.extend([("THREADS", self.threads.into()), ("RECORD_LENGTHS", self.records_lengths.into())]);
-        constants.extend(self.constants);
-        Specialization { source: self.source, constants }
-    }
-
-    /// Returns the constants of the kernels that lay out and write the streams.
-    pub(super) fn streams_specialization(&self, format: &Format) -> Specialization {
-        let mut constants = format.constants(self.segment);
-        constants.extend([
-            ("INDEX", format.index as u64),
-            ("THREADS", LAYOUT_THREADS.into()),
-            ("WRITE_THREADS", WRITE_THREADS.into()),
-            ("RECORD_LENGTHS", self.records_lengths.into()),
-        ]);
-        Specialization { source: STREAMS, constants }
-    }
-
-    /// Returns the constants of the kernel that computes the gap index from the symbols, if there is one.
-    pub(super) fn gap_array_specialization(&self, format: &Format) -> Option<Specialization> {
-        let source = self.gap_array.filter(|_| format.index == IndexKind::Gap)?;
-        let mut constants = format.constants(self.segment);
-        constants.push(("WRITE_THREADS", WRITE_THREADS.into()));
-        Some(Specialization { source, constants })
+        SegmentKernels::specialization(self, format).with_kernel(self.source, SEGMENTS_ENCODE, self.name)
     }
 
     /// Returns the specializations for the compile check.
-    pub(crate) fn specializations(&self, format: &Format) -> Vec<Specialization> {
-        let mut all = vec![self.specialization(format), self.streams_specialization(format)];
-        all.extend(self.gap_array_specialization(format));
-        all
+    pub fn specializations(&self, format: &Format) -> Vec<Specialization> {
+        vec![self.specialization(format), StreamKernels::specialization(self.segment, format)]
     }
 }
 

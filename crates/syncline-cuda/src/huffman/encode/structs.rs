@@ -90,7 +90,7 @@ device_struct! {
     /// Scratch memory of all streams, from the encoded segments to the written streams. The part of a stream in each
     /// array has the size that the largest stream needs.
     #[derive(Clone, Copy)]
-    pub(super) struct EncodeScratch = "EncodeScratchFields" {
+    pub struct EncodeScratch = "EncodeScratchFields" {
         pub(super) sums: CUdeviceptr as "const SegmentSums *",
         pub(super) group_bits: CUdeviceptr as "const uint16_t *",
         /// For each segment: the bits before it, and the live groups before it.
@@ -100,7 +100,5 @@ device_struct! {
         pub(super) free_bitmap: CUdeviceptr as "uint32_t *",
         /// Descriptors of the symbol index.
         pub(super) descriptors: CUdeviceptr as "uint64_t *",
-        /// Gaps of the gap index, one byte each.
-        pub(super) gaps: CUdeviceptr as "uint8_t *",
     }
 }

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 use syncline_core::bound::{ErrorSummary, resolve};
 use syncline_core::container::Header;
-use syncline_core::huffman::IndexKind;
 
 use super::{Compressor, Pending};
 use crate::container::assemble::{BatchInput, BatchPlan, Bitmaps, Codes, RecordOutput, TokenCodes};
 use crate::container::record::{Contents, Lists};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
-use crate::observer::Observer;
 use crate::quantize::{BoundScan, ChunkSummary, DeviceStep};
 
 impl Pending<'_> {
@@ -52,7 +50,6 @@ impl Compressor<'_> {
         first: u64,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
         pending: Option<&mut Pending<'_>>,
     ) -> Result<Option<Vec<ErrorSummary>>> {
         let (Some(assembler), Some(quantizer), Some(progress), Some(host), Some(control)) =
@@ -65,7 +62,7 @@ impl Compressor<'_> {
             self.stream.memset_zeros(&mut control.words).doing("clearing counters")?;
         }
         let mut counters = control.words.slice_mut(..quantizer.control_words(batch.chunks().into()));
-        let mut record_inputs = assembler.prepare(&mut frame, batch, most_chunks)?;
+        let mut record_inputs = assembler.allocate_inputs(&mut frame, batch, most_chunks)?;
         let words = counters.len() as u64;
         let clear = (counters.device_ptr_mut(&self.stream).0, words);
         let records = record_inputs.argument(&self.stream, Some(clear), Some(host))?;
@@ -74,9 +71,8 @@ impl Compressor<'_> {
         let mut quantized = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, records, step.as_ref())?;
         host.written()?;
         control.used = false;
-        observer("quantize")?;
         if let (Some(pending), Some(scan)) = (pending, scan) {
-            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header, self.lossless.rewritable)?;
+            let (minus_zeros, step) = pending.resolve_pending(scan, &self.stream, header, self.coder.rewritable)?;
             // Needed if the batch has to be quantized again with the host's bound.
             self.minus_zeros = minus_zeros;
             if !quantizer.confirm(header, minus_zeros, step) {
@@ -85,29 +81,25 @@ impl Compressor<'_> {
         }
         let mut tokens = self.tokens.as_mut().filter(|_| header.lzss_codes);
         let narrow = match &tokens {
-            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantized, &self.lossless)?),
+            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantized, &self.coder)?),
             None => None,
         };
         let classes = quantized.group_classes.as_view();
-        let classes = (header.index == IndexKind::Symbol).then_some(&classes);
-        let codes = Codes { codes: &mut quantized.codes, classes };
-        let started = assembler.start(&mut frame, record_inputs, codes, observer)?;
+        let codes = Codes { codes: &mut quantized.codes, classes: Some(&classes) };
+        let started = assembler.start(&mut frame, record_inputs, codes)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(batch, summaries);
         if !plan.wide.is_empty() {
             quantizer.widen(&mut frame, slab, &mut quantized, summaries)?;
-            observer("quantize_wide")?;
         }
         let mut side = quantizer.gather(&mut frame, slab, &mut quantized, summaries)?;
-        observer("quantize_gather")?;
         let mut coded = None;
         if let (Some(tokens), Some(narrow)) = (&mut tokens, narrow) {
             let lengths = assembler.code_lengths(&self.stream)?;
-            let how = (header.index, &self.lossless);
+            let how = &self.coder;
             let (quantized, side) = (&mut quantized, &mut side);
-            coded = tokens
-                .encode(&mut frame, quantizer, slab, quantized, narrow, side, summaries, &lengths, how, observer)?;
+            coded = tokens.encode(&mut frame, quantizer, slab, quantized, narrow, side, summaries, &lengths, how)?;
         }
         let lists = Lists {
             outlier_positions: side.outlier_positions.as_view(),
@@ -131,8 +123,8 @@ impl Compressor<'_> {
             (Some(encoder), Some(coded)) => {
                 let tokens = &mut coded.tokens;
                 token_lists = coded.lists.view();
-                write = |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>, observer: &mut Observer<'_>| {
-                    encoder.write(stream, tokens, places, output, observer)
+                write = |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>| {
+                    encoder.write(stream, tokens, places, output)
                 };
                 Some(TokenCodes { lists: &token_lists, write: &mut write })
             }
@@ -141,7 +133,7 @@ impl Compressor<'_> {
         let input =
             BatchInput { plan: &plan, summaries: device_summaries, bitmaps: &bitmaps, contents: &contents, tokens };
         let to = RecordOutput { progress, first, output };
-        assembler.finish(&mut frame, started, input, codes, to, observer)?;
+        assembler.finish(&mut frame, started, input, codes, to)?;
         let error = |summary: &ChunkSummary| ErrorSummary {
             squared_error: summary.squared_error.into(),
             counted: summary.counted,

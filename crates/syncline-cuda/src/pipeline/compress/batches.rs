@@ -112,12 +112,8 @@ impl Batches {
         let held = held.unwrap_or(elements);
         let tiles = chunks * self.chunk_tiles;
         // Codes, which are overwritten with encoded segments, and the sums of hashing, which reuse the segments'
-        // memory. With the gap index, segments have their own memory, and each subsequence has a gap and the bits of
-        // four codewords.
-        let codes = match self.form.index {
-            IndexKind::Gap => 2 * held + 2 * elements + elements / 8 + elements / 4,
-            _ => 2 * held,
-        };
+        // memory.
+        let codes = 2 * held;
         // Per group: its class, its length in bits twice, and its parts of index and bitmap. Per segment: sums and
         // starts.
         let encoding = 6 * (elements >> self.form.group_log2) + elements / 64;

@@ -20,7 +20,6 @@ use crate::device::{Device, Frame, fetch};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::huffman::encode::structs::StreamInput;
-use crate::observer::Observer;
 use crate::quantize::{
     ChunkSummary, RecordInputsArgument, TOKEN_GROUP_LOG2, TileSums, TokenQuantizer, blocks_per_chunk,
 };
@@ -114,7 +113,6 @@ impl TokenCompressor {
 
     /// Writes the records of some chunks, one batch, from byte `at` of the output on. Waits for the device, but for
     /// the last steps.
-    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub fn batch(
         &mut self,
         frame: &mut Frame<'_>,
@@ -123,7 +121,6 @@ impl TokenCompressor {
         slab: &Slab<'_>,
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         let Self { quantizer, statistics, codebooks, encoder, assembler, sums_per_chunk } = self;
         let batch = ChunkBatch::new(geometry, TOKEN_GROUP_LOG2, chunks)?;
@@ -131,7 +128,7 @@ impl TokenCompressor {
             return Ok(BatchRecords::default());
         };
         let stream = frame.stream().clone();
-        let schemes = choose_schemes(frame, quantizer, statistics, slab, &batch, observer)?;
+        let schemes = choose_schemes(frame, quantizer, statistics, slab, &batch)?;
 
         let (device_schemes, count) = (frame.upload(&schemes)?, batch.chunks() as usize);
         let mut tile_sums = frame.slice::<TileSums>(count * *sums_per_chunk as usize)?;
@@ -148,15 +145,11 @@ impl TokenCompressor {
             ..RecordInputsArgument::default()
         };
         let mut quantized = quantizer.quantize(frame, slab, &batch, &device_schemes.as_view(), records)?;
-        observer("quantize_token_codes")?;
         let measured = statistics.measure(frame, &mut quantized.codes, true)?;
-        observer("token_codes_count")?;
         let codebooks = codebooks.make(frame, measured.choices, &measured.counts)?;
-        observer("codebooks")?;
         let laid_out = encoder.lay_out(frame, &quantized.codes, &measured.classes.as_view(), codebooks)?;
         let summaries = fetch(&stream, &quantized.summaries, "reading summaries")?;
         let tile_sums = fetch(&stream, &tile_sums, "reading sums over tiles")?;
-        observer("token_codes_lay_out")?;
 
         let is_raw: Vec<bool> =
             (0..).zip(&summaries).map(|(chunk, own)| is_raw(quantizer, &batch, chunk, own)).collect();
@@ -166,7 +159,6 @@ impl TokenCompressor {
         };
         let listed: Vec<ChunkSummary> = summaries.iter().zip(&is_raw).map(counted).collect();
         let side = quantizer.gather(frame, slab, &mut quantized, &listed)?;
-        observer("quantize_gather")?;
         let lists = Lists {
             outlier_positions: side.outlier_positions.as_view(),
             outlier_residuals: side.residuals.as_view(),
@@ -187,7 +179,7 @@ impl TokenCompressor {
             bitmaps: &Bitmaps { masks: Some(side.masks.as_view()), signs: Some(side.signs.as_view()) },
             tokens: &laid_out,
         };
-        let lengths = assembler.write(frame, &input, encoder, at, output, observer)?;
+        let lengths = assembler.write(frame, &input, encoder, at, output)?;
         let error = |summary: &ChunkSummary| ErrorSummary {
             squared_error: summary.squared_error.into(),
             counted: summary.counted,
@@ -203,7 +195,6 @@ fn choose_schemes(
     statistics: &Statistics,
     slab: &Slab<'_>,
     batch: &ChunkBatch,
-    observer: &mut Observer<'_>,
 ) -> Result<Vec<u32>> {
     // The memory of the samples is free again afterwards.
     let mut frame = frame.nested();
@@ -211,10 +202,8 @@ fn choose_schemes(
     let Some(mut sample) = quantizer.sample(&mut frame, slab, batch)? else {
         return Ok(vec![0; batch.chunks() as usize]);
     };
-    observer("quantize_token_sample")?;
     let measured = statistics.measure(&mut frame, &mut sample.codes, false)?;
     let verbatim = fetch(&stream, &sample.verbatim, "reading numbers of verbatim values")?;
-    observer("token_codes_estimate")?;
     let bits_of_verbatim = 8 * (4 + u64::from(quantizer.element_bytes()));
     let bits: Vec<u64> = measured
         .choices

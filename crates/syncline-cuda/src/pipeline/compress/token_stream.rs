@@ -8,14 +8,13 @@ use syncline_core::bound::{Bound, ErrorSummary, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::max_compressed_len;
+use syncline_core::pipeline::compress_bound;
 
 use super::token_codes::{self, BatchRecords, TokenCompressor};
 use super::{CompressOptions, Compressed, Compressor, total};
+use crate::device::{Copies, Transfer};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
-use crate::lossless::{Copies, Transfer};
-use crate::observer::Observer;
 use crate::pipeline::check_output;
 
 /// Size of a batch's elements in bytes if each chunk is coded in two ways, for which there is memory of its own.
@@ -52,11 +51,10 @@ impl Compressor<'_> {
         options: &CompressOptions,
         mut resolved: Resolved,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<Compressed> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
-            return Err(CudaError::NoRoom { needed: max_compressed_len(element_type, shape), available });
+            return Err(CudaError::NoRoom { needed: compress_bound(element_type, shape), available });
         }
         let geometry = Geometry::new(shape);
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
@@ -71,12 +69,12 @@ impl Compressor<'_> {
             }
             let header = Header {
                 group_log2: options.group_log2,
-                lzss_codes: self.lossless.coder.lzss_codes(),
+                lzss_codes: self.coder.coder.lzss_codes(),
                 token_codes: true,
-                ..Header::new(element_type, shape, options.index, &resolved)
+                ..Header::new(element_type, shape, IndexKind::Symbol, &resolved)
             };
             let chunks = 0..geometry.chunks();
-            let records = self.token_records(&header, &geometry, chunks, &slab, HEADER_LEN as u64, output, observer)?;
+            let records = self.token_records(&header, &geometry, chunks, &slab, HEADER_LEN as u64, output)?;
             if let Some(tightened) =
                 goal.as_ref().and_then(|goal| goal.next(element_type, &resolved, &records.total(), attempt))
             {
@@ -94,13 +92,11 @@ impl Compressor<'_> {
                 self.stream.memcpy_htod(bytes, place).doing("writing the chunk table")?;
             }
             self.stream.synchronize().doing("waiting for compression")?;
-            observer("container_table")?;
             return Ok(Compressed { bytes: needed, header, resolved });
         }
     }
 
     /// Writes the records of some chunks from byte `start` of the output on. Does not wait for the last steps.
-    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub(super) fn token_records(
         &mut self,
         header: &Header,
@@ -109,17 +105,12 @@ impl Compressor<'_> {
         slab: &Slab<'_>,
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         check_output(&self.stream, output)?;
-        if header.index != IndexKind::Symbol {
-            let text = "GPUs make token codebooks with the index symbol only: use the CPU for others";
-            return Err(CudaError::Unsupported(text.into()));
-        }
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
         }
-        if header.lzss_codes != self.lossless.coder.lzss_codes() {
+        if header.lzss_codes != self.coder.coder.lzss_codes() {
             return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the coder"));
         }
         let element_bytes = header.element_type.size() as u32;
@@ -127,7 +118,7 @@ impl Compressor<'_> {
             Some(own) => own,
             None => TokenCompressor::new(self.device, element_bytes)?,
         };
-        let rewritable = self.lossless.rewritable;
+        let rewritable = self.coder.rewritable;
         self.token_compressor.insert(compressor).prepare(self.device, &self.stream, header, geometry, rewritable)?;
         let batch_bytes = if header.lzss_codes { self.batch_bytes.min(COMPARED_BYTES) } else { self.batch_bytes };
         let step = token_codes::chunks_of_batch(geometry, batch_bytes);
@@ -137,8 +128,8 @@ impl Compressor<'_> {
         for first in chunks.clone().step_by(step as usize) {
             let batch = first..chunks.end.min(first + step);
             let own = match &mut compared {
-                None => self.token_batch(geometry, batch, slab, at, output, observer)?,
-                Some(compared) => self.compare(header, geometry, batch, slab, compared, at, output, observer)?,
+                None => self.token_batch(geometry, batch, slab, at, output)?,
+                Some(compared) => self.compare(header, geometry, batch, slab, compared, at, output)?,
             };
             at += own.bytes();
             records.extend(own);
@@ -154,12 +145,11 @@ impl Compressor<'_> {
         slab: &Slab<'_>,
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
         let Some(compressor) = &mut self.token_compressor else {
             return Err(CudaError::invalid("no stream was begun"));
         };
-        compressor.batch(&mut self.arena.frame()?, geometry, chunks, slab, at, output, observer)
+        compressor.batch(&mut self.arena.frame()?, geometry, chunks, slab, at, output)
     }
 
     /// Allocates memory for the records of both codings of `chunks` chunks.
@@ -183,13 +173,10 @@ impl Compressor<'_> {
         compared: &mut Compared,
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
-        observer: &mut Observer<'_>,
     ) -> Result<BatchRecords> {
-        let tokens =
-            self.token_batch(geometry, chunks.clone(), slab, 0, &mut compared.tokens.as_view_mut(), observer)?;
+        let tokens = self.token_batch(geometry, chunks.clone(), slab, 0, &mut compared.tokens.as_view_mut())?;
         let others_header = Header { token_codes: false, ..header.clone() };
-        let others =
-            self.chunk_records(&others_header, geometry, chunks, slab, &mut compared.others.as_view_mut(), observer)?;
+        let others = self.chunk_records(&others_header, geometry, chunks, slab, &mut compared.others.as_view_mut())?;
         let mut chosen = BatchRecords::default();
         let mut copies = Copies::default();
         let mut from = [compared.tokens.device_ptr(&self.stream).0, compared.others.device_ptr(&self.stream).0];
@@ -211,7 +198,6 @@ impl Compressor<'_> {
             return Err(CudaError::NoRoom { needed: end, available: output.len() as u64 });
         }
         Transfer::new(self.device)?.copy(&self.stream, &copies)?;
-        observer("transfer_copy")?;
         Ok(chosen)
     }
 

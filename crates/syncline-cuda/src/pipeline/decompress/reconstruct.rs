@@ -9,11 +9,10 @@ use crate::container::structs::BatchFinish;
 use crate::device::Frame;
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
-use crate::huffman::decode::Decoding;
+use crate::huffman::decode::{Decoding, Indexed};
 use crate::lzss_codes::CodeTokens;
-use crate::observer::Observer;
-use crate::pipeline::code_decoder::CodeDecoder;
-use crate::reconstruct::{Codes, InterpolationPlans, Reconstruction, Reconstructor};
+use crate::predict::InterpolationPlans;
+use crate::reconstruct::{Codes, Reconstruction, Reconstructor};
 use crate::token_codes::{DecodedCodes, TokenCodes};
 
 /// The part of the array that is reconstructed.
@@ -28,7 +27,7 @@ pub(super) struct Part {
 #[expect(clippy::too_many_arguments, reason = "what is decoded, how, and where to")]
 pub(super) fn reconstruct<'a>(
     frame: &mut Frame<'a>,
-    decoder: &CodeDecoder,
+    decoder: Option<&Indexed<u16>>,
     tokens: Option<(&mut CodeTokens, Records<'_>, &ChunkBatch)>,
     token_codes: Option<(&TokenCodes, &InterpolationPlans, &ChunkBatch)>,
     reconstructor: &Reconstructor,
@@ -37,14 +36,13 @@ pub(super) fn reconstruct<'a>(
     output: &mut CudaViewMut<'_, u8>,
     part: Part,
     ending: BatchFinish,
-    observer: &mut Observer<'_>,
 ) -> Result<bool> {
     let mut target = Target { reconstructor, input, output, part, ending };
     let ended = {
         // The codes' memory is available again when they are reconstructed.
         let mut frame = frame.nested();
         let mut decoded = None;
-        if !decoder.is_fused() {
+        if let Some(decoder) = decoder {
             let mut codes = frame.slice::<u16>(parsed.codes.output_symbols())?;
             let work = Decoding {
                 input: &input.slice(..),
@@ -54,22 +52,19 @@ pub(super) fn reconstruct<'a>(
                 status: &mut parsed.code_status.slice_mut(..),
             };
             decoder.launch(&mut frame, work)?;
-            observer("decode")?;
             if let Some((tokens, records, batch)) = tokens {
-                tokens.decode(records, batch, parsed, &mut codes, observer)?;
+                tokens.decode(records, batch, parsed, &mut codes)?;
             }
             decoded = Some(codes.into_view());
         }
         target.launch(&mut frame, parsed, decoded.as_ref().map(Codes::Decoded))?
     };
-    observer("reconstruct")?;
     if let Some((decoder, plans, batch)) = token_codes {
         let mut frame = frame.nested();
         let tiles = target.part.tiles.clone();
-        let DecodedCodes { codes, slots } = decoder.decode(&mut frame, input, batch, tiles, parsed, observer)?;
+        let DecodedCodes { codes, slots } = decoder.decode(&mut frame, input, batch, tiles, parsed)?;
         let codes = codes.into_view();
         target.launch(&mut frame, parsed, Some(Codes::TokenCodes { codes: &codes, slots, plans }))?;
-        observer("reconstruct_token_codes")?;
     }
     Ok(ended)
 }

@@ -2,11 +2,26 @@
 //! streams, and `f64` arrays that have few clipped tiles and no fill patterns.
 
 use super::{BlockShape, constants};
-use crate::device::{Source, Specialization, source};
+use crate::device::Specialization;
+use crate::device_kernels::{In, Out, declare_kernels};
+use crate::geometry::ChunkBatch;
+use crate::geometry::DeviceGeometry;
 use crate::quantize::step::{Constants, KernelVariant};
+use crate::quantize::structs::{CodesLaunch, Outputs};
 
-const SOURCE: Source = source!("quantize/codes/direct.cu");
-pub(super) const KERNEL: &str = "quantize_codes_direct";
+declare_kernels! {
+    /// The kernel of `kernels/quantize/codes/direct.cu`.
+    pub(super) struct DirectKernels in "quantize/codes/direct.cu",
+        of (variant: KernelVariant, shape: BlockShape), by (step_in_memory: bool)
+    {
+        with COMMON = constants(variant, shape);
+        fn quantize_codes_direct(
+            slab: In<u8> as "const Element *", geometry: DeviceGeometry, batch: ChunkBatch,
+            constants: Constants<'static>, launch: CodesLaunch, outputs: Outputs, control: Out<u32>,
+        );
+    }
+}
+
 pub(super) const BLOCK_SHAPE: BlockShape = BlockShape { units: 8, blocks: 3 };
 
 /// Returns the shared memory of a block in bytes: the codes and integers of a unit per warp, and the data shared by all
@@ -20,16 +35,10 @@ pub(super) fn threads(units: u32) -> u32 {
     units * 32
 }
 
-pub(super) fn specialization(variant: KernelVariant, shape: BlockShape, step_in_memory: bool) -> Specialization {
-    let mut constants = constants(variant, shape);
-    constants.push(Constants::macro_constant(step_in_memory));
-    Specialization { source: SOURCE, constants }
-}
-
 /// Returns the specializations for one kind of stream, if this kernel supports it.
 pub(super) fn specializations(variant: KernelVariant) -> Vec<Specialization> {
     match variant.logarithm || variant.element_bytes == 8 {
-        true => [false, true].map(|in_memory| specialization(variant, BLOCK_SHAPE, in_memory)).to_vec(),
+        true => [false, true].map(|in_memory| DirectKernels::specialization(variant, BLOCK_SHAPE, in_memory)).to_vec(),
         false => Vec::new(),
     }
 }

@@ -1,14 +1,29 @@
 //! The kernel that stages elements in shared memory with asynchronous copies: `kernels/quantize/codes/staged.cu`. It
 //! serves every linear `f32` array, and `f64` arrays with many clipped tiles, unaligned rows or fill patterns.
 
+use crate::geometry::ChunkBatch;
+use crate::geometry::DeviceGeometry;
+use crate::quantize::structs::{Outputs, StagedLaunch, Step};
 use syncline_core::geometry::Geometry;
 
 use super::{BlockShape, constants};
-use crate::device::{Source, Specialization, source};
+use crate::device::Specialization;
+use crate::device_kernels::{In, Out, declare_kernels};
 use crate::quantize::step::KernelVariant;
 
-const SOURCE: Source = source!("quantize/codes/staged.cu");
-pub(super) const KERNEL: &str = "quantize_codes_staged";
+declare_kernels! {
+    /// The kernel of `kernels/quantize/codes/staged.cu`.
+    pub(super) struct StagedKernels in "quantize/codes/staged.cu",
+        of (variant: KernelVariant, shape: BlockShape), by (many_clipped: bool)
+    {
+        with COMMON = constants(variant, shape);
+        fn quantize_codes_staged(
+            slab: In<u8> as "const Element *", geometry: DeviceGeometry, batch: ChunkBatch, known: Step,
+            launch: StagedLaunch, outputs: Outputs, control: Out<u32>, later: Option<In<u64>> as "const Step *",
+        );
+    }
+}
+
 /// An `f64` array takes this kernel if more than one in this many elements lies in a clipped tile.
 const CLIPPED_SHARE: u64 = 256;
 /// If more than one in this many elements of a 3-D array lies in a clipped tile, whole tiles take the code path of
@@ -35,12 +50,6 @@ pub(super) fn block_shape(variant: KernelVariant) -> BlockShape {
 /// Returns the threads of a block: one warp per unit, and the scheduler warp.
 pub(super) fn threads(units: u32) -> u32 {
     (units + 1) * 32
-}
-
-pub(super) fn specialization(variant: KernelVariant, shape: BlockShape, many_clipped: bool) -> Specialization {
-    let mut constants = constants(variant, shape);
-    constants.push(("MANY_CLIPPED", many_clipped.into()));
-    Specialization { source: SOURCE, constants }
 }
 
 /// Returns whether an array with this tiling takes this kernel.
@@ -80,6 +89,6 @@ pub(super) fn specializations(variant: KernelVariant) -> Vec<Specialization> {
         return Vec::new();
     }
     let shape = block_shape(variant);
-    let many_clipped = supports_many_clipped(variant).then(|| specialization(variant, shape, true));
-    [specialization(variant, shape, false)].into_iter().chain(many_clipped).collect()
+    let many_clipped = supports_many_clipped(variant).then(|| StagedKernels::specialization(variant, shape, true));
+    [StagedKernels::specialization(variant, shape, false)].into_iter().chain(many_clipped).collect()
 }

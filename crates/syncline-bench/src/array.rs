@@ -1,0 +1,294 @@
+//! The arrays that are measured: generated fields, their quantization codes, columns of TPC-H, streams of bytes, and
+//! real data sets.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use rayon::prelude::*;
+use syncline::{ElementType, Shape};
+
+use crate::bytes;
+use crate::codes::quantization_codes;
+use crate::fields::Generator;
+use crate::random::Stream;
+use crate::tpch::{self, Integers, Strings};
+
+/// Suffix of the names of generated fields of `f64`.
+const DOUBLE: &str = "-f64";
+/// Suffix of the names of generated fields' 16-bit quantization codes.
+const CODES: &str = "-codes";
+/// Relative bound of the codes.
+const CODES_BOUND: f64 = 1e-3;
+/// Prefix of the names of columns.
+const COLUMN: &str = "tpch-";
+/// Bytes of a generated array that has no size of its own.
+const DEFAULT_BYTES: usize = 256 << 20;
+
+/// An array in host memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Name of the array in records.
+    pub name: String,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// Extents, slowest axis first.
+    pub extents: Vec<u64>,
+    /// Elements in C order, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+impl Array {
+    /// Creates an array of one axis.
+    fn line(name: &str, element: ElementType, bytes: Vec<u8>) -> Self {
+        Self { name: name.to_owned(), element, extents: vec![(bytes.len() / element.size()) as u64], bytes }
+    }
+
+    /// Returns the shape.
+    ///
+    /// # Errors
+    /// The library does not support it.
+    pub fn shape(&self) -> Result<Shape> {
+        Ok(Shape::new(&self.extents)?)
+    }
+
+    /// Returns the extents as text, such as `100x500x500`.
+    pub fn shape_text(&self) -> String {
+        self.extents.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+    }
+
+    /// Generates an array of at most about `most` bytes, or its own size. Returns `None` if there is none of this
+    /// name.
+    pub fn generate(name: &str, most: Option<usize>) -> Option<Self> {
+        let bytes = most.unwrap_or(DEFAULT_BYTES);
+        if let Some(column) = name.strip_prefix(COLUMN) {
+            return Self::column(name, column, bytes);
+        }
+        let count = bytes & !63;
+        let line = |bytes| Some(Self::line(name, ElementType::U8, bytes));
+        match name {
+            "text" => return line(bytes::text(count, 1)),
+            "geometric-1.4" => return line(bytes::geometric(count, 0.30, 2)),
+            "geometric-5.9" => return line(bytes::geometric(count, 0.955, 3)),
+            "never-flat" => return line(bytes::never_synchronizing_flat(count)),
+            "never-cycle" => return line(bytes::never_synchronizing_cycle(count)),
+            _ => {}
+        }
+        let (field, element) = if let Some(field) = name.strip_suffix(DOUBLE) {
+            (field, ElementType::F64)
+        } else if let Some(field) = name.strip_suffix(CODES) {
+            (field, ElementType::U16)
+        } else {
+            (name, ElementType::F32)
+        };
+        let generator = Generator::from_str(field, true).ok()?;
+        let share = most.map_or(1.0, |most| most as f64 / (generator.elements() * element.size()) as f64);
+        let field = generator.generate(share.min(1.0).cbrt());
+        if element == ElementType::U16 {
+            let mut codes = quantization_codes(&field, CODES_BOUND);
+            // Whole groups of symbols.
+            codes.truncate(codes.len() & !127);
+            return Some(Self::line(name, element, bytemuck::cast_slice(&codes).to_vec()));
+        }
+        let bytes = match element {
+            ElementType::F64 => bytemuck::cast_slice(&doubles(&field.values)).to_vec(),
+            _ => bytemuck::cast_slice(&field.values).to_vec(),
+        };
+        let extents = field.extents.iter().map(|&extent| extent as u64).collect();
+        Some(Self { name: name.to_owned(), element, extents, bytes })
+    }
+
+    /// Generates columns of TPC-H's table lineitem: one by its name, or all integers or strings one after another.
+    fn column(name: &str, column: &str, most: usize) -> Option<Self> {
+        let integers = |columns: &[Integers]| {
+            let values = tpch::integers(columns, most / columns.len() / 4);
+            Some(Self::line(name, ElementType::I32, bytemuck::cast_slice(&values).to_vec()))
+        };
+        let strings = |columns: &[Strings], line_bytes: usize| {
+            let mut text = tpch::strings(columns, most / line_bytes);
+            text.truncate(most);
+            Some(Self::line(name, ElementType::U8, text))
+        };
+        match column {
+            "int32" => integers(&Integers::ALL),
+            "string" => strings(&Strings::ALL, 44),
+            _ => match Integers::ALL.into_iter().find(|one| one.name() == column) {
+                Some(one) => integers(&[one]),
+                None => strings(&[Strings::ALL.into_iter().find(|one| one.name() == column)?], 5),
+            },
+        }
+    }
+
+    /// Returns the array repeated along its slowest axis until it has at least `least` bytes.
+    pub fn repeated(mut self, least: usize) -> Self {
+        let times = least.div_ceil(self.bytes.len().max(1)).max(1);
+        if times > 1 {
+            self.name = format!("{}-x{times}", self.name);
+            self.bytes = self.bytes.repeat(times);
+            if let Some(slowest) = self.extents.first_mut() {
+                *slowest *= times as u64;
+            }
+        }
+        self
+    }
+}
+
+/// Converts to `f64` and sets the low bits, which `f32` cannot represent, to values other than 0.
+fn doubles(values: &[f32]) -> Vec<f64> {
+    let detail = Stream::new(81);
+    let double = |(i, &value): (usize, &f32)| {
+        f64::from(value) * (1.0 + (detail.uniform(i as u64) - 0.5) * f64::from(f32::EPSILON))
+    };
+    values.par_iter().enumerate().map(double).collect()
+}
+
+/// Arguments that select arrays.
+#[derive(Args)]
+pub struct Selection {
+    /// Arrays: generated fields (nyx, rtm, hurricane, cesm, hacc, haccx, qmcpack, exaalt, gamess, turbulence; nyx-f64;
+    /// nyx-codes), columns (tpch-discount, tpch-int32), bytes (text, geometric-1.4, never-flat), names in the folder of
+    /// real data, and `real` and `columns` for all its floats and integers [default: some of them]
+    #[arg(long, value_delimiter = ',')]
+    fields: Vec<String>,
+    /// Folder of real data with its MANIFEST.tsv, as `cargo xtask data` makes it
+    #[arg(long, value_name = "FOLDER", default_value = "data")]
+    data: PathBuf,
+    /// Approximate maximum MiB of each generated array [default: its own size]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    mebibytes: Option<u32>,
+    /// Repeat each array along its slowest axis until it has so many MiB
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1 << 16))]
+    at_least: u32,
+}
+
+impl Selection {
+    /// Calls `visit` with each array, one after another, because they are large. Without names, takes those of
+    /// `default`.
+    ///
+    /// # Errors
+    /// A name that does not exist, a file that cannot be read, or an error of `visit`.
+    pub fn visit(&self, default: &[&str], mut visit: impl FnMut(Array) -> Result<()>) -> Result<()> {
+        let given: Vec<&str> = match self.fields.as_slice() {
+            [] => default.to_vec(),
+            fields => fields.iter().map(String::as_str).collect(),
+        };
+        for name in given {
+            match name {
+                "real" => self.files(File::is_float)?.iter().try_for_each(|f| visit(self.load(f)?))?,
+                "columns" => self.files(File::is_column)?.iter().try_for_each(|f| visit(self.load(f)?))?,
+                _ => match Array::generate(name, self.mebibytes.map(|most| (most as usize) << 20)) {
+                    Some(array) => visit(array.repeated((self.at_least as usize) << 20))?,
+                    None => visit(self.load(&self.find(name)?)?)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<File> {
+        let Ok(files) = self.files(|file| file.name == name) else {
+            bail!("there is no array '{name}', nor a folder with real data; `cargo xtask data` makes it (see --help)");
+        };
+        files.into_iter().next().with_context(|| format!("there is no array '{name}'; --help lists them"))
+    }
+
+    /// Returns the files of the manifest that are wanted and exist.
+    fn files(&self, wanted: impl Fn(&File) -> bool) -> Result<Vec<File>> {
+        let path = self.data.join("MANIFEST.tsv");
+        let manifest = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}; run `cargo xtask data` to make it", path.display()))?;
+        let all = manifest.lines().filter_map(|line| File::parse(line, &self.data)).filter(wanted);
+        Ok(all
+            .filter(|file| {
+                let exists = file.path.exists();
+                if !exists {
+                    eprintln!("left out: {} is missing", file.path.display());
+                }
+                exists
+            })
+            .collect())
+    }
+
+    fn load(&self, file: &File) -> Result<Array> {
+        let bytes = std::fs::read(&file.path).with_context(|| format!("cannot read {}", file.path.display()))?;
+        let File { name, element, extents, .. } = file.clone();
+        let expected = extents.iter().product::<u64>() * element.size() as u64;
+        ensure!(bytes.len() as u64 == expected, "{} has {} bytes, not {expected}", file.path.display(), bytes.len());
+        let array = Array { name, element, extents, bytes };
+        Ok(array.repeated((self.at_least as usize) << 20))
+    }
+}
+
+/// A real data set on disk.
+#[derive(Clone)]
+struct File {
+    name: String,
+    path: PathBuf,
+    element: ElementType,
+    extents: Vec<u64>,
+}
+
+impl File {
+    /// Reads a line of the manifest: file, type, extents. Returns `None` for other lines.
+    fn parse(line: &str, folder: &Path) -> Option<Self> {
+        let mut columns = line.split('\t');
+        let (file, element, extents) = (columns.next()?, columns.next()?, columns.next()?);
+        let element = ElementType::ALL.into_iter().find(|one| one.to_string() == element)?;
+        let extents = extents.split('x').map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+        let name = file.strip_suffix(&format!(".{element}")).unwrap_or(file);
+        Some(Self { name: name.to_owned(), path: folder.join(file), element, extents })
+    }
+
+    fn is_float(&self) -> bool {
+        matches!(self.element, ElementType::F32 | ElementType::F64)
+    }
+
+    fn is_column(&self) -> bool {
+        !self.element.is_float() && self.element.size() > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_arrays_are_as_large_as_asked_for() {
+        let names =
+            ["nyx", "rtm", "hacc", "rtm-f64", "nyx-codes", "tpch-int32", "tpch-shipmode", "tpch-discount", "text"];
+        for name in names {
+            let array = Array::generate(name, Some(2 << 20)).unwrap();
+            // Sides are rounded, and some fields have a minimum size.
+            assert!((1 << 18..=5 << 20).contains(&array.bytes.len()), "{name}: {}", array.bytes.len());
+            let bytes = array.extents.iter().product::<u64>() as usize * array.element.size();
+            assert_eq!((bytes, array.name.as_str()), (array.bytes.len(), name));
+        }
+        assert!(Array::generate("nowhere", None).is_none() && Array::generate("tpch-tax", None).is_none());
+    }
+
+    #[test]
+    fn repeated_array_is_longer_along_its_slowest_axis() {
+        let array = Array::generate("hurricane", Some(1 << 20)).unwrap();
+        let (bytes, extents) = (array.bytes.len(), array.extents.clone());
+        assert_eq!(array.clone().repeated(bytes), array);
+        let twice = array.repeated(bytes + 1);
+        assert_eq!((twice.bytes.len(), twice.extents[0], twice.extents[1]), (2 * bytes, 2 * extents[0], extents[1]));
+        assert_eq!(twice.name, "hurricane-x2");
+    }
+
+    #[test]
+    fn f64_elements_are_not_read_as_f32() {
+        let singles: Vec<f32> = (1..1000).map(|i| i as f32 * 0.1).collect();
+        let doubles = doubles(&singles);
+        let mut pairs = doubles.iter().zip(&singles);
+        assert!(pairs.all(|(&double, &single)| (double as f32 - single).abs() <= single * f32::EPSILON));
+        assert!(doubles.iter().filter(|&&double| f64::from(double as f32) != double).count() > 990);
+    }
+
+    #[test]
+    fn manifest_lines_name_files_types_and_extents() {
+        let file = File::parse("etopo5.f32\tf32\t2161x4320\t37342080", Path::new("data")).unwrap();
+        assert_eq!((file.name.as_str(), file.element, file.extents), ("etopo5", ElementType::F32, vec![2161, 4320]));
+        assert!(File::parse("file\tdtype\tdims\tbytes", Path::new("data")).is_none());
+    }
+}

@@ -1,0 +1,47 @@
+//! Limits of the linear quantization, and extents of ranges.
+
+use crate::array::ElementType;
+
+/// Limits of the linear quantization of a type.
+pub(super) struct Limits {
+    /// Half a unit in the last place, relative.
+    pub rounding: f64,
+    pub smallest_step: f64,
+    pub largest_bound: f64,
+    /// Integers from here on would be mostly verbatim.
+    pub largest_integer: f64,
+}
+
+impl Limits {
+    /// Returns those of a type.
+    pub fn of(element: ElementType) -> Self {
+        if element == ElementType::F32 {
+            // The step and its inverse must be normal f32.
+            Self {
+                rounding: 2f64.powi(-24),
+                smallest_step: 2f64.powi(-120),
+                largest_bound: 2f64.powi(120),
+                largest_integer: 4_194_304.0,
+            }
+        } else {
+            Self {
+                rounding: 2f64.powi(-53),
+                smallest_step: 2f64.powi(-1000),
+                largest_bound: 2f64.powi(1000),
+                largest_integer: 536_870_912.0,
+            }
+        }
+    }
+}
+
+/// Returns `share` times the extent of a range. The extent itself may overflow an f64 although its share does not.
+pub(super) fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
+    let extent = high - low;
+    if extent.is_finite() { share * extent } else { share * high - share * low }
+}
+
+/// Returns the magnitude from which on values are too large to be quantized with this absolute bound.
+pub(super) fn quantizable_magnitude(element: ElementType, error: f64) -> f64 {
+    let limits = Limits::of(element);
+    2.0 * error.min(limits.largest_bound) * limits.largest_integer
+}
