@@ -10,6 +10,7 @@ use std::convert::Infallible;
 pub use block::BlockStats;
 use block::{Bytes, Key};
 
+use super::lattice::Lattice;
 use super::limits::quantizable_magnitude;
 use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
@@ -71,11 +72,12 @@ pub struct Scan {
     /// Number of samples, and how many of them are too large to be quantized.
     sampled: u64,
     sampled_too_large: u64,
+    sampled_lattice: Lattice,
 }
 
 /// The results for a part of an array, computed by another implementation. Results of several parts can be merged in
 /// any order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScanResult {
     /// Counts and extremes.
     pub stats: BlockStats,
@@ -89,9 +91,9 @@ pub struct ScanResult {
 }
 
 impl ScanResult {
-    /// Combines the results of two parts of an array.
+    /// Combines the results of two parts of an array of elements of this type.
     #[must_use]
-    pub fn merge(self, other: Self) -> Self {
+    pub fn merge(self, other: Self, element: ElementType) -> Self {
         let stats = self.stats.merge(other.stats);
         let (low, high) = (stats.lowest, stats.highest);
         // A part whose extreme is not the array's has no sample there, and its furthest sample is one that follows.
@@ -119,6 +121,7 @@ impl ScanResult {
             least_above: lowers.iter().filter_map(|at| at.1).min(),
             greatest_below: uppers.iter().filter_map(|at| at.1).max(),
             too_large: self.samples.too_large + other.samples.too_large,
+            lattice: self.samples.lattice.merge(other.samples.lattice, element),
         };
         Self { stats, first_nan: earlier(self.first_nan, other.first_nan), single, samples }
     }
@@ -126,7 +129,7 @@ impl ScanResult {
 
 /// Summary of the sampled finite values, as keys: the values that determine whether an extreme of the array may be
 /// fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Samples {
     /// Samples.
     pub count: u64,
@@ -140,10 +143,12 @@ pub struct Samples {
     pub greatest_below: Option<i64>,
     /// Samples whose magnitude is at least [`Scan::magnitude_limit`].
     pub too_large: u64,
+    /// The numbers of which all samples are whole multiples.
+    pub lattice: Lattice,
 }
 
 impl Samples {
-    fn of(keys: &[i64], too_large: u64, low: i64, high: i64) -> Self {
+    fn of(keys: &[i64], too_large: u64, lattice: Lattice, low: i64, high: i64) -> Self {
         let count = |test: &dyn Fn(i64) -> bool| keys.iter().filter(|&&key| test(key)).count() as u64;
         Self {
             count: keys.len() as u64,
@@ -152,6 +157,7 @@ impl Samples {
             least_above: keys.iter().copied().filter(|&key| key > low).min(),
             greatest_below: keys.iter().copied().filter(|&key| key < high).max(),
             too_large,
+            lattice,
         }
     }
 }
@@ -183,6 +189,7 @@ impl Scan {
             samples_elsewhere: None,
             sampled: 0,
             sampled_too_large: 0,
+            sampled_lattice: Lattice::default(),
         }
     }
 
@@ -233,6 +240,7 @@ impl Scan {
             if word.is_finite() && !excluded.contains(&word) {
                 self.sampled += 1;
                 self.sampled_too_large += u64::from(word.magnitude() >= limit);
+                self.sampled_lattice = self.sampled_lattice.with(word.value(), self.element);
                 if self.detects_fill() {
                     self.samples.push(word.key().widen());
                 }
@@ -248,6 +256,7 @@ impl Scan {
         self.single = [false; 2];
         self.sampled += other.sampled;
         self.sampled_too_large += other.sampled_too_large;
+        self.sampled_lattice = self.sampled_lattice.merge(other.sampled_lattice, self.element);
         self
     }
 
@@ -333,6 +342,7 @@ impl From<&Scan> for ArrayStats {
             bound: scan.bound,
             range: scan.range(),
             samples: Some((scan.sampled, scan.sampled_too_large)),
+            lattice: scan.sampled_lattice.spacing(),
             nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
             // A given value is recorded even if no element holds it, so that no other value may become it. Of the two
             // zeros, one is enough.
@@ -385,7 +395,13 @@ mod tests {
     fn found(empty: &Scan, first: u64, bytes: &[u8]) -> ScanResult {
         let mut scan = empty.clone();
         scan.add(first, bytes);
-        let mut samples = Samples::of(&scan.samples, scan.sampled_too_large, scan.stats.lowest, scan.stats.highest);
+        let mut samples = Samples::of(
+            &scan.samples,
+            scan.sampled_too_large,
+            scan.sampled_lattice,
+            scan.stats.lowest,
+            scan.stats.highest,
+        );
         // A device counts the samples even where it does not look for fill.
         samples.count = scan.sampled;
         let bits = bytes.as_chunks::<4>().0.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
@@ -426,7 +442,7 @@ mod tests {
             cuts.sort_unstable();
             let look = |empty: &Scan| {
                 let parts = cuts.windows(2).map(|cut| found(empty, cut[0] as u64, &bytes[4 * cut[0]..4 * cut[1]]));
-                parts.reduce(ScanResult::merge).unwrap()
+                parts.reduce(|a, b| a.merge(b, ElementType::F32)).unwrap()
             };
             prop_assert_eq!(look(&empty), found(&empty, 0, &bytes));
 

@@ -53,6 +53,7 @@ impl Scan {
             samples_elsewhere: Some(found.samples),
             sampled: found.samples.count,
             sampled_too_large: found.samples.too_large,
+            sampled_lattice: found.samples.lattice,
             ..self
         }
     }
@@ -71,7 +72,7 @@ impl Scan {
             return None;
         }
         let (low, high) = self.stats.range()?;
-        let of_own = || Samples::of(&self.samples, self.sampled_too_large, low, high);
+        let of_own = || Samples::of(&self.samples, self.sampled_too_large, self.sampled_lattice, low, high);
         let samples = self.samples_elsewhere.unwrap_or_else(of_own);
         let lowest = if samples.at_lowest > 0 { Some(low) } else { samples.least_above };
         let highest = if samples.at_highest > 0 { Some(high) } else { samples.greatest_below };
