@@ -1,7 +1,7 @@
 //! Error bounds, and the quantization steps that hold them.
 
 mod fill;
-pub mod lattice;
+mod lattice;
 mod limits;
 mod pieces;
 mod psnr;

@@ -1,61 +1,66 @@
-//! Numbers of which all values are whole multiples, as integers in floating-point arrays are of 1.
+//! Numbers of which the values of an array are whole multiples, such as 1 for integers, or 0.001 for decimal numbers.
+//!
+//! A few values of the array propose such a number. The quantizer checks every value, and stores those that are no
+//! multiples verbatim, so that a wrong proposal costs bytes but never the bound.
 
-use super::limits::Limits;
-use crate::array::ElementType;
+/// The most values of an array that propose a number.
+pub const MOST_VALUES: u64 = 2048;
 
-/// What is known of the numbers of which some values are whole multiples. Values may be added in any order, and in parts.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Lattice {
-    /// The greatest common divisor of all values; 0 if all are zeros. [`Lattice::FINEST`] if there are more multiples of
-    /// it below the largest value than there are integers to quantize to.
-    pub spacing: f64,
-    /// The largest magnitude.
-    pub largest: f64,
+/// Values that are looked at first, because they suffice to refuse most arrays.
+const FIRST_VALUES: usize = 256;
+
+/// The smallest difference of two values may be this many times the number, or fewer.
+const MOST_STEPS: u32 = 4;
+
+/// Returns the number of which these values of an array are whole multiples, to within a quarter of `bound`, if there is
+/// one that is more than twice the bound. `rounding` is half a unit in the last place of the values, relative.
+pub fn spacing(values: &[f64], bound: f64, rounding: f64) -> Option<f64> {
+    let largest = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
+    let noise = 4.0 * rounding * largest;
+    let smallest_gap = |values: &[f64]| -> Option<f64> {
+        let gaps = values.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > noise);
+        gaps.min_by(f64::total_cmp).filter(|&gap| gap > 2.0 * bound)
+    };
+    let sorted = |values: &[f64]| {
+        let mut values = values.to_vec();
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    smallest_gap(&sorted(&values[..values.len().min(FIRST_VALUES)]))?;
+    let values = sorted(values);
+    let gap = smallest_gap(&values)?;
+    let candidates = (1..=MOST_STEPS).map(|steps| gap / f64::from(steps)).filter(|&spacing| spacing > 2.0 * bound);
+    let refined =
+        candidates.filter_map(|spacing| refine(&values, spacing)).map(|spacing| simplest(spacing, largest, noise));
+    refined.filter(|&spacing| spacing > 2.0 * bound).find(|spacing| {
+        values.iter().all(|value| (value - (value / spacing).round_ties_even() * spacing).abs() < bound / 4.0)
+    })
 }
 
-impl Lattice {
-    /// Every number is a multiple of this one.
-    pub const FINEST: f64 = f64::from_bits(1);
-
-    /// Returns what is known with another finite value, of an element of this type, too.
-    #[must_use]
-    pub fn with(self, value: f64, element: ElementType) -> Self {
-        let magnitude = value.abs();
-        if self.spacing != 0.0 && is_multiple(magnitude, self.spacing) && magnitude <= self.largest {
-            return self;
+/// Returns a number that is close to `spacing` and of which the ascending values are whole multiples, as far as that can
+/// be found. The larger a multiple, the better known is the number.
+fn refine(values: &[f64], mut spacing: f64) -> Option<f64> {
+    let (first, last) = (*values.first()?, *values.last()?);
+    let largest = if first.abs() > last.abs() { first } else { last };
+    let from_first = values.iter().map(|value| value - first);
+    for distance in from_first.chain([largest.abs()]) {
+        let steps = (distance / spacing).round_ties_even();
+        if (distance - steps * spacing).abs() > spacing / 4.0 {
+            return None;
         }
-        self.merge(Self { spacing: magnitude, largest: magnitude }, element)
-    }
-
-    /// Combines what is known of two parts of an array of elements of this type.
-    #[must_use]
-    pub fn merge(self, other: Self, element: ElementType) -> Self {
-        let largest = self.largest.max(other.largest);
-        let too_fine = |spacing: f64| largest / spacing >= Limits::of(element).largest_integer;
-        if [self, other].iter().any(|part| part.spacing != 0.0 && too_fine(part.spacing)) {
-            return Self { spacing: Self::FINEST, largest };
+        if steps > 0.0 {
+            spacing = distance / steps;
         }
-        let (mut spacing, mut rest) = (self.spacing, other.spacing);
-        while rest != 0.0 {
-            (spacing, rest) = (rest, spacing % rest);
-        }
-        Self { spacing: if spacing != 0.0 && too_fine(spacing) { Self::FINEST } else { spacing }, largest }
     }
-
-    /// Returns the greatest common divisor, if all values together say something.
-    pub(super) fn spacing(self) -> Option<f64> {
-        (self.spacing > Self::FINEST).then_some(self.spacing)
-    }
+    Some(spacing)
 }
 
-/// Returns whether a value is a whole multiple of a positive number.
-fn is_multiple(value: f64, of: f64) -> bool {
-    let quotient = value / of;
-    // The product of integers of 29 bits and numbers of 24 bits is exact, and a remainder takes long.
-    if quotient < 536_870_912.0 && f64::from(of as f32) == of {
-        return quotient.round_ties_even() * of == value;
-    }
-    value % of == 0.0
+/// Returns the number with the fewest decimal digits that differs so little from `spacing` that its multiples are the
+/// same values.
+fn simplest(spacing: f64, largest: f64, noise: f64) -> f64 {
+    let steps = largest / spacing;
+    let rounded = (0..16).map(|digits| format!("{spacing:.digits$e}").parse().unwrap_or(spacing));
+    rounded.into_iter().find(|rounded: &f64| (rounded - spacing).abs() * steps < noise).unwrap_or(spacing)
 }
 
 #[cfg(test)]
@@ -63,48 +68,45 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(values: &[f64], element: ElementType) -> Lattice {
-        values.iter().fold(Lattice::default(), |lattice, &value| lattice.with(value, element))
+    const SINGLE: f64 = 1.0 / (1 << 24) as f64;
+
+    #[test]
+    fn decimal_numbers_are_found_among_their_multiples() {
+        for (unit, offset, step) in
+            [(1.0, 0, 37), (0.001, -2000, 7), (3.28, 1359, 3), (0.25, 40_000, 11), (600.0, 0, 1)]
+        {
+            let values: Vec<f64> =
+                (0..2000).map(|i| f64::from(((offset + i * step % 3001) as f64 * unit) as f32)).collect();
+            assert_eq!(spacing(&values, unit / 2.5, SINGLE), Some(unit));
+            assert_eq!(spacing(&values, unit / 1.9, SINGLE), None, "{unit} is not more than twice the bound");
+        }
+        // The smallest difference is twice the number.
+        assert_eq!(spacing(&[0.0, 5.0, 3.0, 9.0], 0.1, SINGLE), Some(1.0));
     }
 
     #[test]
-    fn spacing_is_the_greatest_common_divisor() {
-        for (values, spacing) in [
-            (&[][..], None),
-            (&[0.0, -0.0], None),
-            (&[0.0, -6.0, 9.0], Some(3.0)),
-            (&[600.0, 0.0, -1800.0, 1200.0], Some(600.0)),
-            (&[0.75, 2.0], Some(0.25)),
-            (&[1.0, 0.3], None),
-            (&[1e300, 1.0], None),
-        ] {
-            for element in [ElementType::F32, ElementType::F64] {
-                assert_eq!(of(values, element).spacing(), spacing, "{values:?}");
-            }
+    fn other_values_have_none() {
+        let wave: Vec<f64> = (0..2000).map(|i| f64::from((f64::from(i) * 0.37).sin() as f32)).collect();
+        for bound in [1e-2, 1e-4, 1e-6, 1e-9] {
+            assert_eq!(spacing(&wave, bound, SINGLE), None, "{bound}");
         }
-        // More multiples than integers of f32 have, but not those of f64.
-        let many = [1.0, 5e6];
-        assert_eq!((of(&many, ElementType::F32).spacing(), of(&many, ElementType::F64).spacing()), (None, Some(1.0)));
+        let shifted: Vec<f64> = (0..2000).map(|i| f64::from(i) + 0.5 + 0.1).collect();
+        for values in [&[][..], &[0.0], &[7.5; 9], &[0.0, -0.0], &shifted] {
+            assert_eq!(spacing(values, 0.01, SINGLE), None);
+        }
     }
 
     proptest! {
         #[test]
-        fn parts_and_orders_make_no_difference(
-            integers in prop::collection::vec(-5000..5000i32, 0..40), unit in 1..1000u32, wild in any::<f32>(),
-            is_wild in any::<bool>(), cut in 0..40usize,
+        fn values_are_multiples_of_what_is_returned(
+            values in prop::collection::vec(prop_oneof![(-99..99i32).prop_map(f64::from), -1e3..1e3f64], 0..30),
+            bound in 1e-6..1.0f64,
         ) {
-            let mut values: Vec<f64> = integers.iter().map(|&i| f64::from(i) * f64::from(unit) / 64.0).collect();
-            if is_wild && wild.is_finite() {
-                values.push(f64::from(wild));
-            }
-            let whole = of(&values, ElementType::F32);
-            let (first, second) = values.split_at(cut.min(values.len()));
-            let (first, second) = (of(first, ElementType::F32), of(second, ElementType::F32));
-            prop_assert_eq!(first.merge(second, ElementType::F32), whole);
-            values.reverse();
-            prop_assert_eq!(of(&values, ElementType::F32), whole);
-            if let Some(spacing) = whole.spacing() {
-                prop_assert!(values.iter().all(|value| value % spacing == 0.0));
+            if let Some(spacing) = spacing(&values, bound, SINGLE) {
+                prop_assert!(spacing > 2.0 * bound);
+                for value in values {
+                    prop_assert!((value - (value / spacing).round() * spacing).abs() < bound / 4.0);
+                }
             }
         }
     }

@@ -10,8 +10,9 @@ use std::convert::Infallible;
 pub use block::BlockStats;
 use block::{Bytes, Key};
 
-use super::lattice::Lattice;
-use super::limits::quantizable_magnitude;
+use super::lattice::{MOST_VALUES, spacing};
+use super::limits::{Limits, quantizable_magnitude};
+use super::resolve::linear_bound;
 use super::{ArrayStats, Bound, Fill, MAX_FILLS, Pattern};
 use crate::array::ElementType;
 
@@ -72,12 +73,13 @@ pub struct Scan {
     /// Number of samples, and how many of them are too large to be quantized.
     sampled: u64,
     sampled_too_large: u64,
-    sampled_lattice: Lattice,
+    /// Some elements: their places in the list of [`Scan::value_element`], and their bits.
+    values: Vec<(u64, u64)>,
 }
 
 /// The results for a part of an array, computed by another implementation. Results of several parts can be merged in
 /// any order.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanResult {
     /// Counts and extremes.
     pub stats: BlockStats,
@@ -91,9 +93,9 @@ pub struct ScanResult {
 }
 
 impl ScanResult {
-    /// Combines the results of two parts of an array of elements of this type.
+    /// Combines the results of two parts of an array.
     #[must_use]
-    pub fn merge(self, other: Self, element: ElementType) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         let stats = self.stats.merge(other.stats);
         let (low, high) = (stats.lowest, stats.highest);
         // A part whose extreme is not the array's has no sample there, and its furthest sample is one that follows.
@@ -121,7 +123,6 @@ impl ScanResult {
             least_above: lowers.iter().filter_map(|at| at.1).min(),
             greatest_below: uppers.iter().filter_map(|at| at.1).max(),
             too_large: self.samples.too_large + other.samples.too_large,
-            lattice: self.samples.lattice.merge(other.samples.lattice, element),
         };
         Self { stats, first_nan: earlier(self.first_nan, other.first_nan), single, samples }
     }
@@ -129,7 +130,7 @@ impl ScanResult {
 
 /// Summary of the sampled finite values, as keys: the values that determine whether an extreme of the array may be
 /// fill.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
     /// Samples.
     pub count: u64,
@@ -143,12 +144,10 @@ pub struct Samples {
     pub greatest_below: Option<i64>,
     /// Samples whose magnitude is at least [`Scan::magnitude_limit`].
     pub too_large: u64,
-    /// The numbers of which all samples are whole multiples.
-    pub lattice: Lattice,
 }
 
 impl Samples {
-    fn of(keys: &[i64], too_large: u64, lattice: Lattice, low: i64, high: i64) -> Self {
+    fn of(keys: &[i64], too_large: u64, low: i64, high: i64) -> Self {
         let count = |test: &dyn Fn(i64) -> bool| keys.iter().filter(|&&key| test(key)).count() as u64;
         Self {
             count: keys.len() as u64,
@@ -157,7 +156,6 @@ impl Samples {
             least_above: keys.iter().copied().filter(|&key| key > low).min(),
             greatest_below: keys.iter().copied().filter(|&key| key < high).max(),
             too_large,
-            lattice,
         }
     }
 }
@@ -189,7 +187,7 @@ impl Scan {
             samples_elsewhere: None,
             sampled: 0,
             sampled_too_large: 0,
-            sampled_lattice: Lattice::default(),
+            values: Vec::new(),
         }
     }
 
@@ -234,18 +232,52 @@ impl Scan {
             }
             self.stats = self.stats.merge(found);
         }
+        let places = first / self.value_stride()..;
+        let numbers = places.map(|place| (place, self.value_element(place)));
+        let end = first + words.len() as u64;
+        let here = numbers.skip_while(|&(_, number)| number < first).take_while(|&(_, number)| number < end);
+        let values: Vec<_> =
+            here.map(|(place, number)| (place, words[(number - first) as usize].load().bits())).collect();
+        self.values.extend(values);
         let (stride, limit) = (self.sample_stride(), K::from_bits(self.magnitude_limit()));
         let skip = usize::try_from((stride - first % stride) % stride).unwrap_or(usize::MAX);
         for word in words.iter().skip(skip).step_by(usize::try_from(stride).unwrap_or(usize::MAX)).map(W::load) {
             if word.is_finite() && !excluded.contains(&word) {
                 self.sampled += 1;
                 self.sampled_too_large += u64::from(word.magnitude() >= limit);
-                self.sampled_lattice = self.sampled_lattice.with(word.value(), self.element);
                 if self.detects_fill() {
                     self.samples.push(word.key().widen());
                 }
             }
         }
+    }
+
+    /// Returns the number of elements of which one is taken for [`Self::add_values`].
+    pub fn value_stride(&self) -> u64 {
+        self.len.div_ceil(MOST_VALUES).max(1)
+    }
+
+    /// Returns the number of the element at this place of the list of those that propose a lattice. Distances change, so
+    /// that the list does not follow a pattern of the array.
+    pub fn value_element(&self, place: u64) -> u64 {
+        let stride = self.value_stride();
+        let turn = u128::from((place as u32).wrapping_mul(2_654_435_769));
+        place * stride + (turn * u128::from(stride) >> 32) as u64
+    }
+
+    /// Adds the bits of elements of the list of [`Self::value_element`], from place `first` on.
+    pub fn add_values(&mut self, first: u64, bits: impl IntoIterator<Item = u64>) {
+        self.values.extend((first..).zip(bits));
+    }
+
+    /// Returns the number of which the values are whole multiples, if the bound is linear and there is one.
+    fn lattice(&self) -> Option<f64> {
+        let bound = linear_bound(self.bound, self.range()?)?;
+        let mut values = self.values.clone();
+        values.sort_unstable();
+        let values = values.iter().map(|&(_, bits)| bits).filter(|bits| !self.excluded.contains(bits));
+        let finite: Vec<f64> = values.map(|bits| self.value_of_bits(bits)).filter(|value| value.is_finite()).collect();
+        spacing(&finite, bound, Limits::of(self.element).rounding)
     }
 
     /// Combines the scans of two parts of an array.
@@ -256,7 +288,7 @@ impl Scan {
         self.single = [false; 2];
         self.sampled += other.sampled;
         self.sampled_too_large += other.sampled_too_large;
-        self.sampled_lattice = self.sampled_lattice.merge(other.sampled_lattice, self.element);
+        self.values.extend(other.values);
         self
     }
 
@@ -342,7 +374,7 @@ impl From<&Scan> for ArrayStats {
             bound: scan.bound,
             range: scan.range(),
             samples: Some((scan.sampled, scan.sampled_too_large)),
-            lattice: scan.sampled_lattice.spacing(),
+            lattice: scan.lattice(),
             nan: scan.first_nan.map(|(_, bits)| Pattern { bits, count: scan.stats.nans }),
             // A given value is recorded even if no element holds it, so that no other value may become it. Of the two
             // zeros, one is enough.
@@ -395,13 +427,7 @@ mod tests {
     fn found(empty: &Scan, first: u64, bytes: &[u8]) -> ScanResult {
         let mut scan = empty.clone();
         scan.add(first, bytes);
-        let mut samples = Samples::of(
-            &scan.samples,
-            scan.sampled_too_large,
-            scan.sampled_lattice,
-            scan.stats.lowest,
-            scan.stats.highest,
-        );
+        let mut samples = Samples::of(&scan.samples, scan.sampled_too_large, scan.stats.lowest, scan.stats.highest);
         // A device counts the samples even where it does not look for fill.
         samples.count = scan.sampled;
         let bits = bytes.as_chunks::<4>().0.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
@@ -442,7 +468,7 @@ mod tests {
             cuts.sort_unstable();
             let look = |empty: &Scan| {
                 let parts = cuts.windows(2).map(|cut| found(empty, cut[0] as u64, &bytes[4 * cut[0]..4 * cut[1]]));
-                parts.reduce(|a, b| a.merge(b, ElementType::F32)).unwrap()
+                parts.reduce(ScanResult::merge).unwrap()
             };
             prop_assert_eq!(look(&empty), found(&empty, 0, &bytes));
 
@@ -451,7 +477,10 @@ mod tests {
                 empty
             };
             let whole = pass(empty.clone()).settle(|empty| Ok::<_, ()>(pass(empty))).unwrap();
-            let settled = empty.clone().settle_result(&look(&empty), |again| Ok::<_, ()>(look(again))).unwrap();
+            let mut elsewhere = empty.clone();
+            let numbers = (0..).map(|place| empty.value_element(place) as usize).take_while(|&i| i < values.len());
+            elsewhere.add_values(0, numbers.map(|i| u64::from(values[i].to_bits())));
+            let settled = elsewhere.settle_result(&look(&empty), |again| Ok::<_, ()>(look(again))).unwrap();
             prop_assert_eq!(settled.stats, whole.stats);
             prop_assert_eq!(&settled.excluded, &whole.excluded);
             prop_assert_eq!(ArrayStats::from(&settled), ArrayStats::from(&whole));

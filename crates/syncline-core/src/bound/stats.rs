@@ -16,7 +16,7 @@ pub struct ArrayStats {
     pub(super) range: Option<(f64, f64)>,
     /// Number of samples, and how many of them are too large to be quantized with the bound, if known.
     pub(super) samples: Option<(u64, u64)>,
-    /// The greatest number of which all samples are whole multiples, if there is one.
+    /// A number above twice the bound of which the values seem to be whole multiples, if there is one.
     pub(super) lattice: Option<f64>,
     pub(super) nan: Option<Pattern>,
     pub(super) fills: [Option<Pattern>; MAX_FILLS],

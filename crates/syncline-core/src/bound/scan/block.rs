@@ -31,8 +31,6 @@ pub trait Key: Copy + Ord + std::fmt::Debug {
     fn bits(self) -> u64;
     /// Converts from zero-extended bits.
     fn from_bits(bits: u64) -> Self;
-    /// Returns the value with these bits.
-    fn value(self) -> f64;
     /// Returns whether these are the bits of a NaN.
     #[inline(always)]
     fn is_nan(self) -> bool {
@@ -83,10 +81,6 @@ macro_rules! keys {
             #[inline(always)]
             fn from_bits(bits: u64) -> Self {
                 bits as Self
-            }
-            #[inline(always)]
-            fn value(self) -> f64 {
-                f64::from(<$float>::from_bits(self as $unsigned))
             }
         }
         impl Bytes<$key> for [u8; $bytes] {

@@ -53,14 +53,15 @@ impl Scan {
             samples_elsewhere: Some(found.samples),
             sampled: found.samples.count,
             sampled_too_large: found.samples.too_large,
-            sampled_lattice: found.samples.lattice,
             ..self
         }
     }
 
     /// An empty scan of the same array that leaves out these values.
     fn empty_without(&self, excluded: Vec<u64>) -> Self {
-        Self { excluded, ..Self::new(self.element, self.len, self.bound, self.fill) }
+        // Values of a scan elsewhere come once.
+        let values = if self.samples_elsewhere.is_some() { self.values.clone() } else { Vec::new() };
+        Self { excluded, values, ..Self::new(self.element, self.len, self.bound, self.fill) }
     }
 
     /// Returns the bits of an extreme value that may be fill: one that stands out from the samples, or is well known.
@@ -72,7 +73,7 @@ impl Scan {
             return None;
         }
         let (low, high) = self.stats.range()?;
-        let of_own = || Samples::of(&self.samples, self.sampled_too_large, self.sampled_lattice, low, high);
+        let of_own = || Samples::of(&self.samples, self.sampled_too_large, low, high);
         let samples = self.samples_elsewhere.unwrap_or_else(of_own);
         let lowest = if samples.at_lowest > 0 { Some(low) } else { samples.least_above };
         let highest = if samples.at_highest > 0 { Some(high) } else { samples.greatest_below };
