@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use cudarc::driver::CudaView;
 use syncline_core::geometry::{Geometry, Tile, TileSize};
-use syncline_core::tokens;
 
 use crate::device_struct::{DeviceStruct, device_struct};
 use crate::error::{CudaError, Result};
@@ -77,8 +76,8 @@ device_struct! {
         axes: u32,
         chunk_tiles: u32,
         group_log2: u32,
-        token_group_log2: u32,
         has_large_tiles: u32,
+        unused: u32,
     }
 }
 
@@ -100,8 +99,8 @@ impl DeviceGeometry {
             axes: geometry.axes() as u32,
             chunk_tiles,
             group_log2: group_log2.into(),
-            token_group_log2: tokens::group_len(geometry.tile_size()).ilog2(),
             has_large_tiles: (geometry.tile_size() == TileSize::Large).into(),
+            unused: 0,
         }
     }
 

@@ -19,13 +19,13 @@ pub mod huffman;
 pub mod kernels;
 pub mod lossless;
 pub mod lzss;
-pub mod lzss_codes;
 pub mod pipeline;
+#[cfg(any())]
 pub mod predict;
 pub mod quantize;
+#[cfg(any())]
 pub mod reconstruct;
 pub mod timing;
-pub mod token_codes;
 mod workers;
 
 pub use cudarc;
