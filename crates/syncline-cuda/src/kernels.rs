@@ -6,24 +6,16 @@ use syncline_core::container::{
 };
 use syncline_core::geometry::{MAX_SMALL_TILE_ELEMENTS, MAX_TILE_ELEMENTS};
 use syncline_core::huffman::{MAX_CLASSES, SUBSEQUENCE_BITS, stream};
-use syncline_core::predict::codes::{NARROW_RADIUS, RADIUS, WIDE_RADIUS};
-use syncline_core::predict::interpolate::{INTERPOLATION, Scheme};
 use syncline_core::predict::orders::SECOND_ORDER;
-use syncline_core::tokens;
 
-use crate::container::structs as container;
 use crate::device::{self, ConstantHeader, Headers, Source, StructHeader, source};
 use crate::geometry;
 use crate::huffman::codebook::structs as codebook;
 use crate::huffman::decode::structs as decode;
 use crate::huffman::encode::structs as encode;
-use crate::lossless::structs as lossless;
-use crate::lzss::structs as lzss;
-use crate::lzss_codes::structs as lzss_codes;
 use crate::predict::structs as predict;
 use crate::quantize::structs as quantize;
-use crate::reconstruct::structs as reconstruct;
-use crate::token_codes::structs as token_codes;
+use crate::strips::structs as strips;
 
 /// Includes headers of the folder of kernels by name.
 macro_rules! headers {
@@ -113,19 +105,14 @@ const FILES: &[Source] = headers![
 
 /// The headers of structs that [`device_struct!`](crate::device_struct::device_struct) declares, one per stage.
 const STRUCT_HEADERS: &[StructHeader] = &[
-    StructHeader { name: "container/structs.cuh", includes: &[], structs: container::STRUCTS },
     StructHeader { name: "device/structs.cuh", includes: &[], structs: device::STRUCTS },
     StructHeader { name: "geometry/structs.cuh", includes: &[], structs: geometry::STRUCTS },
     StructHeader { name: "huffman/codebook/structs.cuh", includes: &[], structs: codebook::STRUCTS },
     StructHeader { name: "huffman/decode/structs.cuh", includes: &[], structs: decode::STRUCTS },
     StructHeader { name: "huffman/encode/structs.cuh", includes: &[], structs: encode::STRUCTS },
-    StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::STRUCTS },
-    StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::STRUCTS },
-    StructHeader { name: "lzss_codes/structs.cuh", includes: &[], structs: lzss_codes::STRUCTS },
     StructHeader { name: "predict/structs.cuh", includes: &[], structs: predict::STRUCTS },
     StructHeader { name: "quantize/structs.cuh", includes: &["geometry/structs.cuh"], structs: quantize::STRUCTS },
-    StructHeader { name: "reconstruct/structs.cuh", includes: &[], structs: reconstruct::STRUCTS },
-    StructHeader { name: "token_codes/structs.cuh", includes: &[], structs: token_codes::STRUCTS },
+    StructHeader { name: "strips/structs.cuh", includes: &[], structs: strips::STRUCTS },
 ];
 
 /// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.
@@ -136,34 +123,16 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
     ("KIND_RAW", ChunkKind::Raw as u64),
     ("KIND_QUANTIZED", ChunkKind::Quantized as u64),
     ("KIND_LZSS", ChunkKind::Lzss as u64),
-    ("KIND_LZSS_CODES", ChunkKind::LzssCodes as u64),
-    ("KIND_TOKEN_CODES", ChunkKind::TokenCodes as u64),
     ("ALIGNMENT", ALIGNMENT as u64),
     ("TRAILER_BYTES", TRAILER_LEN as u64),
     ("MAX_TILE_ELEMENTS", MAX_SMALL_TILE_ELEMENTS as u64),
     ("MAX_LARGE_TILE_ELEMENTS", MAX_TILE_ELEMENTS as u64),
     ("BASES_IN_BLOCK", BASES_IN_BLOCK as u64),
-    ("RADIUS", RADIUS as u64),
-    ("WIDE_RADIUS", WIDE_RADIUS as u64),
-    ("NARROW_RADIUS", NARROW_RADIUS as u64),
     ("MAX_PATTERNS", MAX_PATTERNS as u64),
     ("STREAM_HEADER_BYTES", stream::HEADER_BYTES as u64),
     ("MAX_CODEBOOKS", MAX_CLASSES as u64),
     ("SUBSEQUENCE_BITS", SUBSEQUENCE_BITS as u64),
-    ("TOKEN_GROUP", tokens::GROUP_LEN as u64),
-    ("MODE_PLAIN", tokens::Mode::Plain as u64),
-    ("MODE_RUNS", tokens::Mode::Runs as u64),
-    ("MODE_WIDE", tokens::Mode::Wide as u64),
-    ("ALPHABET_PLAIN", tokens::Mode::Plain.alphabet() as u64),
-    ("ALPHABET_RUNS", tokens::Mode::Runs.alphabet() as u64),
-    ("ALPHABET_WIDE", tokens::Mode::Wide.alphabet() as u64),
-    ("LONGEST_RUN", tokens::LONGEST_RUN as u64),
-    ("ZERO_RUN", tokens::ZERO_RUN as u64),
-    ("REST_IS_ZERO", tokens::REST_IS_ZERO as u64),
     ("SECOND_ORDER", SECOND_ORDER as u64),
-    ("INTERPOLATION", INTERPOLATION as u64),
-    ("SCHEME_IN_PLANES", Scheme::CubicInPlanes as u64),
-    ("MOST_SCHEME", Scheme::ALL[Scheme::ALL.len() - 1] as u64),
 ];
 
 /// The headers of the product's kernels. A crate with kernels of its own extends this set
@@ -171,7 +140,10 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
 pub static HEADERS: Headers = Headers::new(
     FILES,
     STRUCT_HEADERS,
-    &[ConstantHeader { name: "format/constants.cuh", namespace: "format", constants: FORMAT_CONSTANTS }],
+    &[
+        ConstantHeader { name: "format/constants.cuh", namespace: "format", constants: FORMAT_CONSTANTS },
+        ConstantHeader { name: "strips/constants.cuh", namespace: "strips", constants: strips::CONSTANTS },
+    ],
 );
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! All stages take device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller
 //! keeps.
 
-pub mod container;
 pub mod device;
 #[doc(hidden)]
 pub mod device_kernels;
@@ -17,15 +16,10 @@ pub mod error;
 pub mod geometry;
 pub mod huffman;
 pub mod kernels;
-pub mod lossless;
-pub mod lzss;
-pub mod lzss_codes;
-pub mod pipeline;
 pub mod predict;
 pub mod quantize;
-pub mod reconstruct;
+pub mod strips;
 pub mod timing;
-pub mod token_codes;
 mod workers;
 
 pub use cudarc;

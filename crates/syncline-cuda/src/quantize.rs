@@ -4,33 +4,16 @@
 //! All results equal those of `syncline_core::pipeline` before entropy coding.
 
 mod bound_scan;
-mod codes;
-mod entries;
-mod finish;
-mod gather;
-mod quantized;
-mod quantizer;
-mod queued;
 mod queued_bound;
-mod scalar_tile;
 mod step;
 pub(crate) mod structs;
-mod token_codes;
-mod wide;
 
 pub use bound_scan::BoundScan;
 pub(crate) use bound_scan::{DeviceStep, PendingScan};
-pub(crate) use finish::blocks_per_chunk;
-pub use gather::SideLists;
-pub use quantized::Quantized;
-pub use quantizer::Quantizer;
-pub(crate) use queued::{ListedStreams, MOST_BITMAP_BYTES, QueuedQuantizer};
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS, STATUS_OTHER_CONSTANTS};
 pub use structs::{ChunkSummary, SideStarts, TileSums};
 pub(crate) use structs::{RecordInputsArgument, SideOffsets};
-pub(crate) use token_codes::{GROUP_LOG2 as TOKEN_GROUP_LOG2, TileCodes, TokenQuantizer};
 
-use self::step::KernelVariant;
 use crate::device::Specialization;
 
 /// Bit fields that describe a tile.
@@ -73,27 +56,7 @@ impl TileBits {
     }
 }
 
-/// Warps of a block of the kernels that process one tile per warp on the scalar path.
-const WARPS: u32 = 4;
-
 /// Every specialization of the kernels of this module, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let mut all = bound_scan::specializations();
-    all.push(finish::FinishKernels::specialization());
-    all.extend([4, 8].map(queued::ListKernels::specialization));
-    for element_bytes in [4, 8] {
-        for (logarithm, measure) in [(false, false), (false, true), (true, false)] {
-            for axes in 1..=3 {
-                for patterns in [false, true] {
-                    let variant = KernelVariant { element_bytes, logarithm, axes, patterns, measure };
-                    all.extend(codes::specializations(variant));
-                    all.extend(scalar_tile::specializations(variant));
-                    if !patterns {
-                        all.push(token_codes::TokenKernels::specialization(variant));
-                    }
-                }
-            }
-        }
-    }
-    all
+    bound_scan::specializations()
 }
