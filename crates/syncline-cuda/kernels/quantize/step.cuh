@@ -27,6 +27,8 @@ __device__ inline Step step_of(const BoundRequest &request, double low, double h
     out.inverse = 1.0 / out.step;
     out.limit = resolved;
     out.error_scale = 32768.0 / resolved;
+    out.range_low = low;
+    out.range_high = high;
     out.inverse_high = float(out.inverse);
     out.inverse_low = float(out.inverse - double(out.inverse_high));
     out.high = float(out.step);

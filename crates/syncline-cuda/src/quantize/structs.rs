@@ -10,13 +10,16 @@ pub(crate) const STRUCTS: &[DeviceStruct] = &[Step::C, BoundRequest::C, Excluded
 device_struct! {
     /// The constants of a stream's quantizer.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
-    pub(super) struct Step {
+    pub(crate) struct Step {
         pub(super) inverse: f64,
         pub(super) step: f64,
         /// The bound; in the logarithmic pipeline the relative bound, lowered by two steps.
         pub(super) limit: f64,
         /// Scale of errors in sums of squared errors.
         pub(super) error_scale: f64,
+        /// The range of the values, infinite if it is not known.
+        pub(super) range_low: f64,
+        pub(super) range_high: f64,
         pub(super) inverse_high: f32,
         pub(super) inverse_low: f32,
         pub(super) high: f32,
