@@ -18,9 +18,7 @@ use super::context::ElementSource;
 use super::options::CoderOptions;
 use super::scratch::EncodeScratch;
 use crate::bound::ErrorSummary;
-use crate::container::{
-    ChunkKind, Header, RecordBuilder, SectionWriter, TileSection, write_bases, write_sparse,
-};
+use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter, TileSection, write_bases, write_sparse};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::huffman::codebook::Codebook;
@@ -49,17 +47,23 @@ pub(super) fn encode<T: Real>(
     buffers.clear();
     let encoders: Vec<Encoder> = codebooks.iter().map(Encoder::new).collect();
     let mut position = 0;
-    coder.for_batches(geometry, source, (tiles, window), |_| true, |coder, batch| {
-        coder.quantize(batch, buffers);
-        coder.code(batch, &choice, |coder, tile| {
-            let class = if encoders.len() > 1 { choice.class(tile.cost) } else { 0 };
-            if !tile.is_constant {
-                choice.for_strips(tile.codes, tile.cost, |strip| buffers.codes.push(strip, &encoders[class]));
-            }
-            coder.put(&tile, class as u8, position, buffers);
-            position += tile.codes.len() as u32;
-        });
-    })?;
+    coder.for_batches(
+        geometry,
+        source,
+        (tiles, window),
+        |_| true,
+        |coder, batch| {
+            coder.quantize(batch, buffers);
+            coder.code(batch, &choice, |coder, tile| {
+                let class = if encoders.len() > 1 { choice.class(tile.cost) } else { 0 };
+                if !tile.is_constant {
+                    choice.for_strips(tile.codes, tile.cost, |strip| buffers.codes.push(strip, &encoders[class]));
+                }
+                coder.put(&tile, class as u8, position, buffers);
+                position += tile.codes.len() as u32;
+            });
+        },
+    )?;
     write_sections(chunk, &choice, &codebooks, (buffers, huffman), out);
     let summary = coder.quantizer.summary;
     buffers.tiles.keep(coder.into_memory());

@@ -1,7 +1,7 @@
 //! A strip as symbols.
 
-use super::alphabet::{LONGEST_RUN, Symbol, extra_of};
 use super::STRIP_LEN;
+use super::alphabet::{LONGEST_RUN, Symbol, extra_of};
 
 /// The codes of a strip that is encoded.
 #[derive(Clone, Copy, Debug)]

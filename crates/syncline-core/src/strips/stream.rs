@@ -202,7 +202,10 @@ impl<'a> CodeStream<'a> {
     #[inline]
     pub fn read<const L: usize>(&self, strip: usize, class: u8, codes: &mut [[i32; L]], lane: usize) -> Result<()> {
         simd::run(Read { stream: self, strip, class, codes, lane }).map_err(|number| {
-            Error::corrupt(self.place, format!("codes: strip {number} or that before has codewords that it cannot have"))
+            Error::corrupt(
+                self.place,
+                format!("codes: strip {number} or that before has codewords that it cannot have"),
+            )
         })
     }
 

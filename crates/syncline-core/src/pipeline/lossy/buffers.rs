@@ -41,4 +41,3 @@ impl EncodeBuffers {
         self.codes.clear();
     }
 }
-

@@ -94,9 +94,10 @@ pub(super) fn choose<T: Real>(
     let lorenzo = |tile: &SampledTile| list.iter().map(|&p| tile.lorenzo[usize::from(p)]).min().unwrap_or(u32::MAX);
     let sum = |cost: &dyn Fn(&SampledTile) -> u32| sampled.iter().map(|tile| u64::from(cost(tile))).sum::<u64>();
     let without = sum(&lorenzo);
-    let sums = candidates.iter().enumerate().map(|(number, &scheme)| {
-        (sum(&|tile| lorenzo(tile).min(tile.schemes[number])), number, scheme)
-    });
+    let sums = candidates
+        .iter()
+        .enumerate()
+        .map(|(number, &scheme)| (sum(&|tile| lorenzo(tile).min(tile.schemes[number])), number, scheme));
     // Interpolation takes longer, so it has to save more than 1 %.
     let best = sums.min_by_key(|&(sum, number, _)| (sum, number)).filter(|&(sum, ..)| sum * 100 < without * 99);
     let cost = |tile: &SampledTile| lorenzo(tile).min(best.map_or(u32::MAX, |(_, number, _)| tile.schemes[number]));
@@ -206,7 +207,13 @@ impl<T: Real> TileCoder<'_, T> {
                 Some(outcome) => {
                     let of_lane = self.interpolated.codes[..count].iter().map(|codes| codes[lane]);
                     codes.iter_mut().zip(of_lane).for_each(|(out, code)| *out = code);
-                    CodedTile { lane, codes: &codes, cost: outcome.cost, interpolated: Some(outcome), is_constant: false }
+                    CodedTile {
+                        lane,
+                        codes: &codes,
+                        cost: outcome.cost,
+                        interpolated: Some(outcome),
+                        is_constant: false,
+                    }
                 }
                 None => {
                     codes.copy_from_slice(&prepared.codes[..count]);

@@ -105,12 +105,7 @@ fn verbatim_cost<T>(exact: &TileMask) -> u32 {
 }
 
 impl<'a, T: Real> TileCoder<'a, T> {
-    pub(super) fn new(
-        header: &'a Header,
-        geometry: &Geometry,
-        options: &CoderOptions,
-        memory: TileMemory<T>,
-    ) -> Self {
+    pub(super) fn new(header: &'a Header, geometry: &Geometry, options: &CoderOptions, memory: TileMemory<T>) -> Self {
         let TileMemory { plans, orders, prepared, source, interpolated } = memory;
         let quantizer = TileQuantizer::new(header);
         let interpolates = matches!(quantizer.quantizer, Quantizer::Linear(_)) && !options.rewritable;
