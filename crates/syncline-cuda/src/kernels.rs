@@ -16,7 +16,9 @@ use crate::huffman::decode::structs as decode;
 use crate::huffman::encode::structs as encode;
 use crate::lossless::structs as lossless;
 use crate::lzss::structs as lzss;
+use crate::predict::structs as predict;
 use crate::quantize::structs as quantize;
+use crate::strips::structs as strips;
 
 /// Includes headers of the folder of kernels by name.
 macro_rules! headers {
@@ -100,6 +102,8 @@ const STRUCT_HEADERS: &[StructHeader] = &[
     StructHeader { name: "lossless/structs.cuh", includes: &[], structs: lossless::STRUCTS },
     StructHeader { name: "lzss/structs.cuh", includes: &[], structs: lzss::STRUCTS },
     StructHeader { name: "quantize/structs.cuh", includes: &["geometry/structs.cuh"], structs: quantize::STRUCTS },
+    StructHeader { name: "predict/structs.cuh", includes: &[], structs: predict::STRUCTS },
+    StructHeader { name: "strips/structs.cuh", includes: &[], structs: strips::STRUCTS },
 ];
 
 /// Constants of the stream format that kernels use, as `format::NAME` in `format/constants.cuh`.
@@ -127,7 +131,10 @@ const FORMAT_CONSTANTS: &[(&str, u64)] = &[
 pub static HEADERS: Headers = Headers::new(
     FILES,
     STRUCT_HEADERS,
-    &[ConstantHeader { name: "format/constants.cuh", namespace: "format", constants: FORMAT_CONSTANTS }],
+    &[
+        ConstantHeader { name: "format/constants.cuh", namespace: "format", constants: FORMAT_CONSTANTS },
+        ConstantHeader { name: "strips/constants.cuh", namespace: "strips", constants: strips::CONSTANTS },
+    ],
 );
 
 #[cfg(test)]

@@ -20,11 +20,9 @@ pub mod kernels;
 pub mod lossless;
 pub mod lzss;
 pub mod pipeline;
-#[cfg(any())]
 pub mod predict;
 pub mod quantize;
-#[cfg(any())]
-pub mod reconstruct;
+pub mod strips;
 pub mod timing;
 mod workers;
 

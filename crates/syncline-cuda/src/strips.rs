@@ -1,0 +1,6 @@
+//! The codes of quantized chunks on the GPU (`docs/FORMAT.md`, "Codes"): choices of chunks, codebooks, and the strips
+//! of tiles as bits.
+
+pub(crate) mod structs;
+
+pub use structs::{BITMAP_CODEBOOK_AT, CODEBOOK_ROOM, CODEBOOKS, ChunkChoice, TileFacts};
