@@ -115,7 +115,8 @@ __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, co
         const Counts own(facts.meta, strips, __popcll(live), facts.bits);
         uint64_t all_numbers, all_sizes;
         Counts at;
-        at.numbers = before.numbers + block_exclusive_sum<THREADS, uint64_t>(own.numbers, shared.warp_sums, all_numbers);
+        at.numbers =
+            before.numbers + block_exclusive_sum<THREADS, uint64_t>(own.numbers, shared.warp_sums, all_numbers);
         at.sizes = before.sizes + block_exclusive_sum<THREADS, uint64_t>(own.sizes, shared.warp_sums, all_sizes);
         before.numbers += all_numbers;
         before.sizes += all_sizes;
@@ -140,7 +141,8 @@ __device__ inline Counts list_tiles(Shared &shared, const Geometry &geometry, co
 
 // Returns the zigzag-coded difference between the stored base of a tile and that of the tile before. A tile without
 // elements that are coded repeats the base before it. Called by whole warps.
-__device__ inline uint32_t base_difference(const Shared &shared, const TileFacts *facts, uint32_t tile, uint32_t tiles) {
+__device__ inline uint32_t base_difference(const Shared &shared, const TileFacts *facts, uint32_t tile,
+                                           uint32_t tiles) {
     if (tile >= tiles || !(shared.filled[tile / 32] >> tile % 32 & 1)) {
         return 0;
     }
@@ -263,8 +265,8 @@ __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice
         }
     }
     __syncthreads();
-    const uint32_t deltas =
-        start_words(shared, shared.delta_starts, blocks, [&](uint32_t block) { return shared.descriptors[block] >> 12; });
+    const uint32_t deltas = start_words(shared, shared.delta_starts, blocks,
+                                        [&](uint32_t block) { return shared.descriptors[block] >> 12; });
     const uint32_t of_classes = choice.codebook_bytes,
                    of_bitmaps = shared.bitmaps != 0 ? choice.bitmap_codebook_bytes : 0;
     const uint32_t codebook_words = ceil_div(of_classes + of_bitmaps, 4), descriptor_words = ceil_div(blocks, 2);
@@ -306,7 +308,8 @@ __device__ inline uint32_t write_codes(Shared &shared, const ChunkChoice &choice
     return end;
 }
 
-// Writes the head of a chunk's record, and returns the plan of the record, but for its place. Called by the whole block.
+// Writes the head of a chunk's record, and returns the plan of the record, but for its place. Called by the whole
+// block.
 __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometry, const ChunkBatch &batch,
                                          const EncodedTiles &encoded, const RecordHeads &heads, uint32_t chunk) {
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
@@ -316,10 +319,6 @@ __device__ inline RecordPlan plan_record(Shared &shared, const Geometry &geometr
     RecordPlan plan = {};
     plan.kind = KIND_RAW;
     plan.bytes = raw_bytes;
-    // The bits of a chunk that has no room in as many words as its elements take are not shorter than these.
-    if (encoded.taken[chunk] > encoded.chunk_words) {
-        return plan;
-    }
     for (uint32_t i = threadIdx.x; i < sizeof(Shared) / 4; i += THREADS) {
         reinterpret_cast<uint32_t *>(&shared)[i] = 0;
     }

@@ -120,7 +120,6 @@ impl EncodedTiles {
             facts: encoded.facts.device_ptr(stream).0,
             strip_bits: encoded.strip_bits.device_ptr(stream).0,
             words: encoded.words.device_ptr(stream).0,
-            taken: encoded.taken.device_ptr(stream).0,
             errors: errors.map_or(0, |(errors, _)| errors.device_ptr(stream).0),
             counted: errors.map_or(0, |(_, counted)| counted.device_ptr(stream).0),
             chunk_words: encoded.chunk_words,
@@ -154,7 +153,6 @@ impl RecordLayouter {
         let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
         let fits = encoded.choices.len() >= chunks
             && encoded.codebooks.len() >= chunks * CODEBOOK_ROOM
-            && encoded.taken.len() >= chunks
             && encoded.words.len() as u64 >= chunks as u64 * encoded.chunk_words
             && encoded.facts.len() >= tiles
             && encoded.strip_bits.len() >= tiles * geometry.strip_slots() as usize

@@ -85,10 +85,9 @@ device_struct! {
         pub(super) facts: CUdeviceptr as "const struct TileFacts *",
         /// Bits of each strip, as many entries for each tile as the geometry says.
         pub(super) strip_bits: CUdeviceptr as "const uint16_t *",
-        /// Bits of the tiles, `chunk_words` words for each chunk.
+        /// Bits of the tiles, `chunk_words` words for each chunk. Tiles that have no room in them make the chunk longer
+        /// than its elements, so that they are not read.
         pub(super) words: CUdeviceptr as "const uint32_t *",
-        /// Words that the tiles of each chunk took, more than `chunk_words` if there was no room.
-        pub(super) taken: CUdeviceptr as "const uint32_t *",
         /// Squared error of each tile, and the number of elements in it; null unless squared errors are measured.
         pub(super) errors: CUdeviceptr as "const uint64_t *",
         pub(super) counted: CUdeviceptr as "const uint32_t *",
