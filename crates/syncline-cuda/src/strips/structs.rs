@@ -1,8 +1,8 @@
 //! Structs and constants that the kernels of quantized chunks share with their launchers.
 
 use syncline_core::container::INTERPOLATED;
-use syncline_core::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS};
 use syncline_core::container::MAX_CLASSES;
+use syncline_core::predict::orders::{COST_LOG2, MOST_LISTED, PREDICTORS};
 use syncline_core::strips::{MAX_LENGTH, STRIP_LEN, SYMBOLS, Symbol};
 
 use crate::device_struct::{DeviceStruct, device_struct};
@@ -69,14 +69,16 @@ device_struct! {
         /// 1 if some tile of the chunk has a bitmap, so that the chunk has a codebook of bitmaps. Known once all tiles
         /// are encoded.
         pub bitmaps: u8,
-        pub(super) reserved: u8,
+        /// Padding.
+        pub reserved: u8,
         /// Smallest costs of classes 1 to 3, in bits.
         pub thresholds: [u32; MAX_CLASSES - 1],
         /// Bytes of the serialized codebooks of codes.
         pub codebook_bytes: u32,
         /// Bytes of the serialized codebook of bitmaps.
         pub bitmap_codebook_bytes: u32,
-        pub(super) unused: u32,
+        /// Padding.
+        pub unused: u32,
     }
 }
 
