@@ -7,8 +7,17 @@ pub(crate) mod structs;
 
 pub use bound_scan::BoundScan;
 pub(crate) use queued_bound::{QueuedBound, STATUS_LOSSLESS};
+pub(crate) use step::STEP_WORDS;
+
+use syncline_core::container::Header;
 
 use crate::device::Specialization;
+
+/// Returns the constants of a stream as they lie in device memory. `minus_zeros` says whether there may be -0.0 among the
+/// elements.
+pub(crate) fn step_words(header: &Header, minus_zeros: bool) -> [u64; STEP_WORDS] {
+    structs::Step::new(header, minus_zeros).words()
+}
 
 /// Every specialization of the kernels of this module, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
