@@ -111,8 +111,7 @@ struct HostPlans<T> {
 impl<T: Real> HostPlans<T> {
     fn new(geometry: &Geometry, schemes: &[Scheme]) -> Self {
         let (axes, dims, side) = (geometry.axes(), geometry.dims(), geometry.unclipped_extent());
-        let mut all =
-            Self { heads: Vec::new(), passes: Vec::new(), places: Vec::new(), steps: Vec::new() };
+        let mut all = Self { heads: Vec::new(), passes: Vec::new(), places: Vec::new(), steps: Vec::new() };
         for code in 1..=LARGEST_SCHEME {
             let scheme = schemes.iter().find(|scheme| scheme.code() == code);
             for clipped in 0..PLANS_OF_SCHEME {

@@ -61,7 +61,7 @@ unsafe impl Argument for Constants<'static> {
 }
 
 /// Words of 64 bits of a [`Step`].
-pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
+pub(crate) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
 impl KernelVariant {
     /// Returns the variant for arrays whose bound is not resolved yet, without squared errors.
